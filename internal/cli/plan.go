@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/planio"
+	"lull.dev/lull/pkg/units"
+)
+
+// errInfeasible ends `lull plan` with a status of its own when jobs found no
+// place; the plan of the others is written all the same.
+var errInfeasible = errors.New("not every job could be planned")
+
+type planOptions struct {
+	file, out, planner string
+	params             map[string]string
+}
+
+func newPlanCommand() *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan -f INSTANCE [-o PLAN]",
+		Short: "Plan the jobs of an instance file",
+		Long: `Plan reads a planning instance (JSON), plans it and writes the plan (JSON) to
+standard output or to a file. A summary goes to standard error: emissions, what
+is saved against running everything as soon as possible (asap), late and
+unscheduled jobs.
+
+Exit status: 0 when every job is planned, 3 when some could not be (they are
+named, and the plan of the others is written), 1 for any other error.`,
+		Example: `  lull plan -f instance.json
+  lull plan -f instance.json -o plan.json --planner window --param window-frame=4h
+  lull plan --planner list
+  generate-instance | lull plan -f - > plan.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.planner == "list" {
+				return listPlanners(cmd.OutOrStdout())
+			}
+			return runPlan(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", `instance file, "-" for standard input`)
+	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
+	f.StringVar(&o.planner, "planner", DefaultPlanner, `planner, or "list" for what there is`)
+	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("planner", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return append(plannerNames(), "list"), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+func listPlanners(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "PLANNER\tSOURCE")
+	for _, m := range methods {
+		fmt.Fprintf(tw, "%s\t%s\n", m.name, m.source)
+		for _, p := range m.parameters {
+			fmt.Fprintf(tw, "\t  --param %s=...  %s\n", p.name, p.help)
+		}
+	}
+	return tw.Flush()
+}
+
+func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr io.Writer) error {
+	if o.file == "" {
+		return errors.New(`--file: not given; accepted: an instance file, or "-" for standard input`)
+	}
+	planner, err := NewPlanner(o.planner, o.params, nil)
+	if err != nil {
+		return err
+	}
+	p, err := readInstance(o.file, stdin)
+	if err != nil {
+		return err
+	}
+	res, err := planner.Plan(ctx, p)
+	if err != nil {
+		return err
+	}
+	baseline, err := asap.Planner{}.Plan(ctx, p)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := planio.WritePlan(&text, p, o.planner, res); err != nil {
+		return err
+	}
+	if err := writeOut(o.out, text.Bytes(), stdout); err != nil {
+		return err
+	}
+	if err := summarize(stderr, p, o.planner, res, baseline); err != nil {
+		return err
+	}
+	if res.Status == plan.Infeasible {
+		return fmt.Errorf("%w: %s", errInfeasible, unplacedText(p, res.Unplaced))
+	}
+	return nil
+}
+
+func readInstance(file string, stdin io.Reader) (*plan.Problem, error) {
+	r := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	}
+	p, err := planio.ReadInstance(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+// writeOut writes a whole file or nothing of it.
+func writeOut(file string, text []byte, stdout io.Writer) error {
+	if file == "" {
+		_, err := stdout.Write(text)
+		return err
+	}
+	tmp := file + ".tmp"
+	if err := os.WriteFile(tmp, text, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, file); err != nil {
+		_ = os.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Result) error {
+	e, b := plan.Evaluate(p, res.Plan), plan.Evaluate(p, baseline.Plan)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(tw, "planner\t%s (%s)\n", name, res.Status)
+	fmt.Fprintf(tw, "jobs\t%d planned, %d unscheduled, %d late\n", e.Planned, e.Unscheduled, e.Late)
+	fmt.Fprintf(tw, "emissions\t%s (%s)\n", units.Emissions(e.CarbonG), units.Energy(e.EnergyKWh))
+	fmt.Fprintf(tw, "saved against asap\t%s\n", saving(e, b))
+	if p.Objective.Kind == plan.MOSP && p.Objective.Theta != nil {
+		fmt.Fprintf(tw, "Z\t%.6g (asap %.6g)\n", e.ZTotal, b.ZTotal)
+	}
+	if gap, ok := planio.Gap(p, res, e); ok {
+		fmt.Fprintf(tw, "proven gap to optimum\tat most %.2f %%\n", 100*gap)
+	}
+	fmt.Fprintf(tw, "mean wait\t%.1f slots of %s\n", e.MeanWait, p.Grid.Slot)
+	fmt.Fprintf(tw, "makespan\t%d slots\n", e.Makespan)
+	return tw.Flush()
+}
+
+// saving compares two plans of the same problem; it is stated only when both
+// run the same jobs.
+func saving(e, baseline plan.Evaluation) string {
+	switch {
+	case e.Planned != baseline.Planned:
+		return fmt.Sprintf("not comparable: %d jobs planned, asap plans %d", e.Planned, baseline.Planned)
+	case baseline.CarbonG == 0:
+		return "asap emits nothing"
+	}
+	return fmt.Sprintf("%.1f %% of %s", 100*(1-e.CarbonG/baseline.CarbonG), units.Emissions(baseline.CarbonG))
+}
+
+func unplacedText(p *plan.Problem, unplaced []plan.Unplaced) string {
+	const most = 5
+	var parts []string
+	for i, u := range unplaced {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(unplaced)-most))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", p.Jobs[u.Job].ID, u.Why))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/plan/window"
+	"lull.dev/lull/pkg/units"
+)
+
+// ErrPlanner marks a planner or parameter that does not exist.
+var ErrPlanner = errors.New("unknown planner")
+
+// parameter is a named setting of a planner, as text: the same on the command
+// line (--param NAME=VALUE) and in a CarbonPolicy (spec.planner.parameters).
+type parameter struct{ name, help string }
+
+// method is an entry of the list of planners: the one place where they are
+// known by name.
+type method struct {
+	name, source string
+	parameters   []parameter
+	build        func(values map[string]string, criticalClasses []string) (plan.Planner, error)
+}
+
+var methods = []method{
+	{
+		name: "asap", source: asap.Source,
+		build: func(map[string]string, []string) (plan.Planner, error) { return asap.Planner{}, nil },
+	},
+	{
+		name: "cheapest", source: cheapest.Source,
+		build: func(map[string]string, []string) (plan.Planner, error) { return cheapest.Planner{}, nil },
+	},
+	{
+		name: "window", source: window.Source,
+		parameters: []parameter{
+			{"time-frame", "how far ahead of its arrival a job looks for a window (24h)"},
+			{"window-frame", "length of the window (6h)"},
+			{"max-stale", "wait after which a job is treated as critical (24h)"},
+			{"expected-load", "share of the capacity expected in use, 0..1; at 1 another 10 % is kept for critical jobs (0)"},
+		},
+		build: buildWindow,
+	},
+}
+
+// DefaultPlanner is used where none is named.
+const DefaultPlanner = "cheapest"
+
+// NewPlanner builds the named planner. Unknown names and parameters are errors
+// that list what there is.
+func NewPlanner(name string, values map[string]string, criticalClasses []string) (plan.Planner, error) {
+	if name == "" {
+		name = DefaultPlanner
+	}
+	for _, m := range methods {
+		if m.name != name {
+			continue
+		}
+		for key := range values {
+			if !m.has(key) {
+				return nil, fmt.Errorf("%w parameter: planner %s: %q; accepted: %s", ErrPlanner, name, key, m.parameterNames())
+			}
+		}
+		return m.build(values, criticalClasses)
+	}
+	return nil, fmt.Errorf("%w: %q; accepted: %s", ErrPlanner, name, strings.Join(plannerNames(), ", "))
+}
+
+func plannerNames() []string {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = m.name
+	}
+	return names
+}
+
+func (m method) has(key string) bool {
+	for _, p := range m.parameters {
+		if p.name == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (m method) parameterNames() string {
+	if len(m.parameters) == 0 {
+		return "none"
+	}
+	names := make([]string, len(m.parameters))
+	for i, p := range m.parameters {
+		names[i] = p.name
+	}
+	sort.Strings(names)
+	return strings.Join(names, ", ")
+}
+
+func buildWindow(values map[string]string, criticalClasses []string) (plan.Planner, error) {
+	params := window.Params{CriticalClasses: criticalClasses}
+	for key, text := range values {
+		var err error
+		switch key {
+		case "time-frame":
+			params.TimeFrame, err = units.ParseDuration(text)
+		case "window-frame":
+			params.WindowFrame, err = units.ParseDuration(text)
+		case "max-stale":
+			params.MaxStale, err = units.ParseDuration(text)
+		case "expected-load":
+			if params.ExpectedLoad, err = strconv.ParseFloat(text, 64); err != nil {
+				err = fmt.Errorf("%q; accepted: a number of 0 to 1", text)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s of planner window: %w", key, err)
+		}
+	}
+	return window.New(params)
+}

@@ -1,0 +1,73 @@
+// Package cli is the command line of Lull: flags, construction and run. It is
+// the only package that knows planners by name.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/version"
+)
+
+// Exit statuses of the lull command.
+const (
+	exitOK         = 0
+	exitError      = 1
+	exitInfeasible = 3
+)
+
+// Main runs the lull command and returns its exit status.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "lull:", err)
+	if errors.Is(err, errInfeasible) {
+		return exitInfeasible
+	}
+	return exitError
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lull",
+		Short: "Carbon-aware scheduling for batch work on Kubernetes",
+		Long: `Lull runs batch work on Kubernetes when the electricity grid is clean, never at
+the cost of a deadline, and proves what it saved.`,
+		Example: `  lull plan -f instance.json          plan jobs from a file
+  lull controller                     run the controller against a cluster
+  lull demo                           see it work on a cluster of its own`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newPlanCommand(), newVersionCommand())
+	return root
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  lull version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
+			return err
+		},
+	}
+}

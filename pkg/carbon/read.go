@@ -1,0 +1,232 @@
+package carbon
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/units"
+)
+
+// Bounds on what a reader accepts, against inputs that would exhaust memory:
+// about ten years of five-minute samples.
+const (
+	maxSamples   = 1_100_000
+	maxReadBytes = 128 << 20
+)
+
+// timeColumn and valueColumn are the columns a CSV series must have; the layout
+// is that of Electricity Maps' exports as Lull's data sets keep them.
+const (
+	timeColumn      = "time"
+	valueColumn     = "intensity_gco2eq_per_kwh"
+	estimatedColumn = "estimated"
+)
+
+// ReadCSV reads a series of the layout
+//
+//	time,intensity_gco2eq_per_kwh[,estimated]
+//	2023-11-14T11:00:00Z,322.5
+//
+// Times are RFC 3339, name the start of a step and ascend. The step of the
+// series is the smallest distance between two rows; a row is valid for one
+// step, so that a larger distance leaves a gap, as does an empty value.
+// Estimated is "true" or "false". Further columns are ignored. Errors wrap
+// ErrSeries and name the line, the column and the value.
+func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
+	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
+	rows := csv.NewReader(bufio.NewReader(bounded))
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%w: the file is empty; accepted: a header line with %q and %q", ErrSeries, timeColumn, valueColumn)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+	}
+	columns := map[string]int{}
+	for i, name := range header {
+		columns[strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))] = i
+	}
+	timeAt, ok1 := columns[timeColumn]
+	valueAt, ok2 := columns[valueColumn]
+	if !ok1 || !ok2 {
+		return nil, fmt.Errorf("%w: line 1: header %q; accepted: columns %q and %q", ErrSeries, clip(strings.Join(header, ",")), timeColumn, valueColumn)
+	}
+	estimatedAt, hasEstimated := columns[estimatedColumn]
+
+	var points []point
+	for {
+		record, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+		}
+		line, _ := rows.FieldPos(0)
+		pt := point{where: line}
+		if pt.at, err = time.Parse(time.RFC3339, strings.TrimSpace(record[timeAt])); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %s: %q; accepted: RFC 3339, e.g. 2023-11-14T11:00:00Z", ErrSeries, line, timeColumn, clip(record[timeAt]))
+		}
+		if pt.value, pt.gap, err = parseValue(record[valueAt]); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %s: %w", ErrSeries, line, valueColumn, err)
+		}
+		if hasEstimated {
+			if pt.estimated, err = strconv.ParseBool(strings.TrimSpace(record[estimatedAt])); err != nil {
+				return nil, fmt.Errorf("%w: line %d: %s: %q; accepted: true or false", ErrSeries, line, estimatedColumn, clip(record[estimatedAt]))
+			}
+		}
+		if points = append(points, pt); len(points) > maxSamples {
+			return nil, fmt.Errorf("%w: line %d: more than %d rows", ErrSeries, line, maxSamples)
+		}
+	}
+	if bounded.N == 0 {
+		return nil, fmt.Errorf("%w: larger than %d MiB", ErrSeries, maxReadBytes>>20)
+	}
+	return fromPoints(p, points, "line")
+}
+
+// jsonSeries is the JSON form of a series.
+type jsonSeries struct {
+	Zone   string `json:"zone"`
+	Signal Signal `json:"signal"`
+	Factor Factor `json:"factor"`
+	Source string `json:"source"`
+	Issued string `json:"issued"`
+	Data   []struct {
+		Time      string   `json:"time"`
+		Value     *float64 `json:"value"`
+		Estimated bool     `json:"estimated"`
+	} `json:"data"`
+}
+
+// ReadJSON reads a series of the layout
+//
+//	{"zone": "DE", "signal": "average", "factor": "lifecycle", "source": "...",
+//	 "issued": "2023-11-14T10:55:00Z",
+//	 "data": [{"time": "2023-11-14T11:00:00Z", "value": 322.5, "estimated": false}]}
+//
+// A null value is a gap; steps are as for ReadCSV. What the file states
+// overrides p; zone, signal, factor, source and issued are optional. Unknown
+// fields are an error. Errors wrap ErrSeries and name the entry.
+func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
+	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
+	dec := json.NewDecoder(bounded)
+	dec.DisallowUnknownFields()
+	var in jsonSeries
+	if err := dec.Decode(&in); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: more data after the JSON object", ErrSeries)
+	}
+	if len(in.Data) > maxSamples {
+		return nil, fmt.Errorf("%w: data: more than %d entries", ErrSeries, maxSamples)
+	}
+	if in.Zone != "" {
+		p.Zone = in.Zone
+	}
+	if in.Source != "" {
+		p.Source = in.Source
+	}
+	switch in.Signal {
+	case "":
+	case Average, Marginal:
+		p.Signal = in.Signal
+	default:
+		return nil, fmt.Errorf("%w: signal: %q; accepted: %q or %q", ErrSeries, clip(string(in.Signal)), Average, Marginal)
+	}
+	switch in.Factor {
+	case "":
+	case Lifecycle, Direct:
+		p.Factor = in.Factor
+	default:
+		return nil, fmt.Errorf("%w: factor: %q; accepted: %q or %q", ErrSeries, clip(string(in.Factor)), Lifecycle, Direct)
+	}
+	if in.Issued != "" {
+		at, err := time.Parse(time.RFC3339, in.Issued)
+		if err != nil {
+			return nil, fmt.Errorf("%w: issued: %q; accepted: RFC 3339", ErrSeries, clip(in.Issued))
+		}
+		p.IssuedAt = at
+	}
+	points := make([]point, len(in.Data))
+	for i, d := range in.Data {
+		at, err := time.Parse(time.RFC3339, d.Time)
+		if err != nil {
+			return nil, fmt.Errorf("%w: data[%d].time: %q; accepted: RFC 3339", ErrSeries, i, clip(d.Time))
+		}
+		points[i] = point{where: i, at: at, estimated: d.Estimated, gap: d.Value == nil}
+		if d.Value != nil {
+			points[i].value = units.CarbonIntensity(*d.Value)
+			if !points[i].value.Valid() {
+				return nil, fmt.Errorf("%w: data[%d].value: %v; accepted: at least 0", ErrSeries, i, *d.Value)
+			}
+		}
+	}
+	return fromPoints(p, points, "data entry")
+}
+
+// point is a row of a file: the start of a step, or a stated gap.
+type point struct {
+	where     int // line or index, for errors
+	at        time.Time
+	value     units.CarbonIntensity
+	gap       bool
+	estimated bool
+}
+
+// fromPoints finds the step and turns points into samples.
+func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
+	if len(points) == 0 {
+		return nil, fmt.Errorf("%w: no rows", ErrSeries)
+	}
+	step := time.Hour // of a single row
+	for i := 1; i < len(points); i++ {
+		d := points[i].at.Sub(points[i-1].at)
+		if d <= 0 {
+			return nil, fmt.Errorf("%w: %s %d: time %s does not lie after %s of the row ahead; accepted: ascending times",
+				ErrSeries, unit, points[i].where, points[i].at.Format(time.RFC3339), points[i-1].at.Format(time.RFC3339))
+		}
+		if i == 1 || d < step {
+			step = d
+		}
+	}
+	samples := make([]Sample, 0, len(points))
+	for _, pt := range points {
+		if !pt.gap {
+			samples = append(samples, Sample{From: pt.at, To: pt.at.Add(step), Value: pt.value, Estimated: pt.estimated})
+		}
+	}
+	return NewSeries(p, samples)
+}
+
+// parseValue reads an intensity; an empty cell is a gap.
+func parseValue(text string) (v units.CarbonIntensity, gap bool, err error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, true, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	v = units.CarbonIntensity(f)
+	if err != nil || !v.Valid() {
+		return 0, false, fmt.Errorf("%q; accepted: a finite number of at least 0, or nothing for a gap", clip(text))
+	}
+	return v, false, nil
+}
+
+// clip shortens a text for an error message.
+func clip(s string) string {
+	const most = 60
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}

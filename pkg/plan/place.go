@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"lull.dev/lull/pkg/workload"
+)
+
+// This file holds what every planner does with a place once it has chosen it:
+// turn slots into segments, and a run of placements into a Result.
+
+// Place returns the segments of a run of job j at MinWorkers in the given
+// slots, ascending, on the clusters of the same index. The last of the slots by
+// order is used in part when the length is fractional; rigid jobs use whole
+// slots. partial names the index in slots of the part; -1 takes the last.
+func Place(j *workload.Job, slots, clusters []int, partial int) []Segment {
+	segments := make([]Segment, len(slots))
+	for i, t := range slots {
+		segments[i] = Segment{Slot: t, Cluster: clusters[i], Workers: j.MinWorkers, Fraction: 1}
+	}
+	if rest := j.Length - math.Floor(j.Length); j.Kind != workload.Rigid && rest > workload.Eps && len(slots) == j.Slots() {
+		if partial < 0 {
+			partial = len(slots) - 1
+		}
+		segments[partial].Fraction = rest
+	}
+	return segments
+}
+
+// TakeAll removes the segments of job j from f.
+func (f *Free) TakeAll(j int, segments []Segment) {
+	for _, s := range segments {
+		f.Take(j, s.Cluster, s.Slot, s.Workers)
+	}
+}
+
+// FitsRun returns the first slot of [start, start+length) in which job j does
+// not fit on cluster c with the reserve kept, or -1 when it fits in all.
+func (f *Free) FitsRun(j, c, start, length, workers int, reserve float64) int {
+	for t := start; t < start+length; t++ {
+		if !f.FitsUnder(j, c, t, workers, reserve) {
+			return t
+		}
+	}
+	return -1
+}
+
+// Finish puts the placements into the order of the problem's jobs and sets the
+// status from what was left out. Where jobs may stay unscheduled (MOSP), a
+// plan without them is feasible.
+func Finish(p *Problem, placed []JobPlan, unplaced []Unplaced) Result {
+	sort.Slice(placed, func(a, b int) bool { return placed[a].Job < placed[b].Job })
+	sort.Slice(unplaced, func(a, b int) bool { return unplaced[a].Job < unplaced[b].Job })
+	res := Result{Plan: Plan{Jobs: placed}, Status: Feasible, Unplaced: unplaced}
+	if len(unplaced) > 0 && p.Objective.Kind == Carbon {
+		res.Status = Infeasible
+	}
+	return res
+}
+
+// WhyNot says why job j found no place, for Unplaced.Why.
+func WhyNot(p *Problem, j int) string {
+	job := &p.Jobs[j]
+	last := p.LastSlot(j)
+	switch {
+	case job.Arrival >= p.Grid.N:
+		return fmt.Sprintf("arrives in slot %d, at or past the horizon of %d", job.Arrival, p.Grid.N)
+	case last-job.Arrival < job.Slots() && p.Objective.Kind == Carbon:
+		return fmt.Sprintf("needs %d slots at %d workers, has %d between arrival %d and slot %d",
+			job.Slots(), job.MinWorkers, max(0, last-job.Arrival), job.Arrival, last)
+	}
+	return fmt.Sprintf("no free capacity for %d slots between arrival %d and slot %d", job.Slots(), job.Arrival, last)
+}
+
+// ByArrival returns the job indices in order of arrival, then of the problem.
+func ByArrival(p *Problem) []int {
+	order := make([]int, len(p.Jobs))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(a, b int) bool { return p.Jobs[order[a]].Arrival < p.Jobs[order[b]].Arrival })
+	return order
+}

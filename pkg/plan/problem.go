@@ -1,0 +1,298 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/workload"
+)
+
+// ErrProblem marks a problem that is not valid.
+var ErrProblem = errors.New("invalid planning problem")
+
+// ObjectiveKind names what a plan optimises.
+type ObjectiveKind string
+
+// The objectives of the planning format.
+const (
+	// Carbon is least total emissions; deadlines are hard, every job must finish.
+	Carbon ObjectiveKind = "carbon"
+	// MOSP is Caspian's Z, to be maximised; deadlines are soft and jobs may stay
+	// unscheduled.
+	MOSP ObjectiveKind = "mosp"
+)
+
+// Objective is what a plan is judged by.
+type Objective struct {
+	Kind ObjectiveKind
+	// Weights are omega_1..omega_3 of Caspian's Z (MOSP only).
+	Weights [3]float64
+	// Theta are the normalisers theta_1..theta_3, or nil where the LP optimum of
+	// each objective alone is to be used.
+	Theta *[3]float64
+}
+
+// Cluster is a place to run jobs.
+type Cluster struct {
+	Name string
+	Zone string // grid zone that powers it
+	// Capacity is the amount of each resource in every slot: N values each. A
+	// resource without an entry is absent.
+	Capacity map[string][]float64
+	// Load is what runs there already and cannot be moved, N values each; nil
+	// means nothing does.
+	Load map[string][]float64
+	// Watts is the power of one used unit of each resource.
+	Watts map[string]float64
+	// PUE multiplies it; at least 1.
+	PUE float64
+	// Intensity is the carbon intensity of every slot, gCO2eq/kWh.
+	Intensity []float64
+}
+
+// Problem is a planning instance. It is never modified by a planner.
+type Problem struct {
+	Grid      timegrid.Grid
+	Objective Objective
+	Clusters  []Cluster
+	Jobs      []workload.Job
+}
+
+// Segment is the use of Workers workers on a cluster for a fraction of a slot.
+type Segment struct {
+	Slot    int
+	Cluster int // index into Problem.Clusters
+	Workers int
+	// Fraction of the slot used, 0 < Fraction <= 1.
+	Fraction float64
+}
+
+// JobPlan is the schedule of one job, in order of slots.
+type JobPlan struct {
+	Job      int // index into Problem.Jobs
+	Segments []Segment
+}
+
+// Start returns the first slot used; false when there is none.
+func (jp JobPlan) Start() (int, bool) {
+	if len(jp.Segments) == 0 {
+		return 0, false
+	}
+	return jp.Segments[0].Slot, true
+}
+
+// Plan is a schedule: at most one entry a job, in the order of Problem.Jobs.
+type Plan struct{ Jobs []JobPlan }
+
+// Status says what is known of a plan.
+type Status string
+
+// The states of a result.
+const (
+	// Optimal: no feasible plan is better.
+	Optimal Status = "optimal"
+	// Feasible: every job is planned within its constraints.
+	Feasible Status = "feasible"
+	// Infeasible: this planner found no place for the jobs in Result.Unplaced.
+	// The plan holds all the others.
+	Infeasible Status = "infeasible"
+)
+
+// Unplaced is a job without a place, and why.
+type Unplaced struct {
+	Job int
+	Why string
+}
+
+// Result is what a planner returns.
+type Result struct {
+	Plan     Plan
+	Status   Status
+	Unplaced []Unplaced
+	// Bound is a proven bound on the objective of every feasible plan (below for
+	// emissions, above for Z), or nil where the planner proves none.
+	Bound *float64
+	// Considered counts the placements that were looked at.
+	Considered int64
+}
+
+// Planner is the one seam between a method and all that uses it.
+type Planner interface {
+	// Plan solves a valid problem. It returns an error only when it was
+	// cancelled or its parameters do not fit the problem.
+	Plan(ctx context.Context, p *Problem) (Result, error)
+}
+
+// Validate reports the first fault: an error wrapping ErrProblem or
+// workload.ErrJob that names the field, the value and what is accepted.
+func (p *Problem) Validate() error {
+	if _, err := timegrid.New(p.Grid.Start, p.Grid.Slot, p.Grid.N); err != nil {
+		return fmt.Errorf("%w: %w", ErrProblem, err)
+	}
+	if err := p.Objective.validate(); err != nil {
+		return err
+	}
+	if len(p.Clusters) == 0 {
+		return fmt.Errorf("%w: clusters: none; accepted: at least one", ErrProblem)
+	}
+	names := map[string]bool{}
+	for i := range p.Clusters {
+		if err := p.Clusters[i].validate(p.Grid.N, p.Objective.Kind); err != nil {
+			return err
+		}
+		if names[p.Clusters[i].Name] {
+			return fmt.Errorf("%w: clusters: name %q stands twice", ErrProblem, p.Clusters[i].Name)
+		}
+		names[p.Clusters[i].Name] = true
+	}
+	ids := make(map[string]bool, len(p.Jobs))
+	for i := range p.Jobs {
+		j := &p.Jobs[i]
+		if err := j.Validate(); err != nil {
+			return err
+		}
+		if ids[j.ID] {
+			return fmt.Errorf("%w: jobs: id %q stands twice", ErrProblem, j.ID)
+		}
+		ids[j.ID] = true
+		for _, c := range j.Clusters {
+			if !names[c] {
+				return fmt.Errorf("%w: job %q: clusters: %q is not a cluster of the instance", ErrProblem, j.ID, c)
+			}
+		}
+	}
+	return nil
+}
+
+func (o Objective) validate() error {
+	switch o.Kind {
+	case Carbon:
+		return nil
+	case MOSP:
+	default:
+		return fmt.Errorf("%w: objective.kind: %q; accepted: %q or %q", ErrProblem, o.Kind, Carbon, MOSP)
+	}
+	for i, w := range o.Weights {
+		if !finite(w) || w < 0 {
+			return fmt.Errorf("%w: objective.weights[%d]: %v; accepted: finite and at least 0", ErrProblem, i, w)
+		}
+	}
+	if o.Theta != nil {
+		for i, th := range o.Theta {
+			if !finite(th) || th <= 0 {
+				return fmt.Errorf("%w: objective.theta[%d]: %v; accepted: finite and above 0", ErrProblem, i, th)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) validate(n int, objective ObjectiveKind) error {
+	if c.Name == "" {
+		return fmt.Errorf("%w: clusters: a name is empty", ErrProblem)
+	}
+	fault := func(field string, value any, accepted string) error {
+		return fmt.Errorf("%w: cluster %q: %s: %v; accepted: %s", ErrProblem, c.Name, field, value, accepted)
+	}
+	if !finite(c.PUE) || c.PUE < 1 {
+		return fault("pue", c.PUE, "at least 1")
+	}
+	for r, w := range c.Watts {
+		if !finite(w) || w < 0 {
+			return fault(fmt.Sprintf("watts[%q]", r), w, "finite and at least 0")
+		}
+	}
+	if len(c.Intensity) != n {
+		return fault("intensity", fmt.Sprintf("%d values", len(c.Intensity)), fmt.Sprintf("%d, the horizon", n))
+	}
+	for t, v := range c.Intensity {
+		if !finite(v) || v < 0 {
+			return fault(fmt.Sprintf("intensity[%d]", t), v, "finite and at least 0")
+		}
+		if v == 0 && objective == MOSP {
+			return fault(fmt.Sprintf("intensity[%d]", t), v, "above 0 for the mosp objective, which divides by it")
+		}
+	}
+	for what, series := range map[string]map[string][]float64{"capacity": c.Capacity, "load": c.Load} {
+		for r, values := range series {
+			if len(values) != n {
+				return fault(fmt.Sprintf("%s[%q]", what, r), fmt.Sprintf("%d values", len(values)), fmt.Sprintf("%d, the horizon", n))
+			}
+			for t, v := range values {
+				if !finite(v) || v < 0 {
+					return fault(fmt.Sprintf("%s[%q][%d]", what, r, t), v, "finite and at least 0")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Watts returns the power of w workers of job j on cluster c, PUE apart.
+func (p *Problem) Watts(j, c, w int) float64 {
+	job := &p.Jobs[j]
+	if job.Watts != nil {
+		return job.Watts[w-job.MinWorkers]
+	}
+	return power.Sum(job.Request, p.Clusters[c].Watts) * float64(w)
+}
+
+// SlotGrams returns the emissions of w workers of job j on cluster c through
+// the whole of slot t: hours * watts * PUE * intensity / 1000.
+func (p *Problem) SlotGrams(j, c, t, w int) float64 {
+	cl := &p.Clusters[c]
+	return p.Grid.Hours() * p.Watts(j, c, w) * cl.PUE * cl.Intensity[t] / 1000
+}
+
+// ClusterIndex returns the index of the named cluster, or -1.
+func (p *Problem) ClusterIndex(name string) int {
+	for i := range p.Clusters {
+		if p.Clusters[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// LastSlot returns the first slot job j may not use: its deadline or the end
+// of the horizon, whichever comes first; the horizon where deadlines are soft.
+func (p *Problem) LastSlot(j int) int {
+	if p.Objective.Kind == MOSP {
+		return p.Grid.N
+	}
+	return min(p.Jobs[j].Deadline, p.Grid.N)
+}
+
+// Allowed returns the clusters that job j may use, in order.
+func (p *Problem) Allowed(j int) []int {
+	var out []int
+	for c := range p.Clusters {
+		if p.Jobs[j].Allows(p.Clusters[c].Name) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Resources returns the names of all resources that jobs ask for, sorted.
+func (p *Problem) Resources() []string {
+	seen := map[string]bool{}
+	for i := range p.Jobs {
+		for r := range p.Jobs[i].Request {
+			seen[r] = true
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for r := range seen {
+		names = append(names, r)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,85 @@
+package power
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
+)
+
+func TestLinearIsPiontekEquation9(t *testing.T) {
+	m, err := NewLinear(212, 597)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u, want := range map[float64]units.Power{0: 212, 1: 597, 0.5: 404.5, -3: 212, 7: 597} {
+		if got := m.At(u); math.Abs(float64(got-want)) > 1e-9 {
+			t.Errorf("P(%v) = %v, want %v", u, got, want)
+		}
+	}
+}
+
+func TestModelsReject(t *testing.T) {
+	for _, m := range [][2]units.Power{{-1, 5}, {6, 5}, {units.Power(math.NaN()), 5}, {1, units.Power(math.Inf(1))}} {
+		if _, err := NewLinear(m[0], m[1]); !errors.Is(err, ErrModel) {
+			t.Errorf("NewLinear(%v): %v, want ErrModel", m, err)
+		}
+	}
+	for _, pue := range []float64{0.9, -1, math.NaN(), math.Inf(1)} {
+		if _, err := NewPerUnit(nil, pue); !errors.Is(err, ErrModel) {
+			t.Errorf("NewPerUnit(pue %v): %v, want ErrModel", pue, err)
+		}
+	}
+	if _, err := NewPerUnit(map[string]float64{"cpu": -1}, 1); !errors.Is(err, ErrModel) {
+		t.Errorf("negative watts: %v, want ErrModel", err)
+	}
+}
+
+func TestPerUnit(t *testing.T) {
+	m, err := NewPerUnit(map[string]float64{"cpu": 4, "nvidia.com/gpu": 200}, 1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Of(map[string]float64{"cpu": 8, "nvidia.com/gpu": 2, "memory": 1 << 34}); got != 648 {
+		t.Errorf("power = %v, want (8*4 + 2*200) * 1.5 = 648", got)
+	}
+}
+
+// TestPartsSumToTheWhole: cutting an interval anywhere changes nothing.
+func TestPartsSumToTheWhole(t *testing.T) {
+	start := time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)
+	var samples []carbon.Sample
+	for h := range 48 {
+		samples = append(samples, carbon.Sample{
+			From: start.Add(time.Duration(h) * time.Hour), To: start.Add(time.Duration(h+1) * time.Hour),
+			Value: units.CarbonIntensity(100 + 37*(h%7)),
+		})
+	}
+	s, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := start.Add(31*time.Hour + 17*time.Minute)
+	whole, missing := Emitted(250, s, start, to)
+	if missing != 0 {
+		t.Fatalf("missing %v inside the series", missing)
+	}
+	var parts units.Emissions
+	for at := start; at.Before(to); at = at.Add(23 * time.Minute) {
+		end := at.Add(23 * time.Minute)
+		if end.After(to) {
+			end = to
+		}
+		part, _ := Emitted(250, s, at, end)
+		parts += part
+	}
+	if math.Abs(float64(parts-whole)) > 1e-9*float64(whole) {
+		t.Errorf("parts %v, whole %v", parts, whole)
+	}
+	if _, missing := Emitted(250, s, start.Add(40*time.Hour), start.Add(60*time.Hour)); missing != 12*time.Hour {
+		t.Errorf("missing = %v, want the 12 h after the series", missing)
+	}
+}

@@ -1,0 +1,164 @@
+// Package workload describes batch jobs as planners see them: when they may
+// run, how much work they have, how they scale and what they ask for. Times are
+// slots of a timegrid.Grid.
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrJob marks a job that is not valid.
+var ErrJob = errors.New("invalid job")
+
+// Kind says how a job may run.
+type Kind string
+
+// The kinds of jobs.
+const (
+	// Rigid runs in one piece at MinWorkers.
+	Rigid Kind = "rigid"
+	// Interruptible runs at MinWorkers and may pause between slots.
+	Interruptible Kind = "interruptible"
+	// Elastic may pause and run at any scale of MinWorkers..MaxWorkers.
+	Elastic Kind = "elastic"
+)
+
+// Eps is the tolerance for comparing amounts of work and of resources.
+const Eps = 1e-6
+
+// MaxScale bounds MaxWorkers.
+const MaxScale = 100_000
+
+// Job is a batch job. Slots count from zero.
+type Job struct {
+	ID   string
+	Kind Kind
+	// Arrival is the first slot the job may use, Deadline the first it may not.
+	Arrival, Deadline int
+	// Length is the run time at MinWorkers in slots; it may be fractional.
+	Length float64
+	// Request is what one worker asks for, by resource.
+	Request map[string]float64
+	// MinWorkers..MaxWorkers is the range of scales.
+	MinWorkers, MaxWorkers int
+	// Curve is the marginal capacity curve: Curve[0] is the throughput of
+	// MinWorkers, Curve[i] what the i-th further worker adds.
+	Curve []float64
+	// Watts is the total power at MinWorkers..MaxWorkers, or nil for the power
+	// of the requested resources.
+	Watts []float64
+	// Clusters are the clusters allowed; nil allows all.
+	Clusters []string
+	// Migratable jobs may change cluster between slots.
+	Migratable bool
+	// Waited is how many slots the job had waited when the horizon began; only
+	// a job that arrived before slot 0 has any.
+	Waited int
+	// PriorityClass is the Kubernetes priority class, for planners that let
+	// critical classes pass.
+	PriorityClass string
+}
+
+// Slots returns the whole slots a run at MinWorkers touches: ceil(Length).
+func (j *Job) Slots() int { return int(math.Ceil(j.Length - Eps)) }
+
+// Throughput returns the work per slot of w workers, MinWorkers <= w <= MaxWorkers.
+func (j *Job) Throughput(w int) float64 {
+	sum := 0.0
+	for _, c := range j.Curve[:w-j.MinWorkers+1] {
+		sum += c
+	}
+	return sum
+}
+
+// Work returns the work to do: a rigid job occupies whole slots, the others do
+// exactly Length slots at MinWorkers.
+func (j *Job) Work() float64 {
+	if j.Kind == Rigid {
+		return float64(j.Slots()) * j.Curve[0]
+	}
+	return j.Length * j.Curve[0]
+}
+
+// LatestStart returns the last slot in which a run at MinWorkers may begin and
+// still end by the deadline; it lies before Arrival when the deadline cannot
+// be kept.
+func (j *Job) LatestStart() int { return j.Deadline - j.Slots() }
+
+// Allows reports whether the job may run on the named cluster.
+func (j *Job) Allows(cluster string) bool {
+	if j.Clusters == nil {
+		return true
+	}
+	for _, c := range j.Clusters {
+		if c == cluster {
+			return true
+		}
+	}
+	return false
+}
+
+// Validate reports the first fault: an error wrapping ErrJob that names the
+// job, the field, the value and what is accepted. A deadline that cannot be
+// kept is no fault of the description; planners report it.
+func (j *Job) Validate() error {
+	fault := func(field string, value any, accepted string) error {
+		return fmt.Errorf("%w %q: %s: %v; accepted: %s", ErrJob, j.ID, field, value, accepted)
+	}
+	if j.ID == "" {
+		return fault("id", `""`, "a name")
+	}
+	switch j.Kind {
+	case Rigid, Interruptible, Elastic:
+	default:
+		return fault("kind", fmt.Sprintf("%q", j.Kind), "rigid, interruptible or elastic")
+	}
+	if j.Arrival < 0 {
+		return fault("arrival", j.Arrival, "a slot from 0")
+	}
+	if j.Waited < 0 || (j.Waited > 0 && j.Arrival > 0) {
+		return fault("waited", j.Waited, "at least 0, and 0 for a job that arrives after slot 0")
+	}
+	if !finite(j.Length) || j.Length <= 0 || j.Length > math.MaxInt32 {
+		return fault("length", j.Length, "above 0, in slots")
+	}
+	if j.MinWorkers < 1 || j.MinWorkers > MaxScale {
+		return fault("minWorkers", j.MinWorkers, fmt.Sprintf("1 to %d", MaxScale))
+	}
+	if j.MaxWorkers < j.MinWorkers || j.MaxWorkers > MaxScale {
+		return fault("maxWorkers", j.MaxWorkers, fmt.Sprintf("minWorkers (%d) to %d", j.MinWorkers, MaxScale))
+	}
+	scales := j.MaxWorkers - j.MinWorkers + 1
+	if len(j.Curve) != scales {
+		return fault("curve", fmt.Sprintf("%d values", len(j.Curve)), fmt.Sprintf("%d, one for minWorkers and one for each further worker", scales))
+	}
+	for i, c := range j.Curve {
+		if !finite(c) || c < 0 || (i == 0 && c == 0) {
+			return fault(fmt.Sprintf("curve[%d]", i), c, "finite and at least 0, the first above 0")
+		}
+	}
+	if j.Watts != nil && len(j.Watts) != scales {
+		return fault("watts", fmt.Sprintf("%d values", len(j.Watts)), fmt.Sprintf("%d, one a scale", scales))
+	}
+	for i, w := range j.Watts {
+		if !finite(w) || w < 0 {
+			return fault(fmt.Sprintf("watts[%d]", i), w, "finite and at least 0")
+		}
+	}
+	if len(j.Request) == 0 {
+		return fault("request", "nothing", "at least one resource")
+	}
+	for r, q := range j.Request {
+		if r == "" || !finite(q) || q < 0 {
+			return fault(fmt.Sprintf("request[%q]", r), q, "a named resource, finite and at least 0")
+		}
+	}
+	if j.Clusters != nil && len(j.Clusters) == 0 {
+		return fault("clusters", "[]", "absent for all clusters, or at least one name")
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
