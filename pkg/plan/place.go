@@ -74,12 +74,19 @@ func WhyNot(p *Problem, j int) string {
 	return fmt.Sprintf("no free capacity for %d slots between arrival %d and slot %d", job.Slots(), job.Arrival, last)
 }
 
-// ByArrival returns the job indices in order of arrival, then of the problem.
+// ByArrival returns the job indices in order of arrival, then of ID, so that the
+// order of the file decides nothing.
 func ByArrival(p *Problem) []int {
 	order := make([]int, len(p.Jobs))
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(a, b int) bool { return p.Jobs[order[a]].Arrival < p.Jobs[order[b]].Arrival })
+	sort.Slice(order, func(a, b int) bool {
+		x, y := &p.Jobs[order[a]], &p.Jobs[order[b]]
+		if x.Arrival != y.Arrival {
+			return x.Arrival < y.Arrival
+		}
+		return x.ID < y.ID
+	})
 	return order
 }

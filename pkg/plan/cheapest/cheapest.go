@@ -17,8 +17,7 @@ const Source = "Lull: cheapest feasible start, one job at a time, least slack fi
 // Planner is the method; its zero value is ready.
 type Planner struct{}
 
-// Plan gives each job, least slack first (ties: earlier arrival, then order of
-// the problem), the place of least emissions that the capacity left allows:
+// Plan gives each job, least slack first (ties: earlier arrival, then ID), the place of least emissions that the capacity left allows:
 //
 //	rigid          the contiguous run of ceil(l) slots with the least sum
 //	interruptible  the ceil(l) cheapest slots of one cluster; the part of a slot

@@ -1,0 +1,128 @@
+package carbon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const head = "time,intensity_gco2eq_per_kwh\n"
+
+func TestReadCSV(t *testing.T) {
+	s, err := ReadCSV(strings.NewReader(head+`2023-11-14T11:00:00Z,100
+2023-11-14T11:30:00Z,200
+2023-11-14T12:00:00Z,
+2023-11-14T13:30:00+01:00,50.5
+`), Provenance{Zone: "DE", Source: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Len() != 3 || s.Zone != "DE" {
+		t.Fatalf("%d samples of %q, want 3 of DE", s.Len(), s.Zone)
+	}
+	if got := s.Sample(0); got.To.Sub(got.From) != 30*time.Minute {
+		t.Errorf("step %v, want the smallest distance, 30 min", got.To.Sub(got.From))
+	}
+	if _, ok := s.At(t0.Add(70 * time.Minute)); ok {
+		t.Error("an empty value is no gap")
+	}
+	if x, ok := s.At(t0.Add(95 * time.Minute)); !ok || x.Value != 50.5 {
+		t.Errorf("a time with an offset was misread: %v %v", x, ok)
+	}
+}
+
+func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"empty file":    {"", "empty"},
+		"header only":   {head, "no rows"},
+		"wrong header":  {"when,much\n1,2\n", "when,much"},
+		"bad time":      {head + "yesterday,5\n", `line 2: time: "yesterday"`},
+		"NaN":           {head + "2023-11-14T11:00:00Z,NaN\n", `line 2: intensity_gco2eq_per_kwh: "NaN"`},
+		"infinite":      {head + "2023-11-14T11:00:00Z,+Inf\n", `"+Inf"`},
+		"negative":      {head + "2023-11-14T11:00:00Z,-3\n", `"-3"`},
+		"words":         {head + "2023-11-14T11:00:00Z,low\n", `"low"`},
+		"unsorted":      {head + "2023-11-14T12:00:00Z,1\n2023-11-14T11:00:00Z,1\n", "line 3"},
+		"duplicate":     {head + "2023-11-14T12:00:00Z,1\n2023-11-14T12:00:00Z,1\n", "line 3"},
+		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2"},
+		"estimated odd": {"time,intensity_gco2eq_per_kwh,estimated\n2023-11-14T12:00:00Z,1,perhaps\n", `"perhaps"`},
+	} {
+		_, err := ReadCSV(strings.NewReader(tc.text), Provenance{})
+		if !errors.Is(err, ErrSeries) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want ErrSeries naming %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestReadJSON(t *testing.T) {
+	s, err := ReadJSON(strings.NewReader(`{"zone": "GB", "signal": "marginal", "factor": "direct", "source": "x",
+ "issued": "2023-11-14T10:55:00Z", "data": [
+ {"time": "2023-11-14T11:00:00Z", "value": 100, "estimated": true},
+ {"time": "2023-11-14T12:00:00Z", "value": null},
+ {"time": "2023-11-14T13:00:00Z", "value": 0}]}`), Provenance{Zone: "DE", Signal: Average})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Zone != "GB" || s.Signal != Marginal || s.Factor != Direct || s.IssuedAt.IsZero() {
+		t.Errorf("provenance %+v: what the file states must win", s.Provenance)
+	}
+	if s.Len() != 2 || !s.Sample(0).Estimated {
+		t.Errorf("%d samples, want 2 with a gap between", s.Len())
+	}
+}
+
+func TestReadJSONRejects(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"not JSON":      {"<html>", "invalid"},
+		"empty":         {`{"data": []}`, "no rows"},
+		"unknown field": {`{"zones": "DE", "data": []}`, `"zones"`},
+		"trailing":      {`{"data": [{"time": "2023-11-14T11:00:00Z", "value": 1}]} {}`, "more data"},
+		"bad time":      {`{"data": [{"time": "11:00", "value": 1}]}`, `data[0].time: "11:00"`},
+		"negative":      {`{"data": [{"time": "2023-11-14T11:00:00Z", "value": -1}]}`, "data[0].value: -1"},
+		"signal":        {`{"signal": "mean", "data": []}`, `"mean"`},
+		"factor":        {`{"factor": "scope2", "data": []}`, `"scope2"`},
+		"issued":        {`{"issued": "now", "data": []}`, `"now"`},
+		"unsorted":      {`{"data": [{"time": "2023-11-14T12:00:00Z", "value": 1}, {"time": "2023-11-14T11:00:00Z", "value": 1}]}`, "entry 1"},
+	} {
+		_, err := ReadJSON(strings.NewReader(tc.text), Provenance{})
+		if !errors.Is(err, ErrSeries) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want ErrSeries naming %q", name, err, tc.want)
+		}
+	}
+}
+
+func FuzzReadCSV(f *testing.F) {
+	f.Add(head + "2023-11-14T11:00:00Z,100\n2023-11-14T12:00:00Z,\n")
+	f.Add(head + "2023-11-14T11:00:00Z,NaN\n")
+	f.Add("\ufefftime,intensity_gco2eq_per_kwh,estimated\n2023-11-14T11:00:00Z,1,true\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadCSV(strings.NewReader(text), Provenance{})
+		checkRead(t, s, err)
+	})
+}
+
+func FuzzReadJSON(f *testing.F) {
+	f.Add(`{"zone": "DE", "data": [{"time": "2023-11-14T11:00:00Z", "value": 322.5}]}`)
+	f.Add(`{"data": [{"time": "0001-01-01T00:00:00Z", "value": 1}, {"time": "9999-01-01T00:00:00Z", "value": null}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadJSON(strings.NewReader(text), Provenance{})
+		checkRead(t, s, err)
+	})
+}
+
+// checkRead: a reader either refuses with ErrSeries or returns a series whose
+// samples are valid and in order.
+func checkRead(t *testing.T, s *Series, err error) {
+	if err != nil {
+		if !errors.Is(err, ErrSeries) {
+			t.Fatalf("error of another kind: %v", err)
+		}
+		return
+	}
+	for i := range s.Len() {
+		x := s.Sample(i)
+		if !x.Value.Valid() || !x.To.After(x.From) || (i > 0 && x.From.Before(s.Sample(i-1).To)) {
+			t.Fatalf("invalid sample %d: %+v", i, x)
+		}
+	}
+}

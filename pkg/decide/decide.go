@@ -1,0 +1,398 @@
+// Package decide is the one decision path of Lull: given what runs and waits
+// now, the carbon series and a planner, it says what each job should do and why.
+// The simulator and the live controllers call the same function.
+//
+// The caller's duties: build the Snapshot from what it observes (never from what
+// it remembers of earlier decisions), call Decide, carry out the actions, and
+// call again at Decision.Wake or whenever something changes, whichever is first.
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
+)
+
+// ErrSnapshot marks a snapshot that cannot be decided on.
+var ErrSnapshot = errors.New("invalid snapshot")
+
+// State is what a task does now.
+type State string
+
+// The states of a task.
+const (
+	// Waiting: held before its first start, or paused after it.
+	Waiting State = "waiting"
+	// Running: released; its pods run or are about to.
+	Running State = "running"
+)
+
+// Task is a job as observed. All times are grid time.
+type Task struct {
+	ID string
+	// Submitted is when the job was created.
+	Submitted time.Time
+	// Deadline is when its work must be done; zero means that it may not wait.
+	Deadline time.Time
+	// Remaining is the run time still needed at MinWorkers, as estimated; for a
+	// running rigid task, what is left of the estimate.
+	Remaining time.Duration
+	Kind      workload.Kind // rigid or interruptible
+	// Request is what the whole job asks for, by resource.
+	Request map[string]float64
+	// PriorityClass is handed to planners that know critical classes.
+	PriorityClass string
+	State         State
+	// Paused marks a waiting task that has run before.
+	Paused bool
+	// Cluster is where a running or paused task is; empty for one that may still
+	// go anywhere.
+	Cluster string
+}
+
+// Cluster is a place to run tasks, as observed.
+type Cluster struct {
+	Name, Zone string
+	// Capacity is what tasks may use of each resource, Load what runs there that
+	// is not among the tasks.
+	Capacity, Load map[string]float64
+	Power          power.PerUnit
+	// Carbon is the intensity of the zone, past and forecast; nil where nothing
+	// is known.
+	Carbon *carbon.Series
+}
+
+// Snapshot is all that a decision depends on.
+type Snapshot struct {
+	// Now is the grid time of the decision.
+	Now time.Time
+	// Slot is the resolution of planning.
+	Slot time.Duration
+	// Margin is kept between the planned end of a job and its deadline: for
+	// start-up and for what clocks and schedulers add.
+	Margin   time.Duration
+	Clusters []Cluster
+	Tasks    []Task
+}
+
+// Verb is what a task should do.
+type Verb string
+
+// The verbs of an action.
+const (
+	Release  Verb = "Release"  // a held task starts
+	Resume   Verb = "Resume"   // a paused task continues
+	Pause    Verb = "Pause"    // a running interruptible task stops for now
+	Wait     Verb = "Wait"     // a waiting task keeps waiting
+	Continue Verb = "Continue" // a running task keeps running
+)
+
+// Action is the decision on one task.
+type Action struct {
+	Task string
+	Verb Verb
+	// Cluster is where a task runs that is released or resumed; empty where any
+	// will do.
+	Cluster string
+	Reason Reason
+}
+
+// Decision is the actions, in the order of the snapshot's tasks, and when to
+// decide again at the latest.
+type Decision struct {
+	Actions []Action
+	Wake    time.Time
+	// Status and Bound are those of the planner's result; Status is empty where
+	// no planner was needed.
+	Status plan.Status
+}
+
+// maxSlots bounds the horizon of one decision.
+const maxSlots = 4096
+
+// Decide plans all tasks that may still move and turns the plan into actions.
+//
+//   - A task without a deadline, or whose latest safe start has come, runs.
+//   - Without any carbon data every task runs: Lull never holds blindly.
+//   - A task for which the planner finds no place in time runs: the deadline
+//     outranks carbon, and the cluster's own queue is the better judge.
+//   - Otherwise a task runs when its plan uses the current slot, and waits (or,
+//     if interruptible, pauses) when it does not.
+//
+// The plan is made for slots aligned to multiples of s.Slot, so that decisions
+// at different moments of a slot agree. Where the series ends or has a gap, the
+// same time on an earlier day stands in (carbon.FillSlots); the reason says so.
+//
+// Errors: ErrSnapshot, and those of the planner.
+// Complexity: that of the planner, on O(tasks) jobs and (horizon / slot) slots.
+func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, error) {
+	if err := s.validate(); err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(24 * time.Hour)}
+	var movable []int
+	for i, t := range s.Tasks {
+		d.Actions[i] = Action{Task: t.ID}
+		switch {
+		case t.State == Running && t.Kind == workload.Rigid:
+			d.Actions[i].set(t, true, Reason{Code: CodeRunning})
+		case t.Deadline.IsZero():
+			d.Actions[i].set(t, true, Reason{Code: CodeNoSlack})
+		case !s.Now.Before(t.latestStart(s.Margin)):
+			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
+		default:
+			movable = append(movable, i)
+		}
+	}
+	if len(movable) == 0 {
+		return d, nil
+	}
+	grid, err := s.grid(movable)
+	if err != nil {
+		return Decision{}, err
+	}
+	problem, filled, ok := s.problem(grid, movable)
+	if !ok {
+		for _, i := range movable {
+			d.Actions[i].set(s.Tasks[i], true, Reason{Code: CodeNoCarbonData})
+		}
+		return d, nil
+	}
+	if err := problem.Validate(); err != nil {
+		return Decision{}, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	res, err := planner.Plan(ctx, problem)
+	if err != nil {
+		return Decision{}, err
+	}
+	d.Status = res.Status
+	placed := make(map[int][]plan.Segment, len(movable))
+	for _, jp := range res.Plan.Jobs {
+		placed[jp.Job] = jp.Segments
+	}
+	// Intensities change and plans move at the boundaries of slots.
+	d.Wake = grid.Time(grid.SlotOf(s.Now) + 1)
+	for job, i := range movable {
+		t := s.Tasks[i]
+		if latest := t.latestStart(s.Margin); latest.Before(d.Wake) {
+			d.Wake = latest
+		}
+		reason, runs := s.judge(t, problem, job, placed[job], filled)
+		if segments := placed[job]; len(segments) > 0 {
+			d.Actions[i].Cluster = problem.Clusters[segments[0].Cluster].Name
+		}
+		d.Actions[i].set(t, runs, reason)
+	}
+	return d, nil
+}
+
+// set turns "should run" into a verb, given what the task does.
+func (a *Action) set(t Task, runs bool, r Reason) {
+	a.Reason = r
+	switch {
+	case t.State == Running && runs:
+		a.Verb = Continue
+	case t.State == Running:
+		a.Verb = Pause
+	case !runs:
+		a.Verb = Wait
+	case t.Paused:
+		a.Verb = Resume
+	default:
+		a.Verb = Release
+	}
+}
+
+// latestStart is when the task must run at the latest to end by its deadline
+// with the margin kept.
+func (t Task) latestStart(margin time.Duration) time.Time {
+	return t.Deadline.Add(-t.Remaining - margin)
+}
+
+// grid spans from the current slot to the last deadline of a movable task.
+func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
+	start := timegrid.Align(s.Now, s.Slot)
+	last := s.Now
+	for _, i := range movable {
+		if s.Tasks[i].Deadline.After(last) {
+			last = s.Tasks[i].Deadline
+		}
+	}
+	n := timegrid.Grid{Start: start, Slot: s.Slot, N: 1}.CeilSlot(last)
+	g, err := timegrid.New(start, s.Slot, max(1, min(n, maxSlots)))
+	if err != nil {
+		return g, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	return g, nil
+}
+
+// problem builds the planning problem of the movable tasks, in their order; it
+// returns false where no cluster has any carbon data. filled counts, by
+// cluster, the slots whose intensity is not from the series itself.
+func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, filled []carbon.FilledSlots, ok bool) {
+	p = &plan.Problem{Grid: g, Objective: plan.Objective{Kind: plan.Carbon}}
+	for _, c := range s.Clusters {
+		f, known := carbon.FillSlots(c.Carbon, g)
+		if !known {
+			continue
+		}
+		filled = append(filled, f)
+		cl := plan.Cluster{
+			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.Power.PUE, Intensity: f.Values,
+			Capacity: map[string][]float64{}, Load: map[string][]float64{},
+		}
+		for r, v := range c.Capacity {
+			cl.Capacity[r], cl.Load[r] = constant(v, g.N), constant(c.Load[r], g.N)
+		}
+		s.addFixed(g, cl, movable)
+		p.Clusters = append(p.Clusters, cl)
+	}
+	if len(p.Clusters) == 0 {
+		return nil, nil, false
+	}
+	for _, i := range movable {
+		p.Jobs = append(p.Jobs, s.job(g, s.Tasks[i]))
+	}
+	return p, filled, true
+}
+
+// addFixed counts the tasks that will not move as load: until their expected
+// end, and at least through the current slot.
+func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
+	moves := make(map[int]bool, len(movable))
+	for _, i := range movable {
+		moves[i] = true
+	}
+	for i, t := range s.Tasks {
+		if moves[i] || (t.Cluster != "" && t.Cluster != cl.Name) {
+			continue
+		}
+		end := max(1, g.CeilSlot(s.Now.Add(t.Remaining)))
+		for r, q := range t.Request {
+			load := cl.Load[r]
+			for slot := 0; slot < min(end, len(load)); slot++ {
+				load[slot] += q
+			}
+		}
+	}
+}
+
+// job converts a movable task. The deadline is rounded down and the length of
+// a rigid task up (by the planners), both to the safe side.
+func (s Snapshot) job(g timegrid.Grid, t Task) workload.Job {
+	j := workload.Job{
+		ID: t.ID, Kind: t.Kind,
+		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
+		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
+		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1}, PriorityClass: t.PriorityClass,
+	}
+	if t.Cluster != "" {
+		j.Clusters = []string{t.Cluster}
+	}
+	return j
+}
+
+// minLength keeps a job that is all but done a job.
+const minLength = 1e-3
+
+// judge says whether the plan runs the task now, and why.
+func (s Snapshot) judge(t Task, p *plan.Problem, job int, segments []plan.Segment, filled []carbon.FilledSlots) (Reason, bool) {
+	r := Reason{LatestStart: t.latestStart(s.Margin)}
+	if len(segments) == 0 {
+		r.Code = CodeDeadlineAtRisk
+		return r, true
+	}
+	first := segments[0]
+	c := &p.Clusters[first.Cluster]
+	r.IntensityNow = units.CarbonIntensity(c.Intensity[0])
+	r.IntensityThen = meanIntensity(c, segments)
+	r.Source = s.source(c.Name)
+	if _, made := filled[first.Cluster].Filled[first.Slot]; made {
+		r.Estimated = true
+	}
+	r.ExpectedG, r.ImmediateG = s.emissions(p, job, segments)
+	if first.Slot == 0 {
+		r.Code, r.PlannedStart = CodeCleanNow, s.Now
+		return r, true
+	}
+	r.Code, r.PlannedStart = CodeCleanerLater, p.Grid.Time(first.Slot)
+	return r, false
+}
+
+// emissions of the plan, and of the same work in one piece from now on.
+func (s Snapshot) emissions(p *plan.Problem, job int, segments []plan.Segment) (expected, immediate units.Emissions) {
+	sum := 0.0
+	for _, seg := range segments {
+		sum += seg.Fraction * p.SlotGrams(job, seg.Cluster, seg.Slot, seg.Workers)
+	}
+	j := &p.Jobs[job]
+	atOnce, left := 0.0, j.Length
+	if j.Kind == workload.Rigid {
+		left = float64(j.Slots())
+	}
+	for slot := 0; slot < p.Grid.N && left > workload.Eps; slot++ {
+		part := math.Min(1, left)
+		atOnce += part * p.SlotGrams(job, segments[0].Cluster, slot, j.MinWorkers)
+		left -= part
+	}
+	return units.Emissions(sum), units.Emissions(atOnce)
+}
+
+func meanIntensity(c *plan.Cluster, segments []plan.Segment) units.CarbonIntensity {
+	sum, weight := 0.0, 0.0
+	for _, seg := range segments {
+		sum += seg.Fraction * c.Intensity[seg.Slot]
+		weight += seg.Fraction
+	}
+	return units.CarbonIntensity(sum / weight)
+}
+
+func (s Snapshot) source(cluster string) string {
+	for _, c := range s.Clusters {
+		if c.Name == cluster && c.Carbon != nil {
+			return c.Carbon.Source
+		}
+	}
+	return ""
+}
+
+func (s Snapshot) validate() error {
+	switch {
+	case s.Now.IsZero():
+		return fmt.Errorf("%w: now: not set", ErrSnapshot)
+	case s.Slot < time.Second:
+		return fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrSnapshot, s.Slot)
+	case s.Margin < 0:
+		return fmt.Errorf("%w: margin: %v; accepted: at least 0", ErrSnapshot, s.Margin)
+	case len(s.Clusters) == 0:
+		return fmt.Errorf("%w: clusters: none", ErrSnapshot)
+	}
+	for _, t := range s.Tasks {
+		switch {
+		case t.Remaining < 0:
+			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
+		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible:
+			return fmt.Errorf("%w: task %q: kind: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.Kind, workload.Rigid, workload.Interruptible)
+		case t.State != Waiting && t.State != Running:
+			return fmt.Errorf("%w: task %q: state: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.State, Waiting, Running)
+		}
+	}
+	return nil
+}
+
+func constant(v float64, n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = v
+	}
+	return out
+}

@@ -1,0 +1,259 @@
+package decide_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
+)
+
+var t0 = time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+
+func at(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
+
+// sunny is 400 g/kWh at night and 100 from 10 to 16 h, for two days.
+func sunny(t *testing.T, hours int) *carbon.Series {
+	t.Helper()
+	var samples []carbon.Sample
+	for h := range hours {
+		v := units.CarbonIntensity(400)
+		if h%24 >= 10 && h%24 < 16 {
+			v = 100
+		}
+		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: v})
+	}
+	s, err := carbon.NewSeries(carbon.Provenance{Zone: "X", Source: "test series"}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func snapshot(t *testing.T, now time.Time, tasks ...decide.Task) decide.Snapshot {
+	t.Helper()
+	per, err := power.NewPerUnit(map[string]float64{"cpu": 10}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decide.Snapshot{
+		Now: now, Slot: 15 * time.Minute, Margin: 5 * time.Minute,
+		Clusters: []decide.Cluster{{Name: "c", Zone: "X", Capacity: map[string]float64{"cpu": 10}, Power: per, Carbon: sunny(t, 48)}},
+		Tasks:    tasks,
+	}
+}
+
+func task(id string, submitted, deadline time.Time, runs time.Duration) decide.Task {
+	return decide.Task{
+		ID: id, Submitted: submitted, Deadline: deadline, Remaining: runs, Kind: workload.Rigid,
+		Request: map[string]float64{"cpu": 2}, State: decide.Waiting,
+	}
+}
+
+func one(t *testing.T, s decide.Snapshot) (decide.Action, decide.Decision) {
+	t.Helper()
+	d, err := decide.Decide(context.Background(), s, cheapest.Planner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Actions[0], d
+}
+
+func TestWaitsForTheCleanHoursAndSaysSo(t *testing.T) {
+	a, d := one(t, snapshot(t, at(2.1), task("a", at(2), at(20), 2*time.Hour)))
+	if a.Verb != decide.Wait || a.Reason.Code != decide.CodeCleanerLater {
+		t.Fatalf("action %+v", a)
+	}
+	r := a.Reason
+	if !r.PlannedStart.Equal(at(10)) || r.IntensityNow != 400 || r.IntensityThen != 100 {
+		t.Errorf("reason %+v", r)
+	}
+	if math.Abs(r.Saving()-0.75) > 1e-9 {
+		t.Errorf("saving %v, want 0.75", r.Saving())
+	}
+	if want := at(18).Add(-5 * time.Minute); !r.LatestStart.Equal(want) {
+		t.Errorf("latest start %v, want deadline - run time - margin = %v", r.LatestStart, want)
+	}
+	for _, part := range []string{"2023-05-10T10:00:00Z", "100 gCO2eq/kWh", "400 gCO2eq/kWh", "75 %"} {
+		if !strings.Contains(r.Message(), part) {
+			t.Errorf("message %q lacks %q", r.Message(), part)
+		}
+	}
+	if !d.Wake.Equal(at(2.25)) {
+		t.Errorf("wake %v, want the next slot", d.Wake)
+	}
+}
+
+func TestReleasesInTheCleanHours(t *testing.T) {
+	a, _ := one(t, snapshot(t, at(10), task("a", at(2), at(20), 2*time.Hour)))
+	if a.Verb != decide.Release || a.Reason.Code != decide.CodeCleanNow || a.Cluster != "c" {
+		t.Errorf("action %+v", a)
+	}
+}
+
+func TestLatestStartOutranksCarbon(t *testing.T) {
+	a, _ := one(t, snapshot(t, at(2), task("a", at(0), at(4), 2*time.Hour)))
+	if a.Verb != decide.Release || a.Reason.Code != decide.CodeLatestStart {
+		t.Errorf("action %+v", a)
+	}
+	// A deadline that cannot be kept any more: run, do not wait for the next one.
+	a, _ = one(t, snapshot(t, at(5), task("a", at(0), at(4), 2*time.Hour)))
+	if a.Verb != decide.Release {
+		t.Errorf("a job past its deadline: %+v", a)
+	}
+}
+
+// TestWakesAtTheLatestStart: the decision asks to be called again in time even
+// when the next slot begins later.
+func TestWakesAtTheLatestStart(t *testing.T) {
+	s := snapshot(t, at(2), task("a", at(0), at(4.3), 2*time.Hour))
+	a, d := one(t, s)
+	if latest := at(2.3).Add(-5 * time.Minute); a.Verb == decide.Wait && d.Wake.After(latest) {
+		t.Errorf("%+v wakes at %v, after the latest start %v", a, d.Wake, latest)
+	}
+}
+
+func TestNoDeadlineRunsAtOnce(t *testing.T) {
+	a, _ := one(t, snapshot(t, at(2), task("a", at(2), time.Time{}, time.Hour)))
+	if a.Verb != decide.Release || a.Reason.Code != decide.CodeNoSlack {
+		t.Errorf("action %+v", a)
+	}
+}
+
+func TestNeverHoldsBlindly(t *testing.T) {
+	s := snapshot(t, at(2), task("a", at(2), at(20), time.Hour))
+	s.Clusters[0].Carbon = nil
+	a, _ := one(t, s)
+	if a.Verb != decide.Release || a.Reason.Code != decide.CodeNoCarbonData {
+		t.Errorf("action %+v", a)
+	}
+}
+
+// TestSeriesThatEndsIsEstimated: the third day is not in the series; the day
+// before stands in, and the reason says so.
+func TestSeriesThatEndsIsEstimated(t *testing.T) {
+	a, _ := one(t, snapshot(t, at(44), task("a", at(44), at(70), 2*time.Hour)))
+	if a.Verb != decide.Wait || !a.Reason.PlannedStart.Equal(at(58)) || !a.Reason.Estimated {
+		t.Errorf("action %+v", a)
+	}
+	if !strings.Contains(a.Reason.Message(), "estimated") {
+		t.Errorf("message %q hides the estimate", a.Reason.Message())
+	}
+}
+
+func TestInterruptiblePausesAndResumes(t *testing.T) {
+	run := task("a", at(0), at(40), 3*time.Hour)
+	run.Kind, run.State, run.Cluster = workload.Interruptible, decide.Running, "c"
+	a, _ := one(t, snapshot(t, at(16), run))
+	if a.Verb != decide.Pause || a.Reason.Code != decide.CodeCleanerLater {
+		t.Errorf("in the dirty evening: %+v", a)
+	}
+	paused := run
+	paused.State, paused.Paused = decide.Waiting, true
+	if a, _ = one(t, snapshot(t, at(34), paused)); a.Verb != decide.Resume {
+		t.Errorf("in the clean noon: %+v", a)
+	}
+	if a, _ = one(t, snapshot(t, at(11), run)); a.Verb != decide.Continue {
+		t.Errorf("running in the clean noon: %+v", a)
+	}
+}
+
+func TestRigidIsNeverPaused(t *testing.T) {
+	run := task("a", at(0), at(40), 3*time.Hour)
+	run.State, run.Cluster = decide.Running, "c"
+	if a, _ := one(t, snapshot(t, at(16), run)); a.Verb != decide.Continue || a.Reason.Code != decide.CodeRunning {
+		t.Errorf("action %+v", a)
+	}
+}
+
+// TestRunningJobsTakeCapacity: eight of ten CPUs run until noon, so of two jobs
+// for the clean hours only one finds room before.
+func TestRunningJobsTakeCapacity(t *testing.T) {
+	run := task("run", at(8), at(40), 4*time.Hour)
+	run.State, run.Cluster, run.Request = decide.Running, "c", map[string]float64{"cpu": 8}
+	s := snapshot(t, at(10), run, task("a", at(2), at(20), 2*time.Hour), task("b", at(2), at(20), 2*time.Hour))
+	d, err := decide.Decide(context.Background(), s, cheapest.Planner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Actions[1].Verb != decide.Release || d.Actions[2].Verb != decide.Wait || !d.Actions[2].Reason.PlannedStart.Equal(at(12)) {
+		t.Errorf("actions %+v, want a released and b at 12:00", d.Actions[1:])
+	}
+}
+
+// failing is a planner that finds no place for anything, or fails.
+type failing struct{ err error }
+
+func (f failing) Plan(_ context.Context, p *plan.Problem) (plan.Result, error) {
+	var unplaced []plan.Unplaced
+	for j := range p.Jobs {
+		unplaced = append(unplaced, plan.Unplaced{Job: j, Why: "test"})
+	}
+	return plan.Finish(p, nil, unplaced), f.err
+}
+
+func TestUnplacedJobsRun(t *testing.T) {
+	s := snapshot(t, at(2), task("a", at(2), at(20), time.Hour))
+	d, err := decide.Decide(context.Background(), s, failing{})
+	if err != nil || d.Actions[0].Verb != decide.Release || d.Actions[0].Reason.Code != decide.CodeDeadlineAtRisk {
+		t.Errorf("%+v, %v", d.Actions, err)
+	}
+	broken := errors.New("broken")
+	if _, err := decide.Decide(context.Background(), s, failing{broken}); !errors.Is(err, broken) {
+		t.Errorf("error %v is not the planner's", err)
+	}
+}
+
+func TestSnapshotErrorsNameTheField(t *testing.T) {
+	good := func() decide.Snapshot { return snapshot(t, at(2), task("a", at(2), at(20), time.Hour)) }
+	for want, breakIt := range map[string]func(*decide.Snapshot){
+		"now":       func(s *decide.Snapshot) { s.Now = time.Time{} },
+		"slot: 0s":  func(s *decide.Snapshot) { s.Slot = 0 },
+		"margin":    func(s *decide.Snapshot) { s.Margin = -1 },
+		"clusters":  func(s *decide.Snapshot) { s.Clusters = nil },
+		"remaining": func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
+		"kind":      func(s *decide.Snapshot) { s.Tasks[0].Kind = workload.Elastic },
+		"state":     func(s *decide.Snapshot) { s.Tasks[0].State = "asleep" },
+		"request":   func(s *decide.Snapshot) { s.Tasks[0].Request = nil },
+	} {
+		s := good()
+		breakIt(&s)
+		if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); !errors.Is(err, decide.ErrSnapshot) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want ErrSnapshot naming %q, got %v", want, err)
+		}
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	var tasks []decide.Task
+	for i := range 1000 {
+		tasks = append(tasks, task(time.Duration(i).String(), at(2), at(8+float64(i%24)), time.Duration(1+i%5)*time.Hour))
+	}
+	var samples []carbon.Sample
+	for h := range 48 {
+		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: units.CarbonIntensity(100 + 37*(h%11))})
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := decide.Snapshot{
+		Now: at(2), Slot: 15 * time.Minute, Tasks: tasks,
+		Clusters: []decide.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 500}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Carbon: series}},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"lull.dev/lull/pkg/units"
+)
+
+// Code is why an action was taken: one word, stable, used as the reason of
+// events and metrics.
+type Code string
+
+// The reasons there are.
+const (
+	// CodeCleanNow: the plan uses the current slot.
+	CodeCleanNow Code = "CleanNow"
+	// CodeCleanerLater: the plan starts, or goes on, later.
+	CodeCleanerLater Code = "CleanerLater"
+	// CodeLatestStart: waiting longer would cost the deadline.
+	CodeLatestStart Code = "LatestStart"
+	// CodeNoSlack: the job may not wait at all.
+	CodeNoSlack Code = "NoSlack"
+	// CodeDeadlineAtRisk: no place before the deadline was found, so it runs.
+	CodeDeadlineAtRisk Code = "DeadlineAtRisk"
+	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
+	CodeNoCarbonData Code = "NoCarbonData"
+	// CodeRunning: it runs and cannot be paused.
+	CodeRunning Code = "Running"
+)
+
+// Reason explains one decision; log, event, annotation and report are all
+// rendered from it. Fields that do not apply are zero.
+type Reason struct {
+	Code Code
+	// PlannedStart is when the task runs (next).
+	PlannedStart time.Time
+	// LatestStart is when it runs at the latest, whatever the grid does.
+	LatestStart time.Time
+	// IntensityNow is that of the current slot, IntensityThen the mean over the
+	// planned run.
+	IntensityNow, IntensityThen units.CarbonIntensity
+	// ExpectedG is what the planned run emits, ImmediateG what it would emit in
+	// one piece from now on.
+	ExpectedG, ImmediateG units.Emissions
+	// Source names where the intensity comes from; Estimated says that the
+	// series has none for the planned start and an earlier day stands in.
+	Source    string
+	Estimated bool
+}
+
+// Saving is the share of emissions that the plan saves against running at once,
+// 0 where nothing is saved or known.
+func (r Reason) Saving() float64 {
+	if r.ImmediateG <= 0 || r.ExpectedG >= r.ImmediateG {
+		return 0
+	}
+	return 1 - float64(r.ExpectedG/r.ImmediateG)
+}
+
+// Message says the reason in words.
+func (r Reason) Message() string {
+	estimated := ""
+	if r.Estimated {
+		estimated = " (estimated from an earlier day)"
+	}
+	switch r.Code {
+	case CodeCleanNow:
+		return fmt.Sprintf("runs now at %s%s", r.IntensityNow, estimated)
+	case CodeCleanerLater:
+		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %%; starts by %s at the latest",
+			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
+			100*r.Saving(), r.LatestStart.UTC().Format(time.RFC3339))
+	case CodeLatestStart:
+		return fmt.Sprintf("latest safe start %s has come", r.LatestStart.UTC().Format(time.RFC3339))
+	case CodeNoSlack:
+		return "may not wait"
+	case CodeDeadlineAtRisk:
+		return "no place before the deadline found, runs at once"
+	case CodeNoCarbonData:
+		return "no carbon data, runs at once"
+	case CodeRunning:
+		return "running"
+	}
+	return string(r.Code)
+}

@@ -1,0 +1,173 @@
+package plantest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/planio"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Laws checks on random instances what every planner must obey:
+//
+//   - a result says feasible only if Check accepts the plan, and infeasible
+//     only with the jobs named; a job is planned or named, never neither;
+//   - the problem is not modified;
+//   - the same problem gives the same bytes, also with the jobs in another order;
+//   - doubling every intensity doubles the emissions and changes no placement;
+//   - a bound, where there is one, is not beaten.
+func Laws(t *testing.T, planner plan.Planner, instances int, o Options) {
+	t.Helper()
+	for seed := range uint64(instances) {
+		p := Random(seed, o)
+		res := solve(t, planner, p)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+		checkResult(t, p, res)
+		if !reflect.DeepEqual(p, Random(seed, o)) {
+			t.Fatalf("seed %d: the planner modified its problem", seed)
+		}
+		if first, again := text(t, p, res), text(t, p, solve(t, planner, p)); first != again {
+			t.Fatalf("seed %d: two runs differ:\n%s\n%s", seed, first, again)
+		}
+		checkPermuted(t, planner, p, res, seed)
+		checkScaled(t, planner, p, res)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func solve(t *testing.T, planner plan.Planner, p *plan.Problem) plan.Result {
+	t.Helper()
+	res, err := planner.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatalf("Plan: %v", err)
+	}
+	return res
+}
+
+func text(t *testing.T, p *plan.Problem, res plan.Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := planio.WritePlan(&b, p, "x", res); err != nil {
+		t.Fatalf("WritePlan: %v", err)
+	}
+	return b.String()
+}
+
+func checkResult(t *testing.T, p *plan.Problem, res plan.Result) {
+	t.Helper()
+	named := map[int]bool{}
+	for _, u := range res.Unplaced {
+		if u.Why == "" || named[u.Job] {
+			t.Errorf("job %d: unplaced without a reason, or twice", u.Job)
+		}
+		named[u.Job] = true
+	}
+	for _, jp := range res.Plan.Jobs {
+		if named[jp.Job] {
+			t.Errorf("job %d is planned and unplaced", jp.Job)
+		}
+		named[jp.Job] = true
+	}
+	if len(named) != len(p.Jobs) {
+		t.Errorf("%d of %d jobs are planned or named", len(named), len(p.Jobs))
+	}
+	infeasible := len(res.Unplaced) > 0 && p.Objective.Kind == plan.Carbon
+	if infeasible != (res.Status == plan.Infeasible) {
+		t.Errorf("status %s with %d jobs unplaced", res.Status, len(res.Unplaced))
+	}
+	// What is planned must be feasible even when not everything is.
+	part := *p
+	if infeasible {
+		part = Without(p, res.Unplaced)
+		res.Plan = renumber(p, &part, res.Plan)
+	}
+	if err := plan.Check(&part, res.Plan); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	e := plan.Evaluate(&part, res.Plan)
+	if res.Bound != nil && !infeasible && part.Objective.Kind == plan.Carbon && *res.Bound > e.CarbonG*(1+1e-9) {
+		t.Errorf("bound %v above the emissions %v", *res.Bound, e.CarbonG)
+	}
+}
+
+// Without returns a copy of p that lacks the unplaced jobs.
+func Without(p *plan.Problem, unplaced []plan.Unplaced) plan.Problem {
+	drop := map[int]bool{}
+	for _, u := range unplaced {
+		drop[u.Job] = true
+	}
+	out := *p
+	out.Jobs = nil
+	for j := range p.Jobs {
+		if !drop[j] {
+			out.Jobs = append(out.Jobs, p.Jobs[j])
+		}
+	}
+	return out
+}
+
+// renumber maps a plan of one problem onto another with the same jobs by ID.
+func renumber(from, to *plan.Problem, pl plan.Plan) plan.Plan {
+	index := map[string]int{}
+	for j := range to.Jobs {
+		index[to.Jobs[j].ID] = j
+	}
+	out := plan.Plan{}
+	byJob := make([]*plan.JobPlan, len(to.Jobs))
+	for _, jp := range pl.Jobs {
+		at := index[from.Jobs[jp.Job].ID]
+		byJob[at] = &plan.JobPlan{Job: at, Segments: jp.Segments}
+	}
+	for _, jp := range byJob {
+		if jp != nil {
+			out.Jobs = append(out.Jobs, *jp)
+		}
+	}
+	return out
+}
+
+func checkPermuted(t *testing.T, planner plan.Planner, p *plan.Problem, res plan.Result, seed uint64) {
+	t.Helper()
+	q := *p
+	q.Jobs = append([]workload.Job(nil), p.Jobs...)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	rng.Shuffle(len(q.Jobs), func(a, b int) { q.Jobs[a], q.Jobs[b] = q.Jobs[b], q.Jobs[a] })
+	permuted := solve(t, planner, &q)
+	if got, want := fmt.Sprint(renumber(&q, p, permuted.Plan)), fmt.Sprint(res.Plan); got != want {
+		t.Errorf("jobs in another order give another plan:\n%s\n%s", got, want)
+	}
+}
+
+func checkScaled(t *testing.T, planner plan.Planner, p *plan.Problem, res plan.Result) {
+	t.Helper()
+	if p.Objective.Kind != plan.Carbon {
+		return // Z is not linear in the intensity
+	}
+	q := *p
+	q.Clusters = append([]plan.Cluster(nil), p.Clusters...)
+	for c := range q.Clusters {
+		scaled := make([]float64, len(q.Clusters[c].Intensity))
+		for i, v := range q.Clusters[c].Intensity {
+			scaled[i] = 2 * v // exact in binary: comparisons cannot change
+		}
+		q.Clusters[c].Intensity = scaled
+	}
+	double := solve(t, planner, &q)
+	e, d := plan.Evaluate(p, res.Plan), plan.Evaluate(&q, double.Plan)
+	if math.Abs(d.CarbonG-2*e.CarbonG) > 1e-9*math.Max(1, d.CarbonG) {
+		t.Errorf("twice the intensity emits %v, want twice %v", d.CarbonG, e.CarbonG)
+	}
+	if fmt.Sprint(double.Plan) != fmt.Sprint(res.Plan) {
+		t.Errorf("scaling all intensities moved jobs")
+	}
+}
