@@ -103,7 +103,7 @@ type Action struct {
 	// Cluster is where a task runs that is released or resumed; empty where any
 	// will do.
 	Cluster string
-	Reason Reason
+	Reason  Reason
 }
 
 // Decision is the actions, in the order of the snapshot's tasks, and when to

@@ -1,9 +1,46 @@
+// Command lab runs real Kubernetes control planes on one machine, for Lull's
+// demo and tests: etcd, kube-apiserver, kube-controller-manager, kube-scheduler
+// and KWOK nodes as processes on loopback, without containers.
 package main
 
-import "os"
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/lab/internal/controlplane"
+)
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == roleCommand {
+	if len(os.Args) > 1 && os.Args[1] == controlplane.RoleCommand {
 		os.Exit(runRole(os.Args[2:]))
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lab",
+		Short: "Real Kubernetes control planes on one machine",
+		Long: `Lab runs a real Kubernetes control plane as processes on loopback, with nodes
+played by KWOK. Everything of a lab is in one folder; several may run side by
+side in different folders.`,
+		Example: `  lab up                      start, wait until ready, leave it running
+  kubectl --kubeconfig .lab/kubeconfig get nodes
+  lab status
+  lab down`,
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.AddCommand(newUp(), newDown(), newStatus())
+	return root
 }

@@ -19,13 +19,11 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 
+	"lull.dev/lull/lab/internal/controlplane"
+
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 )
-
-// roleCommand is the hidden first argument by which the lab starts itself as
-// one of the components: lab __role NAME FLAGS...
-const roleCommand = "__role"
 
 // roles are the components this one binary can be. Each reads its own flags
 // from os.Args and returns the exit status of the process.
@@ -40,12 +38,12 @@ var roles = map[string]func() int{
 // runRole becomes the component named by args[0].
 func runRole(args []string) int {
 	if len(args) == 0 {
-		fmt.Fprintf(os.Stderr, "lab %s: no component named\n", roleCommand)
+		fmt.Fprintf(os.Stderr, "lab %s: no component named\n", controlplane.RoleCommand)
 		return 2
 	}
 	run, ok := roles[args[0]]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "lab %s: unknown component %q\n", roleCommand, args[0])
+		fmt.Fprintf(os.Stderr, "lab %s: unknown component %q\n", controlplane.RoleCommand, args[0])
 		return 2
 	}
 	os.Args = args

@@ -1,0 +1,194 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Mode says whether a policy acts.
+// +kubebuilder:validation:Enum=Enforce;Shadow
+type Mode string
+
+// The modes of a policy.
+const (
+	// ModeEnforce holds Jobs and releases them.
+	ModeEnforce Mode = "Enforce"
+	// ModeShadow holds nothing and records what it would have done.
+	ModeShadow Mode = "Shadow"
+)
+
+// CarbonPolicySpec says which Jobs wait for clean power, and how.
+type CarbonPolicySpec struct {
+	// selector picks the Jobs of the policy's namespace by their labels; an empty
+	// one picks all.
+	// +kubebuilder:default={}
+	// +optional
+	Selector metav1.LabelSelector `json:"selector,omitempty"`
+
+	// zone names the GridZone whose intensity counts.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Zone string `json:"zone"`
+
+	// planner decides when Jobs run.
+	// +kubebuilder:default={}
+	// +optional
+	Planner PlannerSpec `json:"planner,omitempty"`
+
+	// defaultRuntime is the run time of a Job without the annotation
+	// lull.dev/runtime.
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be above 0"
+	// +optional
+	DefaultRuntime *metav1.Duration `json:"defaultRuntime,omitempty"`
+
+	// maxDelay is how long the start of a Job without the annotations
+	// lull.dev/max-delay and lull.dev/deadline may be delayed.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +optional
+	MaxDelay *metav1.Duration `json:"maxDelay,omitempty"`
+
+	// startMargin is kept between the planned end of a Job and its deadline, for
+	// scheduling and start-up.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +optional
+	StartMargin *metav1.Duration `json:"startMargin,omitempty"`
+
+	// slot is the resolution of planning.
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="must be 1m to 24h"
+	// +optional
+	Slot *metav1.Duration `json:"slot,omitempty"`
+
+	// criticalPriorityClasses never wait.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	CriticalPriorityClasses []string `json:"criticalPriorityClasses,omitempty"`
+
+	// mode is Enforce, or Shadow to record decisions without acting.
+	// +kubebuilder:default=Enforce
+	// +optional
+	Mode Mode `json:"mode,omitempty"`
+
+	// power estimates the power of a Job from what it requests.
+	// +kubebuilder:default={}
+	// +optional
+	Power PowerSpec `json:"power,omitempty"`
+}
+
+// PlannerSpec names a planner.
+type PlannerSpec struct {
+	// name is one of those that "lull plan --planner list" prints.
+	// +kubebuilder:default=cheapest
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Name string `json:"name,omitempty"`
+	// parameters of the planner, as "lull plan --param" takes them.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// PowerSpec is a power model per unit of resource.
+type PowerSpec struct {
+	// wattsPerUnit is the power of one used unit of each resource, e.g.
+	// {"cpu": 3.5, "nvidia.com/gpu": 300}. By default 3.5 W per CPU.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k] >= 0.0)",message="watts must be at least 0"
+	// +optional
+	WattsPerUnit map[string]float64 `json:"wattsPerUnit,omitempty"`
+	// pue is the power usage effectiveness of the site.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	// +kubebuilder:default=1
+	// +optional
+	PUE float64 `json:"pue,omitempty"`
+}
+
+// CarbonPolicyStatus is what the policy does.
+type CarbonPolicyStatus struct {
+	// waiting, running and finished count the Jobs of the policy.
+	// +optional
+	Waiting int32 `json:"waiting"`
+	// +optional
+	Running int32 `json:"running"`
+	// +optional
+	Finished int32 `json:"finished"`
+	// nextDecision is when the policy decides again at the latest.
+	// +optional
+	NextDecision *metav1.Time `json:"nextDecision,omitempty"`
+	// conditions: Ready (the zone is known and the planner works).
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// CarbonPolicy lets Jobs of its namespace wait for clean power.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=cpol
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.zone`
+// +kubebuilder:printcolumn:name="Planner",type=string,JSONPath=`.spec.planner.name`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="Finished",type=integer,JSONPath=`.status.finished`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CarbonPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              CarbonPolicySpec `json:"spec"`
+	// +optional
+	Status CarbonPolicyStatus `json:"status,omitempty"`
+}
+
+// CarbonPolicyList is a list of policies.
+//
+// +kubebuilder:object:root=true
+type CarbonPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CarbonPolicy `json:"items"`
+}
+
+// Annotations on Jobs. The first four are for users; the others are Lull's own.
+const (
+	// AnnotationMaxDelay delays the start of the Job by at most this duration.
+	AnnotationMaxDelay = "lull.dev/max-delay"
+	// AnnotationDeadline is when the Job must be done, RFC 3339.
+	AnnotationDeadline = "lull.dev/deadline"
+	// AnnotationRuntime is the estimated run time of the Job.
+	AnnotationRuntime = "lull.dev/runtime"
+	// AnnotationInterruptible "true" says that the Job may be paused.
+	AnnotationInterruptible = "lull.dev/interruptible"
+
+	// AnnotationPolicy names the policy that governs the Job; set at admission.
+	AnnotationPolicy = "lull.dev/policy"
+	// AnnotationHold marks a Job that Lull holds suspended, and why: HoldAdmission
+	// or HoldPaused. A suspended Job without it is the user's own and left alone.
+	AnnotationHold = "lull.dev/hold"
+	// AnnotationDecision is the last decision on the Job, as JSON.
+	AnnotationDecision = "lull.dev/decision"
+	// AnnotationLatestStart is the wall time (RFC 3339) by which the Job must be
+	// released, whatever happens.
+	AnnotationLatestStart = "lull.dev/latest-start"
+	// AnnotationRan is how long the Job had run when it was last paused.
+	AnnotationRan = "lull.dev/ran"
+)
+
+// Values of AnnotationHold.
+const (
+	HoldAdmission = "admission"
+	HoldPaused    = "paused"
+)

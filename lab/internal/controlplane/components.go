@@ -1,0 +1,101 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// component is one process of the control plane.
+type component struct {
+	name string
+	args []string
+}
+
+// ports are the loopback ports of one lab.
+type ports struct{ etcdClient, etcdPeer, apiserver int }
+
+// freePorts asks the kernel for ports nobody listens on. They are held open
+// together, so that they differ.
+func freePorts() (ports, error) {
+	var p ports
+	var open []net.Listener
+	defer func() {
+		for _, l := range open {
+			_ = l.Close()
+		}
+	}()
+	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiserver} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return p, fmt.Errorf("find a free port: %w", err)
+		}
+		open = append(open, l)
+		*port = l.Addr().(*net.TCPAddr).Port
+	}
+	return p, nil
+}
+
+// controllers are those that batch work needs; the rest would only cost memory.
+var controllers = []string{
+	"job-controller", "cronjob-controller", "garbage-collector-controller", "namespace-controller",
+	"serviceaccount-controller", "node-lifecycle-controller", "taint-eviction-controller",
+	"pod-garbage-collector-controller", "ttl-after-finished-controller",
+}
+
+// etcd is first to start and last to stop.
+func (o Options) etcd(p ports) (component, error) {
+	file := o.path("config", "etcd.yaml")
+	text := fmt.Sprintf(`name: lab
+data-dir: %q
+listen-client-urls: http://127.0.0.1:%d
+advertise-client-urls: http://127.0.0.1:%d
+listen-peer-urls: http://127.0.0.1:%d
+initial-advertise-peer-urls: http://127.0.0.1:%d
+initial-cluster: lab=http://127.0.0.1:%d
+log-level: warn
+quota-backend-bytes: 1073741824
+`, o.path("etcd"), p.etcdClient, p.etcdClient, p.etcdPeer, p.etcdPeer, p.etcdPeer)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return component{}, err
+	}
+	return component{"etcd", []string{"--config-file=" + file}}, nil
+}
+
+func (o Options) apiserver(p ports) component {
+	return component{"kube-apiserver", []string{
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcdClient),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.apiserver),
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + o.path("pki", "server.crt"), "--tls-private-key-file=" + o.path("pki", "server.key"),
+		"--client-ca-file=" + o.path("pki", "ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + o.path("pki", "sa.pub"), "--service-account-signing-key-file=" + o.path("pki", "sa.key"),
+		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",
+		"--enable-priority-and-fairness=false", "--profiling=false",
+	}}
+}
+
+// rest are the components that need the API server, in the order of start.
+func (o Options) rest() ([]component, error) {
+	file := o.path("config", "kwok.yaml")
+	if err := os.WriteFile(file, []byte(kwokConfig(o.TimeFactor)), 0o600); err != nil {
+		return nil, err
+	}
+	kubeconfig := Kubeconfig(o.Dir)
+	as := func(more ...string) []string {
+		return append([]string{
+			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+			"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=300", "--kube-api-burst=500",
+		}, more...)
+	}
+	return []component{
+		{"kube-controller-manager", as(
+			"--service-account-private-key-file="+o.path("pki", "sa.key"), "--root-ca-file="+o.path("pki", "ca.crt"),
+			"--controllers="+strings.Join(controllers, ","), "--concurrent-job-syncs=10",
+		)},
+		{"kube-scheduler", as()},
+		{"kwok", []string{"--kubeconfig=" + kubeconfig, "--config=" + file}},
+	}, nil
+}
