@@ -195,6 +195,17 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	return d, nil
 }
 
+// RunAll is the decision where none can be made: every task runs, for the given
+// reason. Lull holds nothing that it cannot plan.
+func RunAll(s Snapshot, code Code) Decision {
+	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(time.Hour)}
+	for i, t := range s.Tasks {
+		d.Actions[i] = Action{Task: t.ID}
+		d.Actions[i].set(t, true, Reason{Code: code})
+	}
+	return d
+}
+
 // set turns "should run" into a verb, given what the task does.
 func (a *Action) set(t Task, runs bool, r Reason) {
 	a.Reason = r

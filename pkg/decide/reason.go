@@ -25,6 +25,8 @@ const (
 	CodeDeadlineAtRisk Code = "DeadlineAtRisk"
 	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
 	CodeNoCarbonData Code = "NoCarbonData"
+	// CodePlannerFailed: the planner could not be run, so the job runs.
+	CodePlannerFailed Code = "PlannerFailed"
 	// CodeRunning: it runs and cannot be paused.
 	CodeRunning Code = "Running"
 )
@@ -79,6 +81,8 @@ func (r Reason) Message() string {
 		return "no place before the deadline found, runs at once"
 	case CodeNoCarbonData:
 		return "no carbon data, runs at once"
+	case CodePlannerFailed:
+		return "the planner failed, runs at once"
 	case CodeRunning:
 		return "running"
 	}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"lull.dev/lull/config"
+	"lull.dev/lull/internal/controller"
+)
+
+type controllerOptions struct {
+	kubeconfig string
+	verbose    bool
+	controller.Options
+}
+
+func newControllerCommand() *cobra.Command {
+	o := controllerOptions{Options: controller.Options{Planner: NewPlanner, Clock: clock.RealClock{}}}
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller against a cluster",
+		Long: `Controller releases the Jobs that a CarbonPolicy holds when the grid is clean,
+and in any case before their deadline would be missed. It keeps no state of its
+own: it may be stopped at any time and another one started. Several replicas
+elect a leader.
+
+The custom resources and the admission policy must be installed first:
+  lull manifests | kubectl apply -f -`,
+		Example: `  lull controller
+  lull controller --kubeconfig ~/.kube/config --leader-elect=false`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runController(cmd.Context(), o, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", `address of /metrics, "0" for none`)
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
+	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
+	f.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "lull-system", "namespace of the lease")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
+	return cmd
+}
+
+func runController(ctx context.Context, o controllerOptions, stderr io.Writer) error {
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	logger := logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	cfg, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	return controller.Run(ctx, cfg, o.Options)
+}
+
+// restConfig finds the cluster: the given file, else the usual places.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster (--kubeconfig): %w", err)
+	}
+	// Bursts of releases at the start of a clean hour must not queue in the client.
+	cfg.QPS, cfg.Burst = 100, 200
+	cfg.UserAgent = "lull"
+	return cfg, nil
+}
+
+func newManifestsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "manifests",
+		Short: "Print what has to be installed in a cluster",
+		Long:  "Manifests prints the custom resources, the admission policy and the access rules of the controller as YAML.",
+		Example: `  lull manifests | kubectl apply -f -
+  lull manifests | kubectl delete -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), config.Manifests())
+			return err
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/source"
+)
+
+// Access rights, generated into config/rbac/role.yaml.
+//
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=get;create;update
+
+// Options configure the controller.
+type Options struct {
+	MetricsAddress, HealthAddress string // "0" serves none
+	LeaderElection                bool
+	LeaderElectionNamespace       string
+	Planner                       PlannerFactory
+	Clock                         clock.Clock
+}
+
+// leaderElectionID names the lease of the active controller.
+const leaderElectionID = "controller.lull.dev"
+
+// NewScheme returns the types that Lull reads and writes.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, v1alpha1.AddToScheme(scheme)
+}
+
+// Run runs the controller against a cluster until ctx ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	scheme, err := NewScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
+		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		// All state is in the API: a successor may start the moment this one ends.
+		LeaderElectionReleaseOnCancel: true,
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}: {Transform: stripPod}, &batchv1.Job{}: {Transform: stripManagedFields}, &corev1.Node{}: {Transform: stripNode},
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("create the manager: %w", err)
+	}
+	zones := NewZones()
+	if err := (&GridZoneReconciler{
+		Client: mgr.GetClient(), Zones: zones, Clock: o.Clock, Loader: &source.Loader{Reader: mgr.GetAPIReader()},
+	}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the GridZone reconciler: %w", err)
+	}
+	if err := (&CarbonPolicyReconciler{
+		Client: mgr.GetClient(), Zones: zones, Planner: o.Planner, Clock: o.Clock,
+		Applier: &kube.Applier{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("lull")},
+	}).SetupWithManager(ctx, mgr); err != nil {
+		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// The cache keeps of pods and nodes what a snapshot reads, of Jobs all but the
+// managed fields: thousands of them must not cost hundreds of megabytes.
+
+func stripManagedFields(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+func stripPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	kept := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
+		},
+		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+	}
+	for _, c := range pod.Spec.Containers {
+		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: c.Resources})
+	}
+	for _, c := range pod.Spec.InitContainers {
+		kept.Spec.InitContainers = append(kept.Spec.InitContainers, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+	}
+	return kept, nil
+}
+
+func stripNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels},
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
+		Status:     corev1.NodeStatus{Allocatable: node.Status.Allocatable, Conditions: node.Status.Conditions},
+	}, nil
+}
