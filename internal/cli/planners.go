@@ -36,7 +36,8 @@ var methods = []method{
 	},
 	{
 		name: "cheapest", source: cheapest.Source,
-		build: func(map[string]string, []string) (plan.Planner, error) { return cheapest.Planner{}, nil },
+		parameters: []parameter{{"reserve", "share of the capacity kept free for work that may not wait, 0 to below 1 (0)"}},
+		build:      buildCheapest,
 	},
 	{
 		name: "window", source: window.Source,
@@ -100,6 +101,17 @@ func (m method) parameterNames() string {
 	}
 	sort.Strings(names)
 	return strings.Join(names, ", ")
+}
+
+func buildCheapest(values map[string]string, _ []string) (plan.Planner, error) {
+	reserve := 0.0
+	if text, ok := values["reserve"]; ok {
+		var err error
+		if reserve, err = strconv.ParseFloat(text, 64); err != nil {
+			return nil, fmt.Errorf("parameter reserve of planner cheapest: %q; accepted: a number of 0 to below 1", text)
+		}
+	}
+	return cheapest.New(reserve)
 }
 
 func buildWindow(values map[string]string, criticalClasses []string) (plan.Planner, error) {

@@ -58,8 +58,6 @@ const (
 	// zoneWait is how long to wait for a zone that is known to the API but has
 	// not been looked at yet, right after a start.
 	zoneWait = 100 * time.Millisecond
-	// retry is the pause after a decision that failed.
-	retry = 5 * time.Second
 	// shortest keeps a fast replay from deciding all the time.
 	shortest = 200 * time.Millisecond
 )

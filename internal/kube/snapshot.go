@@ -113,7 +113,7 @@ func (v *View) add(in Input, job *batchv1.Job) {
 	shadow := in.Policy.Spec.Mode == v1alpha1.ModeShadow
 	// Critical Jobs may not wait, nor may one that is still held when its policy
 	// has been switched to Shadow.
-	if !critical(in.Policy, job) && !(shadow && suspended) {
+	if !critical(in.Policy, job) && (!shadow || !suspended) {
 		t.Deadline = options.deadline(job, t.Submitted)
 	}
 	t.Remaining = remaining(in, job, options.Runtime, suspended)

@@ -70,7 +70,7 @@ func (r Reason) Message() string {
 	case CodeCleanNow:
 		return fmt.Sprintf("runs now at %s%s", r.IntensityNow, estimated)
 	case CodeCleanerLater:
-		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %%; starts by %s at the latest",
+		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; starts by %s at the latest",
 			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
 			100*r.Saving(), r.LatestStart.UTC().Format(time.RFC3339))
 	case CodeLatestStart:

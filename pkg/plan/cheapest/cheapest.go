@@ -5,6 +5,9 @@ package cheapest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"sort"
 
 	"lull.dev/lull/pkg/plan"
@@ -14,8 +17,24 @@ import (
 // Source names what the method is taken from.
 const Source = "Lull: cheapest feasible start, one job at a time, least slack first"
 
-// Planner is the method; its zero value is ready.
-type Planner struct{}
+// ErrParams marks parameters that make no sense.
+var ErrParams = errors.New("invalid parameters of planner cheapest")
+
+// Planner is the method; its zero value is ready and keeps nothing free.
+type Planner struct {
+	// Reserve is the share of each resource that is kept free for work that may
+	// not wait, 0 <= Reserve < 1. A job that finds no place beside the reserve
+	// uses it: the deadline outranks the reserve.
+	Reserve float64
+}
+
+// New returns the planner with a reserve, or an error wrapping ErrParams.
+func New(reserve float64) (Planner, error) {
+	if math.IsNaN(reserve) || reserve < 0 || reserve >= 1 {
+		return Planner{}, fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrParams, reserve)
+	}
+	return Planner{Reserve: reserve}, nil
+}
 
 // Plan gives each job, least slack first (ties: earlier arrival, then ID), the place of least emissions that the capacity left allows:
 //
@@ -33,8 +52,8 @@ type Planner struct{}
 // problems without elastic jobs, absent otherwise.
 //
 // Errors: that of ctx. Complexity: O(jobs x clusters x T log T).
-func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
-	s := search{p: p, free: plan.NewFree(p)}
+func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	s := search{p: p, free: plan.NewFree(p), reserve: pl.Reserve}
 	empty := search{p: p, free: plan.NewFree(p)}
 	bound, bounded := 0.0, p.Objective.Kind == plan.Carbon
 	var placed []plan.JobPlan
@@ -49,6 +68,11 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 			bound += grams
 		}
 		segments, _, ok := s.best(j)
+		if !ok && s.reserve > 0 {
+			open := search{p: p, free: s.free}
+			segments, _, ok = open.best(j)
+			s.considered += open.considered
+		}
 		if !ok && p.Objective.Kind == plan.MOSP {
 			segments, ok = s.free.Earliest(p, j, p.Jobs[j].Arrival, p.Grid.N, 0, true)
 		}
@@ -64,7 +88,7 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	if bounded {
 		bound *= 1 - boundRounding
 		res.Bound = &bound
-		if single := len(p.Jobs) == 1; single && res.Status == plan.Feasible {
+		if len(p.Jobs) == 1 && pl.Reserve == 0 && res.Status == plan.Feasible {
 			res.Status = plan.Optimal
 		}
 	}
@@ -85,6 +109,7 @@ func leastSlackFirst(p *plan.Problem) []int {
 type search struct {
 	p          *plan.Problem
 	free       *plan.Free
+	reserve    float64
 	considered int64
 }
 
@@ -122,7 +147,7 @@ func (s *search) cheapestRun(j, from, last int) (segments []plan.Segment, grams 
 		// open counts the slots from start on in which the job fits.
 		for start, open := last-1, 0; start >= from; start-- {
 			open++
-			if !s.free.Fits(j, c, start, job.MinWorkers) {
+			if !s.free.FitsUnder(j, c, start, job.MinWorkers, s.reserve) {
 				open = 0
 			}
 			if open < need {
@@ -156,7 +181,7 @@ func (s *search) cheapestSlots(j int, clusters []int, from, last int) ([]plan.Se
 	for t := from; t < last; t++ {
 		found, best := false, candidate{slot: t}
 		for _, c := range clusters {
-			if !s.free.Fits(j, c, t, job.MinWorkers) {
+			if !s.free.FitsUnder(j, c, t, job.MinWorkers, s.reserve) {
 				continue
 			}
 			s.considered++

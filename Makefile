@@ -1,0 +1,91 @@
+# Lull. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+FUZZTIME ?= 30s
+KUBE_VERSION := v1.36.3
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The Kubernetes components refuse to work together when their version is the
+# placeholder of an unstamped build.
+LAB_LDFLAGS := -s -w \
+	-X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
+	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
+
+sources = $(shell find $(1) -name '*.go' -o -name '*.yaml' -o -name '*.csv' -o -name '*.html' | grep -v _test.go)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/lull bin/lab ## build both binaries into bin/
+
+bin/lull: go.mod go.sum $(call sources,cmd pkg internal api config)
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
+
+bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
+	@echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
+	cd lab && CGO_ENABLED=0 $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
+
+.PHONY: demo
+demo: build ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace)
+	./bin/lull demo
+
+.PHONY: test
+test: deps build ## unit, property, fuzz-seed and integration tests
+	$(GO) test ./...
+	cd lab && $(GO) test ./...
+	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 20m ./test/...
+
+# What the tests need beyond Go: Python 3, for the independent scorer of plans.
+.PHONY: deps
+deps:
+	@command -v python3 >/dev/null || (apt-get update -qq && apt-get install -y -qq python3-minimal)
+
+.PHONY: lint
+lint: bin/golangci-lint ## golangci-lint with the import rules
+	./bin/golangci-lint run ./...
+	cd lab && ../bin/golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: fmt
+fmt: ## format the code
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: generate
+generate: bin/controller-gen ## regenerate deep copies, custom resources and access rules
+	./bin/controller-gen object paths=./api/...
+	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=config/crd
+	./bin/controller-gen rbac:roleName=lull-controller paths=./internal/controller/... output:rbac:dir=config/rbac
+
+.PHONY: verify
+verify: generate lint ## fail if generated files, formatting or modules are out of date
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
+	$(GO) mod tidy -diff
+	cd lab && $(GO) mod tidy -diff
+	@git diff --exit-code -- api config || (echo "generated files are out of date: commit what make generate changed"; exit 1)
+	@test -z "$$(git ls-files --others --exclude-standard -- api config)" || (echo "generated files are not committed"; exit 1)
+
+.PHONY: bench
+bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
+
+.PHONY: fuzz
+fuzz: ## fuzz every parser for FUZZTIME each
+	@for target in $$(grep -rho --include='*_test.go' '^func Fuzz[A-Za-z]*' pkg internal | sed 's/func //' | sort -u); do \
+		package=$$(dirname $$(grep -rl --include='*_test.go' "func $$target(" pkg internal)); \
+		echo "$$target in $$package"; \
+		$(GO) test ./$$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME); \
+	done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin demo-report.html
+
+bin/controller-gen: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+bin/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	cd tools/lint && $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

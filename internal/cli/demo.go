@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"lull.dev/lull/internal/demo"
+)
+
+func newDemoCommand() *cobra.Command {
+	o := demo.Options{}
+	from := ""
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See Lull work on a cluster of its own",
+		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
+Lull, replays two days of carbon intensity many times as fast, submits Jobs and
+compares what the API server's timestamps show with the same Jobs run as
+submitted. Exit status 0 only if every Job finished and no deadline was missed.`,
+		Example: `  lull demo
+  lull demo --trace de-2021.csv --zone DE --from 2021-05-10
+  lull demo --planner window`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("param") && o.Planner != DefaultPlanner {
+				o.Parameters = nil // the default parameters are those of the default planner
+			}
+			if err := checkDemo(&o, from); err != nil {
+				return err
+			}
+			// The demo's own informers have nothing to say to a person.
+			ctrl.SetLogger(klog.NewKlogr())
+			o.Out = cmd.OutOrStdout()
+			if f, ok := o.Out.(*os.File); ok {
+				o.Terminal = term.IsTerminal(int(f.Fd()))
+			}
+			return demo.Run(cmd.Context(), o)
+		},
+	}
+	self, _ := os.Executable()
+	f := cmd.Flags()
+	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
+	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
+	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the trace or the climatology")
+	f.StringVar(&from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
+	f.Int64Var(&o.Factor, "time-factor", 900, "how many seconds of the replay pass in a second")
+	f.IntVar(&o.Jobs, "jobs", 64, "number of Jobs")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the Jobs")
+	f.StringVar(&o.Report, "report", "demo-report.html", "file for the report")
+	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
+	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.15"}, "parameter of the planner, NAME=VALUE; may be repeated")
+	return cmd
+}
+
+func checkDemo(o *demo.Options, from string) error {
+	if from != "" {
+		at, err := time.Parse("2006-01-02", from)
+		if err != nil {
+			return fmt.Errorf("--from: %q; accepted: a day, e.g. 2021-05-10", from)
+		}
+		o.From = at
+	}
+	if o.Jobs < 1 || o.Jobs > 500 {
+		return fmt.Errorf("--jobs: %d; accepted: 1 to 500", o.Jobs)
+	}
+	if o.Factor < 1 || o.Factor > 3600 {
+		return fmt.Errorf("--time-factor: %d; accepted: 1 to 3600 (faster than that, starting a pod takes hours of the replay)", o.Factor)
+	}
+	_, err := NewPlanner(o.Planner, o.Parameters, nil)
+	return err
+}

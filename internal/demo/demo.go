@@ -1,0 +1,178 @@
+// Package demo shows Lull's main job on a cluster of its own: it starts a lab
+// (a real control plane), installs Lull, replays two days of carbon intensity,
+// submits Jobs and reports what the API server's timestamps say was saved.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/climatology"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// Options configure a demo.
+type Options struct {
+	Lab    string // the lab's binary
+	Trace  string // CSV or JSON series; empty for the climatology of Zone
+	Zone   string
+	From   time.Time // first hour of the replay; zero for the middle of the trace
+	Factor int64
+	Jobs   int
+	Seed   uint64
+	Report string // file of the HTML report
+	// Planner and its parameters, and how to build it for the simulated baseline.
+	Planner    string
+	Parameters map[string]string
+	// Terminal says that Out can be drawn over.
+	Terminal bool
+	Out      io.Writer
+}
+
+// ErrDemo marks a demo in which a Job did not finish or missed its deadline.
+var ErrDemo = errors.New("demo failed")
+
+// The demo's cluster and policy.
+const (
+	nodes       = 4
+	cpusPerNode = 24
+	wattsPerCPU = 10.0 // a loaded server of 64 cores and 640 W
+	pue         = 1.2
+	slot        = 15 * time.Minute
+	// margin covers what starting a pod takes: a second or two of wall time is
+	// up to half an hour of the replay.
+	margin = time.Hour
+	// tail is how long after the replay a straggler is waited for, wall time.
+	tail = 20 * time.Second
+)
+
+// Run runs the demo. It returns an error wrapping ErrDemo when a Job did not
+// finish or a deadline was missed. Nothing is left running.
+func Run(ctx context.Context, o Options) (err error) {
+	// Children end with the thread that started them: it must outlive them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	series, from, err := o.series()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "lull-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+			return
+		}
+		fmt.Fprintf(o.Out, "\nlogs: %s\n", dir)
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	fmt.Fprintf(o.Out, "Replaying %s from %s, %d times as fast: 48 hours in %s.\n", series.Source, from.Format("2006-01-02 15:04"), o.Factor, (span / time.Duration(o.Factor)).Round(time.Second))
+	fmt.Fprintf(o.Out, "Starting a real control plane (%d nodes of %d CPUs) ...\n", nodes, cpusPerNode)
+	lab, err := startLab(ctx, o.Lab, dir, nodes, cpusPerNode, o.Factor)
+	if err != nil {
+		return err
+	}
+	defer lab.stop()
+	kubeconfig := filepath.Join(dir, "lab", "kubeconfig")
+	c, config, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, "Installing Lull and starting its controller ...")
+	if err := Install(ctx, c); err != nil {
+		return err
+	}
+	if err := setUp(ctx, c, o, seriesCSV(series, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))); err != nil {
+		return err
+	}
+	rec, err := watch(ctx, config, c.Scheme())
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctl, err := startChild(dir, "controller", self, "controller", "--kubeconfig", kubeconfig, "--leader-elect=false",
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	if err != nil {
+		return err
+	}
+	defer ctl.stop()
+	epoch, err := createZone(ctx, c, o, from)
+	if err != nil {
+		return errors.Join(err, ctl.ended())
+	}
+	timeline, err := timegrid.NewTimeline(epoch, from, float64(o.Factor))
+	if err != nil {
+		return err
+	}
+	r := &replay{Options: o, client: c, recorder: rec, timeline: timeline, series: series, specs: generate(o.Jobs, o.Seed), children: []*child{lab, ctl}}
+	if err := r.play(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
+}
+
+// series returns what is replayed and from when.
+func (o Options) series() (*carbon.Series, time.Time, error) {
+	from := o.From.UTC().Truncate(time.Hour)
+	if o.Trace == "" {
+		if o.From.IsZero() {
+			from = time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+		}
+		s, err := climatology.Series(o.Zone, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))
+		return s, from, err
+	}
+	f, err := os.Open(o.Trace)
+	if err != nil {
+		return nil, from, err
+	}
+	defer f.Close()
+	s, err := source.Read(f, o.Trace, carbon.Provenance{Zone: o.Zone, Source: o.Trace})
+	if err != nil {
+		return nil, from, fmt.Errorf("%s: %w", o.Trace, err)
+	}
+	if o.From.IsZero() {
+		from = s.Start().Add(s.End().Sub(s.Start()) / 2).UTC().Truncate(24 * time.Hour)
+	}
+	if from.Before(s.Start()) || s.End().Before(from.Add(span)) {
+		return nil, from, fmt.Errorf("%s covers %s to %s; accepted: a start at least 48 h before its end", o.Trace, s.Start().Format(time.RFC3339), s.End().Format(time.RFC3339))
+	}
+	if gaps := s.Gaps(from, from.Add(span)); len(gaps) > 0 {
+		return nil, from, fmt.Errorf("%s has %d gaps in the 48 h from %s, the first at %s; choose another start", o.Trace, len(gaps), from.Format(time.RFC3339), gaps[0].From.Format(time.RFC3339))
+	}
+	return s, from, nil
+}
+
+func connect(kubeconfig string) (client.Client, *rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.QPS, config.Burst = 100, 200
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	return c, config, err
+}

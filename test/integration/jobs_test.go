@@ -1,0 +1,297 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// dirtyThenClean is dirty for eight hours and clean for sixteen.
+func dirtyThenClean() []float64 {
+	out := make([]float64, 24)
+	for h := range out {
+		out[h] = 500
+		if h >= 8 {
+			out[h] = 100
+		}
+	}
+	return out
+}
+
+// TestJobsWaitForCleanPower follows one Job of each sort through a dirty night.
+func TestJobsWaitForCleanPower(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	held := b.job("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+	b.submit(held)
+	if held.Spec.Suspend == nil || !*held.Spec.Suspend || held.Annotations[v1alpha1.AnnotationHold] != v1alpha1.HoldAdmission {
+		t.Fatalf("not held at creation: %+v", held.Annotations)
+	}
+	tight := b.job("tight", map[string]string{v1alpha1.AnnotationMaxDelay: "PT3H"})
+	b.submit(tight)
+	critical := b.job("critical", nil)
+	critical.Spec.Template.Spec.PriorityClassName = "urgent"
+	b.submit(critical)
+	other := b.job("other", nil)
+	other.Labels = nil
+	b.submit(other)
+	yes := true
+	mine := b.job("mine", nil)
+	mine.Spec.Suspend = &yes
+	b.submit(mine)
+	for _, j := range []*batchv1.Job{critical, other} {
+		if *j.Spec.Suspend {
+			t.Errorf("%s is held", j.Name)
+		}
+	}
+
+	b.eventually("a decision on the held Job", func() bool { return b.decision("held") == "CleanerLater" })
+	if b.get("held").Annotations[v1alpha1.AnnotationLatestStart] == "" {
+		t.Error("a held Job does not carry its latest start")
+	}
+	b.eventually("all governed Jobs to finish", func() bool {
+		return b.finished("held") && b.finished("tight") && b.finished("critical") && b.finished("other")
+	})
+	if at := b.gridTime(b.get("held").Status.StartTime.Time); at.Before(gridStart.Add(7*time.Hour+40*time.Minute)) || at.After(gridStart.Add(12*time.Hour)) {
+		t.Errorf("the held Job started at %s of the series, want the clean hours from 08:00", at.Format("15:04"))
+	}
+	if reason := b.decision("held"); reason != "CleanNow" {
+		t.Errorf("released for %q, want CleanNow", reason)
+	}
+	if reason := b.decision("tight"); reason != "LatestStart" && reason != "DeadlineAtRisk" {
+		t.Errorf("the Job with three hours of slack was released for %q", reason)
+	}
+	for _, name := range []string{"held", "tight"} {
+		if b.get(name).Annotations[v1alpha1.AnnotationHold] != "" {
+			t.Errorf("%s still carries a hold", name)
+		}
+	}
+	if j := b.get("mine"); !*j.Spec.Suspend || j.Annotations[v1alpha1.AnnotationPolicy] != "" {
+		t.Error("a Job that its user suspended was touched")
+	}
+	b.eventually("events", func() bool {
+		reasons := b.events("held")
+		return strings.Contains(reasons, "Wait") && strings.Contains(reasons, "Release")
+	})
+	var policy v1alpha1.CarbonPolicy
+	b.eventually("the policy's status", func() bool {
+		must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &policy))
+		return policy.Status.Waiting == 0 && policy.Status.Finished == 3 && meta.IsStatusConditionTrue(policy.Status.Conditions, "Ready")
+	})
+	var zone v1alpha1.GridZone
+	must(t, env.client.Get(context.Background(), client.ObjectKey{Name: b.zone}, &zone))
+	if zone.Status.Intensity == nil || len(zone.Status.Forecast) != 48 || zone.Status.Source == "" || meta.IsStatusConditionTrue(zone.Status.Conditions, "Stale") {
+		t.Errorf("status of the zone: %+v", zone.Status)
+	}
+}
+
+// events lists the reasons and notes of a Job's events by Lull.
+func (b bed) events(job string) string {
+	var list eventsv1.EventList
+	must(b.t, env.client.List(context.Background(), &list, client.InNamespace(b.ns)))
+	out := ""
+	for _, e := range list.Items {
+		if e.Regarding.Name == job && e.ReportingController == "lull" {
+			out += fmt.Sprintf("%s %s: %s\n", e.Type, e.Reason, e.Note)
+		}
+	}
+	return out
+}
+
+// TestInvalidAnnotationsReleaseAtOnce: the Job runs, and a warning names field,
+// value and accepted form.
+func TestInvalidAnnotationsReleaseAtOnce(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	for name, annotation := range map[string][2]string{
+		"runtime":       {v1alpha1.AnnotationRuntime, "soon"},
+		"max-delay":     {v1alpha1.AnnotationMaxDelay, "-3h"},
+		"deadline":      {v1alpha1.AnnotationDeadline, "tomorrow"},
+		"interruptible": {v1alpha1.AnnotationInterruptible, "maybe"},
+	} {
+		b.submit(b.job(name, map[string]string{annotation[0]: annotation[1]}))
+		b.eventually(name+" to be released with a warning", func() bool {
+			told := b.events(name)
+			return !b.suspended(name) && strings.Contains(told, "Warning InvalidAnnotation") &&
+				strings.Contains(told, annotation[0]) && strings.Contains(told, `"`+annotation[1]+`"`) && strings.Contains(told, "accepted:")
+		})
+	}
+}
+
+// TestShadowModeOnlyRecords: nothing is held, and the Job says what would have
+// been decided.
+func TestShadowModeOnlyRecords(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Mode = v1alpha1.ModeShadow })
+	job := b.job("shadow", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+	b.submit(job)
+	if *job.Spec.Suspend {
+		t.Fatal("held in Shadow mode")
+	}
+	b.eventually("the record", func() bool {
+		return b.decision("shadow") == "CleanerLater" && strings.Contains(b.events("shadow"), "WouldWait")
+	})
+	b.eventually("the Job to finish", func() bool { return b.finished("shadow") })
+	if b.suspended("shadow") {
+		t.Error("suspended in Shadow mode")
+	}
+}
+
+// TestInterruptibleJobPausesInDirtyHours: an Indexed Job starts in the clean
+// first hours, pauses when they end, resumes and keeps what it had done.
+func TestInterruptibleJobPausesInDirtyHours(t *testing.T) {
+	startController(t)
+	hourly := make([]float64, 24)
+	for h := range hourly {
+		hourly[h] = 100
+		if h >= 3 && h < 9 {
+			hourly[h] = 900
+		}
+	}
+	b := newBed(t, hourly, nil)
+	job := b.job("chunks", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationMaxDelay: "20h"})
+	indexed, completions, one := batchv1.IndexedCompletion, int32(4), int32(1)
+	job.Spec.CompletionMode, job.Spec.Completions, job.Spec.Parallelism = &indexed, &completions, &one
+	b.submit(job)
+	b.eventually("the Job to be paused", func() bool { return b.get("chunks").Annotations[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused })
+	done := b.get("chunks").Status.Succeeded
+	if done == 0 {
+		t.Error("nothing was done before the pause")
+	}
+	b.eventually("the Job to resume and finish", func() bool { return b.finished("chunks") })
+	told := b.events("chunks")
+	if !strings.Contains(told, "Pause") || !strings.Contains(told, "Resume") {
+		t.Errorf("events:\n%s", told)
+	}
+	if n := b.get("chunks").Status.Succeeded; n != 4 {
+		t.Errorf("%d completions, want 4", n)
+	}
+}
+
+// TestDeletedPolicyReleases: no Job stays held by a policy that is gone.
+func TestDeletedPolicyReleases(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	b.submit(b.job("orphan", map[string]string{v1alpha1.AnnotationMaxDelay: "40h"}))
+	b.eventually("a decision", func() bool { return b.decision("orphan") == "CleanerLater" })
+	var policy v1alpha1.CarbonPolicy
+	must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &policy))
+	must(t, env.client.Delete(context.Background(), &policy))
+	b.eventually("the Job to be released", func() bool { return !b.suspended("orphan") && b.decision("orphan") == "PolicyGone" })
+}
+
+// TestMissingZoneAndUnknownPlannerHoldNothing: a policy that cannot decide says
+// so in its status, and its Jobs run.
+func TestMissingZoneAndUnknownPlannerHoldNothing(t *testing.T) {
+	startController(t)
+	for name, tc := range map[string]struct {
+		change  func(*v1alpha1.CarbonPolicy)
+		message string
+	}{
+		"zone":    {func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = "atlantis" }, `no GridZone "atlantis"`},
+		"planner": {func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner.Name = "crystal-ball" }, `"crystal-ball"; accepted: asap`},
+	} {
+		b := newBed(t, dirtyThenClean(), tc.change)
+		b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+		b.eventually(name+": the Job to be released", func() bool { return !b.suspended("job") })
+		b.eventually(name+": the status to say why", func() bool {
+			var policy v1alpha1.CarbonPolicy
+			must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &policy))
+			c := meta.FindStatusCondition(policy.Status.Conditions, "Ready")
+			return c != nil && c.Status == "False" && strings.Contains(c.Message, tc.message)
+		})
+	}
+}
+
+// TestUserResumesByHand: a Job that its user releases by hand runs, and is not
+// held again.
+func TestUserResumesByHand(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	b.submit(b.job("impatient", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b.eventually("a decision", func() bool { return b.decision("impatient") == "CleanerLater" })
+	job := b.get("impatient")
+	must(t, env.client.Patch(context.Background(), job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`))))
+	b.eventually("the Job to finish", func() bool { return b.finished("impatient") })
+}
+
+// TestControllerKilled: kill -9 in the middle of a run, twice; the same Jobs
+// finish and no deadline is missed.
+func TestControllerKilled(t *testing.T) {
+	controllerProcess := startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	deadlines := map[string]time.Time{}
+	for i := range 12 {
+		name := fmt.Sprintf("job-%d", i)
+		deadline := gridStart.Add(time.Duration(6+2*i) * time.Hour)
+		deadlines[name] = deadline
+		b.submit(b.job(name, map[string]string{v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)}))
+	}
+	b.eventually("decisions", func() bool { return b.decision("job-11") != "" })
+	for range 2 {
+		time.Sleep(5 * time.Second) // an hour and a quarter of the series
+		must(t, controllerProcess.Process.Signal(syscall.SIGKILL))
+		_ = controllerProcess.Wait()
+		controllerProcess = startController(t)
+	}
+	for name, deadline := range deadlines {
+		b.eventually(name+" to finish", func() bool { return b.finished(name) })
+		if at := b.gridTime(b.get(name).Status.CompletionTime.Time); at.After(deadline) {
+			t.Errorf("%s finished at %s of the series, its deadline is %s", name, at, deadline)
+		}
+	}
+}
+
+// TestValidation: the API server refuses what makes no sense, naming the field.
+func TestValidation(t *testing.T) {
+	ctx := context.Background()
+	zone := func(change func(*v1alpha1.GridZoneSpec)) client.Object {
+		z := &v1alpha1.GridZone{}
+		z.GenerateName = "bad-"
+		z.Spec = v1alpha1.GridZoneSpec{Zone: "DE", Source: v1alpha1.GridZoneSource{File: &v1alpha1.FileSource{Path: "/data/de.csv"}}}
+		change(&z.Spec)
+		return z
+	}
+	policy := func(change func(*v1alpha1.CarbonPolicySpec)) client.Object {
+		p := &v1alpha1.CarbonPolicy{}
+		p.GenerateName, p.Namespace = "bad-", "default"
+		p.Spec = v1alpha1.CarbonPolicySpec{Zone: "de"}
+		change(&p.Spec)
+		return p
+	}
+	if err := env.client.Create(ctx, zone(func(*v1alpha1.GridZoneSpec) {}), client.DryRunAll); err != nil {
+		t.Fatalf("the zone the others are made from: %v", err)
+	}
+	if err := env.client.Create(ctx, policy(func(*v1alpha1.CarbonPolicySpec) {}), client.DryRunAll); err != nil {
+		t.Fatalf("the policy the others are made from: %v", err)
+	}
+	for want, obj := range map[string]client.Object{
+		"exactly one of the fields": zone(func(s *v1alpha1.GridZoneSpec) {
+			s.Source.ConfigMap = &v1alpha1.ConfigMapKey{Namespace: "a", Name: "b", Key: "c.csv"}
+		}),
+		"spec.zone":            zone(func(s *v1alpha1.GridZoneSpec) { s.Zone = "" }),
+		"spec.source.file":     zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
+		"spec.signal":          zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
+		"spec.replay.factor":   zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
+		"spec.mode":            policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
+		"spec.power.pue":       policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
+		"watts must be at lea": policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),
+	} {
+		if err := env.client.Create(ctx, obj, client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want a refusal that names %q, got %v", want, err)
+		}
+	}
+}

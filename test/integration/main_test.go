@@ -1,0 +1,289 @@
+//go:build integration
+
+// Package integration tests Lull against a real API server, scheduler and Job
+// controller: those of the lab. make test builds what it needs and sets LULL_LAB
+// and LULL_BIN.
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/demo"
+)
+
+// factor is how fast the tests' zones replay: an hour in four seconds.
+const factor = 900
+
+// env is the one lab that the tests share; each test has its own namespace and
+// zone.
+var env struct {
+	dir        string
+	kubeconfig string // the administrator's
+	restricted string // the controller's own service account's
+	client     client.Client
+	config     *rest.Config
+}
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	for _, name := range []string{"LULL_LAB", "LULL_BIN"} {
+		if _, err := os.Stat(os.Getenv(name)); err != nil {
+			return 1, fmt.Errorf("%s: %w (run the tests with: make test)", name, err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "lull-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	env.dir = dir
+	labDir := filepath.Join(dir, "lab")
+	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--dir", labDir, "--nodes", "2", "--cpu", "16", "--time-factor", fmt.Sprint(factor))
+	if out, err := up.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("lab up: %w\n%s", err, out)
+	}
+	defer func() { _ = exec.Command(os.Getenv("LULL_LAB"), "down", "--dir", labDir).Run() }()
+	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
+	if err := connect(); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// connect installs Lull and makes a kubeconfig with the rights of the
+// controller's service account and no others.
+func connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", env.kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = 200, 400
+	env.config = config
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		return err
+	}
+	if env.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := demo.Install(ctx, env.client); err != nil {
+		return err
+	}
+	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
+		return err
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	token, err := clientset.CoreV1().ServiceAccounts("lull-system").CreateToken(ctx, "lull-controller", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	restricted := clientcmdapi.NewConfig()
+	restricted.Clusters["lab"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	restricted.AuthInfos["lull"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	restricted.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lull"}
+	restricted.CurrentContext = "lab"
+	env.restricted = filepath.Join(env.dir, "controller-kubeconfig")
+	return clientcmd.WriteToFile(*restricted, env.restricted)
+}
+
+// startController runs the real binary with the rights of its service account.
+func startController(t *testing.T) *exec.Cmd {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "controller.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Getenv("LULL_BIN"), "controller", "--kubeconfig", env.restricted, "--leader-elect=false",
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			if len(text) > 6000 {
+				text = text[len(text)-6000:]
+			}
+			t.Logf("end of the controller's log:\n%s", text)
+		}
+		_ = log.Close()
+	})
+	return cmd
+}
+
+// bed is a namespace with a zone and a policy of its own.
+type bed struct {
+	t    *testing.T
+	ns   string
+	zone string
+}
+
+// newBed makes a zone that starts now at hour 0 of a series of the given hourly
+// intensities (repeated for four days), and a policy for Jobs labelled
+// team=batch.
+func newBed(t *testing.T, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
+	t.Helper()
+	ctx := context.Background()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	must(t, env.client.Create(ctx, ns))
+	b := bed{t: t, ns: ns.Name, zone: ns.Name}
+	csv := "time,intensity_gco2eq_per_kwh\n"
+	for h := range 96 {
+		csv += fmt.Sprintf("%s,%g\n", gridStart.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), hourly[h%len(hourly)])
+	}
+	must(t, env.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: b.ns}, Data: map[string]string{"s.csv": csv}}))
+	policy := &v1alpha1.CarbonPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns},
+		Spec: v1alpha1.CarbonPolicySpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "batch"}}, Zone: b.zone,
+			CriticalPriorityClasses: []string{"urgent"}, StartMargin: &metav1.Duration{Duration: time.Hour},
+		},
+	}
+	if change != nil {
+		change(policy)
+	}
+	must(t, env.client.Create(ctx, policy))
+	t.Cleanup(func() {
+		_ = env.client.Delete(ctx, ns)
+		_ = env.client.Delete(ctx, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}})
+	})
+	b.eventually("the namespace to accept pods and the policy to be known to admission", func() bool {
+		if env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "default"}, &corev1.ServiceAccount{}) != nil {
+			return false
+		}
+		probe := b.job("probe", nil)
+		return env.client.Create(ctx, probe, client.DryRunAll) == nil && probe.Annotations[v1alpha1.AnnotationPolicy] != ""
+	})
+	must(t, env.client.Create(ctx, &v1alpha1.GridZone{
+		ObjectMeta: metav1.ObjectMeta{Name: b.zone},
+		Spec: v1alpha1.GridZoneSpec{
+			Zone:   "TEST",
+			Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: "series", Key: "s.csv"}},
+			Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor},
+		},
+	}))
+	return b
+}
+
+// gridStart is hour 0 of every test's series.
+var gridStart = time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+
+// job is a Job of one hour (four seconds) that the policy governs.
+func (b bed) job(name string, annotations map[string]string) *batchv1.Job {
+	no := int32(0)
+	a := map[string]string{v1alpha1.AnnotationRuntime: "1h"}
+	for k, v := range annotations {
+		a[k] = v
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns, Labels: map[string]string{"team": "batch"}, Annotations: a},
+		Spec: batchv1.JobSpec{BackoffLimit: &no, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"lab.lull.dev/runtime": "1h"}},
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
+				Name: "work", Image: "example.invalid/work",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			}}},
+		}},
+	}
+}
+
+func (b bed) submit(job *batchv1.Job) {
+	b.t.Helper()
+	must(b.t, env.client.Create(context.Background(), job))
+}
+
+func (b bed) get(name string) *batchv1.Job {
+	b.t.Helper()
+	var j batchv1.Job
+	must(b.t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: name}, &j))
+	return &j
+}
+
+func (b bed) suspended(name string) bool {
+	s := b.get(name).Spec.Suspend
+	return s != nil && *s
+}
+
+func (b bed) finished(name string) bool {
+	for _, c := range b.get(name).Status.Conditions {
+		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// decision is the reason code of the last decision on a Job, "" when none.
+func (b bed) decision(name string) string {
+	var r struct {
+		Reason string `json:"reason"`
+	}
+	text, ok := b.get(name).Annotations[v1alpha1.AnnotationDecision]
+	if ok {
+		must(b.t, json.Unmarshal([]byte(text), &r))
+	}
+	return r.Reason
+}
+
+// gridTime converts a wall time to the time of the bed's series.
+func (b bed) gridTime(wall time.Time) time.Time {
+	var zone v1alpha1.GridZone
+	must(b.t, env.client.Get(context.Background(), client.ObjectKey{Name: b.zone}, &zone))
+	return gridStart.Add(wall.Sub(zone.CreationTimestamp.Time) * factor)
+}
+
+// eventually polls for up to 90 seconds: generous, for slow machines.
+func (b bed) eventually(what string, done func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	b.t.Fatalf("gave up waiting for %s", what)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
