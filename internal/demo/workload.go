@@ -43,7 +43,7 @@ const (
 	// second after one has ended. It is part of the run time the Job states.
 	chunkOverhead = 30 * time.Minute
 	// latestEnd keeps the last deadline inside the replay.
-	latestEnd = span - time.Hour
+	latestEnd = span - 30*time.Minute
 )
 
 // generate draws n jobs; equal seeds give equal jobs.
@@ -73,7 +73,7 @@ func generate(n int, seed uint64) []spec {
 				s.length = time.Duration(s.chunks) * chunkLength
 				s.estimate = s.length + time.Duration(s.chunks)*chunkOverhead
 			}
-			s.slack = min(slack, latestEnd-s.arrival-s.estimate).Round(time.Minute)
+			s.slack = min(slack, latestEnd-s.arrival-s.estimate).Truncate(time.Minute)
 		}
 		specs[i] = s
 	}

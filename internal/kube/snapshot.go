@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -67,6 +68,7 @@ func Observe(in Input) (View, error) {
 		ours[string(in.Jobs[i].UID)] = true
 	}
 	capacity := Capacity(in.Nodes)
+	starts := podStarts(in.Pods, ours)
 	v := View{Snapshot: decide.Snapshot{
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute,
 		Clusters: []decide.Cluster{{
@@ -81,12 +83,12 @@ func Observe(in Input) (View, error) {
 		v.Snapshot.Margin = d.Duration
 	}
 	for i := range in.Jobs {
-		v.add(in, &in.Jobs[i])
+		v.add(in, &in.Jobs[i], starts)
 	}
 	return v, nil
 }
 
-func (v *View) add(in Input, job *batchv1.Job) {
+func (v *View) add(in Input, job *batchv1.Job, starts map[types.UID]time.Time) {
 	_, held := job.Annotations[v1alpha1.AnnotationHold]
 	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
 	switch {
@@ -117,6 +119,11 @@ func (v *View) add(in Input, job *batchv1.Job) {
 		t.Deadline = options.deadline(job, t.Submitted)
 	}
 	t.Remaining = remaining(in, job, options.Runtime, suspended)
+	if since, runs := starts[job.UID]; runs && completions(job) > 1 {
+		// A completion under way starts anew after a pause. A Job of a single
+		// completion that says it is interruptible is taken to keep checkpoints.
+		t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(since))))
+	}
 	switch {
 	case suspended:
 		t.State = decide.Waiting
@@ -238,6 +245,23 @@ func load(pods []corev1.Pod, ours map[string]bool, capacity map[string]float64) 
 		}
 	}
 	return sum
+}
+
+// podStarts returns when the longest running pod of each Job has started.
+func podStarts(pods []corev1.Pod, jobs map[string]bool) map[types.UID]time.Time {
+	out := map[types.UID]time.Time{}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.Status.StartTime == nil {
+			continue
+		}
+		for _, o := range pod.OwnerReferences {
+			if first, seen := out[o.UID]; jobs[string(o.UID)] && (!seen || pod.Status.StartTime.Time.Before(first)) {
+				out[o.UID] = pod.Status.StartTime.Time
+			}
+		}
+	}
+	return out
 }
 
 func ownedBy(pod *corev1.Pod, uids map[string]bool) bool {

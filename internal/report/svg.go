@@ -11,7 +11,7 @@ import (
 
 // Measures of the pictures, in SVG units.
 const (
-	width, left, right = 1040.0, 62.0, 12.0
+	width, left, right = 1040.0, 62.0, 24.0
 	curveTop           = 14.0
 	curveHeight        = 150.0
 	curveGap           = 34.0

@@ -46,7 +46,10 @@ type Task struct {
 	// Remaining is the run time still needed at MinWorkers, as estimated; for a
 	// running rigid task, what is left of the estimate.
 	Remaining time.Duration
-	Kind      workload.Kind // rigid or interruptible
+	// AtRisk is the part of Remaining that is done already and would be lost if
+	// the task were paused now: what it did since its last checkpoint.
+	AtRisk time.Duration
+	Kind   workload.Kind // rigid or interruptible
 	// Request is what the whole job asks for, by resource.
 	Request map[string]float64
 	// PriorityClass is handed to planners that know critical classes.
@@ -330,17 +333,23 @@ func (s Snapshot) judge(t Task, p *plan.Problem, job int, segments []plan.Segmen
 	if _, made := filled[first.Cluster].Filled[first.Slot]; made {
 		r.Estimated = true
 	}
-	r.ExpectedG, r.ImmediateG = s.emissions(p, job, segments)
+	r.ExpectedG, r.ImmediateG = emissions(p, job, segments, float64(t.AtRisk)/float64(s.Slot))
 	if first.Slot == 0 {
 		r.Code, r.PlannedStart = CodeCleanNow, s.Now
 		return r, true
 	}
 	r.Code, r.PlannedStart = CodeCleanerLater, p.Grid.Time(first.Slot)
+	if t.State == Running && r.ExpectedG >= r.ImmediateG {
+		// What the pause would lose costs more than the cleaner hours save.
+		r.Code, r.PlannedStart = CodePauseDoesNotPay, s.Now
+		return r, true
+	}
 	return r, false
 }
 
-// emissions of the plan, and of the same work in one piece from now on.
-func (s Snapshot) emissions(p *plan.Problem, job int, segments []plan.Segment) (expected, immediate units.Emissions) {
+// emissions of the plan, and of the same work in one piece from now on, for
+// which done slots of it need not be done again.
+func emissions(p *plan.Problem, job int, segments []plan.Segment, done float64) (expected, immediate units.Emissions) {
 	sum := 0.0
 	for _, seg := range segments {
 		sum += seg.Fraction * p.SlotGrams(job, seg.Cluster, seg.Slot, seg.Workers)
@@ -350,6 +359,7 @@ func (s Snapshot) emissions(p *plan.Problem, job int, segments []plan.Segment) (
 	if j.Kind == workload.Rigid {
 		left = float64(j.Slots())
 	}
+	left -= done
 	for slot := 0; slot < p.Grid.N && left > workload.Eps; slot++ {
 		part := math.Min(1, left)
 		atOnce += part * p.SlotGrams(job, segments[0].Cluster, slot, j.MinWorkers)
@@ -389,6 +399,8 @@ func (s Snapshot) validate() error {
 	}
 	for _, t := range s.Tasks {
 		switch {
+		case t.AtRisk < 0 || t.AtRisk > t.Remaining:
+			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
 		case t.Remaining < 0:
 			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
 		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible:

@@ -167,6 +167,21 @@ func TestInterruptiblePausesAndResumes(t *testing.T) {
 	}
 }
 
+// TestPausesOnlyWhenItPays: three hours of work are left, of which most would be
+// lost by pausing now.
+func TestPausesOnlyWhenItPays(t *testing.T) {
+	run := task("a", at(0), at(40), 3*time.Hour)
+	run.Kind, run.State, run.Cluster = workload.Interruptible, decide.Running, "c"
+	run.AtRisk = 165 * time.Minute // 3 h at 100 g/kWh against 15 min at 400
+	if a, _ := one(t, snapshot(t, at(16), run)); a.Verb != decide.Continue || a.Reason.Code != decide.CodePauseDoesNotPay {
+		t.Errorf("action %+v", a)
+	}
+	run.AtRisk = 30 * time.Minute // against 150 min at 400
+	if a, _ := one(t, snapshot(t, at(16), run)); a.Verb != decide.Pause {
+		t.Errorf("action %+v", a)
+	}
+}
+
 func TestRigidIsNeverPaused(t *testing.T) {
 	run := task("a", at(0), at(40), 3*time.Hour)
 	run.State, run.Cluster = decide.Running, "c"
@@ -221,6 +236,7 @@ func TestSnapshotErrorsNameTheField(t *testing.T) {
 		"margin":    func(s *decide.Snapshot) { s.Margin = -1 },
 		"clusters":  func(s *decide.Snapshot) { s.Clusters = nil },
 		"remaining": func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
+		"at risk":   func(s *decide.Snapshot) { s.Tasks[0].AtRisk = 2 * time.Hour },
 		"kind":      func(s *decide.Snapshot) { s.Tasks[0].Kind = workload.Elastic },
 		"state":     func(s *decide.Snapshot) { s.Tasks[0].State = "asleep" },
 		"request":   func(s *decide.Snapshot) { s.Tasks[0].Request = nil },

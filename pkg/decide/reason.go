@@ -17,6 +17,9 @@ const (
 	CodeCleanNow Code = "CleanNow"
 	// CodeCleanerLater: the plan starts, or goes on, later.
 	CodeCleanerLater Code = "CleanerLater"
+	// CodePauseDoesNotPay: it runs on, because what a pause would lose outweighs
+	// what the cleaner hours would save.
+	CodePauseDoesNotPay Code = "PauseDoesNotPay"
 	// CodeLatestStart: waiting longer would cost the deadline.
 	CodeLatestStart Code = "LatestStart"
 	// CodeNoSlack: the job may not wait at all.
@@ -73,6 +76,8 @@ func (r Reason) Message() string {
 		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; starts by %s at the latest",
 			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
 			100*r.Saving(), r.LatestStart.UTC().Format(time.RFC3339))
+	case CodePauseDoesNotPay:
+		return fmt.Sprintf("runs on at %s: a pause would lose more than it saves", r.IntensityNow)
 	case CodeLatestStart:
 		return fmt.Sprintf("latest safe start %s has come", r.LatestStart.UTC().Format(time.RFC3339))
 	case CodeNoSlack:

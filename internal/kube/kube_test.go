@@ -1,0 +1,246 @@
+package kube
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/workload"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newJob(name string, change ...func(*batchv1.Job)) batchv1.Job {
+	yes := true
+	j := batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+			Annotations: map[string]string{v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission},
+		},
+		Spec: batchv1.JobSpec{Suspend: &yes, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}},
+		}}}}},
+	}
+	for _, c := range change {
+		c(&j)
+	}
+	return j
+}
+
+func annotate(key, value string) func(*batchv1.Job) {
+	return func(j *batchv1.Job) { j.Annotations[key] = value }
+}
+
+// running is a Job released half an hour ago.
+func running(j *batchv1.Job) {
+	no := false
+	j.Spec.Suspend = &no
+	delete(j.Annotations, v1alpha1.AnnotationHold)
+	started := metav1.NewTime(now.Add(-30 * time.Minute))
+	j.Status.StartTime, j.Status.Active = &started, 1
+}
+
+func observe(t *testing.T, policy v1alpha1.CarbonPolicySpec, tl timegrid.Timeline, jobs ...batchv1.Job) View {
+	t.Helper()
+	node := corev1.Node{Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	v, err := Observe(Input{Now: now, Timeline: tl, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Jobs: jobs, Nodes: []corev1.Node{node}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func hours(h float64) *metav1.Duration {
+	return &metav1.Duration{Duration: time.Duration(h * float64(time.Hour))}
+}
+
+var policy = v1alpha1.CarbonPolicySpec{Zone: "z", DefaultRuntime: hours(2), MaxDelay: hours(10), CriticalPriorityClasses: []string{"urgent"}}
+
+func TestObserve(t *testing.T) {
+	created := now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		job  batchv1.Job
+		want decide.Task // zero ID: not a task
+	}{
+		"held with the policy's defaults": {newJob("a"), decide.Task{
+			State: decide.Waiting, Kind: workload.Rigid, Remaining: 2 * time.Hour, Deadline: created.Add(12 * time.Hour)}},
+		"own run time and delay": {newJob("a", annotate(v1alpha1.AnnotationRuntime, "PT3H"), annotate(v1alpha1.AnnotationMaxDelay, "90m")), decide.Task{
+			State: decide.Waiting, Kind: workload.Rigid, Remaining: 3 * time.Hour, Deadline: created.Add(270 * time.Minute)}},
+		"own deadline": {newJob("a", annotate(v1alpha1.AnnotationDeadline, "2026-03-03T00:00:00Z")), decide.Task{
+			State: decide.Waiting, Kind: workload.Rigid, Remaining: 2 * time.Hour, Deadline: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC)}},
+		"the earlier of deadline and delay": {newJob("a", annotate(v1alpha1.AnnotationDeadline, "2026-03-03T00:00:00Z"), annotate(v1alpha1.AnnotationMaxDelay, "1h")), decide.Task{
+			State: decide.Waiting, Kind: workload.Rigid, Remaining: 2 * time.Hour, Deadline: created.Add(3 * time.Hour)}},
+		"running": {newJob("a", running), decide.Task{
+			State: decide.Running, Kind: workload.Rigid, Remaining: 90 * time.Minute, Deadline: created.Add(12 * time.Hour)}},
+		"running longer than stated": {newJob("a", running, annotate(v1alpha1.AnnotationRuntime, "10m")), decide.Task{
+			State: decide.Running, Kind: workload.Rigid, Remaining: 0, Deadline: created.Add(10*time.Hour + 10*time.Minute)}},
+		"paused after half an hour": {newJob("a", annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused),
+			annotate(v1alpha1.AnnotationRan, "30m0s"), annotate(v1alpha1.AnnotationInterruptible, "true")), decide.Task{
+			State: decide.Waiting, Paused: true, Kind: workload.Interruptible, Remaining: 90 * time.Minute, Deadline: created.Add(12 * time.Hour)}},
+		"progress from completions": {newJob("a", running, func(j *batchv1.Job) {
+			four := int32(4)
+			j.Spec.Completions, j.Status.Succeeded = &four, 3
+		}), decide.Task{State: decide.Running, Kind: workload.Rigid, Remaining: 30 * time.Minute, Deadline: created.Add(12 * time.Hour)}},
+		"critical": {newJob("a", running, func(j *batchv1.Job) { j.Spec.Template.Spec.PriorityClassName = "urgent" }), decide.Task{
+			State: decide.Running, Kind: workload.Rigid, Remaining: 90 * time.Minute}},
+		"suspended by its user": {newJob("", func(j *batchv1.Job) { delete(j.Annotations, v1alpha1.AnnotationHold) }), decide.Task{}},
+		"finished": {newJob("", func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		}), decide.Task{}},
+		"being deleted": {newJob("", func(j *batchv1.Job) { t := metav1.NewTime(now); j.DeletionTimestamp = &t }), decide.Task{}},
+	} {
+		v := observe(t, policy, timegrid.Timeline{}, tc.job)
+		if tc.job.Name == "" {
+			if len(v.Snapshot.Tasks) != 0 {
+				t.Errorf("%s: became a task", name)
+			}
+			continue
+		}
+		if len(v.Snapshot.Tasks) != 1 {
+			t.Errorf("%s: %d tasks, invalid %v", name, len(v.Snapshot.Tasks), v.Invalid)
+			continue
+		}
+		got := v.Snapshot.Tasks[0]
+		if got.State != tc.want.State || got.Paused != tc.want.Paused || got.Kind != tc.want.Kind ||
+			got.Remaining.Round(time.Second) != tc.want.Remaining || !got.Deadline.Equal(tc.want.Deadline) || got.Request["cpu"] != 1.5 {
+			t.Errorf("%s: task %+v, want %+v", name, got, tc.want)
+		}
+	}
+}
+
+// TestObserveReplay: in a replay, times are those of the series.
+func TestObserveReplay(t *testing.T) {
+	start := time.Date(2021, 5, 10, 0, 0, 0, 0, time.UTC)
+	tl, err := timegrid.NewTimeline(now.Add(-time.Minute), start, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJob("a", func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(now.Add(-30 * time.Second)) })
+	v := observe(t, policy, tl, j)
+	if want := start.Add(time.Hour); !v.Snapshot.Now.Equal(want) {
+		t.Errorf("now %v, want a minute of wall time after the start, %v", v.Snapshot.Now, want)
+	}
+	if want := start.Add(30*time.Minute + 12*time.Hour); !v.Snapshot.Tasks[0].Deadline.Equal(want) {
+		t.Errorf("deadline %v, want %v", v.Snapshot.Tasks[0].Deadline, want)
+	}
+}
+
+func TestShadowSwitchReleases(t *testing.T) {
+	shadow := policy
+	shadow.Mode = v1alpha1.ModeShadow
+	v := observe(t, shadow, timegrid.Timeline{}, newJob("a"))
+	if !v.Snapshot.Tasks[0].Deadline.IsZero() {
+		t.Error("a Job still held when its policy turned to Shadow may wait on")
+	}
+}
+
+func TestRequestAndLoad(t *testing.T) {
+	three := int32(3)
+	j := newJob("a", func(j *batchv1.Job) {
+		j.Spec.Parallelism = &three
+		j.Spec.Template.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+	})
+	if got := Request(&j)["cpu"]; got != 6 {
+		t.Errorf("3 pods whose init container wants 2 CPUs ask for %v, want 6", got)
+	}
+	empty := newJob("b", func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })
+	if got := Request(&empty)["cpu"]; got != assumedCPU {
+		t.Errorf("a pod that asks for nothing counts as %v CPUs, want %v", got, assumedCPU)
+	}
+	pod := func(phase corev1.PodPhase, owner string) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: types.UID(owner)}}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}}}},
+			Status:     corev1.PodStatus{Phase: phase},
+		}
+	}
+	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), pod(corev1.PodPending, "y"), pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
+	if got := load(pods, map[string]bool{"ours": true}, map[string]float64{"cpu": 16})["cpu"]; got != 8 {
+		t.Errorf("load %v, want 8: finished pods and our own do not count", got)
+	}
+	if got := load(pods, nil, map[string]float64{"cpu": 10})["cpu"]; got != 10 {
+		t.Errorf("load %v exceeds the capacity 10", got)
+	}
+	down := corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}}
+	if got := Capacity([]corev1.Node{down})["cpu"]; got != 0 {
+		t.Errorf("a node that is not ready offers %v CPUs", got)
+	}
+}
+
+func TestInvalidAnnotationsNameEverything(t *testing.T) {
+	for key, value := range map[string]string{
+		v1alpha1.AnnotationRuntime: "0s", v1alpha1.AnnotationMaxDelay: "a while", v1alpha1.AnnotationDeadline: "2026-03-01",
+		v1alpha1.AnnotationInterruptible: "yes",
+	} {
+		v := observe(t, policy, timegrid.Timeline{}, newJob("a", annotate(key, value)))
+		if len(v.Invalid) != 1 || !errors.Is(v.Invalid[0].Err, ErrAnnotation) {
+			t.Errorf("%s: %q was accepted", key, value)
+			continue
+		}
+		for _, part := range []string{key, `"` + value + `"`, "accepted: "} {
+			if !strings.Contains(v.Invalid[0].Err.Error(), part) {
+				t.Errorf("%q lacks %q", v.Invalid[0].Err, part)
+			}
+		}
+	}
+}
+
+func FuzzReadOptions(f *testing.F) {
+	f.Add("2h", "PT6H", "2026-03-01T06:00:00Z", "true")
+	f.Add("-1h", "", "never", "TRUE")
+	f.Fuzz(func(t *testing.T, runtime, delay, deadline, interruptible string) {
+		j := newJob("a", annotate(v1alpha1.AnnotationRuntime, runtime), annotate(v1alpha1.AnnotationMaxDelay, delay),
+			annotate(v1alpha1.AnnotationDeadline, deadline), annotate(v1alpha1.AnnotationInterruptible, interruptible))
+		o, err := ReadOptions(&j, &policy)
+		if err != nil {
+			if !errors.Is(err, ErrAnnotation) {
+				t.Fatalf("error of another kind: %v", err)
+			}
+			return
+		}
+		if o.Runtime <= 0 || o.MaxDelay < 0 {
+			t.Fatalf("accepted %+v", o)
+		}
+		v := observe(t, policy, timegrid.Timeline{}, j)
+		if len(v.Snapshot.Tasks) != 1 || v.Snapshot.Tasks[0].Remaining < 0 || math.IsNaN(v.Snapshot.Tasks[0].Request["cpu"]) {
+			t.Fatalf("view %+v", v)
+		}
+	})
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	a := decide.Action{Verb: decide.Wait, Reason: decide.Reason{
+		Code: decide.CodeCleanerLater, PlannedStart: now.Add(time.Hour), LatestStart: now.Add(5 * time.Hour),
+		IntensityNow: 400, IntensityThen: 100, ExpectedG: 10, ImmediateG: 40, Source: "x",
+	}}
+	rec := newRecord(a, now)
+	if !sameWait(rec, newRecord(a, now.Add(time.Minute))) {
+		t.Error("the same wait a minute later is told again")
+	}
+	b := a
+	b.Reason.PlannedStart = now.Add(2 * time.Hour)
+	if sameWait(rec, newRecord(b, now)) {
+		t.Error("another planned start is not told")
+	}
+	if rec.ExpectedSaving != 0.75 {
+		t.Errorf("saving %v, want 0.75", rec.ExpectedSaving)
+	}
+	broken := newJob("a", annotate(v1alpha1.AnnotationDecision, "{"))
+	if _, ok := ReadRecord(&broken); ok {
+		t.Error("a broken record was read")
+	}
+}
