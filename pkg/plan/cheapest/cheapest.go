@@ -99,6 +99,11 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 // prove it wrong.
 const boundRounding = 1e-12
 
+// tieShare is the relative difference below which two windows emit the same:
+// differences of prefix sums carry rounding, and rounding must not make a job
+// wait.
+const tieShare = 1e-10
+
 func leastSlackFirst(p *plan.Problem) []int {
 	order := plan.ByArrival(p)
 	slack := func(j int) int { return p.Jobs[j].LatestStart() - p.Jobs[j].Arrival }
@@ -155,8 +160,11 @@ func (s *search) cheapestRun(j, from, last int) (segments []plan.Segment, grams 
 			}
 			s.considered++
 			g := sum[start-from+need] - sum[start-from]
-			if !ok || g < grams || (g == grams && (start < bestStart || (start == bestStart && c < bestCluster))) {
+			switch tie := math.Abs(g-grams) <= tieShare*grams; {
+			case !ok || (g < grams && !tie):
 				grams, bestStart, bestCluster, ok = g, start, c, true
+			case tie && (start < bestStart || (start == bestStart && c < bestCluster)):
+				grams, bestStart, bestCluster = math.Min(g, grams), start, c
 			}
 		}
 	}

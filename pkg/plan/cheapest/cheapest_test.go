@@ -171,6 +171,22 @@ func TestNothingToGainWhereIntensityIsFlat(t *testing.T) {
 	}
 }
 
+// TestRoundingMakesNobodyWait: where every start emits the same up to rounding,
+// each job starts at once, however long the horizon.
+func TestRoundingMakesNobodyWait(t *testing.T) {
+	for seed := range uint64(300) {
+		p := plantest.Random(seed, plantest.Options{MaxHosts: 1, MaxSlots: 200, Loose: true})
+		for i := range p.Clusters[0].Intensity {
+			p.Clusters[0].Intensity[i] = 100.1
+		}
+		for _, jp := range solve(t, cheapest.Planner{}, p).Plan.Jobs {
+			if start := jp.Segments[0].Slot; start != p.Jobs[jp.Job].Arrival {
+				t.Fatalf("seed %d: job %d arrives in slot %d and starts in %d", seed, jp.Job, p.Jobs[jp.Job].Arrival, start)
+			}
+		}
+	}
+}
+
 // TestNeverWorseThanAsapWithRoom: where capacity does not bind, each job is at
 // its optimum, so the total cannot exceed that of running at once, and a later
 // deadline never emits more.
