@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 			if !cmd.Flags().Changed("param") && o.Planner != DefaultPlanner {
 				o.Parameters = nil // the default parameters are those of the default planner
 			}
+			if o.Trace != "" && !cmd.Flags().Changed("zone") {
+				o.Zone = traceName(o.Trace)
+			}
 			if err := checkDemo(&o, from); err != nil {
 				return err
 			}
@@ -48,15 +52,23 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 	f := cmd.Flags()
 	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
 	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
-	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the trace or the climatology")
+	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or of the trace (default: folder and name of the file)")
 	f.StringVar(&from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
 	f.Int64Var(&o.Factor, "time-factor", 900, "how many seconds of the replay pass in a second")
 	f.IntVar(&o.Jobs, "jobs", 64, "number of Jobs")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of the Jobs")
 	f.StringVar(&o.Report, "report", "demo-report.html", "file for the report")
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
-	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.15"}, "parameter of the planner, NAME=VALUE; may be repeated")
+	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
 	return cmd
+}
+
+// traceName stands for the zone of a trace that says nothing of it: its folder
+// and file, e.g. "DE/2021" for .../DE/2021.csv.
+func traceName(file string) string {
+	const most = 64
+	name := filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return name[max(0, len(name)-most):]
 }
 
 func checkDemo(o *demo.Options, from string) error {

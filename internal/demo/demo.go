@@ -48,13 +48,14 @@ var ErrDemo = errors.New("demo failed")
 // The demo's cluster and policy.
 const (
 	nodes       = 4
-	cpusPerNode = 24
+	cpusPerNode = 32
 	wattsPerCPU = 10.0 // a loaded server of 64 cores and 640 W
 	pue         = 1.2
 	slot        = 15 * time.Minute
 	// margin covers what starting a pod takes: a second or two of wall time is
-	// up to half an hour of the replay.
-	margin = time.Hour
+	// half an hour of the replay, and a pod that finds no room is tried again
+	// only seconds later.
+	margin = 90 * time.Minute
 	// tail is how long after the replay a straggler is waited for, wall time.
 	tail = 20 * time.Second
 )

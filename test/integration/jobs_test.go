@@ -5,12 +5,16 @@ package integration
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -255,6 +259,54 @@ func TestControllerKilled(t *testing.T) {
 			t.Errorf("%s finished at %s of the series, its deadline is %s", name, at, deadline)
 		}
 	}
+}
+
+// TestEndpointsAndLeaderElection: a controller that elects a leader holds the
+// lease with the rights it is given, decides, and serves health and metrics.
+func TestEndpointsAndLeaderElection(t *testing.T) {
+	metricsAddress, healthAddress := freeAddress(t), freeAddress(t)
+	startController(t, "--leader-elect=true", "--metrics-bind-address", metricsAddress, "--health-probe-bind-address", healthAddress)
+	b := newBed(t, dirtyThenClean(), nil)
+	b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b.eventually("a decision", func() bool { return b.decision("job") == "CleanerLater" })
+	var lease coordinationv1.Lease
+	must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: "lull-system", Name: "controller.lull.dev"}, &lease))
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		t.Error("nobody holds the lease")
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, body := get(t, "http://"+healthAddress+path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	_, body := get(t, "http://"+metricsAddress+"/metrics")
+	for _, want := range []string{
+		`lull_zone_carbon_intensity_gco2eq_per_kwh{zone="` + b.zone + `"} 500`, `lull_zone_stale{zone="` + b.zone + `"} 0`,
+		`lull_policy_jobs{namespace="` + b.ns + `",policy="clean",state="waiting"} 1`,
+		`lull_actions_total{reason="CleanerLater",verb="Wait"}`, "lull_decision_duration_seconds_count",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(body)
 }
 
 // TestValidation: the API server refuses what makes no sense, naming the field.

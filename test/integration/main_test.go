@@ -121,14 +121,16 @@ func connect() error {
 }
 
 // startController runs the real binary with the rights of its service account.
-func startController(t *testing.T) *exec.Cmd {
+func startController(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "controller.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Getenv("LULL_BIN"), "controller", "--kubeconfig", env.restricted, "--leader-elect=false",
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	args := append([]string{
+		"controller", "--kubeconfig", env.restricted, "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+	}, flags...)
+	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
