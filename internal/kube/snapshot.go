@@ -73,7 +73,7 @@ func Observe(in Input) (View, error) {
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute,
 		Clusters: []decide.Cluster{{
 			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model, Carbon: in.Series,
-			Capacity: capacity, Load: load(in.Pods, ours, capacity),
+			Capacity: capacity,
 		}},
 	}}
 	if d := in.Policy.Spec.Slot; d != nil {
@@ -85,6 +85,13 @@ func Observe(in Input) (View, error) {
 	for i := range in.Jobs {
 		v.add(in, &in.Jobs[i], starts)
 	}
+	// Pods of Jobs that are not tasks (released ones that cannot be read, ones
+	// being deleted) are load like those of strangers.
+	tasks := make(map[string]bool, len(v.Jobs))
+	for _, job := range v.Jobs {
+		tasks[string(job.UID)] = true
+	}
+	v.Snapshot.Clusters[0].Load = load(in.Pods, tasks, capacity)
 	return v, nil
 }
 

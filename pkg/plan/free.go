@@ -6,7 +6,7 @@ type Free struct {
 	need  [][]demand    // by job
 	left  [][][]float64 // by cluster, resource, slot
 	whole [][][]float64 // the same, with nothing taken
-	tol   []float64     // by cluster: rounding allowance
+	tol   [][]float64   // by cluster, resource: rounding allowance
 }
 
 type demand struct {
@@ -27,7 +27,7 @@ func NewFree(p *Problem) *Free {
 		need:  make([][]demand, len(p.Jobs)),
 		left:  make([][][]float64, len(p.Clusters)),
 		whole: make([][][]float64, len(p.Clusters)),
-		tol:   make([]float64, len(p.Clusters)),
+		tol:   make([][]float64, len(p.Clusters)),
 	}
 	for j := range p.Jobs {
 		for i, r := range resources {
@@ -40,8 +40,9 @@ func NewFree(p *Problem) *Free {
 		cl := &p.Clusters[c]
 		f.left[c] = make([][]float64, len(resources))
 		f.whole[c] = make([][]float64, len(resources))
-		largest := 1.0
+		f.tol[c] = make([]float64, len(resources))
 		for i, r := range resources {
+			largest := 1.0
 			row := make([]float64, p.Grid.N)
 			copy(row, cl.Capacity[r])
 			f.whole[c][i] = append([]float64(nil), row...)
@@ -54,8 +55,9 @@ func NewFree(p *Problem) *Free {
 				}
 			}
 			f.left[c][i] = row
+			// Each resource has a scale of its own: bytes of memory dwarf CPUs.
+			f.tol[c][i] = roundingShare * largest
 		}
-		f.tol[c] = roundingShare * largest
 	}
 	return f
 }
@@ -63,7 +65,7 @@ func NewFree(p *Problem) *Free {
 // Fits reports whether w workers of job j fit on cluster c in slot t.
 func (f *Free) Fits(j, c, t, w int) bool {
 	for _, d := range f.need[j] {
-		if d.amount*float64(w) > f.left[c][d.resource][t]+f.tol[c] {
+		if d.amount*float64(w) > f.left[c][d.resource][t]+f.tol[c][d.resource] {
 			return false
 		}
 	}
@@ -75,7 +77,7 @@ func (f *Free) Fits(j, c, t, w int) bool {
 func (f *Free) FitsUnder(j, c, t, w int, reserve float64) bool {
 	for _, d := range f.need[j] {
 		kept := reserve * f.whole[c][d.resource][t]
-		if d.amount*float64(w) > f.left[c][d.resource][t]-kept+f.tol[c] {
+		if d.amount*float64(w) > f.left[c][d.resource][t]-kept+f.tol[c][d.resource] {
 			return false
 		}
 	}

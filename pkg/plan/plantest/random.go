@@ -61,6 +61,9 @@ func Random(seed uint64, o Options) *plan.Problem {
 	return p
 }
 
+// gib makes memory a resource whose numbers dwarf those of the others.
+const gib = 1 << 30
+
 func defaulted(v, otherwise int) int {
 	if v == 0 {
 		return otherwise
@@ -78,19 +81,19 @@ func randomCluster(rng *rand.Rand, o Options, index, slots, jobs int) plan.Clust
 	if o.Loose {
 		base = float64(jobs * 100)
 	}
-	cpu, gpu := make([]float64, slots), make([]float64, slots)
+	cpu, gpu, memory := make([]float64, slots), make([]float64, slots), make([]float64, slots)
 	c.Intensity = make([]float64, slots)
 	varying := rng.IntN(2) == 0
 	level := float64(50 + rng.IntN(400))
 	for t := range slots {
-		cpu[t], gpu[t] = base, base/2
+		cpu[t], gpu[t], memory[t] = base, base/2, base*gib
 		if varying && !o.Loose {
 			cpu[t] = base * float64(rng.IntN(5)) / 4
 		}
 		// Rounded to tens: ties are common.
 		c.Intensity[t] = math.Max(10, math.Round((level+level/2*math.Sin(float64(t)/4)+20*rng.Float64())/10)*10)
 	}
-	c.Capacity = map[string][]float64{"cpu": cpu, "gpu": gpu}
+	c.Capacity = map[string][]float64{"cpu": cpu, "gpu": gpu, "memory": memory}
 	return c
 }
 
@@ -104,6 +107,9 @@ func randomJob(rng *rand.Rand, o Options, p *plan.Problem, index int) workload.J
 	}
 	if rng.IntN(3) == 0 {
 		j.Request["gpu"] = float64(rng.IntN(3))
+	}
+	if rng.IntN(3) == 0 {
+		j.Request["memory"] = float64(1+rng.IntN(6)) * gib
 	}
 	j.Length = float64(1 + rng.IntN(max(1, slots/4)))
 	if !o.Whole && rng.IntN(2) == 0 {
