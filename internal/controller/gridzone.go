@@ -36,6 +36,10 @@ type GridZoneReconciler struct {
 	Loader *source.Loader
 	Zones  *Zones
 	Clock  clock.Clock
+
+	// failing is since when a zone that never had a series cannot be read. One
+	// worker reconciles zones, so it needs no lock.
+	failing map[string]time.Time
 }
 
 const (
@@ -43,6 +47,10 @@ const (
 	refresh = time.Minute
 	// soonest keeps a fast replay from writing the status all the time.
 	soonest = time.Second
+	// patience is how long a source that has not been read yet may fail before
+	// its zone counts as one without data, and Jobs run: an API server or a volume
+	// that is slow to come up after a restart must not open every hold.
+	patience = 15 * time.Second
 	// defaultStaleAfter is the default of spec.staleAfter.
 	defaultStaleAfter = 2 * time.Hour
 	// forecastHours bounds the forecast in the status.
@@ -66,6 +74,7 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if err := r.Client.Get(ctx, req.NamespacedName, &zone); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Zones.Delete(req.Name)
+			delete(r.failing, req.Name)
 			metrics.Intensity.DeleteLabelValues(req.Name)
 			metrics.Stale.DeleteLabelValues(req.Name)
 			return ctrl.Result{}, nil
@@ -81,9 +90,12 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Read carbon source", "zone", zone.Name)
-		series = known.Series // the last one stays in use, and grows stale
+		// The last series stays in use, and grows stale.
+		series, timeline = known.Series, known.Timeline
 	}
-	r.Zones.Set(zone.Name, Zone{Series: series, Timeline: timeline})
+	if !r.patient(zone.Name, err, series, now) {
+		r.Zones.Set(zone.Name, Zone{Series: series, Timeline: timeline})
+	}
 
 	before := zone.DeepCopy()
 	fillStatus(&zone, series, timeline, now, err)
@@ -93,7 +105,28 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	return ctrl.Result{RequeueAfter: r.next(series, timeline, now)}, nil
+	after := r.next(series, timeline, now)
+	if series == nil {
+		after = soonest
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// patient reports whether to wait a little before the zone counts as one
+// without data.
+func (r *GridZoneReconciler) patient(name string, err error, series *carbon.Series, now time.Time) bool {
+	if err == nil || series != nil {
+		delete(r.failing, name)
+		return false
+	}
+	if r.failing == nil {
+		r.failing = map[string]time.Time{}
+	}
+	since, ok := r.failing[name]
+	if !ok {
+		since, r.failing[name] = now, now
+	}
+	return now.Sub(since) < patience
 }
 
 // timelineOf returns the clock of a zone.

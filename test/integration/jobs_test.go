@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -220,6 +221,46 @@ func TestMissingZoneAndUnknownPlannerHoldNothing(t *testing.T) {
 			return c != nil && c.Status == "False" && strings.Contains(c.Message, tc.message)
 		})
 	}
+}
+
+// TestUnreadableSource: a zone whose source cannot be read says why; after a
+// short patience its Jobs run, and once the source can be read Jobs wait again.
+func TestUnreadableSource(t *testing.T) {
+	startController(t)
+	ctx := context.Background()
+	broken := fmt.Sprintf("broken-%d", time.Now().UnixNano())
+	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = broken })
+	zone := &v1alpha1.GridZone{
+		ObjectMeta: metav1.ObjectMeta{Name: broken},
+		Spec: v1alpha1.GridZoneSpec{
+			Zone:   "TEST",
+			Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: "absent", Key: "s.csv"}},
+		},
+	}
+	must(t, env.client.Create(ctx, zone))
+	t.Cleanup(func() { _ = env.client.Delete(ctx, zone) })
+	b.submit(b.job("blind", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	ready := func() (status, message string) {
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: broken}, zone))
+		if c := meta.FindStatusCondition(zone.Status.Conditions, "Ready"); c != nil {
+			return string(c.Status), c.Message
+		}
+		return "", ""
+	}
+	b.eventually("the zone to say what is wrong", func() bool {
+		status, message := ready()
+		return status == "False" && strings.Contains(message, `"absent" not found`)
+	})
+	b.eventually("the Job to run", func() bool { return !b.suspended("blind") && b.decision("blind") == "NoCarbonData" })
+	b.eventually("the source to be mended", func() bool {
+		_, _ = ready()
+		zone.Spec.Source.ConfigMap.Name = "series"
+		zone.Spec.Replay = &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Epoch: &metav1.Time{Time: time.Now()}, Factor: factor}
+		return env.client.Update(ctx, zone) == nil
+	})
+	b.eventually("the zone to recover", func() bool { status, _ := ready(); return status == "True" })
+	b.submit(b.job("seeing", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b.eventually("a decision", func() bool { return b.decision("seeing") == "CleanerLater" })
 }
 
 // TestUserResumesByHand: a Job that its user releases by hand runs, and is not
