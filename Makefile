@@ -4,6 +4,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 GO ?= go
+# One setting for builds, tests and lint, so that they share one build cache: a
+# second one would compile Kubernetes twice.
+export CGO_ENABLED := 0
 FUZZTIME ?= 30s
 KUBE_VERSION := v1.36.3
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -24,11 +27,11 @@ help: ## list the targets
 build: bin/lull bin/lab ## build both binaries into bin/
 
 bin/lull: go.mod go.sum $(call sources,cmd pkg internal api config)
-	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
+	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
 
 bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
 	@echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
-	cd lab && CGO_ENABLED=0 $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
+	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
 demo: build ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace)

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"regexp"
 	"strings"
@@ -56,7 +57,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	for _, p := range pictures {
 		dec := xml.NewDecoder(strings.NewReader(p))
 		for {
-			if _, err := dec.Token(); err == io.EOF {
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatalf("a picture is not well-formed: %v", err)

@@ -19,13 +19,17 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == controlplane.RoleCommand {
 		os.Exit(runRole(os.Args[2:]))
 	}
+	os.Exit(run())
+}
+
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
-		stop()
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func newRoot() *cobra.Command {
