@@ -176,7 +176,9 @@ func newBed(t *testing.T, hourly []float64, change func(*v1alpha1.CarbonPolicy))
 		ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns},
 		Spec: v1alpha1.CarbonPolicySpec{
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "batch"}}, Zone: b.zone,
-			CriticalPriorityClasses: []string{"urgent"}, StartMargin: &metav1.Duration{Duration: time.Hour},
+			CriticalPriorityClasses: []string{"urgent"},
+			// Two hours of the series are eight seconds: room for a slow machine.
+			StartMargin: &metav1.Duration{Duration: 2 * time.Hour},
 		},
 	}
 	if change != nil {
