@@ -105,6 +105,24 @@ func TestJobsWaitForCleanPower(t *testing.T) {
 	}
 }
 
+// TestWindowPlanner: the method of Piontek et al. as the policy's planner, with
+// a parameter: the Job starts in the cleanest window of its day.
+func TestWindowPlanner(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "window", Parameters: map[string]string{"window-frame": "4h"}}
+	})
+	b.submit(b.job("shifted", map[string]string{v1alpha1.AnnotationMaxDelay: "22h"}))
+	b.eventually("a decision", func() bool { return b.decision("shifted") == "CleanerLater" })
+	b.eventually("the Job to start", func() bool { return b.get("shifted").Status.StartTime != nil })
+	if at := b.gridTime(b.get("shifted").Status.StartTime.Time); at.Before(gridStart.Add(7*time.Hour+40*time.Minute)) || at.After(gridStart.Add(12*time.Hour)) {
+		t.Errorf("started at %s of the series, want the window from 08:00", at.Format("15:04"))
+	}
+	if reason := b.decision("shifted"); reason != "CleanNow" {
+		t.Errorf("released for %q, want CleanNow", reason)
+	}
+}
+
 // events lists the reasons and notes of a Job's events by Lull.
 func (b bed) events(job string) string {
 	var list eventsv1.EventList
