@@ -48,10 +48,14 @@ test: deps build ## unit, property, fuzz-seed and integration tests
 deps:
 	@command -v python3 >/dev/null || (apt-get update -qq && apt-get install -y -qq python3-minimal)
 
+# Linters that look at one package at a time: the others would analyse all of
+# Kubernetes, which the lab compiles in.
+LAB_LINTERS := errcheck,gocritic,ineffassign,misspell,revive,unconvert
+
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint with the import rules
 	./bin/golangci-lint run ./...
-	cd lab && ../bin/golangci-lint run --config ../.golangci.yml ./...
+	cd lab && ../bin/golangci-lint run --config ../.golangci.yml --enable-only $(LAB_LINTERS) ./...
 
 .PHONY: fmt
 fmt: ## format the code
