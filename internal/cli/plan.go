@@ -18,9 +18,9 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// errInfeasible ends `lull plan` with a status of its own when jobs found no
-// place; the plan of the others is written all the same.
-var errInfeasible = errors.New("not every job could be planned")
+// errInfeasible ends a command with a status of its own when jobs found no place
+// (the plan of the others is written all the same) or a plan breaks constraints.
+var errInfeasible = errors.New("infeasible")
 
 type planOptions struct {
 	file, out, planner string
@@ -90,6 +90,12 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
+	if res.Status != plan.Infeasible {
+		// A planner that breaks a constraint has a fault; its plan is not handed out.
+		if err := plan.Check(p, res.Plan); err != nil {
+			return fmt.Errorf("planner %s: %w", o.planner, err)
+		}
+	}
 	baseline, err := asap.Planner{}.Plan(ctx, p)
 	if err != nil {
 		return err
@@ -105,7 +111,7 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 		return err
 	}
 	if res.Status == plan.Infeasible {
-		return fmt.Errorf("%w: %s", errInfeasible, unplacedText(p, res.Unplaced))
+		return fmt.Errorf("%w: not every job could be planned: %s", errInfeasible, unplacedText(p, res.Unplaced))
 	}
 	return nil
 }
@@ -147,7 +153,7 @@ func writeOut(file string, text []byte, stdout io.Writer) error {
 func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Result) error {
 	e, b := plan.Evaluate(p, res.Plan), plan.Evaluate(p, baseline.Plan)
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(tw, "planner\t%s (%s)\n", name, res.Status)
+	fmt.Fprintf(tw, "plan\t%s (%s)\n", name, res.Status)
 	fmt.Fprintf(tw, "jobs\t%d planned, %d unscheduled, %d late\n", e.Planned, e.Unscheduled, e.Late)
 	fmt.Fprintf(tw, "emissions\t%s (%s)\n", units.Emissions(e.CarbonG), units.Energy(e.EnergyKWh))
 	fmt.Fprintf(tw, "saved against asap\t%s\n", saving(e, b))

@@ -267,6 +267,29 @@ func TestPlanFromStandardInputNamesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// TestCheckCommand: the shared example of a plan made by hand is accepted and
+// priced, and a broken copy is refused with its fault named.
+func TestCheckCommand(t *testing.T) {
+	examples := filepath.Join(sharedFolder(t), "examples")
+	instance, made := filepath.Join(examples, "carbonscaler-3-slots.json"), filepath.Join(examples, "carbonscaler-3-slots.plan.json")
+	var stdout, stderr bytes.Buffer
+	if status := Main([]string{"check", "-f", instance, made}, strings.NewReader(""), &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), "26 gCO2eq") {
+		t.Errorf("status %d: %s%s", status, stdout.String(), stderr.String())
+	}
+	text, err := os.ReadFile(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(broken, bytes.Replace(text, []byte(`"workers": 2`), []byte(`"workers": 1`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr.Reset()
+	if status := Main([]string{"check", "-f", instance, broken}, strings.NewReader(""), &stdout, &stderr); status != exitInfeasible || !strings.Contains(stderr.String(), "work done") {
+		t.Errorf("a broken plan: status %d: %s", status, stderr.String())
+	}
+}
+
 func TestHelpHasExamplesAndCompletion(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version", "--help"}} {
 		var stdout, stderr bytes.Buffer

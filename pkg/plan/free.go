@@ -62,16 +62,6 @@ func NewFree(p *Problem) *Free {
 	return f
 }
 
-// Fits reports whether w workers of job j fit on cluster c in slot t.
-func (f *Free) Fits(j, c, t, w int) bool {
-	for _, d := range f.need[j] {
-		if d.amount*float64(w) > f.left[c][d.resource][t]+f.tol[c][d.resource] {
-			return false
-		}
-	}
-	return true
-}
-
 // FitsUnder reports whether w workers of job j fit on cluster c in slot t while
 // the share reserve of each resource's whole capacity stays free.
 func (f *Free) FitsUnder(j, c, t, w int, reserve float64) bool {

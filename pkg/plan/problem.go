@@ -249,16 +249,6 @@ func (p *Problem) SlotGrams(j, c, t, w int) float64 {
 	return p.Grid.Hours() * p.Watts(j, c, w) * cl.PUE * cl.Intensity[t] / 1000
 }
 
-// ClusterIndex returns the index of the named cluster, or -1.
-func (p *Problem) ClusterIndex(name string) int {
-	for i := range p.Clusters {
-		if p.Clusters[i].Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
 // LastSlot returns the first slot job j may not use: its deadline or the end
 // of the horizon, whichever comes first; the horizon where deadlines are soft.
 func (p *Problem) LastSlot(j int) int {
