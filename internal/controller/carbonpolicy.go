@@ -122,6 +122,9 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	zone, problem, wait := r.zone(ctx, policy.Spec.Zone)
 	if wait {
+		if problem != nil {
+			return ctrl.Result{}, problem // tried again with back-off; nothing is released for it
+		}
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
 	now := r.Clock.Now()
@@ -149,8 +152,9 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// zone returns what is known of the policy's zone. wait says that the zone
-// exists but has not been looked at yet; problem says why there is no data.
+// zone returns what is known of the policy's zone. wait says that the zone has
+// not been looked at yet or, with a problem, that the API could not be asked;
+// without wait, problem says why there is no data.
 func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zone, problem error, wait bool) {
 	zone, looked := r.Zones.Get(name)
 	if looked {
@@ -166,7 +170,7 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 	case apierrors.IsNotFound(err):
 		return Zone{}, fmt.Errorf("spec.zone: there is no GridZone %q", name), false
 	}
-	return Zone{}, err, false
+	return Zone{}, err, true
 }
 
 func (r *CarbonPolicyReconciler) observe(ctx context.Context, policy *v1alpha1.CarbonPolicy, zone Zone, jobs []batchv1.Job, now time.Time) (kube.View, error) {

@@ -83,15 +83,10 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 	now := r.Clock.Now()
 	known, _ := r.Zones.Get(zone.Name)
-	timeline, err := timelineOf(&zone)
-	var series *carbon.Series
-	if err == nil {
-		series, err = r.Loader.Load(ctx, &zone)
-	}
+	series, timeline := known.Series, known.Timeline // stay in use, and grow stale, while they cannot be read
+	err := r.read(ctx, &zone, &series, &timeline)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Read carbon source", "zone", zone.Name)
-		// The last series stays in use, and grows stale.
-		series, timeline = known.Series, known.Timeline
 	}
 	if !r.patient(zone.Name, err, series, now) {
 		r.Zones.Set(zone.Name, Zone{Series: series, Timeline: timeline})
@@ -110,6 +105,21 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		after = soonest
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// read replaces the clock and the series of a zone, each if it can be read.
+func (r *GridZoneReconciler) read(ctx context.Context, zone *v1alpha1.GridZone, series **carbon.Series, timeline *timegrid.Timeline) error {
+	tl, err := timelineOf(zone)
+	if err != nil {
+		return err
+	}
+	*timeline = tl
+	s, err := r.Loader.Load(ctx, zone)
+	if err != nil {
+		return err
+	}
+	*series = s
+	return nil
 }
 
 // patient reports whether to wait a little before the zone counts as one

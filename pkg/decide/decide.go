@@ -114,8 +114,7 @@ type Action struct {
 type Decision struct {
 	Actions []Action
 	Wake    time.Time
-	// Status and Bound are those of the planner's result; Status is empty where
-	// no planner was needed.
+	// Status is that of the planner's result, empty where no planner was needed.
 	Status plan.Status
 }
 
@@ -250,7 +249,7 @@ func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
 }
 
 // problem builds the planning problem of the movable tasks, in their order; it
-// returns false where no cluster has any carbon data. filled counts, by
+// returns false where no cluster has any carbon data. filled names, by
 // cluster, the slots whose intensity is not from the series itself.
 func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, filled []carbon.FilledSlots, ok bool) {
 	p = &plan.Problem{Grid: g, Objective: plan.Objective{Kind: plan.Carbon}}
