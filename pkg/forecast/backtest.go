@@ -23,11 +23,100 @@ type Scores struct {
 	// best window, relative to the latter. RegretAgnostic is the same for
 	// starting at once.
 	Regret, RegretAgnostic float64
+	// Coverage is the share of the truth between the 10 % and 90 % quantiles, for
+	// models that state them (80 % would be perfect), else NaN.
+	Coverage float64
+	// Leads are the scores by lead time; Leads[k] is of the slot k slots ahead.
+	Leads []LeadScores
+}
+
+// LeadScores are the scores of one lead time. Rank is the correlation between
+// forecasts and truth over all forecasts.
+type LeadScores struct{ MAPE, MAE, Bias, Rank float64 }
+
+// Scorer collects forecasts and what came, all of one length and windows.
+type Scorer struct {
+	window            int
+	scores            Scores
+	forecasts, truths [][]float64 // by lead
+	covered, banded   int
+}
+
+// NewScorer scores forecasts of lead slots by windows of the given slots.
+func NewScorer(lead, window int) *Scorer {
+	return &Scorer{window: window, forecasts: make([][]float64, lead), truths: make([][]float64, lead)}
+}
+
+// Skip counts a forecast that cannot be scored.
+func (s *Scorer) Skip() { s.scores.Skipped++ }
+
+// Add scores a forecast; low and high are its quantiles or nil. All have the
+// length of a lead, truth has no gaps.
+func (s *Scorer) Add(forecast, low, high, truth []float64) {
+	s.scores.Forecasts++
+	for k, v := range truth {
+		s.forecasts[k] = append(s.forecasts[k], forecast[k])
+		s.truths[k] = append(s.truths[k], v)
+		if low != nil {
+			s.banded++
+			if v >= low[k] && v <= high[k] {
+				s.covered++
+			}
+		}
+	}
+	s.scores.Rank += spearman(forecast, truth)
+	best := windowMean(truth, bestWindow(truth, s.window), s.window)
+	if best > 0 {
+		s.scores.Regret += windowMean(truth, bestWindow(forecast, s.window), s.window)/best - 1
+		s.scores.RegretAgnostic += windowMean(truth, 0, s.window)/best - 1
+	}
+}
+
+// Scores sums up. Errors: ErrHistory when nothing was added.
+//
+// Complexity: O(leads x forecasts log forecasts).
+func (s *Scorer) Scores() (Scores, error) {
+	out := s.scores
+	if out.Forecasts == 0 {
+		return out, fmt.Errorf("backtest: %w: no forecast could be scored, %d were skipped", ErrHistory, out.Skipped)
+	}
+	n := float64(out.Forecasts)
+	out.Rank, out.Regret, out.RegretAgnostic = out.Rank/n, out.Regret/n, out.RegretAgnostic/n
+	out.Leads = make([]LeadScores, len(s.truths))
+	percents := 0
+	for k, truth := range s.truths {
+		l, m := &out.Leads[k], 0
+		for i, v := range truth {
+			e := s.forecasts[k][i] - v
+			l.MAE += math.Abs(e)
+			l.Bias += e
+			if v > 0 {
+				l.MAPE += math.Abs(e) / v
+				m++
+			}
+		}
+		out.MAE, out.Bias, out.MAPE, percents = out.MAE+l.MAE, out.Bias+l.Bias, out.MAPE+l.MAPE, percents+m
+		l.MAE, l.Bias, l.MAPE = l.MAE/n, l.Bias/n, l.MAPE/math.Max(1, float64(m))
+		l.Rank = spearman(s.forecasts[k], truth)
+	}
+	slots := n * float64(len(s.truths))
+	out.MAE, out.Bias, out.MAPE = out.MAE/slots, out.Bias/slots, out.MAPE/math.Max(1, float64(percents))
+	out.Coverage = math.NaN()
+	if s.banded > 0 {
+		out.Coverage = float64(s.covered) / float64(s.banded)
+	}
+	return out, nil
+}
+
+// banded is a model that states quantiles.
+type banded interface {
+	Band(h History, n int) (Band, error)
 }
 
 // Backtest issues a forecast of lead slots every stride slots over
 // values[start:], from values before the issue time alone, and scores it. window
-// is the length of the windows that Regret compares, in slots.
+// is the length of the windows that Regret compares, in slots. Covariates of h
+// are given to the model as they are, the future included.
 //
 // Errors: parameters outside the values; a model that fails for another reason
 // than ErrHistory. Complexity: O(forecasts x (cost of the model + lead log lead)).
@@ -35,57 +124,33 @@ func Backtest(m Model, h History, start, lead, stride, window int) (Scores, erro
 	if lead < 2 || stride < 1 || window < 1 || window > lead || start < 1 || start+lead > len(h.Values) {
 		return Scores{}, fmt.Errorf("backtest: start %d, lead %d, stride %d, window %d do not fit %d values", start, lead, stride, window, len(h.Values))
 	}
-	var s Scores
-	out := make([]float64, lead)
-	slots, percents := 0, 0
+	s := NewScorer(lead, window)
 	for at := start; at+lead <= len(h.Values); at += stride {
 		truth := h.Values[at : at+lead]
 		if hasGap(truth) {
-			s.Skipped++
+			s.Skip()
 			continue
 		}
-		if err := m.Predict(History{Step: h.Step, Values: h.Values[:at]}, out); err != nil {
-			if errors.Is(err, ErrHistory) {
-				s.Skipped++
-				continue
-			}
+		b, err := predictBand(m, h.until(at), lead)
+		switch {
+		case errors.Is(err, ErrHistory):
+			s.Skip()
+		case err != nil:
 			return Scores{}, err
-		}
-		s.Forecasts++
-		for i, v := range truth {
-			e := out[i] - v
-			s.MAE += math.Abs(e)
-			s.Bias += e
-			slots++
-			if v > 0 {
-				s.MAPE += math.Abs(e) / v
-				percents++
-			}
-		}
-		s.Rank += spearman(out, truth)
-		best := windowMean(truth, bestWindow(truth, window), window)
-		if best > 0 {
-			s.Regret += windowMean(truth, bestWindow(out, window), window)/best - 1
-			s.RegretAgnostic += windowMean(truth, 0, window)/best - 1
+		default:
+			s.Add(b.Expected, b.Low, b.High, truth)
 		}
 	}
-	if s.Forecasts == 0 {
-		return s, fmt.Errorf("backtest: %w: no forecast could be scored, %d were skipped", ErrHistory, s.Skipped)
-	}
-	n := float64(s.Forecasts)
-	s.MAE, s.Bias = s.MAE/float64(slots), s.Bias/float64(slots)
-	s.MAPE /= math.Max(1, float64(percents))
-	s.Rank, s.Regret, s.RegretAgnostic = s.Rank/n, s.Regret/n, s.RegretAgnostic/n
-	return s, nil
+	return s.Scores()
 }
 
-func hasGap(values []float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) {
-			return true
-		}
+// predictBand is Predict, with quantiles where the model states them.
+func predictBand(m Model, h History, lead int) (Band, error) {
+	if b, ok := m.(banded); ok {
+		return b.Band(h, lead)
 	}
-	return false
+	out := make([]float64, lead)
+	return Band{Expected: out}, m.Predict(h, out)
 }
 
 // bestWindow returns the start of the window of least sum, the first of equals.

@@ -1,51 +1,9 @@
-// Package forecast predicts carbon intensity from its own past, and measures
-// how good such predictions are for scheduling.
 package forecast
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"time"
-
-	"lull.dev/lull/pkg/carbon"
-	"lull.dev/lull/pkg/timegrid"
 )
-
-// ErrHistory marks a past that a model cannot predict from.
-var ErrHistory = errors.New("history too short")
-
-// History is past intensities on a regular grid, oldest first, gCO2eq/kWh; NaN
-// marks a gap. The last value is that of the slot that ends when the forecast
-// is issued.
-type History struct {
-	Step   time.Duration
-	Values []float64
-}
-
-// FromSeries samples the n slots of the given length that end at issued. Slots
-// that the series does not touch are gaps; irregular steps are averaged.
-func FromSeries(s *carbon.Series, issued time.Time, step time.Duration, n int) (History, error) {
-	grid, err := timegrid.New(issued.Add(-time.Duration(n)*step), step, n)
-	if err != nil {
-		return History{}, err
-	}
-	values, missing := s.OnGrid(grid)
-	for _, t := range missing {
-		values[t] = math.NaN()
-	}
-	return History{Step: step, Values: values}, nil
-}
-
-// perDay returns the slots of a day, or an error when a day is no whole number
-// of slots.
-func (h History) perDay() (int, error) {
-	const day = 24 * time.Hour
-	if h.Step <= 0 || day%h.Step != 0 {
-		return 0, fmt.Errorf("forecast: step: %v; accepted: a whole fraction of a day", h.Step)
-	}
-	return int(day / h.Step), nil
-}
 
 // Model predicts the slots that follow a history.
 type Model interface {
@@ -70,16 +28,6 @@ func (Persistence) Predict(h History, out []float64) error {
 	return nil
 }
 
-// latest returns the last value that is no gap.
-func latest(values []float64) (float64, bool) {
-	for i := len(values) - 1; i >= 0; i-- {
-		if !math.IsNaN(values[i]) {
-			return values[i], true
-		}
-	}
-	return 0, false
-}
-
 // SeasonalNaive predicts what was Days days before at the same time: 1 for the
 // day before, 7 for the same day of the week before. A gap there is filled from
 // the period before it, and so on.
@@ -91,9 +39,8 @@ func (m SeasonalNaive) Predict(h History, out []float64) error {
 	if err != nil {
 		return err
 	}
-	period := perDay * max(1, m.Days)
 	for i := range out {
-		v, ok := back(h.Values, len(h.Values)+i, period)
+		v, ok := h.back(len(h.Values)+i, max(1, m.Days), perDay)
 		if !ok {
 			return fmt.Errorf("%w: no value %d days before slot %d", ErrHistory, max(1, m.Days), i)
 		}
@@ -102,14 +49,18 @@ func (m SeasonalNaive) Predict(h History, out []float64) error {
 	return nil
 }
 
-// back looks for a value a whole number of periods before slot at.
-func back(values []float64, at, period int) (float64, bool) {
-	for i := at - period; i >= 0; i -= period {
-		if i < len(values) && !math.IsNaN(values[i]) {
-			return values[i], true
+// back looks for a value at the same time a whole number of periods, of the
+// given days each, before slot at.
+func (h History) back(at, days, perDay int) (float64, bool) {
+	for n := days; ; n += days {
+		i := h.daysBefore(at, n, perDay)
+		switch {
+		case i < 0:
+			return 0, false
+		case i < len(h.Values) && !math.IsNaN(h.Values[i]):
+			return h.Values[i], true
 		}
 	}
-	return 0, false
 }
 
 // MovingAverage is the weighted moving average of Piontek et al., Eq. 8, over
@@ -163,7 +114,7 @@ func (DayWeighted) Predict(h History, out []float64) error {
 		at := len(h.Values) + i%perDay
 		sum, weights := 0.0, 0.0
 		for day, w := range dayWeights {
-			j := at - (day+1)*perDay
+			j := h.daysBefore(at, day+1, perDay)
 			if j >= 0 && j < len(h.Values) && !math.IsNaN(h.Values[j]) {
 				sum += w * h.Values[j]
 				weights += w

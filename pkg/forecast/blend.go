@@ -1,0 +1,152 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+)
+
+func tooShort(model string, days int) error {
+	return fmt.Errorf("%w: %s needs about %d days", ErrHistory, model, days)
+}
+
+// Blend is the mean of other models, weighted for each lead time by their
+// recent skill: the inverse of their decayed mean squared error to the power of
+// sharpness. Errors are those of forecasts that were issued slot by slot from
+// what was known then. A model that cannot predict yet has no weight. It is
+// safe for concurrent use.
+//
+// Source: Bates and Granger, The combination of forecasts, Operational Research
+// Quarterly 20(4), 1969. Complexity: a prediction of every model for each slot
+// that is learnt; memory O(models x leads^2) for the forecasts under way.
+type Blend struct {
+	Models []Model
+
+	memo    memo
+	leads   int
+	issued  [][]float64 // by model: ring of forecasts, leads^2, NaN where none
+	squared [][]float64 // by model and lead: decayed mean squared error
+	weight  [][]float64 // the decayed count behind it
+	errors  *Errors     // of the blend itself
+}
+
+// sharpness turns the blend from a mean (0) towards the best model alone.
+const sharpness = 3
+
+// NewBlend returns a blend of all models of this package that work live.
+func NewBlend() *Blend {
+	return &Blend{Models: []Model{
+		SeasonalNaive{Days: 1}, SeasonalNaive{Days: 7}, DayWeighted{}, MovingAverage{N: 24}, &HoltWinters{}, &Ridge{},
+	}}
+}
+
+// unknownSpread is how far a forecast may be off while no errors are known.
+var unknownSpread = Spread{Low: 0.5, High: 1.6}
+
+// Band forecasts n slots with their quantiles, from the blend's own past errors
+// at each lead time. Errors: as for Predict.
+func (m *Blend) Band(h History, n int) (Band, error) {
+	out := make([]float64, n)
+	if err := m.Predict(h, out); err != nil {
+		return Band{}, err
+	}
+	m.memo.mu.Lock()
+	defer m.memo.mu.Unlock()
+	return m.errors.Around(out, 0, unknownSpread), nil
+}
+
+// Accuracy is the recent mean absolute percentage error (a share) of forecasts
+// up to leads slots ahead, and how many values it rests on.
+func (m *Blend) Accuracy(leads int) (mape float64, n int) {
+	m.memo.mu.Lock()
+	defer m.memo.mu.Unlock()
+	if m.errors == nil {
+		return 0, 0
+	}
+	return m.errors.MAPE(leads)
+}
+
+// Predict implements Model.
+func (m *Blend) Predict(h History, out []float64) error { return m.memo.run(m, h, out) }
+
+func (m *Blend) reset(_ History, _, leads int) {
+	m.leads = leads
+	m.issued, m.squared, m.weight = nil, nil, nil
+	for range len(m.Models) + 1 { // the last one is the blend
+		m.issued = append(m.issued, nans(leads*leads))
+		m.squared = append(m.squared, make([]float64, leads))
+		m.weight = append(m.weight, make([]float64, leads))
+	}
+	m.errors = NewErrors(leads)
+}
+
+func nans(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = math.NaN()
+	}
+	return out
+}
+
+// ring is the row of the forecast that was issued when slot n began.
+func (m *Blend) ring(model, n int) []float64 {
+	r := n % m.leads
+	return m.issued[model][r*m.leads : (r+1)*m.leads]
+}
+
+func (m *Blend) learn(h History, n int) {
+	if y := h.Values[n]; !math.IsNaN(y) {
+		for model := range m.issued {
+			for k := range min(m.leads, n+1) {
+				f := m.ring(model, n-k)[k]
+				if math.IsNaN(f) {
+					continue
+				}
+				if model == len(m.Models) {
+					m.errors.Add(k, f, y)
+					continue
+				}
+				w := &m.weight[model][k]
+				*w = *w*skillMemory + 1
+				s := &m.squared[model][k]
+				*s += ((f-y)*(f-y) - *s) / *w
+			}
+		}
+	}
+	known := h.until(n + 1)
+	for model, other := range m.Models {
+		row := m.ring(model, n+1)
+		if err := other.Predict(known, row); err != nil {
+			copy(row, nans(m.leads))
+		}
+	}
+	m.mix(m.ring(len(m.Models), n+1), n+1)
+}
+
+// mix fills out with the weighted mean of the forecasts issued at slot n; NaN
+// where no model has one.
+func (m *Blend) mix(out []float64, n int) {
+	for k := range out {
+		sum, weights := 0.0, 0.0
+		for model := range m.Models {
+			f := m.ring(model, n)[k]
+			if math.IsNaN(f) {
+				continue
+			}
+			w := 1e-12 // untested: counts only where nothing else does
+			if m.weight[model][k] >= 24 {
+				w = math.Pow(m.squared[model][k]+1e-6, -sharpness)
+			}
+			sum += w * f
+			weights += w
+		}
+		out[k] = sum / weights
+	}
+}
+
+func (m *Blend) predict(h History, out []float64) error {
+	copy(out, m.ring(len(m.Models), len(h.Values)))
+	if hasGap(out) {
+		return tooShort("the blend", 7)
+	}
+	return nil
+}
