@@ -47,7 +47,13 @@ type Page struct {
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+//go:embed style.css
+var styleText string
+
+// style is the look that all pages share.
+func style() template.CSS { return template.CSS(styleText) }
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"style": style}).Parse(pageText))
 
 // Write renders the page.
 func Write(w io.Writer, p Page) error {

@@ -9,7 +9,7 @@ func tooShort(model string, days int) error {
 	return fmt.Errorf("%w: %s needs about %d days", ErrHistory, model, days)
 }
 
-// Blend is the mean of other models, weighted for each lead time by their
+// Blend is the mean of other models, weighted for each day ahead by their
 // recent skill: the inverse of their decayed mean squared error to the power of
 // sharpness. Errors are those of forecasts that were issued slot by slot from
 // what was known then. A model that cannot predict yet has no weight. It is
@@ -23,6 +23,7 @@ type Blend struct {
 
 	memo    memo
 	leads   int
+	perDay  int
 	issued  [][]float64 // by model: ring of forecasts, leads^2, NaN where none
 	squared [][]float64 // by model and lead: decayed mean squared error
 	weight  [][]float64 // the decayed count behind it
@@ -30,7 +31,7 @@ type Blend struct {
 }
 
 // sharpness turns the blend from a mean (0) towards the best model alone.
-const sharpness = 3
+const sharpness = 6
 
 // NewBlend returns a blend of all models of this package that work live.
 func NewBlend() *Blend {
@@ -68,8 +69,8 @@ func (m *Blend) Accuracy(leads int) (mape float64, n int) {
 // Predict implements Model.
 func (m *Blend) Predict(h History, out []float64) error { return m.memo.run(m, h, out) }
 
-func (m *Blend) reset(_ History, _, leads int) {
-	m.leads = leads
+func (m *Blend) reset(_ History, perDay, leads int) {
+	m.leads, m.perDay = leads, perDay
 	m.issued, m.squared, m.weight = nil, nil, nil
 	for range len(m.Models) + 1 { // the last one is the blend
 		m.issued = append(m.issued, nans(leads*leads))
@@ -123,23 +124,38 @@ func (m *Blend) learn(h History, n int) {
 }
 
 // mix fills out with the weighted mean of the forecasts issued at slot n; NaN
-// where no model has one.
+// where no model has one. Weights are those of whole days ahead: weights that
+// change from slot to slot would disturb the order of the slots, which is what
+// scheduling needs.
 func (m *Blend) mix(out []float64, n int) {
+	weights := make([]float64, len(m.Models))
 	for k := range out {
-		sum, weights := 0.0, 0.0
-		for model := range m.Models {
-			f := m.ring(model, n)[k]
-			if math.IsNaN(f) {
-				continue
-			}
-			w := 1e-12 // untested: counts only where nothing else does
-			if m.weight[model][k] >= 24 {
-				w = math.Pow(m.squared[model][k]+1e-6, -sharpness)
-			}
-			sum += w * f
-			weights += w
+		if k%m.perDay == 0 {
+			m.weigh(weights, k, min(k+m.perDay, len(out)))
 		}
-		out[k] = sum / weights
+		sum, total := 0.0, 0.0
+		for model, w := range weights {
+			if f := m.ring(model, n)[k]; !math.IsNaN(f) {
+				sum += w * f
+				total += w
+			}
+		}
+		out[k] = sum / total
+	}
+}
+
+// weigh fills weights from the skill at leads [from, to).
+func (m *Blend) weigh(weights []float64, from, to int) {
+	for model := range weights {
+		weights[model] = 1e-30 // untested: counts only where nothing else does
+		squared, count := 0.0, 0.0
+		for k := from; k < to; k++ {
+			squared += m.squared[model][k] * m.weight[model][k]
+			count += m.weight[model][k]
+		}
+		if count >= float64(m.perDay) {
+			weights[model] = math.Pow(squared/count+1e-6, -sharpness)
+		}
 	}
 }
 

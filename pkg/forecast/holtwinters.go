@@ -33,7 +33,7 @@ type smoothing struct{ alpha, delta, omega, phi float64 }
 var smoothings = func() (out []smoothing) {
 	for _, alpha := range []float64{0.005, 0.02} {
 		for _, delta := range []float64{0.03, 0.1} {
-			for _, omega := range []float64{0.01, 0.05} {
+			for _, omega := range []float64{0.02, 0.1} {
 				for _, phi := range []float64{0.9, 0.97} {
 					out = append(out, smoothing{alpha, delta, omega, phi})
 				}
@@ -102,7 +102,7 @@ func (s *smoother) learn(y float64, n, w, ahead, perDay int) {
 			e := y - s.ahead[n%len(s.ahead)]
 			s.errorEMA = skillMemory*s.errorEMA + (1-skillMemory)*e*e
 		}
-		e := y - (s.level + s.day[d] + s.week[w] + s.phi*s.residual)
+		e := y - (s.level + s.day[d] + s.week[w])
 		// The first rounds learn faster: a season is the mean of what was seen.
 		visits := float64(s.visits[w] + 1)
 		s.level += math.Max(s.alpha, 1/float64(n+2)) * e

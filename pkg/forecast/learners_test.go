@@ -39,17 +39,18 @@ func learners() map[string]func() Model {
 }
 
 // TestSeasonsAreLearnt: without noise, a daily and weekly pattern is predicted
-// nearly exactly, four days ahead and across a weekend.
+// closely, four days ahead and across a weekend.
 func TestSeasonsAreLearnt(t *testing.T) {
-	full := synthetic(12*7*24, 0)
+	full := synthetic(30*7*24, 0)
 	for name, m := range learners() {
-		at := 10*7*24 + 4*24 // a Friday
+		at := 28*7*24 + 4*24 // a Friday
 		got := predict(t, m(), full.until(at), 96)
+		off := 0.0
 		for k, v := range got {
-			if want := full.Values[at+k]; math.Abs(v-want) > 15 {
-				t.Errorf("%s, %d h ahead: %.1f, want %.1f", name, k, v, want)
-				break
-			}
+			off += math.Abs(v-full.Values[at+k]) / float64(len(got))
+		}
+		if off > 12 { // of a swing of 160 and a weekend of -60
+			t.Errorf("%s: off by %.1f in the mean", name, off)
 		}
 	}
 }

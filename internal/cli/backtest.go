@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/report"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/forecast"
+	"lull.dev/lull/pkg/zones"
+)
+
+type backtestOptions struct {
+	from, zone, recorded, output string
+	lead, stride, window         time.Duration
+}
+
+func newBacktestCommand() *cobra.Command {
+	var o backtestOptions
+	cmd := &cobra.Command{
+		Use:   "backtest TRACE...",
+		Short: "Replay traces and score every forecaster",
+		Long: `Backtest issues a forecast at regular times over recorded series (CSV or JSON,
+consecutive files of one zone), each from what lies before alone, and compares it
+with what came: error (MAPE, MAE, bias), rank correlation within the forecast, and
+regret: how much more the window of least forecast intensity emits than the truly
+best one. Where forecasts serve scheduling, regret is what matters. A second table
+gives errors by lead time.
+
+With --recorded, forecasts that somebody published (CSV, also gzipped:
+issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh) are scored beside them:
+every forecaster then works on the recorded actual values and at the same times.
+Traces may be left out.`,
+		Example: `  lull forecast backtest 2022.csv 2023.csv --from 2023-01-01 --zone DE
+  lull forecast backtest de.csv --lead 48h --window 3h --stride 1h -o html > de.html
+  lull forecast backtest --recorded DE-2023_96h.csv.gz --from 2023-03-01`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBacktest(o, args, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "first day to issue forecasts on (default: 14 days after the first value)")
+	f.StringVar(&o.zone, "zone", "", "grid zone, whose local time the daily and weekly patterns follow (default: UTC)")
+	f.StringVar(&o.recorded, "recorded", "", "published forecasts to score beside the others")
+	f.DurationVar(&o.lead, "lead", 24*time.Hour, "how far each forecast reaches")
+	f.DurationVar(&o.stride, "stride", time.Hour, "time between forecasts")
+	f.DurationVar(&o.window, "window", 6*time.Hour, "length of the windows that regret compares")
+	f.StringVarP(&o.output, "output", "o", "table", "table, json or html")
+	return cmd
+}
+
+// backtestStep is the resolution of a backtest.
+const backtestStep = time.Hour
+
+// leastPast is the past that is left to the models at the start, two weeks.
+const leastPast = 14 * 24 * time.Hour
+
+// backtestResult is a line of the table.
+type backtestResult struct {
+	Forecaster string `json:"forecaster"`
+	// Live says that the forecaster sees nothing but the past.
+	Live   bool            `json:"live"`
+	Scores forecast.Scores `json:"scores"`
+}
+
+func (o backtestOptions) validate(files []string) error {
+	for flag, d := range map[string]time.Duration{"--lead": o.lead, "--stride": o.stride, "--window": o.window} {
+		if d < backtestStep || d%backtestStep != 0 {
+			return fmt.Errorf("%s: %v; accepted: whole hours, at least one", flag, d)
+		}
+	}
+	switch {
+	case o.output != "table" && o.output != "json" && o.output != "html":
+		return fmt.Errorf("--output: %q; accepted: table, json or html", o.output)
+	case len(files) == 0 && o.recorded == "":
+		return errors.New("nothing to replay; accepted: trace files, or --recorded")
+	case len(files) > 0 && o.recorded != "":
+		return errors.New("--recorded: its actual values are the trace; accepted: no other traces with it")
+	}
+	return nil
+}
+
+func runBacktest(o backtestOptions, files []string, stdout io.Writer) error {
+	if err := o.validate(files); err != nil {
+		return err
+	}
+	h, issued, err := o.history(files)
+	if err != nil {
+		return err
+	}
+	if o.zone != "" {
+		clock, ok := zones.Clock(o.zone)
+		if !ok {
+			return fmt.Errorf("--zone: %q has no known local time; accepted: a zone of lull forecast regions, or none", o.zone)
+		}
+		h.Location = clock
+	}
+	from := h.Start.Add(leastPast)
+	if o.from != "" {
+		if from, err = time.Parse("2006-01-02", o.from); err != nil {
+			return fmt.Errorf("--from: %q; accepted: a day, e.g. 2023-01-01", o.from)
+		}
+	}
+	stride := o.stride
+	if issued != nil { // the others forecast when the recorded ones did
+		for len(issued) > 0 && issued[0].At.Before(from) {
+			issued = issued[1:]
+		}
+		if len(issued) < 2 {
+			return fmt.Errorf("--from: %s leaves fewer than two recorded forecasts", from.Format("2006-01-02"))
+		}
+		from, stride = issued[0].At, issued[1].At.Sub(issued[0].At)
+	}
+	results, err := o.score(h, issued, int(from.Sub(h.Start)/h.Step), int(stride/h.Step))
+	if err != nil {
+		return err
+	}
+	return o.print(results, stdout)
+}
+
+// history reads what is replayed, and the recorded forecasts if there are any.
+func (o backtestOptions) history(files []string) (forecast.History, []forecast.Issued, error) {
+	if o.recorded != "" {
+		issued, err := readRecorded(o.recorded)
+		if err != nil {
+			return forecast.History{}, nil, err
+		}
+		h, err := forecast.Actuals(issued)
+		if err == nil && h.Step != backtestStep {
+			err = fmt.Errorf("--recorded: %s: a step of %v; accepted: hours", o.recorded, h.Step)
+		}
+		return h, issued, err
+	}
+	series, err := readTraces(files)
+	if err != nil {
+		return forecast.History{}, nil, err
+	}
+	from := series.Start().UTC().Truncate(backtestStep)
+	h, err := forecast.FromSeries(series, series.End().UTC().Truncate(backtestStep), backtestStep, int(series.End().Sub(from)/backtestStep))
+	return h, nil, err
+}
+
+// score runs every forecaster, as many at once as there are processors.
+func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, start, stride int) ([]backtestResult, error) {
+	const perDay = int(24 * time.Hour / backtestStep)
+	models := []struct {
+		name  string
+		live  bool
+		model forecast.Model
+	}{
+		{"persistence", true, forecast.Persistence{}},
+		{"same hour, day before", true, forecast.SeasonalNaive{Days: 1}},
+		{"same hour, week before", true, forecast.SeasonalNaive{Days: 7}},
+		{"moving average, 24 h (Piontek Eq. 8)", true, forecast.MovingAverage{N: perDay}},
+		{"days 4:2:1 (Piontek, past only)", true, forecast.DayWeighted{}},
+		{"Holt-Winters, day and week", true, &forecast.HoltWinters{}},
+		{"ridge regression", true, &forecast.Ridge{}},
+		{"blend", true, forecast.NewBlend()},
+		{"days centred (Piontek; sees the future)", false, forecast.Hindsight{Values: forecast.Centred(h.Values, perDay)}},
+		{"perfect foresight", false, forecast.Hindsight{Values: h.Values}},
+	}
+	results := make([]backtestResult, len(models))
+	errs := make([]error, len(models))
+	var wg sync.WaitGroup
+	lead, window := int(o.lead/backtestStep), int(o.window/backtestStep)
+	for i, m := range models {
+		wg.Go(func() {
+			s, err := forecast.Backtest(m.model, h, start, lead, stride, window)
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %w", m.name, err)
+			}
+			results[i] = backtestResult{m.name, m.live, s}
+		})
+	}
+	wg.Wait()
+	if issued != nil {
+		s, err := forecast.BacktestRecorded(issued, lead, window)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("recorded: %w", err))
+		}
+		results = append([]backtestResult{{"recorded: " + o.recorded, true, s}}, results...)
+	}
+	return results, errors.Join(errs...)
+}
+
+func (o backtestOptions) print(results []backtestResult, stdout io.Writer) error {
+	switch o.output {
+	case "json":
+		for i := range results {
+			if math.IsNaN(results[i].Scores.Coverage) {
+				results[i].Scores.Coverage = 0 // JSON knows no NaN; a share of 0 is never a model's
+			}
+		}
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(results)
+	case "html":
+		return report.WriteBacktest(stdout, o.chart(results))
+	}
+	tw := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "MAPE\tMAE g/kWh\tbias g/kWh\trank\tregret\tin band\tforecasts\tskipped\t  forecaster\n")
+	for _, r := range results {
+		s := r.Scores
+		fmt.Fprintf(tw, "%s\t%.1f\t%+.1f\t%.2f\t%.2f %%\t%s\t%d\t%d\t  %s\n", percent(s.MAPE), s.MAE, s.Bias, s.Rank, 100*s.Regret, percent(s.Coverage), s.Forecasts, s.Skipped, r.Forecaster)
+	}
+	fmt.Fprintf(tw, "\t\t\t\t%.2f %%\t\t\t\t  starting at once\n", 100*results[len(results)-1].Scores.RegretAgnostic)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	leads := o.leads()
+	fmt.Fprintf(stdout, "\nBy lead time: MAPE, bias in g/kWh, rank correlation\n")
+	tw = tabwriter.NewWriter(stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
+	for _, k := range leads {
+		fmt.Fprintf(tw, "%d h\t\t\t", k)
+	}
+	fmt.Fprintf(tw, "  forecaster\n")
+	for _, r := range results {
+		for _, k := range leads {
+			l := r.Scores.Leads[k-1]
+			fmt.Fprintf(tw, "%s\t%+.1f\t%.2f\t", percent(l.MAPE), l.Bias, l.Rank)
+		}
+		fmt.Fprintf(tw, "  %s\n", r.Forecaster)
+	}
+	return tw.Flush()
+}
+
+// percent prints a share, or a dash where there is none.
+func percent(share float64) string {
+	if math.IsNaN(share) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// leads are the lead times of the second table, in hours.
+func (o backtestOptions) leads() []int {
+	var out []int
+	for _, k := range []int{1, 6, 12, 24, 48, 72, 96} {
+		if time.Duration(k)*time.Hour <= o.lead {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (o backtestOptions) chart(results []backtestResult) report.Backtest {
+	page := report.Backtest{Title: "Forecast backtest", Intro: fmt.Sprintf("Forecasts of %v, windows of %v", o.lead, o.window)}
+	if o.zone != "" {
+		page.Title += ": " + o.zone
+	}
+	for _, r := range results {
+		row := report.BacktestRow{Name: r.Forecaster, MAPE: 100 * r.Scores.MAPE, MAE: r.Scores.MAE, Bias: r.Scores.Bias, Rank: r.Scores.Rank, Regret: 100 * r.Scores.Regret, Live: r.Live}
+		for _, l := range r.Scores.Leads {
+			row.Leads = append(row.Leads, 100*l.MAPE)
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	page.Agnostic = 100 * results[len(results)-1].Scores.RegretAgnostic
+	return page
+}
+
+// readRecorded opens a file of recorded forecasts, gzipped or not.
+func readRecorded(path string) (_ []forecast.Issued, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		gz, err := gzip.NewReader(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		r = gz
+	}
+	issued, err := forecast.ReadRecorded(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return issued, nil
+}
+
+// readTraces reads consecutive files of one zone into one series.
+func readTraces(files []string) (*carbon.Series, error) {
+	var samples []carbon.Sample
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		s, err := source.Read(f, file, carbon.Provenance{Source: file})
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for i := range s.Len() {
+			samples = append(samples, s.Sample(i))
+		}
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		return nil, fmt.Errorf("the files in this order: %w", err)
+	}
+	return series, nil
+}

@@ -1,0 +1,133 @@
+package forecast
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+)
+
+// ErrRecorded marks a file of recorded forecasts that cannot be read.
+var ErrRecorded = errors.New("invalid recorded forecasts")
+
+// Issued is a forecast as it was published, with what came: Values[k] and
+// Actual[k] are of the slot that begins k steps after the first one.
+type Issued struct {
+	At             time.Time
+	Step           time.Duration
+	Values, Actual []float64 // gCO2eq/kWh; Actual is NaN where unknown
+}
+
+// maxRecorded bounds the rows of a file: ten years of daily four-day forecasts
+// of half hours.
+const maxRecorded = 1_000_000
+
+// ReadRecorded reads forecasts of the layout
+//
+//	issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh
+//
+// Rows of one issue time stand together, in order of time, a step apart.
+// Forecasts below zero, which statistical models may publish, count as zero; an
+// empty actual is unknown. Errors wrap ErrRecorded and name line, column and
+// value.
+func ReadRecorded(r io.Reader) ([]Issued, error) {
+	rows := csv.NewReader(bufio.NewReader(r))
+	rows.ReuseRecord = true
+	rows.FieldsPerRecord = 4
+	header, err := rows.Read()
+	if err != nil || header[0] != "issued" || header[1] != "time" {
+		return nil, fmt.Errorf("%w: header: %q (%w); accepted: issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh", ErrRecorded, header, err)
+	}
+	var out []Issued
+	var last time.Time
+	for line := 2; ; line++ {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRecorded, err)
+		}
+		if line > maxRecorded {
+			return nil, fmt.Errorf("%w: more than %d rows", ErrRecorded, maxRecorded)
+		}
+		issued, err1 := time.Parse(time.RFC3339, row[0])
+		at, err2 := time.Parse(time.RFC3339, row[1])
+		value, err3 := strconv.ParseFloat(row[2], 64)
+		actual, err4 := math.NaN(), error(nil)
+		if row[3] != "" {
+			actual, err4 = strconv.ParseFloat(row[3], 64)
+		}
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrRecorded, line, err)
+		}
+		if math.IsNaN(value) || math.IsInf(value, 0) || math.IsInf(actual, 0) || actual < 0 {
+			return nil, fmt.Errorf("%w: line %d: values %q and %q; accepted: finite numbers", ErrRecorded, line, row[2], row[3])
+		}
+		if n := len(out); n == 0 || !out[n-1].At.Equal(issued) {
+			if n > 0 && !issued.After(out[n-1].At) {
+				return nil, fmt.Errorf("%w: line %d: issued %s is not after the forecast ahead", ErrRecorded, line, row[0])
+			}
+			out = append(out, Issued{At: issued})
+		}
+		f := &out[len(out)-1]
+		if len(f.Values) > 0 {
+			switch step := at.Sub(last); {
+			case step <= 0 || (f.Step > 0 && step != f.Step):
+				return nil, fmt.Errorf("%w: line %d: time %s does not lie a step after %s", ErrRecorded, line, row[1], last.Format(time.RFC3339))
+			default:
+				f.Step = step
+			}
+		}
+		last = at
+		f.Values, f.Actual = append(f.Values, math.Max(0, value)), append(f.Actual, actual)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: no rows", ErrRecorded)
+	}
+	return out, nil
+}
+
+// BacktestRecorded scores published forecasts by what came, with the first lead
+// slots of each.
+//
+// Errors: ErrHistory when none can be scored.
+func BacktestRecorded(forecasts []Issued, lead, window int) (Scores, error) {
+	if lead < 2 || window < 1 || window > lead {
+		return Scores{}, fmt.Errorf("backtest: lead %d, window %d; accepted: a lead of at least 2 and no shorter than the window", lead, window)
+	}
+	s := NewScorer(lead, window)
+	for _, f := range forecasts {
+		if len(f.Values) < lead || hasGap(f.Actual[:lead]) {
+			s.Skip()
+			continue
+		}
+		s.Add(f.Values[:lead], nil, nil, f.Actual[:lead])
+	}
+	return s.Scores()
+}
+
+// Actuals joins what came after each forecast into one history, as far as each
+// reaches before the next one is issued. Gaps are NaN.
+func Actuals(forecasts []Issued) (History, error) {
+	step := forecasts[0].Step
+	start := forecasts[0].At
+	last := forecasts[len(forecasts)-1]
+	if step <= 0 {
+		return History{}, fmt.Errorf("%w: a forecast of one value has no step", ErrRecorded)
+	}
+	h := History{Start: start, Step: step, Values: nans(int(last.At.Sub(start)/step) + len(last.Actual))}
+	for _, f := range forecasts {
+		at := int(f.At.Sub(start) / step)
+		for k, v := range f.Actual {
+			if at+k < len(h.Values) {
+				h.Values[at+k] = v
+			}
+		}
+	}
+	return h, nil
+}
