@@ -40,6 +40,25 @@ const (
 	Direct Factor = "direct"
 )
 
+// Basis says what an intensity rests on, the most trustworthy first.
+type Basis string
+
+// The bases of an intensity.
+const (
+	// Measured: published after the fact, by measurement or estimate.
+	Measured Basis = "Measured"
+	// LiveForecast: forecast by the provider, as fresh as it should be.
+	LiveForecast Basis = "LiveForecast"
+	// CachedForecast: forecast by the provider earlier; it has not been renewed.
+	CachedForecast Basis = "CachedForecast"
+	// OwnForecast: forecast here, from the zone's own past.
+	OwnForecast Basis = "OwnForecast"
+	// Climatology: what is usual at this hour in this month.
+	Climatology Basis = "Climatology"
+	// Constant: declared by whoever configured the zone.
+	Constant Basis = "Constant"
+)
+
 // Provenance says where numbers come from and how far to trust them.
 type Provenance struct {
 	Zone     string    // grid zone, e.g. "DE" (names of Electricity Maps)
@@ -47,6 +66,7 @@ type Provenance struct {
 	Factor   Factor    // life-cycle or direct
 	Source   string    // provider or file, in words
 	IssuedAt time.Time // when the numbers were published; zero if unknown
+	Basis    Basis     // what they rest on; empty if not stated
 }
 
 // Sample is one intensity, valid in the half-open interval [From, To).
@@ -54,6 +74,8 @@ type Sample struct {
 	From, To  time.Time
 	Value     units.CarbonIntensity
 	Estimated bool // the provider modelled the value instead of measuring it
+	// Of is where this very sample comes from, if not from where the series does.
+	Of *Provenance
 }
 
 // Interval is the half-open interval [From, To).
@@ -121,6 +143,14 @@ func (s *Series) End() time.Time {
 		return time.Time{}
 	}
 	return s.samples[len(s.samples)-1].To
+}
+
+// ProvenanceOf returns where sample i comes from, 0 <= i < Len.
+func (s *Series) ProvenanceOf(i int) Provenance {
+	if p := s.samples[i].Of; p != nil {
+		return *p
+	}
+	return s.Provenance
 }
 
 // At returns the sample that covers at; false in a gap and outside the series.

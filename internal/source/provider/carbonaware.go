@@ -1,0 +1,155 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// CarbonAwareSDK asks the WebAPI of the Green Software Foundation's Carbon Aware
+// SDK, gCO2/kWh. What the numbers are (average or marginal, life-cycle or direct)
+// depends on the SDK's own source, so the zone states it.
+//
+// Documentation: https://carbon-aware-sdk.greensoftware.foundation.
+type CarbonAwareSDK struct {
+	Endpoint, Location string
+	Signal             carbon.Signal
+	Factor             carbon.Factor
+}
+
+// Name implements Provider.
+func (m CarbonAwareSDK) Name() string { return "carbonAwareSDK" }
+
+// Forecasts implements Provider.
+func (m CarbonAwareSDK) Forecasts() bool { return true }
+
+// Provenance implements Provider.
+func (m CarbonAwareSDK) Provenance() carbon.Provenance {
+	return carbon.Provenance{Zone: m.Location, Signal: m.Signal, Factor: m.Factor, Source: "Carbon Aware SDK"}
+}
+
+// Fetch implements Provider.
+func (m CarbonAwareSDK) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
+	var a Answer
+	var errs []error
+	ask := func(path string, query url.Values) ([]byte, error) {
+		res, err := get.Get(ctx, fetch.Request{URL: m.Endpoint + path + "?" + query.Encode(), Fresh: q.Fresh})
+		return res.Body, err
+	}
+	body, err := ask("/emissions/bylocations", url.Values{"location": {m.Location}, "time": {stamp(q.Since)}, "toTime": {stamp(q.Now)}})
+	if err == nil {
+		a.Past, err = DecodeCarbonAwareList(body, m.Location, m.Provenance())
+		a.Past = before(a.Past, q.Now)
+	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("emissions: %w", err))
+	}
+	// Without a span the SDK gives all that its own source has.
+	if body, err = ask("/emissions/forecasts/current", url.Values{"location": {m.Location}}); err == nil {
+		a.Forecast, err = decodeCarbonAwareForecast(body, m.Location, m.Provenance())
+	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("forecast: %w", err))
+	}
+	return a, errors.Join(errs...)
+}
+
+// carbonAwarePoint accepts the spellings of emissions and of forecasts.
+type carbonAwarePoint struct {
+	Location  string          `json:"location"`
+	Time      string          `json:"time"`
+	Timestamp string          `json:"timestamp"`
+	Duration  json.RawMessage `json:"duration"`
+	Value     *float64        `json:"value"`
+	Rating    *float64        `json:"rating"`
+}
+
+// DecodeCarbonAwareList reads a list of emissions: of the WebAPI's
+// /emissions/bylocations, and of the ConfigMap that the SDK's exporter writes
+// (binaryData.data).
+func DecodeCarbonAwareList(body []byte, location string, p carbon.Provenance) ([]carbon.Sample, error) {
+	var in []carbonAwarePoint
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	return carbonAwareSamples(in, location, p)
+}
+
+func decodeCarbonAwareForecast(body []byte, location string, p carbon.Provenance) ([]carbon.Sample, error) {
+	var in []struct {
+		GeneratedAt  string             `json:"generatedAt"`
+		Location     string             `json:"location"`
+		ForecastData []carbonAwarePoint `json:"forecastData"`
+	}
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if len(in) != 1 {
+		return nil, fmt.Errorf("%w: %d forecasts; accepted: one, of the location asked for", ErrWire, len(in))
+	}
+	if in[0].GeneratedAt != "" {
+		at, err := parseTime(in[0].GeneratedAt)
+		if err != nil {
+			return nil, fmt.Errorf("generatedAt: %w", err)
+		}
+		p.IssuedAt = at
+	}
+	return carbonAwareSamples(in[0].ForecastData, location, p)
+}
+
+func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provenance) ([]carbon.Sample, error) {
+	points := make([]point, len(in))
+	step := time.Hour
+	for i, x := range in {
+		// The SDK answers with the name that its own source has for the place, so
+		// only an answer about nothing at all is refused.
+		if x.Location == "" && location != "" {
+			return nil, fmt.Errorf("%w: [%d].location: empty; accepted: a location", ErrWire, i)
+		}
+		text := x.Time
+		if text == "" {
+			text = x.Timestamp
+		}
+		at, err := parseTime(text)
+		if err != nil {
+			return nil, fmt.Errorf("[%d].time: %w", i, err)
+		}
+		if d, ok := carbonAwareDuration(x.Duration); ok {
+			step = d
+		}
+		value := x.Value
+		if value == nil {
+			value = x.Rating
+		}
+		points[i] = point{at: at, gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
+		if value != nil {
+			points[i].value = *value
+		}
+	}
+	return samples(points, step, p)
+}
+
+// carbonAwareDuration reads minutes, or "hh:mm:ss".
+func carbonAwareDuration(raw json.RawMessage) (time.Duration, bool) {
+	if minutes, err := strconv.ParseFloat(string(raw), 64); err == nil && minutes >= 1 && minutes <= 24*60 {
+		return time.Duration(minutes * float64(time.Minute)), true
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return 0, false
+	}
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return 0, false
+	}
+	d, err := time.ParseDuration(parts[0] + "h" + parts[1] + "m" + parts[2] + "s")
+	return d, err == nil && d >= time.Minute && d <= 24*time.Hour
+}

@@ -1,0 +1,147 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// EIA asks the hourly grid monitor (form EIA-930) of the US Energy Information
+// Administration for generation by fuel and computes the average life-cycle
+// intensity; imports are ignored. It has no forecast.
+//
+// Documentation: https://www.eia.gov/opendata.
+type EIA struct {
+	Endpoint   string // e.g. https://api.eia.gov
+	Respondent string // a balancing authority, e.g. CISO
+	Key        string
+}
+
+// eiaFactors by fuel type; "OTH", "UNK" and storage have none.
+var eiaFactors = map[string]float64{
+	"COL": factorCoal, "NG": factorGas, "OIL": factorOil, "NUC": factorNuclear, "SUN": factorSolar, "SNB": factorSolar,
+	"WND": factorWind, "WNB": factorWind, "WAT": factorHydro, "GEO": factorGeothermal,
+}
+
+// Name implements Provider.
+func (m EIA) Name() string { return "eia" }
+
+// Forecasts implements Provider.
+func (m EIA) Forecasts() bool { return false }
+
+// Provenance implements Provider.
+func (m EIA) Provenance() carbon.Provenance {
+	return carbon.Provenance{Zone: m.Respondent, Signal: carbon.Average, Factor: carbon.Lifecycle, Source: "EIA-930 generation by fuel, IPCC 2011 factors, imports ignored"}
+}
+
+// eiaPage is the longest page that the service gives; eiaPages bounds how many
+// are asked for.
+const (
+	eiaPage  = 5000
+	eiaPages = 40
+)
+
+// Fetch implements Provider, page by page.
+func (m EIA) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
+	all := mixes{}
+	query := url.Values{
+		"frequency": {"hourly"}, "data[0]": {"value"}, "facets[respondent][]": {m.Respondent},
+		"start": {q.Since.UTC().Format("2006-01-02T15")}, "end": {q.Now.UTC().Format("2006-01-02T15")},
+		"sort[0][column]": {"period"}, "sort[0][direction]": {"asc"}, "length": {strconv.Itoa(eiaPage)},
+	}
+	var problem error
+	for page := range eiaPages {
+		query.Set("offset", strconv.Itoa(page*eiaPage))
+		res, err := get.Get(ctx, fetch.Request{
+			URL: m.Endpoint + "/v2/electricity/rto/fuel-type-data/data/?" + query.Encode(), Secret: url.Values{"api_key": {m.Key}}, Fresh: q.Fresh,
+		})
+		rows, total := 0, 0
+		if err == nil {
+			rows, total, err = decodeEIA(res.Body, m.Respondent, all)
+		}
+		if err != nil {
+			problem = fmt.Errorf("page %d: %w", page+1, err)
+			break
+		}
+		if rows == 0 || page*eiaPage+rows >= total {
+			break
+		}
+	}
+	s, err := all.samples(eiaFactors, time.Hour, m.Provenance())
+	if problem == nil {
+		problem = err
+	}
+	return Answer{Past: s}, problem
+}
+
+// decodeEIA adds a page to all and returns its rows and how many there are in
+// total. Numbers may be strings.
+func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ error) {
+	var in struct {
+		Response *struct {
+			Total json.RawMessage `json:"total"`
+			Data  []struct {
+				Period     string          `json:"period"`
+				Respondent string          `json:"respondent"`
+				FuelType   string          `json:"fueltype"`
+				Value      json.RawMessage `json:"value"`
+				Units      string          `json:"value-units"`
+			} `json:"data"`
+		} `json:"response"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := decode(body, &in); err != nil {
+		return 0, 0, err
+	}
+	if in.Response == nil {
+		return 0, 0, fmt.Errorf("%w: no response (%s)", ErrWire, clip(string(in.Error)))
+	}
+	count, _, err := number(in.Response.Total)
+	if err != nil {
+		return 0, 0, fmt.Errorf("response.total: %w", err)
+	}
+	for i, x := range in.Response.Data {
+		if x.Respondent != respondent {
+			return 0, 0, fmt.Errorf("%w: data[%d].respondent: %q; accepted: %q, the one asked for", ErrWire, i, clip(x.Respondent), respondent)
+		}
+		if x.Units != "" && x.Units != "megawatthours" {
+			return 0, 0, fmt.Errorf("%w: data[%d].value-units: %q; accepted: megawatthours", ErrWire, i, clip(x.Units))
+		}
+		at, err := parseTime(x.Period)
+		if err != nil {
+			return 0, 0, fmt.Errorf("data[%d].period: %w", i, err)
+		}
+		v, null, err := number(x.Value)
+		if err != nil {
+			return 0, 0, fmt.Errorf("data[%d].value: %w", i, err)
+		}
+		if !null {
+			all.add(at, x.FuelType, v)
+		}
+	}
+	return len(in.Response.Data), int(min(max(count, 0), 1e9)), all.tooMany()
+}
+
+// number reads a JSON number that may be a string, or null.
+func number(raw json.RawMessage) (v float64, null bool, _ error) {
+	text := string(raw)
+	if text == "" || text == "null" {
+		return 0, true, nil
+	}
+	if text[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return 0, false, fmt.Errorf("%w: %w", ErrWire, err)
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !finite(v) {
+		return 0, false, fmt.Errorf("%w: %q; accepted: a number", ErrWire, clip(text))
+	}
+	return v, false, nil
+}

@@ -1,0 +1,198 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// ElectricityMaps asks the API of Electricity Maps, v3 or v4: average intensity,
+// flow-traced. Free keys have no forecast and one day of history; what a key does
+// not include is left out with the error that the service gave.
+//
+// Documentation: https://portal.electricitymaps.com/docs/api.
+type ElectricityMaps struct {
+	Endpoint string // e.g. https://api.electricitymaps.com
+	Version  string // v3 or v4
+	Zone     string
+	Factor   carbon.Factor
+	// DisableEstimations asks for measured values only.
+	DisableEstimations bool
+	Token              string
+}
+
+// Name implements Provider.
+func (m ElectricityMaps) Name() string { return "electricityMaps" }
+
+// Forecasts implements Provider.
+func (m ElectricityMaps) Forecasts() bool { return true }
+
+// Provenance implements Provider.
+func (m ElectricityMaps) Provenance() carbon.Provenance {
+	return carbon.Provenance{Zone: m.Zone, Signal: carbon.Average, Factor: m.Factor, Source: "Electricity Maps " + m.Version}
+}
+
+const (
+	// pastRange is the longest span of a request for hourly history.
+	pastRange = 10 * 24 * time.Hour
+	// shortHistory is how far back the history request reaches.
+	shortHistory = 24 * time.Hour
+)
+
+// horizons are the forecast lengths that the service offers, in hours.
+var horizons = []int{6, 24, 48, 72}
+
+// Fetch implements Provider: the missing history in spans of ten days, the last
+// day where it is less, else the latest value alone; and the forecast.
+func (m ElectricityMaps) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
+	var a Answer
+	var errs []error
+	add := func(s []carbon.Sample, err error) {
+		a.Past = Merge(a.Past, s)
+		errs = append(errs, err)
+	}
+	missing := q.Now.Sub(q.Since)
+	if missing > shortHistory {
+		for _, span := range spans(q.Since, q.Now.Add(-shortHistory), pastRange) {
+			err := m.past(ctx, get, q, "past-range", url.Values{"start": {stamp(span[0])}, "end": {stamp(span[1])}}, add)
+			if err != nil {
+				// Not part of the plan, or down: the last day may still be had.
+				errs = append(errs, err)
+				break
+			}
+		}
+	}
+	path := "latest"
+	if missing > 2*time.Hour {
+		path = "history"
+	}
+	if err := m.past(ctx, get, q, path, nil, add); err != nil {
+		return a, errors.Join(append(errs, err)...)
+	}
+	hours := horizons[0]
+	for _, h := range horizons {
+		if hours < int(q.Horizon.Hours()) {
+			hours = h
+		}
+	}
+	body, err := m.get(ctx, get, q, "forecast", url.Values{"horizonHours": {strconv.Itoa(hours)}})
+	if err == nil {
+		var f []carbon.Sample
+		f, err = decodeElectricityMaps(body, m.Zone, m.Provenance())
+		a.Forecast = f
+	}
+	if err != nil {
+		err = fmt.Errorf("forecast: %w", err)
+	}
+	return a, errors.Join(append(errs, err)...)
+}
+
+func (m ElectricityMaps) past(ctx context.Context, get Getter, q Query, path string, extra url.Values, add func([]carbon.Sample, error)) error {
+	body, err := m.get(ctx, get, q, path, extra)
+	if err != nil {
+		return err
+	}
+	s, err := decodeElectricityMaps(body, m.Zone, m.Provenance())
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	add(s, err)
+	return nil
+}
+
+func (m ElectricityMaps) get(ctx context.Context, get Getter, q Query, path string, extra url.Values) ([]byte, error) {
+	query := url.Values{"zone": {m.Zone}, "emissionFactorType": {string(m.Factor)}}
+	if m.DisableEstimations {
+		query.Set("disableEstimations", "true")
+	}
+	// Otherwise an unknown zone silently becomes that of the caller's address.
+	if m.Version == "v4" {
+		query.Set("disableCallerLookup", "true")
+	} else {
+		query.Set("shouldUseFallbackCallerLookup", "false")
+	}
+	for k, v := range extra {
+		query[k] = v
+	}
+	res, err := get.Get(ctx, fetch.Request{
+		URL:    fmt.Sprintf("%s/%s/carbon-intensity/%s?%s", m.Endpoint, m.Version, path, query.Encode()),
+		Header: http.Header{"auth-token": {m.Token}}, Fresh: q.Fresh,
+	})
+	return res.Body, err
+}
+
+// electricityMapsPoint accepts the spellings of both versions.
+type electricityMapsPoint struct {
+	CarbonIntensity *float64 `json:"carbonIntensity"`
+	Value           *float64 `json:"value"`
+	Datetime        string   `json:"datetime"`
+	IsEstimated     bool     `json:"isEstimated"`
+}
+
+type electricityMapsAnswer struct {
+	Zone               string `json:"zone"`
+	EmissionFactorType string `json:"emissionFactorType"`
+	Unit               string `json:"unit"`
+	UpdatedAt          string `json:"updatedAt"`
+	electricityMapsPoint
+	History  []electricityMapsPoint `json:"history"`
+	Data     []electricityMapsPoint `json:"data"`
+	Forecast []electricityMapsPoint `json:"forecast"`
+}
+
+// decodeElectricityMaps reads latest, history, past, past-range and forecast.
+func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]carbon.Sample, error) {
+	var in electricityMapsAnswer
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Zone != zone:
+		return nil, fmt.Errorf("%w: zone: %q; accepted: %q, the one asked for", ErrWire, clip(in.Zone), zone)
+	case in.EmissionFactorType != "" && in.EmissionFactorType != string(p.Factor):
+		return nil, fmt.Errorf("%w: emissionFactorType: %q; accepted: %q", ErrWire, clip(in.EmissionFactorType), p.Factor)
+	case in.Unit != "" && in.Unit != "gCO2eq/kWh" && in.Unit != "gCO2eqPerkWh":
+		return nil, fmt.Errorf("%w: unit: %q; accepted: gCO2eq/kWh", ErrWire, clip(in.Unit))
+	}
+	if in.UpdatedAt != "" && in.Forecast != nil {
+		at, err := parseTime(in.UpdatedAt)
+		if err != nil {
+			return nil, fmt.Errorf("updatedAt: %w", err)
+		}
+		p.IssuedAt = at
+	}
+	field, list := "forecast", in.Forecast
+	switch {
+	case in.History != nil:
+		field, list = "history", in.History
+	case in.Data != nil:
+		field, list = "data", in.Data
+	case list == nil && in.Datetime != "":
+		field, list = "latest", []electricityMapsPoint{in.electricityMapsPoint}
+	case list == nil:
+		return nil, fmt.Errorf("%w: neither datetime, history, data nor forecast", ErrWire)
+	}
+	points := make([]point, len(list))
+	for i, x := range list {
+		at, err := parseTime(x.Datetime)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d].datetime: %w", field, i, err)
+		}
+		value := x.CarbonIntensity
+		if value == nil {
+			value = x.Value
+		}
+		points[i] = point{at: at, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
+		if value != nil {
+			points[i].value = *value
+		}
+	}
+	return samples(points, time.Hour, p)
+}

@@ -1,0 +1,216 @@
+// Package provider speaks the wire formats of those who publish carbon
+// intensities and weather. Each file is one provider: what to ask, and a decoder
+// from bytes to samples that never guesses: an unknown zone, unit or form is an
+// error, a missing value is a gap.
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
+)
+
+// ErrWire marks an answer that is not what its provider documents.
+var ErrWire = errors.New("unexpected answer")
+
+// ErrConfig marks a provider that cannot be asked as configured.
+var ErrConfig = errors.New("invalid source")
+
+// Query is what a zone wants to know. All times are grid time.
+type Query struct {
+	Now time.Time
+	// Since is where the history that is missing begins.
+	Since time.Time
+	// Horizon is how far ahead a forecast is wanted.
+	Horizon time.Duration
+	// Fresh is how old a kept answer may be, in wall time.
+	Fresh time.Duration
+}
+
+// Answer is what a provider knows. Part of it may be missing with an error that
+// says why.
+type Answer struct {
+	// Past are measured or estimated intensities, in order of time.
+	Past []carbon.Sample
+	// Forecast is in order of time; empty where the provider has none. IssuedAt
+	// of its samples' provenance is when it was published.
+	Forecast []carbon.Sample
+}
+
+// Getter gets documents; *fetch.Client is one.
+type Getter interface {
+	Get(ctx context.Context, r fetch.Request) (fetch.Response, error)
+}
+
+// Provider asks one service about one zone.
+type Provider interface {
+	// Name is that of the field in GridZone.spec.source.
+	Name() string
+	// Provenance is what all its samples have in common.
+	Provenance() carbon.Provenance
+	// Forecasts says whether the service publishes forecasts at all.
+	Forecasts() bool
+	// Fetch asks. An error may come with what could be had all the same.
+	Fetch(ctx context.Context, get Getter, q Query) (Answer, error)
+}
+
+// MaxIntensity is the largest intensity that is believed, gCO2eq/kWh: the
+// dirtiest power plants stay below 2000. More is another unit.
+const MaxIntensity = 3000
+
+// maxPoints bounds the values of an answer: a year of five minutes.
+const maxPoints = 110_000
+
+// point is a value on the wire.
+type point struct {
+	at        time.Time
+	value     float64
+	gap       bool // null
+	estimated bool
+	where     string // for errors
+}
+
+// samples turns points into samples that all come from p. The step is the most
+// frequent distance of neighbours (step where there is one point only); a larger
+// distance is a gap, a smaller one ends the sample early. Of points of one time
+// the last one counts: it is a revision. Values that no grid has are left out and
+// named in the error, beside which the others are returned.
+//
+// Complexity: O(n log n).
+func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.Sample, error) {
+	if len(points) > maxPoints {
+		return nil, fmt.Errorf("%w: %d values; accepted: at most %d", ErrWire, len(points), maxPoints)
+	}
+	sort.SliceStable(points, func(a, b int) bool { return points[a].at.Before(points[b].at) })
+	last := points[:0]
+	for _, pt := range points {
+		if n := len(last); n > 0 && last[n-1].at.Equal(pt.at) {
+			last[n-1] = pt
+			continue
+		}
+		last = append(last, pt)
+	}
+	step = usualStep(last, step)
+	out := make([]carbon.Sample, 0, len(last))
+	var bad []string
+	for i, pt := range last {
+		v := units.CarbonIntensity(pt.value)
+		switch {
+		case pt.gap:
+			continue
+		case !v.Valid() || v > MaxIntensity:
+			bad = append(bad, fmt.Sprintf("%s: %v", pt.where, pt.value))
+			continue
+		}
+		end := pt.at.Add(step)
+		if i+1 < len(last) && last[i+1].at.Before(end) {
+			end = last[i+1].at
+		}
+		out = append(out, carbon.Sample{From: pt.at, To: end, Value: v, Estimated: pt.estimated, Of: &p})
+	}
+	if len(bad) > 0 {
+		return out, fmt.Errorf("%w: %s (and %d more); accepted: 0 to %d gCO2eq/kWh", ErrWire, bad[0], len(bad)-1, MaxIntensity)
+	}
+	return out, nil
+}
+
+// usualStep is the most frequent distance of neighbours, the smaller of equals.
+func usualStep(points []point, fallback time.Duration) time.Duration {
+	count := map[time.Duration]int{}
+	for i := 1; i < len(points); i++ {
+		count[points[i].at.Sub(points[i-1].at)]++
+	}
+	best := fallback
+	n := 0
+	for d, c := range count {
+		if c > n || (c == n && d < best) {
+			best, n = d, c
+		}
+	}
+	return best
+}
+
+// decode reads one JSON value; form is a pointer to what is documented.
+func decode(body []byte, form any) error {
+	trimmed := bytes.TrimSpace(body)
+	if len(trimmed) == 0 {
+		return fmt.Errorf("%w: empty; accepted: JSON", ErrWire)
+	}
+	if trimmed[0] == '<' {
+		return fmt.Errorf("%w: %q; accepted: JSON", ErrWire, clip(string(trimmed)))
+	}
+	if err := json.Unmarshal(trimmed, form); err != nil {
+		return fmt.Errorf("%w: %w", ErrWire, err)
+	}
+	return nil
+}
+
+// parseTime reads a time in one of the layouts that providers use, UTC unless
+// it says otherwise.
+func parseTime(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02T15"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			if at.Year() < 1970 || at.Year() > 2200 {
+				break
+			}
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%w: time %q; accepted: RFC 3339 between 1970 and 2200", ErrWire, clip(text))
+}
+
+// stamp is the time of a request, to the minute.
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+
+// clip shortens a text for an error.
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	const most = 60
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}
+
+// spans cuts [from, to) into parts of at most length.
+func spans(from, to time.Time, length time.Duration) [][2]time.Time {
+	var out [][2]time.Time
+	for from.Before(to) {
+		end := from.Add(length)
+		if end.After(to) {
+			end = to
+		}
+		out = append(out, [2]time.Time{from, end})
+		from = end
+	}
+	return out
+}
+
+// issued sets the issue time of a provenance.
+func issued(p carbon.Provenance, at time.Time) carbon.Provenance {
+	p.IssuedAt = at
+	return p
+}
+
+// finite reports whether v is a number.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// after returns the samples that begin at or after at.
+func after(s []carbon.Sample, at time.Time) []carbon.Sample {
+	return s[sort.Search(len(s), func(i int) bool { return !s[i].From.Before(at) }):]
+}
+
+// before returns the samples that end at or before at.
+func before(s []carbon.Sample, at time.Time) []carbon.Sample {
+	return s[:sort.Search(len(s), func(i int) bool { return s[i].To.After(at) })]
+}

@@ -1,0 +1,147 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// UKCarbonIntensity asks the Carbon Intensity API of Great Britain's system
+// operator (NESO): average, direct CO2, half hours, two days ahead, no key.
+//
+// Documentation: https://carbon-intensity.github.io/api-definitions.
+type UKCarbonIntensity struct {
+	Endpoint string // e.g. https://api.carbonintensity.org.uk
+	Region   int    // 1 to 17, or 0 for the whole of Great Britain
+}
+
+// Name implements Provider.
+func (m UKCarbonIntensity) Name() string { return "ukCarbonIntensity" }
+
+// Forecasts implements Provider.
+func (m UKCarbonIntensity) Forecasts() bool { return true }
+
+// Provenance implements Provider.
+func (m UKCarbonIntensity) Provenance() carbon.Provenance {
+	zone, source := "GB", "UK Carbon Intensity (NESO)"
+	if m.Region > 0 {
+		zone = fmt.Sprintf("GB region %d", m.Region)
+	}
+	return carbon.Provenance{Zone: zone, Signal: carbon.Average, Factor: carbon.Direct, Source: source}
+}
+
+// ukSpan is the longest span of a request, two weeks.
+const ukSpan = 14 * 24 * time.Hour
+
+// Fetch implements Provider. Of half hours without an actual value the service's
+// own estimate is taken, marked as such; the regions have estimates only.
+func (m UKCarbonIntensity) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
+	var a Answer
+	var errs []error
+	for _, span := range spans(q.Since, q.Now, ukSpan) {
+		s, err := m.get(ctx, get, q, ukTime(span[0])+"/"+ukTime(span[1]))
+		a.Past = Merge(a.Past, before(s, q.Now))
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	s, err := m.get(ctx, get, q, ukTime(q.Now)+"/fw48h")
+	if err != nil {
+		errs = append(errs, fmt.Errorf("forecast: %w", err))
+	}
+	a.Forecast = after(s, q.Now.Add(-30*time.Minute))
+	return a, errors.Join(errs...)
+}
+
+// ukTime is a time as the paths have it. The half hour before now is asked for
+// again until the next one begins, so that answers can be kept.
+func ukTime(at time.Time) string {
+	return url.PathEscape(at.UTC().Truncate(30 * time.Minute).Format("2006-01-02T15:04Z"))
+}
+
+func (m UKCarbonIntensity) get(ctx context.Context, get Getter, q Query, span string) ([]carbon.Sample, error) {
+	target := fmt.Sprintf("%s/intensity/%s", m.Endpoint, span)
+	if m.Region > 0 {
+		target = fmt.Sprintf("%s/regional/intensity/%s/regionid/%d", m.Endpoint, span, m.Region)
+	}
+	res, err := get.Get(ctx, fetch.Request{URL: target, Fresh: q.Fresh})
+	if err != nil {
+		return nil, err
+	}
+	return decodeUKCarbonIntensity(res.Body, m.Region, m.Provenance())
+}
+
+type ukPoint struct {
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Intensity struct {
+		Forecast *float64 `json:"forecast"`
+		Actual   *float64 `json:"actual"`
+	} `json:"intensity"`
+}
+
+type ukRegion struct {
+	RegionID int       `json:"regionid"`
+	Data     []ukPoint `json:"data"`
+}
+
+// decodeUKCarbonIntensity reads the national form, {"data": [points]}, and for a
+// region {"data": {"regionid", "data": [points]}} or a list of one such object.
+func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]carbon.Sample, error) {
+	var in struct {
+		Data  json.RawMessage `json:"data"`
+		Error *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	if in.Error != nil {
+		return nil, fmt.Errorf("%w: error: %q", ErrWire, clip(in.Error.Message))
+	}
+	var list []ukPoint
+	if region == 0 {
+		if err := decode(in.Data, &list); err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+	} else {
+		var one ukRegion
+		if err := decode(in.Data, &one); err != nil {
+			var several []ukRegion
+			if err := decode(in.Data, &several); err != nil || len(several) != 1 {
+				return nil, fmt.Errorf("%w: data: neither a region nor a list of one (%w)", ErrWire, err)
+			}
+			one = several[0]
+		}
+		if one.RegionID != region {
+			return nil, fmt.Errorf("%w: regionid: %d; accepted: %d, the one asked for", ErrWire, one.RegionID, region)
+		}
+		list = one.Data
+	}
+	points := make([]point, len(list))
+	for i, x := range list {
+		from, err := parseTime(x.From)
+		if err != nil {
+			return nil, fmt.Errorf("data[%d].from: %w", i, err)
+		}
+		pt := point{at: from, where: fmt.Sprintf("data[%d].intensity", i)}
+		switch {
+		case x.Intensity.Actual != nil:
+			pt.value = *x.Intensity.Actual
+		case x.Intensity.Forecast != nil:
+			pt.value, pt.estimated = *x.Intensity.Forecast, true
+		default:
+			pt.gap = true
+		}
+		points[i] = pt
+	}
+	return samples(points, 30*time.Minute, p)
+}
