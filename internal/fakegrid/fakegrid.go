@@ -111,7 +111,8 @@ func New(o Options) *Server {
 		o.Now = time.Now
 	}
 	s := &Server{Options: o, mux: http.NewServeMux(), requests: map[string]int{}, tokens: map[string]time.Time{}}
-	s.handle("GET /{version}/carbon-intensity/{what}", electricityMaps, s.serveElectricityMaps)
+	s.handle("GET /v3/carbon-intensity/{what}", electricityMaps, s.serveElectricityMaps)
+	s.handle("GET /v4/carbon-intensity/{what}", electricityMaps, s.serveElectricityMaps)
 	s.handle("GET /login", wattTime, s.serveLogin)
 	s.handle("GET /v3/forecast", wattTime, s.serveWattTime)
 	s.handle("GET /v3/historical", wattTime, s.serveWattTime)

@@ -32,7 +32,7 @@ func parse(text string) time.Time {
 }
 
 func (s *Server) serveElectricityMaps(r *http.Request, f Fault) answer {
-	q, v4 := r.URL.Query(), r.PathValue("version") == "v4"
+	q, v4 := r.URL.Query(), strings.HasPrefix(r.URL.Path, "/v4/")
 	if !s.authorised(r.Header.Get("auth-token")) {
 		return problem(http.StatusUnauthorized, "Invalid auth-token")
 	}

@@ -1,0 +1,280 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// server answers with f and counts requests.
+func server(t *testing.T, f http.HandlerFunc) (string, *atomic.Int64) {
+	t.Helper()
+	n := &atomic.Int64{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		f(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, n
+}
+
+// clock is a clock that only moves when told to.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Unix(1_700_000_000+c.at.Load(), 0) }
+func (c *clock) sleep(_ context.Context, d time.Duration) error {
+	c.at.Add(int64(d/time.Second) + 1)
+	return nil
+}
+
+func newClient(c *clock, dir string) *Client {
+	return &Client{Now: c.now, Sleep: c.sleep, Cache: NewCache(dir)}
+}
+
+// TestKeptAnswers: a fresh answer costs no request, a stale one a conditional
+// request without a body, also after a restart.
+func TestKeptAnswers(t *testing.T) {
+	var conditional atomic.Int64
+	url, n := server(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"v1"`)
+		w.Header().Set("Last-Modified", "Wed, 10 May 2023 12:00:00 GMT")
+		if r.Header.Get("If-None-Match") == `"v1"` && r.Header.Get("If-Modified-Since") != "" {
+			conditional.Add(1)
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		fmt.Fprint(w, "body")
+	})
+	c, dir := &clock{}, t.TempDir()
+	client := newClient(c, dir)
+	get := func(fresh time.Duration) Response {
+		t.Helper()
+		res, err := client.Get(context.Background(), Request{URL: url + "/x?zone=DE", Fresh: fresh})
+		if err != nil || string(res.Body) != "body" {
+			t.Fatalf("%q, %v", res.Body, err)
+		}
+		return res
+	}
+	if res := get(time.Minute); res.Kept {
+		t.Error("the first answer cannot have been kept")
+	}
+	get(time.Minute)
+	if n.Load() != 1 {
+		t.Errorf("%d requests while the answer is fresh", n.Load())
+	}
+	client = newClient(c, dir) // a restart
+	if res := get(time.Minute); !res.Kept || n.Load() != 1 {
+		t.Errorf("%d requests after a restart", n.Load())
+	}
+	c.at.Add(120)
+	if res := get(time.Minute); !res.Kept || !res.At.Equal(c.now()) || conditional.Load() != 1 {
+		t.Errorf("kept %v at %v, %d conditional requests", res.Kept, res.At, conditional.Load())
+	}
+	get(time.Minute)
+	if n.Load() != 2 {
+		t.Errorf("%d requests: a confirmed answer is fresh again", n.Load())
+	}
+	// A broken file in the cache is asked for again.
+	files, _ := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if len(files) != 1 {
+		t.Fatalf("files %v", files)
+	}
+	if err := os.WriteFile(files[0], []byte(`{"URL": "half`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := get(time.Minute); res.Kept {
+		t.Error("an answer from a broken file")
+	}
+}
+
+// TestSecretsStayInside: neither the cache nor an error shows them.
+func TestSecretsStayInside(t *testing.T) {
+	target, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("token") != "hush" || r.Header.Get("Authorization") != "Bearer hush" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		if r.URL.Query().Get("fail") != "" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		fmt.Fprint(w, "ok")
+	})
+	dir := t.TempDir()
+	client := newClient(&clock{}, dir)
+	r := Request{URL: target + "/a?zone=DE", Secret: url.Values{"token": {"hush"}}, Header: http.Header{"Authorization": {"Bearer hush"}}}
+	if _, err := client.Get(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		if strings.Contains(string(text), "hush") {
+			t.Errorf("%s shows the secret", f)
+		}
+		if info, _ := os.Stat(f); info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", f, info.Mode())
+		}
+	}
+	for _, bad := range []string{target + "/a?fail=1", "http://127.0.0.1:1/a", "https://" + strings.TrimPrefix(target, "http://") + "/a"} {
+		r.URL = bad
+		_, err := client.Get(context.Background(), r)
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), bad) {
+			t.Errorf("error %v; want one that names %s and no secret", err, bad)
+		}
+	}
+	r = Request{URL: target + "/login?a=1", Private: true, Secret: r.Secret, Header: r.Header}
+	if _, err := client.Get(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := filepath.Glob(filepath.Join(dir, "*")); len(again) != len(files) {
+		t.Error("a private answer was kept")
+	}
+}
+
+// TestOneFlight: equal requests at the same time are one.
+func TestOneFlight(t *testing.T) {
+	release := make(chan struct{})
+	url, n := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		fmt.Fprint(w, "ok")
+	})
+	client := newClient(&clock{}, "")
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := client.Get(context.Background(), Request{URL: url, Fresh: time.Minute}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // lets them gather; not needed for the result
+	close(release)
+	wg.Wait()
+	if n.Load() != 1 {
+		t.Errorf("%d requests", n.Load())
+	}
+}
+
+// TestRetries: server errors are tried three times with pauses, client errors
+// once; a caller that has given up is not made to wait.
+func TestRetries(t *testing.T) {
+	for status, want := range map[int]int64{500: 3, 502: 3, 408: 3, 404: 1, 400: 1, 401: 1, 403: 1} {
+		url, n := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		c := &clock{}
+		_, err := newClient(c, "").Get(context.Background(), Request{URL: url})
+		if err == nil || n.Load() != want || errors.Is(err, ErrRefused) != (status == 401 || status == 403) {
+			t.Errorf("%d: %d requests, %v; want %d", status, n.Load(), err, want)
+		}
+		if want == 3 && c.at.Load() < 2 {
+			t.Errorf("%d: no pause between the tries", status)
+		}
+	}
+	url, n := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := newClient(&clock{}, "").Get(ctx, Request{URL: url}); !errors.Is(err, context.DeadlineExceeded) || n.Load() != 1 {
+		t.Errorf("%d requests, %v", n.Load(), err)
+	}
+}
+
+// TestRetryAfter: the host is left alone for as long as it asks, in both forms
+// of the header; other hosts are not concerned.
+func TestRetryAfter(t *testing.T) {
+	c := &clock{}
+	for header, wait := range map[string]int64{"30": 30, c.now().Add(45 * time.Second).UTC().Format(http.TimeFormat): 45, "": 60, "soon": 60, "999999": 3600, "-5": 60} {
+		c.at.Store(0)
+		open := atomic.Bool{}
+		url, n := server(t, func(w http.ResponseWriter, _ *http.Request) {
+			if open.Load() {
+				fmt.Fprint(w, "ok")
+				return
+			}
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		client := newClient(c, "")
+		get := func() error {
+			_, err := client.Get(context.Background(), Request{URL: url})
+			return err
+		}
+		if err := get(); !errors.Is(err, ErrQuota) || n.Load() != 1 {
+			t.Errorf("%q: %v after %d requests", header, err, n.Load())
+		}
+		open.Store(true)
+		c.at.Store(wait - 1)
+		if err := get(); !errors.Is(err, ErrQuota) || n.Load() != 1 {
+			t.Errorf("%q: asked again too early: %v", header, err)
+		}
+		c.at.Store(wait)
+		if err := get(); err != nil {
+			t.Errorf("%q: after the wait: %v", header, err)
+		}
+	}
+}
+
+// TestQuota: more requests than the quota allows wait, or fail with the caller.
+func TestQuota(t *testing.T) {
+	url, n := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	client := newClient(&clock{}, "")
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	refused := 0
+	for i := range 40 {
+		_, err := client.Get(ctx, Request{URL: fmt.Sprintf("%s/%d", url, i), Quota: Quota{Requests: 100, Per: time.Minute}})
+		if err != nil {
+			if !errors.Is(err, ErrQuota) {
+				t.Fatal(err)
+			}
+			refused++
+		}
+	}
+	if n.Load() > 12 || refused < 28 {
+		t.Errorf("%d requests went out of a burst of 40, %d were refused; want about a tenth of the quota", n.Load(), refused)
+	}
+}
+
+// TestBounds: size, redirects, TLS and malformed URLs.
+func TestBounds(t *testing.T) {
+	big, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 1001)) })
+	client := newClient(&clock{}, "")
+	if _, err := client.Get(context.Background(), Request{URL: big, MaxBytes: 1000}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("size: %v", err)
+	}
+	elsewhere, seen := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "stolen") })
+	from, _ := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) })
+	if _, err := client.Get(context.Background(), Request{URL: from, Header: http.Header{"auth-token": {"x"}}}); err == nil || seen.Load() != 0 {
+		t.Errorf("a redirect to another host was followed: %v", err)
+	}
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	if _, err := client.Get(context.Background(), Request{URL: secure.URL}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an unknown certificate was accepted: %v", err)
+	}
+	for _, bad := range []string{"", "x", "ftp://h/x", "http://", "://"} {
+		if _, err := client.Get(context.Background(), Request{URL: bad}); err == nil || !strings.Contains(err.Error(), "accepted") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestTrim: the cache on disk stays within its bounds.
+func TestTrim(t *testing.T) {
+	dir := t.TempDir()
+	c := NewCache(dir)
+	for i := range maxEntries + 130 {
+		c.put(fmt.Sprint("http://x/", i), entry{Body: []byte("x")})
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(files) > maxEntries+64 {
+		t.Errorf("%d files", len(files))
+	}
+}
