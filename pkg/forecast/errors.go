@@ -81,13 +81,21 @@ func (e *Errors) MAPE(leads int) (share float64, n int) {
 }
 
 // Ratios returns the 10 % and 90 % quantiles of what came over what was forecast
-// at a lead time; false while fewer than a day of errors are known.
+// at a lead time. Where fewer than a day of errors are known, those of the
+// longest shorter lead with enough are widened with the root of the lead time,
+// as errors that add up do; false where there is none.
 func (e *Errors) Ratios(lead int) (low, high float64, ok bool) {
-	sorted := e.leads[e.index(lead)].sorted
-	if len(sorted) < errorsNeeded {
+	at := e.index(lead)
+	known := at
+	for known >= 0 && len(e.leads[known].sorted) < errorsNeeded {
+		known--
+	}
+	if known < 0 {
 		return 0, 0, false
 	}
-	return quantile(sorted, LowQuantile), quantile(sorted, HighQuantile), true
+	sorted := e.leads[known].sorted
+	grow := math.Sqrt(float64(max(lead, known)+1) / float64(known+1))
+	return math.Pow(quantile(sorted, LowQuantile), grow), math.Pow(quantile(sorted, HighQuantile), grow), true
 }
 
 // quantile interpolates between the order statistics of a sorted sample.

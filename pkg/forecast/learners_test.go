@@ -262,9 +262,12 @@ func TestErrors(t *testing.T) {
 			t.Fatalf("error %d of those kept: %v, want %v", i, e.leads[0].sorted[i], ratio)
 		}
 	}
-	b := e.Around([]float64{100, 100}, 1, Spread{0.2, 3})
+	b := NewErrors(2).Around([]float64{100, 100}, 1, Spread{0.2, 3})
 	if b.Low[0] != 20 || b.High[1] != 300 {
 		t.Errorf("band %v without past errors, want the stated spread", b)
+	}
+	if l, h, ok := e.Ratios(1); !ok || math.Abs(l-math.Pow(low, math.Sqrt2)) > 1e-9 || math.Abs(h-math.Pow(high, math.Sqrt2)) > 1e-9 {
+		t.Errorf("a lead without errors of its own: %v and %v, want those of the one before, wider", l, h)
 	}
 	if mape, n := e.MAPE(1); n != errorsKept || mape < 0.2 || mape > 0.35 {
 		t.Errorf("MAPE %v of %d", mape, n)

@@ -1,0 +1,227 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/forecast"
+)
+
+// Errors of answers that are well formed and yet not believed.
+var (
+	// ErrClock: the provider speaks of the future as of the past.
+	ErrClock = errors.New("the provider's clock is wrong")
+	// ErrImplausible: values are so far from what was known that the unit must
+	// have changed.
+	ErrImplausible = errors.New("implausible values")
+)
+
+const (
+	// historyKept is how much of the past is kept, historyWanted how much is asked
+	// for at the start: what the forecasters learn from.
+	historyKept   = 400 * 24 * time.Hour
+	historyWanted = 60 * 24 * time.Hour
+	// overlap is asked for again at each refresh: providers revise what is recent.
+	overlap = 6 * time.Hour
+	// clockTolerance is how far a provider's clock may be ahead.
+	clockTolerance = 10 * time.Minute
+	// implausible is the factor between known and new values that no revision has.
+	implausible = 20.0
+)
+
+// Feed is what is known of one zone from one source, kept across restarts. It is
+// safe for concurrent use: zones that share a source share the feed.
+type Feed struct {
+	get  provider.Getter
+	path string // of its file, or empty
+
+	refreshing sync.Mutex // held while the provider is asked
+	mu         sync.Mutex
+	cfg        Config
+	history    []carbon.Sample
+	forecast   []carbon.Sample // the provider's last one
+	issuedAt   time.Time       // of forecast
+	fetchedAt  time.Time       // when it came
+	weather    provider.Weather
+	issues     []issue
+	scored     time.Time // until when issues are compared with the history
+	errors     *forecast.Errors
+	own        ownForecast
+	series     *carbon.Series // SetSeries
+
+	lastAttempt, lastSuccess time.Time
+	lastErr                  error
+	failures                 int
+	refused                  bool // the plan has no forecast
+	revisions                int
+	saved                    time.Time
+	dirty                    bool
+}
+
+// newFeed returns a feed with what its file holds.
+func newFeed(cfg Config, get provider.Getter, path string) *Feed {
+	f := &Feed{cfg: cfg.withDefaults(), get: get, path: path, errors: forecast.NewErrors(maxLeads)}
+	f.load()
+	return f
+}
+
+// SetSeries replaces the provider: the series is both history and forecast.
+func (f *Feed) SetSeries(s *carbon.Series, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lastErr = err
+	if err == nil {
+		f.series = s
+	}
+}
+
+// Due says how long, in grid time, until the provider should be asked.
+func (f *Feed) Due(now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.due(now)
+}
+
+func (f *Feed) due(now time.Time) time.Duration {
+	if f.lastAttempt.IsZero() || now.Before(f.lastAttempt) {
+		return 0
+	}
+	wait := f.cfg.Refresh
+	if f.failures > 0 {
+		// Sooner than usual after the first failures, later after many.
+		wait = time.Duration(math.Min(8, math.Pow(2, float64(f.failures-4))) * float64(f.cfg.Refresh))
+	}
+	return max(0, f.lastAttempt.Add(wait).Sub(now))
+}
+
+// Refresh asks the provider if that is due, and keeps what it says. A second
+// caller at the same time waits for the first. The error is also part of the
+// state: the feed goes on with what it has.
+func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
+	f.refreshing.Lock()
+	defer f.refreshing.Unlock()
+	f.mu.Lock()
+	if f.cfg.Provider == nil || f.due(now) > 0 {
+		err := f.lastErr
+		f.mu.Unlock()
+		return err
+	}
+	cfg := f.cfg
+	since := now.Add(-historyWanted)
+	if n := len(f.history); n > 0 && f.history[0].From.Before(since.Add(24*time.Hour)) {
+		since = f.history[n-1].To.Add(-overlap)
+	}
+	if floor := now.Add(-historyWanted); since.Before(floor) {
+		since = floor
+	}
+	wantsWeather := cfg.Weather != nil
+	f.mu.Unlock()
+
+	fresh := cfg.Timeline.WallDuration(cfg.Refresh) / 2
+	answer, err := cfg.Provider.Fetch(ctx, f.get, provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fresh: fresh})
+	var weather provider.Weather
+	if wantsWeather {
+		var weatherErr error
+		days := int(historyWanted/(24*time.Hour)) + 1
+		if weather, weatherErr = cfg.Weather.Fetch(ctx, f.get, days, int(cfg.Horizon/(24*time.Hour))+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute))); weatherErr != nil {
+			err = errors.Join(err, fmt.Errorf("weather: %w", weatherErr))
+		}
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lastAttempt = now
+	if vetErr := f.vet(answer, now); vetErr != nil {
+		answer, err = provider.Answer{}, errors.Join(err, vetErr)
+	}
+	if len(weather.Wind) > 0 {
+		f.weather = weather
+	}
+	f.take(answer, now)
+	f.refused = errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0 && len(answer.Forecast) == 0
+	f.lastErr = err
+	if err != nil && !f.refused {
+		f.failures++
+	} else {
+		f.failures = 0
+		f.lastSuccess = now
+	}
+	f.save(now)
+	return err
+}
+
+// vet refuses an answer as a whole that cannot be true.
+func (f *Feed) vet(a provider.Answer, now time.Time) error {
+	if n := len(a.Past); n > 0 {
+		last := a.Past[n-1]
+		if limit := now.Add(last.To.Sub(last.From) + clockTolerance); last.To.After(limit) {
+			return fmt.Errorf("%w: a value until %s is said to be past; it is %s", ErrClock, last.To.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(a.Forecast) > 0 {
+		if at := a.Forecast[0].Of.IssuedAt; at.After(now.Add(clockTolerance)) {
+			return fmt.Errorf("%w: a forecast is said to be issued at %s; it is %s", ErrClock, at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(f.history) == 0 {
+		return nil
+	}
+	known, err := carbon.NewSeries(carbon.Provenance{}, f.history)
+	if err != nil {
+		return err
+	}
+	var ratios []float64
+	for _, x := range a.Past {
+		if mean, covered := known.Mean(x.From, x.To); covered > 0 && mean > 0 && x.Value > 0 {
+			ratios = append(ratios, float64(x.Value/mean))
+		}
+	}
+	if len(ratios) < 3 {
+		return nil
+	}
+	sort.Float64s(ratios)
+	if r := ratios[len(ratios)/2]; r > implausible || r < 1/implausible {
+		return fmt.Errorf("%w: the same hours are now %.3g times what they were; another unit?", ErrImplausible, r)
+	}
+	return nil
+}
+
+// take adds an answer to what is known.
+func (f *Feed) take(a provider.Answer, now time.Time) {
+	if len(a.Past) > 0 {
+		for _, x := range a.Past {
+			i, same := slices.BinarySearchFunc(f.history, x, func(a, b carbon.Sample) int { return a.From.Compare(b.From) })
+			if same && math.Abs(float64(f.history[i].Value-x.Value)) > 1e-6 {
+				f.revisions++
+			}
+		}
+		f.history = provider.Merge(f.history, a.Past)
+		if floor := now.Add(-historyKept); f.history[0].From.Before(floor) {
+			f.history = after(f.history, floor)
+		}
+		f.dirty = true
+	}
+	if len(a.Forecast) > 0 {
+		f.forecast, f.fetchedAt, f.issuedAt = a.Forecast, now, a.Forecast[0].Of.IssuedAt
+		if f.issuedAt.IsZero() {
+			f.issuedAt = now
+		}
+		f.remember(issue{At: f.issuedAt, samples: a.Forecast})
+		f.dirty = true
+	}
+	f.score()
+}
+
+// after returns the samples that begin at or after at.
+func after(s []carbon.Sample, at time.Time) []carbon.Sample {
+	return s[sort.Search(len(s), func(i int) bool { return !s[i].From.Before(at) }):]
+}

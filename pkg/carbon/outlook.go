@@ -1,0 +1,12 @@
+package carbon
+
+// Outlook is what is known of a zone: past and expected intensities in one
+// series, each sample with its own provenance, and how far they may be off. Low
+// and High are the 10 % and 90 % quantiles over the same intervals; where the
+// value is measured all three are equal.
+type Outlook struct {
+	Expected, Low, High *Series
+}
+
+// Known is the outlook of a series without error bars.
+func Known(s *Series) Outlook { return Outlook{Expected: s, Low: s, High: s} }
