@@ -48,7 +48,8 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", `address of /metrics, "0" for none`)
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
-	f.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "lull-system", "namespace of the lease")
+	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
+	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }

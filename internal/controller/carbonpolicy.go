@@ -158,7 +158,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zone, problem error, wait bool) {
 	zone, looked := r.Zones.Get(name)
 	if looked {
-		if zone.Series == nil {
+		if zone.Outlook.Expected == nil {
 			return zone, fmt.Errorf("GridZone %s has no data", name), false
 		}
 		return zone, nil, false
@@ -183,7 +183,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, policy *v1alpha1.C
 		return kube.View{}, err
 	}
 	return kube.Observe(kube.Input{
-		Now: now, Timeline: zone.Timeline, Policy: policy, Series: zone.Series, Jobs: jobs, Nodes: nodes.Items, Pods: pods.Items,
+		Now: now, Timeline: zone.Timeline, Policy: policy, Carbon: zone.Outlook, Jobs: jobs, Nodes: nodes.Items, Pods: pods.Items,
 	})
 }
 

@@ -2,9 +2,11 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,11 +16,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/metrics"
+	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
@@ -29,30 +35,37 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=gridzones,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=gridzones/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
+// +kubebuilder:rbac:groups="",namespace=lull-system,resources=secrets,verbs=get
 
-// GridZoneReconciler keeps Zones and the status of GridZones up to date.
+// GridZoneReconciler keeps Zones and the status of GridZones up to date. It
+// never waits for a provider: refreshes run beside it and wake it when done.
 type GridZoneReconciler struct {
 	Client client.Client
-	Loader *source.Loader
+	Reader *kube.ZoneReader
+	Feeds  *source.Feeds
 	Zones  *Zones
 	Clock  clock.Clock
 
-	// failing is since when a zone that never had a series cannot be read. One
-	// worker reconciles zones, so it needs no lock.
-	failing map[string]time.Time
+	refreshed chan event.GenericEvent
+
+	mu sync.Mutex
+	// seen is since when a zone is known that nothing has been read of.
+	seen map[string]time.Time
+	// busy are the feeds that are being refreshed.
+	busy map[*source.Feed]bool
 }
 
 const (
-	// refresh is the longest time between two looks at a source.
-	refresh = time.Minute
+	// look is the longest time between two looks at a zone.
+	look = time.Minute
 	// soonest keeps a fast replay from writing the status all the time.
 	soonest = time.Second
-	// patience is how long a source that has not been read yet may fail before
-	// its zone counts as one without data, and Jobs run: an API server or a volume
-	// that is slow to come up after a restart must not open every hold.
+	// patience is how long to wait for the first answer about a zone before Jobs
+	// are decided without it: an API server, a volume or a provider that is slow
+	// after a restart must not open every hold.
 	patience = 15 * time.Second
-	// defaultStaleAfter is the default of spec.staleAfter.
-	defaultStaleAfter = 2 * time.Hour
+	// refreshTimeout bounds a refresh with all its requests.
+	refreshTimeout = 2 * time.Minute
 	// forecastHours bounds the forecast in the status.
 	forecastHours = 48
 	// trendHours and trendShare define when an intensity rises or falls.
@@ -63,159 +76,258 @@ const (
 // SetupWithManager registers the reconciler. Changes of the status alone do not
 // wake it.
 func (r *GridZoneReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.refreshed = make(chan event.GenericEvent, 64)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.GridZone{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(ctrlsource.Channel(r.refreshed, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
 
-// Reconcile reads the source of a zone and states what it found.
+// Reconcile states what is known of a zone and sees to it that more is asked.
 func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var zone v1alpha1.GridZone
 	if err := r.Client.Get(ctx, req.NamespacedName, &zone); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Zones.Delete(req.Name)
-			delete(r.failing, req.Name)
-			metrics.Intensity.DeleteLabelValues(req.Name)
-			metrics.Stale.DeleteLabelValues(req.Name)
+			r.forget(req.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
 	}
 	now := r.Clock.Now()
 	known, _ := r.Zones.Get(zone.Name)
-	series, timeline := known.Series, known.Timeline // stay in use, and grow stale, while they cannot be read
-	err := r.read(ctx, &zone, &series, &timeline)
+	timeline := known.Timeline // stays while the new one cannot be read
+	feed, cfg, err := r.feed(ctx, &zone)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Read carbon source", "zone", zone.Name)
+	} else {
+		timeline = cfg.Timeline
 	}
-	if !r.patient(zone.Name, err, series, now) {
-		r.Zones.Set(zone.Name, Zone{Series: series, Timeline: timeline})
+	at := timeline.ToGrid(now)
+	var o source.Outlook
+	if feed != nil {
+		if cfg.Provider != nil {
+			r.refresh(ctx, feed, zone.Name, at)
+		}
+		o = feed.Outlook(at)
+	}
+	if r.patient(zone.Name, feed, now) {
+		o = source.Outlook{Why: "waiting for the first answer", Err: o.Err}
+	} else {
+		r.Zones.Set(zone.Name, Zone{Outlook: o.Outlook, Timeline: timeline})
 	}
 
 	before := zone.DeepCopy()
-	fillStatus(&zone, series, timeline, now, err)
-	setMetrics(&zone)
+	fillStatus(&zone, o, cfg, timeline, now, err)
+	setMetrics(&zone, o, at)
 	if !reflect.DeepEqual(before.Status, zone.Status) {
 		if err := r.Client.Status().Patch(ctx, &zone, client.MergeFrom(before)); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	after := r.next(series, timeline, now)
-	if series == nil {
-		after = soonest
-	}
-	return ctrl.Result{RequeueAfter: after}, nil
+	return ctrl.Result{RequeueAfter: next(feed, o, timeline, now)}, nil
 }
 
-// read replaces the clock and the series of a zone, each if it can be read.
-func (r *GridZoneReconciler) read(ctx context.Context, zone *v1alpha1.GridZone, series **carbon.Series, timeline *timegrid.Timeline) error {
-	tl, err := timelineOf(zone)
-	if err != nil {
-		return err
+// feed returns the feed of a zone, configured as the zone says now; the one it
+// had while that cannot be read, and one of what is usual where it never could.
+func (r *GridZoneReconciler) feed(ctx context.Context, zone *v1alpha1.GridZone) (*source.Feed, source.Config, error) {
+	cfg, err := r.Reader.Config(ctx, zone)
+	if err == nil {
+		var feed *source.Feed
+		if feed, err = r.Feeds.Feed(zone.Name, cfg); err == nil {
+			if cfg.Provider == nil {
+				var series *carbon.Series
+				series, err = r.Reader.Series(ctx, zone)
+				feed.SetSeries(series, err)
+			}
+			return feed, cfg, err
+		}
 	}
-	*timeline = tl
-	s, err := r.Loader.Load(ctx, zone)
-	if err != nil {
-		return err
+	if feed, ok := r.Feeds.Current(zone.Name); ok {
+		return feed, source.Config{}, err
 	}
-	*series = s
-	return nil
+	if cfg.Zone == "" {
+		return nil, cfg, err
+	}
+	// What is usual is known all the same.
+	cfg.Provider, cfg.Key = nil, "without source "+zone.Name
+	feed, other := r.Feeds.Feed(zone.Name, cfg)
+	if other != nil {
+		return nil, cfg, errors.Join(err, other)
+	}
+	feed.SetSeries(nil, err)
+	return feed, cfg, err
 }
 
-// patient reports whether to wait a little before the zone counts as one
-// without data.
-func (r *GridZoneReconciler) patient(name string, err error, series *carbon.Series, now time.Time) bool {
-	if err == nil || series != nil {
-		delete(r.failing, name)
+// refresh asks the provider beside the reconciler, if that is due and not under
+// way.
+func (r *GridZoneReconciler) refresh(ctx context.Context, feed *source.Feed, name string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy[feed] || feed.Due(at) > 0 {
+		return
+	}
+	if r.busy == nil {
+		r.busy = map[*source.Feed]bool{}
+	}
+	r.busy[feed] = true
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
+		defer cancel()
+		if err := feed.Refresh(ctx, at); err != nil {
+			log.FromContext(ctx).Info("Refresh of a carbon source failed", "zone", name, "error", err.Error())
+		}
+		r.mu.Lock()
+		delete(r.busy, feed)
+		r.mu.Unlock()
+		r.refreshed <- event.GenericEvent{Object: &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	}()
+}
+
+func (r *GridZoneReconciler) forget(name string) {
+	r.Zones.Delete(name)
+	r.Feeds.Forget(name)
+	r.mu.Lock()
+	delete(r.seen, name)
+	r.mu.Unlock()
+	forgetMetrics(name)
+}
+
+// patient reports whether to wait a little for the first answer.
+func (r *GridZoneReconciler) patient(name string, feed *source.Feed, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if feed != nil && feed.Known() {
+		delete(r.seen, name)
 		return false
 	}
-	if r.failing == nil {
-		r.failing = map[string]time.Time{}
+	if r.seen == nil {
+		r.seen = map[string]time.Time{}
 	}
-	since, ok := r.failing[name]
+	since, ok := r.seen[name]
 	if !ok {
-		since, r.failing[name] = now, now
+		since, r.seen[name] = now, now
 	}
 	return now.Sub(since) < patience
 }
 
-// timelineOf returns the clock of a zone.
-func timelineOf(zone *v1alpha1.GridZone) (timegrid.Timeline, error) {
-	replay := zone.Spec.Replay
-	if replay == nil {
-		return timegrid.Timeline{}, nil
+// next is when to look again: at the next change of the intensity, when the
+// provider is to be asked, at the latest after look.
+func next(feed *source.Feed, o source.Outlook, tl timegrid.Timeline, now time.Time) time.Duration {
+	if o.Expected == nil {
+		return soonest
 	}
-	epoch := zone.CreationTimestamp.Time
-	if replay.Epoch != nil {
-		epoch = replay.Epoch.Time
+	wait := look
+	at := tl.ToGrid(now)
+	if sample, ok := o.Expected.At(at); ok {
+		wait = min(wait, tl.ToWall(sample.To).Sub(now))
 	}
-	tl, err := timegrid.NewTimeline(epoch, replay.Start.Time, float64(max(1, replay.Factor)))
-	if err != nil {
-		return tl, fmt.Errorf("spec.replay: %w", err)
-	}
-	return tl, nil
-}
-
-// next is when to look again: at the next change of the intensity, at the
-// latest after refresh.
-func (r *GridZoneReconciler) next(series *carbon.Series, tl timegrid.Timeline, now time.Time) time.Duration {
-	wait := refresh
-	if series != nil {
-		if sample, ok := series.At(tl.ToGrid(now)); ok {
-			wait = min(wait, tl.ToWall(sample.To).Sub(now))
-		}
+	if due := feed.Due(at); due > 0 {
+		wait = min(wait, tl.WallDuration(due))
 	}
 	return max(wait, soonest)
 }
 
-// fillStatus states what is known at now. loadErr is why the source could not
-// be read, if so; series may then still be an earlier one.
-func fillStatus(zone *v1alpha1.GridZone, series *carbon.Series, tl timegrid.Timeline, now time.Time, loadErr error) {
+// fillStatus states what is known at now; err is why the specification cannot be
+// carried out, if so.
+func fillStatus(zone *v1alpha1.GridZone, o source.Outlook, cfg source.Config, tl timegrid.Timeline, now time.Time, err error) {
 	s := &zone.Status
-	s.ObservedGeneration = zone.Generation
 	at := tl.ToGrid(now)
 	gridTime := metav1.NewTime(at.Truncate(time.Second))
-	s.GridTime = &gridTime
-	s.Intensity, s.Trend, s.Source, s.IssuedAt, s.ValidUntil, s.Forecast = nil, "", "", nil, nil, nil
-
-	condition(&s.Conditions, v1alpha1.ConditionReady, loadErr == nil, "SourceRead", "SourceUnreadable", errText(loadErr), zone.Generation)
-	if series == nil {
-		condition(&s.Conditions, v1alpha1.ConditionStale, true, "NoData", "", "nothing has been read from the source", zone.Generation)
+	old := *s
+	*s = v1alpha1.GridZoneStatus{ObservedGeneration: zone.Generation, GridTime: &gridTime, Conditions: old.Conditions, Zone: old.Zone, Factor: old.Factor}
+	if err == nil {
+		s.Zone = cfg.Zone
+		s.Factor = v1alpha1.FactorLifecycle
+		if cfg.Factor == carbon.Direct {
+			s.Factor = v1alpha1.FactorDirect
+		}
+	}
+	if err == nil && o.Newest.IsZero() {
+		err = o.Err // nothing was ever read
+	}
+	reading := err == nil && o.Newest.IsZero()
+	switch {
+	case reading:
+		condition(&s.Conditions, v1alpha1.ConditionReady, false, "", "Reading", o.Why, zone.Generation)
+	default:
+		condition(&s.Conditions, v1alpha1.ConditionReady, err == nil, "SourceRead", "SourceUnreadable", errText(err), zone.Generation)
+	}
+	if o.Expected == nil {
+		condition(&s.Conditions, v1alpha1.ConditionStale, true, "NoData", "", "nothing is known of this zone", zone.Generation)
+		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "NoData", "", "nothing is known of this zone", zone.Generation)
 		return
 	}
-	s.Source = series.Source
-	if !series.IssuedAt.IsZero() {
-		t := metav1.NewTime(series.IssuedAt)
-		s.IssuedAt = &t
-	}
-	end := metav1.NewTime(series.End())
+	s.Basis, s.Source, s.IssuedAt = string(o.Basis), o.Source, timeOf(o.IssuedAt)
+	end := metav1.NewTime(o.Expected.End())
 	s.ValidUntil = &end
-	if sample, ok := series.At(at); ok {
+	if sample, ok := o.Expected.At(at); ok {
 		v := round(float64(sample.Value))
 		s.Intensity = &v
 	}
-	staleAfter := defaultStaleAfter
-	if d := zone.Spec.StaleAfter; d != nil {
-		staleAfter = d.Duration
+	s.Age = age(at.Sub(o.Newest), o.Newest.IsZero())
+	if o.Scored > 0 {
+		s.Accuracy = &v1alpha1.Accuracy{MeanError: math.Round(1000*o.MAPE) / 10, Values: int64(o.Scored)}
 	}
-	overdue := at.Sub(series.End())
-	stale := overdue > staleAfter || at.Before(series.Start())
-	condition(&s.Conditions, v1alpha1.ConditionStale, stale, "SeriesEnded", "Current",
-		fmt.Sprintf("the series covers %s to %s; it is %s", series.Start().UTC().Format(time.RFC3339), series.End().UTC().Format(time.RFC3339), at.UTC().Format(time.RFC3339)), zone.Generation)
-	s.Forecast = forecast(series, at)
-	s.Trend = trend(series, at)
+	newest := "never"
+	if !o.Newest.IsZero() {
+		newest = o.Newest.UTC().Format(time.RFC3339)
+	}
+	condition(&s.Conditions, v1alpha1.ConditionStale, o.Stale, "TooOld", "Current", "newest information: "+newest, zone.Generation)
+	condition(&s.Conditions, v1alpha1.ConditionDegraded, o.Degraded, string(o.Basis), "AsConfigured", clipped(o.Why), zone.Generation)
+	s.Forecast = hours(o, at)
+	s.Trend = trend(o.Expected, at)
 }
 
-// forecast lists the hours to come, as far as the series goes.
-func forecast(series *carbon.Series, at time.Time) []v1alpha1.ForecastPoint {
+// clipped bounds a message; conditions hold at most 32 KiB, people read less.
+func clipped(text string) string {
+	const most = 1000
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
+func timeOf(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	t := metav1.NewTime(at.Truncate(time.Second))
+	return &t
+}
+
+// age in words; coarse, so that it does not change with every look.
+func age(d time.Duration, never bool) string {
+	switch {
+	case never:
+		return ""
+	case d < time.Minute:
+		return "0m"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// hours lists the hours to come, as far as they are known.
+func hours(o source.Outlook, at time.Time) []v1alpha1.ForecastPoint {
 	var out []v1alpha1.ForecastPoint
 	from := at.Truncate(time.Hour)
 	for h := range forecastHours {
 		t := from.Add(time.Duration(h) * time.Hour)
-		mean, covered := series.Mean(t, t.Add(time.Hour))
-		if covered > 0 {
-			out = append(out, v1alpha1.ForecastPoint{Time: metav1.NewTime(t), Intensity: round(float64(mean))})
+		mean, covered := o.Expected.Mean(t, t.Add(time.Hour))
+		if covered == 0 {
+			continue
 		}
+		p := v1alpha1.ForecastPoint{Time: metav1.NewTime(t), Intensity: round(float64(mean))}
+		low, _ := o.Low.Mean(t, t.Add(time.Hour))
+		high, _ := o.High.Mean(t, t.Add(time.Hour))
+		if l, h := round(float64(low)), round(float64(high)); l != p.Intensity || h != p.Intensity {
+			p.Low, p.High = &l, &h
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -235,19 +347,6 @@ func trend(series *carbon.Series, at time.Time) v1alpha1.Trend {
 	return v1alpha1.TrendSteady
 }
 
-func setMetrics(zone *v1alpha1.GridZone) {
-	if zone.Status.Intensity != nil {
-		metrics.Intensity.WithLabelValues(zone.Name).Set(*zone.Status.Intensity)
-	} else {
-		metrics.Intensity.DeleteLabelValues(zone.Name)
-	}
-	stale := 0.0
-	if meta.IsStatusConditionTrue(zone.Status.Conditions, v1alpha1.ConditionStale) {
-		stale = 1
-	}
-	metrics.Stale.WithLabelValues(zone.Name).Set(stale)
-}
-
 // condition sets a condition with the reason for its being true or false.
 func condition(conditions *[]metav1.Condition, kind string, is bool, whenTrue, whenFalse, message string, generation int64) {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: whenFalse, Message: message, ObservedGeneration: generation}
@@ -261,7 +360,7 @@ func errText(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return clipped(err.Error())
 }
 
 // round keeps three decimals, as the sources give them.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,9 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/source/fetch"
 )
 
 // Access rights, generated into config/rbac/role.yaml.
@@ -30,9 +33,13 @@ import (
 type Options struct {
 	MetricsAddress, HealthAddress string // "0" serves none
 	LeaderElection                bool
-	LeaderElectionNamespace       string
-	Planner                       PlannerFactory
-	Clock                         clock.Clock
+	// Namespace is the controller's own: of its lease, and of the Secrets that
+	// GridZones name.
+	Namespace string
+	// CacheDir keeps what providers said across restarts; empty keeps it in memory.
+	CacheDir string
+	Planner  PlannerFactory
+	Clock    clock.Clock
 }
 
 // leaderElectionID names the lease of the active controller.
@@ -56,7 +63,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		// All state is in the API: a successor may start the moment this one ends.
 		LeaderElectionReleaseOnCancel: true,
 		Cache: cache.Options{
@@ -69,8 +76,13 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("create the manager: %w", err)
 	}
 	zones := NewZones()
+	get := &fetch.Client{Cache: fetch.NewCache(o.CacheDir), Observe: func(host, status string, took time.Duration) {
+		metrics.Requests.WithLabelValues(host, status).Inc()
+		metrics.RequestSeconds.WithLabelValues(host).Observe(took.Seconds())
+	}}
 	if err := (&GridZoneReconciler{
-		Client: mgr.GetClient(), Zones: zones, Clock: o.Clock, Loader: &source.Loader{Reader: mgr.GetAPIReader()},
+		Client: mgr.GetClient(), Zones: zones, Clock: o.Clock, Feeds: &source.Feeds{Get: get, Dir: o.CacheDir},
+		Reader: &kube.ZoneReader{Reader: mgr.GetAPIReader(), Namespace: o.Namespace},
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}

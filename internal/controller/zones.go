@@ -11,8 +11,8 @@ import (
 
 // Zone is what is known of a grid zone now.
 type Zone struct {
-	// Series is the last one that could be read, or nil.
-	Series   *carbon.Series
+	// Outlook is the last one; without series while nothing is known.
+	Outlook  carbon.Outlook
 	Timeline timegrid.Timeline
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
 )
 
 // Recorder writes Kubernetes events.
@@ -38,12 +40,16 @@ type Record struct {
 	PlannedStart *time.Time  `json:"plannedStart,omitempty"`
 	LatestStart  *time.Time  `json:"latestStart,omitempty"`
 	// Intensities in gCO2eq/kWh, emissions in gCO2eq.
-	IntensityNow   float64 `json:"intensityNow,omitempty"`
-	IntensityThen  float64 `json:"intensityThen,omitempty"`
+	IntensityNow  float64 `json:"intensityNow,omitempty"`
+	IntensityThen float64 `json:"intensityThen,omitempty"`
+	// 10 % and 90 % quantiles of intensityThen.
+	ThenLow        float64 `json:"intensityThenLow,omitempty"`
+	ThenHigh       float64 `json:"intensityThenHigh,omitempty"`
 	ExpectedG      float64 `json:"expectedG,omitempty"`
 	ImmediateG     float64 `json:"immediateG,omitempty"`
 	ExpectedSaving float64 `json:"expectedSaving,omitempty"`
 	Source         string  `json:"source,omitempty"`
+	Basis          string  `json:"basis,omitempty"`
 	Estimated      bool    `json:"estimated,omitempty"`
 }
 
@@ -59,7 +65,8 @@ func newRecord(a decide.Action, now time.Time) Record {
 		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second),
 		IntensityNow: float64(r.IntensityNow), IntensityThen: float64(r.IntensityThen),
 		ExpectedG: float64(r.ExpectedG), ImmediateG: float64(r.ImmediateG), ExpectedSaving: r.Saving(),
-		Source: r.Source, Estimated: r.Estimated,
+		ThenLow: round(r.ThenLow), ThenHigh: round(r.ThenHigh),
+		Source: r.Source, Basis: string(r.Basis), Estimated: r.Estimated,
 	}
 	if !r.PlannedStart.IsZero() {
 		t := r.PlannedStart.UTC()
@@ -71,6 +78,9 @@ func newRecord(a decide.Action, now time.Time) Record {
 	}
 	return rec
 }
+
+// round keeps three decimals.
+func round(v units.CarbonIntensity) float64 { return math.Round(float64(v)*1000) / 1000 }
 
 // ReadRecord returns the last decision on a Job; false when there is none.
 func ReadRecord(job *batchv1.Job) (Record, bool) {

@@ -28,8 +28,8 @@ type Input struct {
 	Now      time.Time // wall time
 	Timeline timegrid.Timeline
 	Policy   *v1alpha1.CarbonPolicy
-	// Series is the intensity of the policy's zone, or nil.
-	Series *carbon.Series
+	// Carbon is what is known of the policy's zone; without series if nothing is.
+	Carbon carbon.Outlook
 	Jobs   []batchv1.Job // those that name the policy
 	Nodes  []corev1.Node
 	Pods   []corev1.Pod
@@ -72,7 +72,8 @@ func Observe(in Input) (View, error) {
 	v := View{Snapshot: decide.Snapshot{
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute,
 		Clusters: []decide.Cluster{{
-			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model, Carbon: in.Series,
+			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model,
+			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 			Capacity: capacity,
 		}},
 	}}

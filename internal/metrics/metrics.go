@@ -14,11 +14,52 @@ var (
 		Name: "lull_zone_carbon_intensity_gco2eq_per_kwh",
 		Help: "Carbon intensity of the zone now; absent while it is not known.",
 	}, []string{"zone"})
-	// Stale is 1 while a zone has no current value.
+	// Stale is 1 while the newest information about a zone is too old.
 	Stale = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_stale",
-		Help: "1 while the zone's series has no value for now.",
+		Help: "1 while the newest information about the zone is older than it accepts.",
 	}, []string{"zone"})
+	// Degraded is 1 while a zone rests on less than its source should give.
+	Degraded = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_degraded",
+		Help: "1 while the hours to come rest on less than the zone's source should give.",
+	}, []string{"zone"})
+	// Basis is 1 for what the hours to come rest on.
+	Basis = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_basis",
+		Help: "1 for what the hours to come rest on, 0 for the others.",
+	}, []string{"zone", "basis"})
+	// Age is how old the newest information about a zone is.
+	Age = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_information_age_seconds",
+		Help: "Age of the newest measured value or forecast, in time of the zone's series.",
+	}, []string{"zone"})
+	// ForecastError is how far recent forecasts were off.
+	ForecastError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_forecast_error_ratio",
+		Help: "Recent mean absolute percentage error (a ratio) of forecasts up to a day ahead, on the present basis.",
+	}, []string{"zone"})
+	// Band is how uncertain the day to come is.
+	Band = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_forecast_band_ratio",
+		Help: "Distance of the 10 % and 90 % quantiles over the next day, relative to the mean.",
+	}, []string{"zone"})
+	// Revisions counts values that a provider changed after the fact.
+	Revisions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_zone_revised_values",
+		Help: "Values of the past that the provider has revised since they were first read.",
+	}, []string{"zone"})
+	// Requests counts what went out to providers.
+	Requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_source_requests_total",
+		Help: "Requests to providers, by host and HTTP status (error where there was none).",
+	}, []string{"host", "status"})
+	// RequestSeconds is how long providers take.
+	RequestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lull_source_request_duration_seconds",
+		Help:    "Time until a provider answers.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 3, 8),
+	}, []string{"host"})
 	// Jobs counts the Jobs of a policy by state.
 	Jobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_policy_jobs",
@@ -38,5 +79,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(Intensity, Stale, Jobs, Actions, DecisionSeconds)
+	metrics.Registry.MustRegister(Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, DecisionSeconds)
 }

@@ -58,13 +58,13 @@ type Feed struct {
 	own        ownForecast
 	series     *carbon.Series // SetSeries
 
-	lastAttempt, lastSuccess time.Time
-	lastErr                  error
-	failures                 int
-	refused                  bool // the plan has no forecast
-	revisions                int
-	saved                    time.Time
-	dirty                    bool
+	lastAttempt time.Time
+	lastErr     error
+	failures    int
+	refused     bool // the plan has no forecast
+	revisions   int
+	saved       time.Time
+	dirty       bool
 }
 
 // newFeed returns a feed with what its file holds.
@@ -82,6 +82,14 @@ func (f *Feed) SetSeries(s *carbon.Series, err error) {
 	if err == nil {
 		f.series = s
 	}
+}
+
+// Known reports whether anything has been read of the zone, now or before a
+// restart.
+func (f *Feed) Known() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.history) > 0 || len(f.forecast) > 0 || f.series != nil
 }
 
 // Due says how long, in grid time, until the provider should be asked.
@@ -153,7 +161,6 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 		f.failures++
 	} else {
 		f.failures = 0
-		f.lastSuccess = now
 	}
 	f.save(now)
 	return err

@@ -49,8 +49,21 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if renewed, ok := cfg.Provider.(*provider.WattTime); ok {
+		if old, ok := f.cfg.Provider.(*provider.WattTime); ok {
+			renewed.Inherit(old)
+		}
+	}
 	f.cfg = cfg.withDefaults()
 	return f, nil
+}
+
+// Current returns the feed that a zone uses.
+func (m *Feeds) Current(zone string) (*Feed, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.feeds[m.users[zone]]
+	return f, ok
 }
 
 // Forget drops a zone, and its feed if no other zone uses it.

@@ -72,6 +72,9 @@ type Cluster struct {
 	// Carbon is the intensity of the zone, past and forecast; nil where nothing
 	// is known.
 	Carbon *carbon.Series
+	// CarbonLow and CarbonHigh are its 10 % and 90 % quantiles; nil where nobody
+	// states them.
+	CarbonLow, CarbonHigh *carbon.Series
 }
 
 // Snapshot is all that a decision depends on.
@@ -263,6 +266,9 @@ func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, fill
 			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.Power.PUE, Intensity: f.Values,
 			Capacity: map[string][]float64{}, Load: map[string][]float64{},
 		}
+		if c.CarbonLow != nil && c.CarbonHigh != nil {
+			cl.IntensityLow, cl.IntensityHigh = bars(c.CarbonLow, g, f.Values), bars(c.CarbonHigh, g, f.Values)
+		}
 		for r, v := range c.Capacity {
 			cl.Capacity[r], cl.Load[r] = constant(v, g.N), constant(c.Load[r], g.N)
 		}
@@ -276,6 +282,15 @@ func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, fill
 		p.Jobs = append(p.Jobs, s.job(g, s.Tasks[i]))
 	}
 	return p, filled, true
+}
+
+// bars are the error bars on the grid; where they have none, the value itself.
+func bars(s *carbon.Series, g timegrid.Grid, values []float64) []float64 {
+	out, missing := s.OnGrid(g)
+	for _, t := range missing {
+		out[t] = values[t]
+	}
+	return out
 }
 
 // addFixed counts the tasks that will not move as load: until their expected
@@ -327,8 +342,11 @@ func (s Snapshot) judge(t Task, p *plan.Problem, job int, segments []plan.Segmen
 	first := segments[0]
 	c := &p.Clusters[first.Cluster]
 	r.IntensityNow = units.CarbonIntensity(c.Intensity[0])
-	r.IntensityThen = meanIntensity(c, segments)
-	r.Source = s.source(c.Name)
+	r.IntensityThen = meanIntensity(c.Intensity, segments)
+	if c.IntensityLow != nil {
+		r.ThenLow, r.ThenHigh = meanIntensity(c.IntensityLow, segments), meanIntensity(c.IntensityHigh, segments)
+	}
+	r.Source, r.Basis = s.source(c.Name, p.Grid.Time(first.Slot))
 	if _, made := filled[first.Cluster].Filled[first.Slot]; made {
 		r.Estimated = true
 	}
@@ -367,22 +385,27 @@ func emissions(p *plan.Problem, job int, segments []plan.Segment, done float64) 
 	return units.Emissions(sum), units.Emissions(atOnce)
 }
 
-func meanIntensity(c *plan.Cluster, segments []plan.Segment) units.CarbonIntensity {
+func meanIntensity(values []float64, segments []plan.Segment) units.CarbonIntensity {
 	sum, weight := 0.0, 0.0
 	for _, seg := range segments {
-		sum += seg.Fraction * c.Intensity[seg.Slot]
+		sum += seg.Fraction * values[seg.Slot]
 		weight += seg.Fraction
 	}
 	return units.CarbonIntensity(sum / weight)
 }
 
-func (s Snapshot) source(cluster string) string {
+// source names where the intensity at a time comes from, and what it rests on.
+func (s Snapshot) source(cluster string, at time.Time) (string, carbon.Basis) {
 	for _, c := range s.Clusters {
-		if c.Name == cluster && c.Carbon != nil {
-			return c.Carbon.Source
+		if c.Name != cluster || c.Carbon == nil {
+			continue
 		}
+		if x, ok := c.Carbon.At(at); ok && x.Of != nil && x.Of.Source != "" {
+			return x.Of.Source, x.Of.Basis
+		}
+		return c.Carbon.Source, c.Carbon.Basis
 	}
-	return ""
+	return "", ""
 }
 
 func (s Snapshot) validate() error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -45,12 +46,17 @@ type Reason struct {
 	// IntensityNow is that of the current slot, IntensityThen the mean over the
 	// planned run.
 	IntensityNow, IntensityThen units.CarbonIntensity
+	// ThenLow and ThenHigh are the 10 % and 90 % quantiles of IntensityThen; zero
+	// where nobody states them.
+	ThenLow, ThenHigh units.CarbonIntensity
 	// ExpectedG is what the planned run emits, ImmediateG what it would emit in
 	// one piece from now on.
 	ExpectedG, ImmediateG units.Emissions
-	// Source names where the intensity comes from; Estimated says that the
-	// series has none for the planned start and an earlier day stands in.
+	// Source names where the intensity of the planned start comes from, Basis what
+	// it rests on; Estimated says that the series has none for it and an earlier
+	// day stands in.
 	Source    string
+	Basis     carbon.Basis
 	Estimated bool
 }
 
@@ -63,9 +69,17 @@ func (r Reason) Saving() float64 {
 	return 1 - float64(r.ExpectedG/r.ImmediateG)
 }
 
+// basisWords say what a value rests on, where that is less than it should be.
+var basisWords = map[carbon.Basis]string{
+	carbon.CachedForecast: " (by an older forecast)",
+	carbon.OwnForecast:    " (by a forecast made here)",
+	carbon.Climatology:    " (usual at this time of year)",
+	carbon.Constant:       " (declared, nothing else is known)",
+}
+
 // Message says the reason in words.
 func (r Reason) Message() string {
-	estimated := ""
+	estimated := basisWords[r.Basis]
 	if r.Estimated {
 		estimated = " (estimated from an earlier day)"
 	}

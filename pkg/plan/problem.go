@@ -53,6 +53,9 @@ type Cluster struct {
 	PUE float64
 	// Intensity is the carbon intensity of every slot, gCO2eq/kWh.
 	Intensity []float64
+	// IntensityLow and IntensityHigh are the 10 % and 90 % quantiles of it where a
+	// forecast states them, else nil. They grow with the age of what is known.
+	IntensityLow, IntensityHigh []float64
 }
 
 // Problem is a planning instance. It is never modified by a planner.
@@ -216,6 +219,16 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 		}
 		if v == 0 && objective == MOSP {
 			return fault(fmt.Sprintf("intensity[%d]", t), v, "above 0 for the mosp objective, which divides by it")
+		}
+	}
+	for field, bound := range map[string][]float64{"intensityLow": c.IntensityLow, "intensityHigh": c.IntensityHigh} {
+		if bound != nil && len(bound) != n {
+			return fault(field, fmt.Sprintf("%d values", len(bound)), fmt.Sprintf("%d, the horizon, or none", n))
+		}
+		for t, v := range bound {
+			if !finite(v) || v < 0 {
+				return fault(fmt.Sprintf("%s[%d]", field, t), v, "finite and at least 0")
+			}
 		}
 	}
 	for what, series := range map[string]map[string][]float64{"capacity": c.Capacity, "load": c.Load} {

@@ -46,6 +46,20 @@ func (m *WattTime) Provenance() carbon.Provenance {
 	return p
 }
 
+// Inherit takes over the token of a provider with the same account, so that a new
+// configuration does not log in anew.
+func (m *WattTime) Inherit(old *WattTime) {
+	if m.Endpoint != old.Endpoint || m.Username != old.Username || m.Password != old.Password {
+		return
+	}
+	old.mu.Lock()
+	token := old.token
+	old.mu.Unlock()
+	m.mu.Lock()
+	m.token = token
+	m.mu.Unlock()
+}
+
 // wattTimeQuota is what WattTime documents.
 var wattTimeQuota = fetch.Quota{Requests: 3000, Per: 5 * time.Minute}
 

@@ -1,4 +1,4 @@
-package source
+package kube
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 )
 
@@ -33,19 +34,19 @@ func write(t *testing.T, path, text string) {
 func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "de.csv")
 	write(t, path, csv)
-	l := &Loader{}
-	first, err := l.Load(context.Background(), fileZone(path))
+	l := &ZoneReader{}
+	first, err := l.Series(context.Background(), fileZone(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if first.Len() != 2 || first.Zone != "DE" || first.Signal != carbon.Average || !strings.Contains(first.Source, path) {
 		t.Errorf("series of %d with provenance %+v", first.Len(), first.Provenance)
 	}
-	if again, err := l.Load(context.Background(), fileZone(path)); err != nil || again != first {
+	if again, err := l.Series(context.Background(), fileZone(path)); err != nil || again != first {
 		t.Errorf("an unchanged file was read again: %v", err)
 	}
 	write(t, path, csv+"2026-03-01T02:00:00Z,300\n")
-	if changed, err := l.Load(context.Background(), fileZone(path)); err != nil || changed.Len() != 3 {
+	if changed, err := l.Series(context.Background(), fileZone(path)); err != nil || changed.Len() != 3 {
 		t.Errorf("a changed file was not read: %v", err)
 	}
 }
@@ -63,11 +64,11 @@ func TestErrorsNameTheSource(t *testing.T) {
 		"a regular file":                       fileZone(dir),
 		"spec.source: empty":                   {Spec: v1alpha1.GridZoneSpec{Zone: "DE"}},
 	} {
-		if _, err := (&Loader{}).Load(context.Background(), zone); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), want) {
+		if _, err := (&ZoneReader{}).Series(context.Background(), zone); !errors.Is(err, source.ErrSource) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want ErrSource with %q, got %v", want, err)
 		}
 	}
-	if _, err := Read(strings.NewReader(csv), "de.xml", carbon.Provenance{}); err == nil || !strings.Contains(err.Error(), ".csv or .json") {
+	if _, err := source.Read(strings.NewReader(csv), "de.xml", carbon.Provenance{}); err == nil || !strings.Contains(err.Error(), ".csv or .json") {
 		t.Errorf("another format: %v", err)
 	}
 }
@@ -76,14 +77,14 @@ func TestErrorsNameTheSource(t *testing.T) {
 func TestKeepsTheGeneration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "de.csv")
 	write(t, path, csv)
-	l := &Loader{}
+	l := &ZoneReader{}
 	zone := fileZone(path)
-	if _, err := l.Load(context.Background(), zone); err != nil {
+	if _, err := l.Series(context.Background(), zone); err != nil {
 		t.Fatal(err)
 	}
 	zone.Generation++
 	zone.Spec.Signal = v1alpha1.SignalMarginal
-	s, err := l.Load(context.Background(), zone)
+	s, err := l.Series(context.Background(), zone)
 	if err != nil || s.Signal != carbon.Marginal {
 		t.Errorf("signal %v, %v; want marginal", s.Signal, err)
 	}

@@ -1,0 +1,322 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/zones"
+)
+
+// maxFileBytes bounds a file; a ConfigMap is bounded by Kubernetes at 1 MiB.
+const maxFileBytes = 128 << 20
+
+// ZoneReader turns GridZones into what package source works with, and reads the
+// ConfigMaps, files and Secrets that they name. It is safe for concurrent use.
+type ZoneReader struct {
+	// Reader reads ConfigMaps and Secrets from the API server.
+	Reader client.Reader
+	// Namespace is where Secrets are: the controller's own.
+	Namespace string
+
+	mu     sync.Mutex
+	loaded map[string]loaded // by zone name
+}
+
+type loaded struct {
+	version string
+	series  *carbon.Series
+}
+
+// ZoneTimeline returns the clock of a zone.
+func ZoneTimeline(zone *v1alpha1.GridZone) (timegrid.Timeline, error) {
+	replay := zone.Spec.Replay
+	if replay == nil {
+		return timegrid.Timeline{}, nil
+	}
+	epoch := zone.CreationTimestamp.Time
+	if replay.Epoch != nil {
+		epoch = replay.Epoch.Time
+	}
+	tl, err := timegrid.NewTimeline(epoch, replay.Start.Time, float64(max(1, replay.Factor)))
+	if err != nil {
+		return tl, fmt.Errorf("spec.replay: %w", err)
+	}
+	return tl, nil
+}
+
+// GridZoneName is the grid zone, also where a cloud region names it.
+func GridZoneName(zone *v1alpha1.GridZone) (string, error) {
+	if zone.Spec.CloudRegion == "" {
+		return zone.Spec.Zone, nil
+	}
+	name, err := zones.OfRegion(zone.Spec.CloudRegion)
+	if err != nil {
+		return "", fmt.Errorf("spec.cloudRegion: %w", err)
+	}
+	return name, nil
+}
+
+// Config says what the zone's feed is about. Errors name the field; those of a
+// Secret never show its content. With an error about the source all the rest is
+// returned.
+func (z *ZoneReader) Config(ctx context.Context, zone *v1alpha1.GridZone) (source.Config, error) {
+	tl, err := ZoneTimeline(zone)
+	if err != nil {
+		return source.Config{}, err
+	}
+	name, err := GridZoneName(zone)
+	if err != nil {
+		return source.Config{}, err
+	}
+	cfg := source.Config{Zone: name, Signal: carbon.Average, Factor: factorOf(zone), Timeline: tl}
+	if zone.Spec.Signal == v1alpha1.SignalMarginal {
+		cfg.Signal = carbon.Marginal
+	}
+	cfg.Refresh, cfg.Horizon, cfg.StaleAfter = duration(zone.Spec.Refresh), duration(zone.Spec.Horizon), duration(zone.Spec.StaleAfter)
+	if f := zone.Spec.Fallback; f != nil {
+		cfg.Constant = &source.Constant{Value: f.Intensity, Low: f.Intensity / 3, High: f.Intensity * 2}
+		if f.Low != nil {
+			cfg.Constant.Low = *f.Low
+		}
+		if f.High != nil {
+			cfg.Constant.High = *f.High
+		}
+	}
+	if w := zone.Spec.Weather; w != nil {
+		cfg.Weather = &provider.OpenMeteo{Endpoint: endpoint(w.OpenMeteo.Endpoint, "https://api.open-meteo.com"), Latitude: w.OpenMeteo.Latitude, Longitude: w.OpenMeteo.Longitude}
+	}
+	if cfg.Provider, err = z.provider(ctx, zone, cfg); err != nil {
+		cfg.Provider = nil
+		return cfg, err
+	}
+	cfg.Key = key(zone, cfg)
+	return cfg, nil
+}
+
+// key names what feeds may share: everything that changes the numbers.
+func key(zone *v1alpha1.GridZone, cfg source.Config) string {
+	parts := []string{cfg.Zone, string(cfg.Signal), string(cfg.Factor)}
+	if p := cfg.Provider; p != nil {
+		s := zone.Spec.Source
+		parts = append(parts, p.Name(), p.Provenance().Zone, p.Provenance().Source)
+		switch {
+		case s.ElectricityMaps != nil:
+			parts = append(parts, string(s.ElectricityMaps.Endpoint), fmt.Sprint(s.ElectricityMaps.DisableEstimations))
+		case s.WattTime != nil:
+			parts = append(parts, string(s.WattTime.Endpoint))
+		case s.UKCarbonIntensity != nil:
+			parts = append(parts, string(s.UKCarbonIntensity.Endpoint))
+		case s.EntsoE != nil:
+			parts = append(parts, string(s.EntsoE.Endpoint), s.EntsoE.Domain)
+		case s.EIA != nil:
+			parts = append(parts, string(s.EIA.Endpoint))
+		case s.CarbonAwareSDK != nil:
+			parts = append(parts, string(s.CarbonAwareSDK.Endpoint))
+		case s.Prometheus != nil:
+			parts = append(parts, string(s.Prometheus.Endpoint), s.Prometheus.ForecastQuery)
+		}
+	} else {
+		parts = append(parts, "zone "+zone.Name)
+	}
+	if !cfg.Timeline.Identity() {
+		parts = append(parts, fmt.Sprint("replay ", cfg.Timeline.Wall.UnixNano(), cfg.Timeline.Grid.UnixNano(), cfg.Timeline.Factor))
+	}
+	return strings.Join(parts, "\x1f")
+}
+
+// duration is zero, which means the default, where nothing is said.
+func duration(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
+}
+
+// factorOf is what the zone states, else what its source publishes.
+func factorOf(zone *v1alpha1.GridZone) carbon.Factor {
+	switch zone.Spec.Factor {
+	case v1alpha1.FactorDirect:
+		return carbon.Direct
+	case v1alpha1.FactorLifecycle:
+		return carbon.Lifecycle
+	}
+	if zone.Spec.Source.UKCarbonIntensity != nil || zone.Spec.Source.WattTime != nil {
+		return carbon.Direct
+	}
+	return carbon.Lifecycle
+}
+
+func endpoint(set v1alpha1.Endpoint, standard string) string {
+	if set == "" {
+		return standard
+	}
+	return string(set)
+}
+
+// provider is nil for series that are read from a ConfigMap or a file.
+func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg source.Config) (provider.Provider, error) {
+	s := zone.Spec.Source
+	switch {
+	case s.ElectricityMaps != nil:
+		token, err := z.secret(ctx, "spec.source.electricityMaps.tokenSecret", &s.ElectricityMaps.TokenSecret)
+		version := s.ElectricityMaps.Version
+		if version == "" {
+			version = "v3"
+		}
+		return provider.ElectricityMaps{
+			Endpoint: endpoint(s.ElectricityMaps.Endpoint, "https://api.electricitymaps.com"), Version: version, Zone: cfg.Zone, Factor: cfg.Factor,
+			DisableEstimations: s.ElectricityMaps.DisableEstimations, Token: token,
+		}, err
+	case s.WattTime != nil:
+		password, err := z.secret(ctx, "spec.source.wattTime.passwordSecret", &s.WattTime.PasswordSecret)
+		signal := s.WattTime.SignalType
+		if signal == "" {
+			signal = "co2_moer"
+		}
+		return &provider.WattTime{
+			Endpoint: endpoint(s.WattTime.Endpoint, "https://api.watttime.org"), Region: s.WattTime.Region, SignalType: signal,
+			Username: s.WattTime.Username, Password: password,
+		}, err
+	case s.UKCarbonIntensity != nil:
+		return provider.UKCarbonIntensity{Endpoint: endpoint(s.UKCarbonIntensity.Endpoint, "https://api.carbonintensity.org.uk"), Region: int(s.UKCarbonIntensity.RegionID)}, nil
+	case s.EntsoE != nil:
+		token, err := z.secret(ctx, "spec.source.entsoE.tokenSecret", &s.EntsoE.TokenSecret)
+		return provider.EntsoE{Endpoint: endpoint(s.EntsoE.Endpoint, "https://web-api.tp.entsoe.eu"), Domain: s.EntsoE.Domain, Zone: cfg.Zone, Token: token}, err
+	case s.EIA != nil:
+		token, err := z.secret(ctx, "spec.source.eia.keySecret", &s.EIA.KeySecret)
+		return provider.EIA{Endpoint: endpoint(s.EIA.Endpoint, "https://api.eia.gov"), Respondent: s.EIA.Respondent, Key: token}, err
+	case s.CarbonAwareSDK != nil:
+		return provider.CarbonAwareSDK{Endpoint: string(s.CarbonAwareSDK.Endpoint), Location: s.CarbonAwareSDK.Location, Signal: cfg.Signal, Factor: cfg.Factor}, nil
+	case s.Prometheus != nil:
+		token, err := z.secret(ctx, "spec.source.prometheus.tokenSecret", s.Prometheus.TokenSecret)
+		return provider.Prometheus{
+			Endpoint: string(s.Prometheus.Endpoint), Query: s.Prometheus.Query, ForecastQuery: s.Prometheus.ForecastQuery, Zone: cfg.Zone,
+			Signal: cfg.Signal, Factor: cfg.Factor, Token: token,
+		}, err
+	}
+	return nil, nil
+}
+
+// secret reads a key of a Secret in the controller's namespace; nothing for nil.
+func (z *ZoneReader) secret(ctx context.Context, field string, ref *v1alpha1.SecretKey) (string, error) {
+	if ref == nil {
+		return "", nil
+	}
+	var s corev1.Secret
+	if err := z.Reader.Get(ctx, client.ObjectKey{Namespace: z.Namespace, Name: ref.Name}, &s); err != nil {
+		return "", fmt.Errorf("%w: %s: secret %s/%s: %w", source.ErrSource, field, z.Namespace, ref.Name, err)
+	}
+	value, ok := s.Data[ref.Key]
+	if text := strings.TrimSpace(string(value)); ok && text != "" {
+		return text, nil
+	}
+	return "", fmt.Errorf("%w: %s: secret %s/%s has no key %q, or it is empty", source.ErrSource, field, z.Namespace, ref.Name, ref.Key)
+}
+
+// Series reads the series of a zone that is kept in a ConfigMap or a file, again
+// only when that has changed. Errors wrap source.ErrSource, name the source and,
+// for a text that is no series, what is wrong with it.
+func (z *ZoneReader) Series(ctx context.Context, zone *v1alpha1.GridZone) (*carbon.Series, error) {
+	src := zone.Spec.Source
+	switch {
+	case src.ConfigMap != nil:
+		return z.configMap(ctx, zone, client.ObjectKey{Namespace: src.ConfigMap.Namespace, Name: src.ConfigMap.Name}, src.ConfigMap.Key, func(text, name string) (*carbon.Series, error) {
+			return source.Read(strings.NewReader(text), src.ConfigMap.Key, Provenance(zone, name))
+		})
+	case src.CarbonAwareConfigMap != nil:
+		key := src.CarbonAwareConfigMap.Key
+		if key == "" {
+			key = "data"
+		}
+		return z.configMap(ctx, zone, client.ObjectKey{Namespace: src.CarbonAwareConfigMap.Namespace, Name: src.CarbonAwareConfigMap.Name}, key, func(text, name string) (*carbon.Series, error) {
+			p := Provenance(zone, name)
+			samples, err := provider.DecodeCarbonAwareList([]byte(text), src.CarbonAwareConfigMap.Location, p)
+			if err != nil {
+				return nil, err
+			}
+			return carbon.NewSeries(p, samples)
+		})
+	case src.File != nil:
+		return z.file(zone, src.File.Path)
+	}
+	return nil, fmt.Errorf("%w: spec.source: empty; accepted: one source", source.ErrSource)
+}
+
+func (z *ZoneReader) configMap(ctx context.Context, zone *v1alpha1.GridZone, ref client.ObjectKey, key string, parse func(text, name string) (*carbon.Series, error)) (*carbon.Series, error) {
+	name := fmt.Sprintf("configmap %s/%s, key %s", ref.Namespace, ref.Name, key)
+	var cm corev1.ConfigMap
+	if err := z.Reader.Get(ctx, ref, &cm); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", source.ErrSource, name, err)
+	}
+	text, ok := cm.Data[key]
+	if !ok {
+		binary, ok := cm.BinaryData[key]
+		if !ok {
+			return nil, fmt.Errorf("%w: %s: no such key", source.ErrSource, name)
+		}
+		text = string(binary)
+	}
+	version := fmt.Sprintf("%s %s %d", cm.UID, cm.ResourceVersion, zone.Generation)
+	return z.cached(zone.Name, name, version, func() (*carbon.Series, error) { return parse(text, name) })
+}
+
+func (z *ZoneReader) file(zone *v1alpha1.GridZone, path string) (*carbon.Series, error) {
+	name := "file " + path
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", source.ErrSource, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%w: %s: accepted: a regular file of at most %d MiB", source.ErrSource, name, maxFileBytes>>20)
+	}
+	version := fmt.Sprintf("%s %d %d", info.ModTime(), info.Size(), zone.Generation)
+	return z.cached(zone.Name, name, version, func() (*carbon.Series, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return source.Read(io.LimitReader(f, maxFileBytes), path, Provenance(zone, name))
+	})
+}
+
+// cached parses a series unless the same version is loaded already.
+func (z *ZoneReader) cached(zone, name, version string, parse func() (*carbon.Series, error)) (*carbon.Series, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if e, ok := z.loaded[zone]; ok && e.version == version {
+		return e.series, nil
+	}
+	series, err := parse()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", source.ErrSource, name, err)
+	}
+	if z.loaded == nil {
+		z.loaded = map[string]loaded{}
+	}
+	z.loaded[zone] = loaded{version, series}
+	return series, nil
+}
+
+// Provenance is what a zone states of its numbers.
+func Provenance(zone *v1alpha1.GridZone, name string) carbon.Provenance {
+	signal := carbon.Average
+	if zone.Spec.Signal == v1alpha1.SignalMarginal {
+		signal = carbon.Marginal
+	}
+	return carbon.Provenance{Zone: zone.Spec.Zone, Signal: signal, Factor: factorOf(zone), Source: name}
+}
