@@ -1,16 +1,361 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
 	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/report"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/zones"
 )
 
+type forecastOptions struct {
+	zone, source, endpoint, credential, user, signal string
+	at, cacheDir, output                             string
+	horizon                                          time.Duration
+	latitude, longitude                              float64
+	constant                                         float64
+}
+
 func newForecastCommand() *cobra.Command {
+	var o forecastOptions
 	cmd := &cobra.Command{
-		Use:     "forecast",
-		Short:   "Judge forecasts of carbon intensity",
-		Long:    "Forecast measures how good forecasts made from past intensities are for scheduling.",
-		Example: "  lull forecast backtest 2022.csv 2023.csv --from 2023-01-01",
+		Use:   "forecast",
+		Short: "Show and judge forecasts of carbon intensity",
+		Long: `Forecast prints what is known of a zone: now, and the hours to come with their
+10 % and 90 % quantiles, each from the best there is: the source's forecast, one
+made here from its past, what is usual, or a declared constant. It uses the same
+code as the controller.
+
+Sources: ` + strings.Join(sourceNames(), ", ") + `,
+or a CSV or JSON file. Credentials come from a file (--credential-file) or from the
+environment ($LULL_CREDENTIAL), never from the command line.`,
+		Example: `  lull forecast --zone GB --source ukCarbonIntensity
+  lull forecast --zone aws/eu-central-1 --source electricityMaps --credential-file token --horizon 72h
+  lull forecast --zone DE --source de-2023.csv --at 2023-05-10 -o html > de.html
+  lull forecast --zone DE --source climatology
+  lull forecast backtest 2022.csv 2023.csv --from 2023-01-01`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runForecast(cmd.Context(), o, time.Now(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
 	}
-	cmd.AddCommand(newBacktestCommand())
+	f := cmd.Flags()
+	f.StringVar(&o.zone, "zone", "", "grid zone, or the region of a cloud (aws/eu-central-1); for WattTime its region, for EIA the respondent, for ENTSO-E ZONE=EIC")
+	f.StringVar(&o.source, "source", "climatology", "where the intensity comes from")
+	f.StringVar(&o.endpoint, "endpoint", "", "address of the service (default: the public one)")
+	f.StringVar(&o.credential, "credential-file", "", "file with the token, key or password (default $LULL_CREDENTIAL)")
+	f.StringVar(&o.user, "user", "", "user name, for WattTime; query, for Prometheus; location, for the Carbon Aware SDK")
+	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish either (default average; marginal for WattTime)")
+	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
+	f.DurationVar(&o.horizon, "horizon", 96*time.Hour, "how far ahead")
+	f.StringVar(&o.cacheDir, "cache-dir", "", "folder that keeps answers (default: none are kept)")
+	f.Float64Var(&o.latitude, "latitude", math.NaN(), "latitude of a place whose weather drives the intensity (with --longitude)")
+	f.Float64Var(&o.longitude, "longitude", math.NaN(), "longitude of it")
+	f.Float64Var(&o.constant, "fallback", math.NaN(), "intensity to assume where nothing is known, gCO2eq/kWh")
+	f.StringVarP(&o.output, "output", "o", "table", "table, json, csv or html")
+	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
 	return cmd
+}
+
+func newRegionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "regions",
+		Short:   "List the regions of clouds and the grid zones they lie in",
+		Example: "  lull forecast regions | grep aws",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			for _, r := range zones.Regions() {
+				fmt.Fprintf(tw, "%s/%s\t%s\t%s\n", r.Cloud, r.Name, r.Zone, r.Place)
+			}
+			return tw.Flush()
+		},
+	}
+}
+
+func sourceNames() []string {
+	return []string{"climatology", "electricityMaps", "electricityMaps-v4", "wattTime", "ukCarbonIntensity", "entsoE", "eia", "carbonAwareSDK", "prometheus"}
+}
+
+func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, stderr io.Writer) error {
+	if o.horizon < time.Hour || o.horizon > 14*24*time.Hour {
+		return fmt.Errorf("--horizon: %v; accepted: 1h to 336h", o.horizon)
+	}
+	if o.output != "table" && o.output != "json" && o.output != "csv" && o.output != "html" {
+		return fmt.Errorf("--output: %q; accepted: table, json, csv or html", o.output)
+	}
+	if o.at != "" {
+		at, err := parseDayOrTime(o.at)
+		if err != nil {
+			return fmt.Errorf("--at: %w", err)
+		}
+		now = at
+	}
+	cfg, series, err := o.config(now)
+	if err != nil {
+		return err
+	}
+	feeds := &source.Feeds{Get: &fetch.Client{Cache: fetch.NewCache(o.cacheDir)}, Dir: o.cacheDir}
+	feed, err := feeds.Feed("cli", cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.Provider == nil {
+		feed.SetSeries(series, nil)
+	} else if err := feed.Refresh(ctx, now); err != nil {
+		fmt.Fprintln(stderr, "lull:", err)
+	}
+	out := feed.Outlook(now)
+	if out.Expected == nil {
+		return fmt.Errorf("nothing is known of %s; --fallback declares an intensity", cfg.Zone)
+	}
+	return printOutlook(o, cfg, out, now, stdout)
+}
+
+// config is what the feed is about; series is set for a file.
+func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbon.Series, err error) {
+	zone, code := o.zone, ""
+	if zone == "" {
+		return cfg, nil, errors.New("--zone: missing; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1")
+	}
+	if z, c, ok := strings.Cut(zone, "="); ok {
+		zone, code = z, c
+	}
+	if strings.Contains(zone, "/") {
+		if zone, err = zones.OfRegion(zone); err != nil {
+			return cfg, nil, fmt.Errorf("--zone: %w", err)
+		}
+	}
+	cfg = source.Config{Key: "cli " + o.source + " " + zone + " " + o.endpoint, Zone: zone, Signal: carbon.Average, Factor: carbon.Lifecycle, Horizon: o.horizon, Timeline: timegrid.Timeline{}}
+	switch o.signal {
+	case "", "average":
+	case "marginal":
+		cfg.Signal = carbon.Marginal
+	default:
+		return cfg, nil, fmt.Errorf("--signal: %q; accepted: average or marginal", o.signal)
+	}
+	if !math.IsNaN(o.constant) {
+		if o.constant < 0 || o.constant > provider.MaxIntensity {
+			return cfg, nil, fmt.Errorf("--fallback: %v; accepted: 0 to %d", o.constant, provider.MaxIntensity)
+		}
+		cfg.Constant = &source.Constant{Value: o.constant, Low: o.constant / 3, High: o.constant * 2}
+	}
+	if math.IsNaN(o.latitude) != math.IsNaN(o.longitude) {
+		return cfg, nil, errors.New("--latitude and --longitude: one without the other")
+	}
+	if !math.IsNaN(o.latitude) {
+		cfg.Weather = &provider.OpenMeteo{Endpoint: o.address("https://api.open-meteo.com"), Latitude: o.latitude, Longitude: o.longitude}
+	}
+	secret, err := o.secret()
+	if err != nil {
+		return cfg, nil, err
+	}
+	switch o.source {
+	case "climatology":
+	case "electricityMaps", "electricityMaps-v4":
+		version := "v3"
+		if strings.HasSuffix(o.source, "-v4") {
+			version = "v4"
+		}
+		cfg.Provider = provider.ElectricityMaps{Endpoint: o.address("https://api.electricitymaps.com"), Version: version, Zone: zone, Factor: cfg.Factor, Token: secret}
+	case "wattTime":
+		signal := "co2_moer"
+		if o.signal == "average" {
+			signal = "co2_aoer"
+		} else {
+			cfg.Signal = carbon.Marginal
+		}
+		cfg.Factor = carbon.Direct
+		cfg.Provider = &provider.WattTime{Endpoint: o.address("https://api.watttime.org"), Region: zone, SignalType: signal, Username: o.user, Password: secret}
+	case "ukCarbonIntensity":
+		cfg.Factor = carbon.Direct
+		cfg.Provider = provider.UKCarbonIntensity{Endpoint: o.address("https://api.carbonintensity.org.uk")}
+	case "entsoE":
+		if code == "" {
+			return cfg, nil, fmt.Errorf("--zone: %q; accepted for entsoE: ZONE=EIC, e.g. DE=10Y1001A1001A82H", o.zone)
+		}
+		cfg.Provider = provider.EntsoE{Endpoint: o.address("https://web-api.tp.entsoe.eu"), Domain: code, Zone: zone, Token: secret}
+	case "eia":
+		cfg.Provider = provider.EIA{Endpoint: o.address("https://api.eia.gov"), Respondent: zone, Key: secret}
+	case "carbonAwareSDK":
+		if o.endpoint == "" || o.user == "" {
+			return cfg, nil, errors.New("carbonAwareSDK: --endpoint and --user (the location) are needed")
+		}
+		cfg.Provider = provider.CarbonAwareSDK{Endpoint: o.endpoint, Location: o.user, Signal: cfg.Signal, Factor: cfg.Factor}
+	case "prometheus":
+		if o.endpoint == "" || o.user == "" {
+			return cfg, nil, errors.New("prometheus: --endpoint and --user (the query) are needed")
+		}
+		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.user, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
+	default:
+		if !strings.HasSuffix(o.source, ".csv") && !strings.HasSuffix(o.source, ".json") {
+			return cfg, nil, fmt.Errorf("--source: %q; accepted: %s, or a file that ends in .csv or .json", o.source, strings.Join(sourceNames(), ", "))
+		}
+		series, err = o.file(zone, now)
+	}
+	return cfg, series, err
+}
+
+// file reads a recorded series up to the time of the forecast: what comes after
+// is what is to be forecast.
+func (o forecastOptions) file(zone string, now time.Time) (*carbon.Series, error) {
+	s, err := readTraces([]string{o.source})
+	if err != nil {
+		return nil, err
+	}
+	var known []carbon.Sample
+	for i := range s.Len() {
+		if x := s.Sample(i); o.at == "" || !x.To.After(now) {
+			known = append(known, x)
+		}
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("--at: %s has nothing before %s", o.source, now.UTC().Format(time.RFC3339))
+	}
+	return carbon.NewSeries(carbon.Provenance{Zone: zone, Source: o.source}, known)
+}
+
+func (o forecastOptions) address(standard string) string {
+	if o.endpoint != "" {
+		return strings.TrimSuffix(o.endpoint, "/")
+	}
+	return standard
+}
+
+func (o forecastOptions) secret() (string, error) {
+	if o.credential == "" {
+		return os.Getenv("LULL_CREDENTIAL"), nil
+	}
+	text, err := os.ReadFile(o.credential)
+	if err != nil {
+		return "", fmt.Errorf("--credential-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// forecastHour is a line of the output.
+type forecastHour struct {
+	Time   time.Time `json:"time"`
+	Low    float64   `json:"low"`
+	Value  float64   `json:"value"`
+	High   float64   `json:"high"`
+	Basis  string    `json:"basis"`
+	Source string    `json:"source"`
+}
+
+func printOutlook(o forecastOptions, cfg source.Config, out source.Outlook, now time.Time, w io.Writer) error {
+	var list []forecastHour
+	for at := now.UTC().Truncate(time.Hour); at.Before(now.Add(o.horizon)); at = at.Add(time.Hour) {
+		mean, covered := out.Expected.Mean(at, at.Add(time.Hour))
+		if covered == 0 {
+			continue
+		}
+		low, _ := out.Low.Mean(at, at.Add(time.Hour))
+		high, _ := out.High.Mean(at, at.Add(time.Hour))
+		h := forecastHour{Time: at, Low: tenth(float64(low)), Value: tenth(float64(mean)), High: tenth(float64(high))}
+		if x, ok := out.Expected.At(at.Add(59 * time.Minute)); ok && x.Of != nil {
+			h.Basis, h.Source = string(x.Of.Basis), x.Of.Source
+		}
+		list = append(list, h)
+	}
+	switch o.output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"zone": cfg.Zone, "signal": cfg.Signal, "factor": cfg.Factor, "basis": out.Basis, "stale": out.Stale, "degraded": out.Degraded, "unit": "gCO2eq/kWh", "hours": list})
+	case "csv":
+		fmt.Fprintln(w, "time,intensity_gco2eq_per_kwh,low_gco2eq_per_kwh,high_gco2eq_per_kwh,basis")
+		for _, h := range list {
+			fmt.Fprintf(w, "%s,%g,%g,%g,%s\n", h.Time.Format(time.RFC3339), h.Value, h.Low, h.High, h.Basis)
+		}
+		return nil
+	case "html":
+		page := report.Forecast{
+			Title: "Carbon intensity of " + cfg.Zone, Now: now,
+			Intro: fmt.Sprintf("%s, %s emissions, gCO2eq/kWh, from %s for %v.", cfg.Signal, cfg.Factor, now.UTC().Format("2 January 2006 15:04 UTC"), o.horizon),
+		}
+		for _, h := range list {
+			page.Hours = append(page.Hours, report.ForecastHour{Time: h.Time, Low: h.Low, Value: h.Value, High: h.High, Basis: h.Basis, Source: h.Source})
+		}
+		return report.WriteForecast(w, page)
+	}
+	return printForecastTable(cfg, out, list, w)
+}
+
+func tenth(v float64) float64 { return math.Round(v*10) / 10 }
+
+func printForecastTable(cfg source.Config, out source.Outlook, list []forecastHour, w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s, %s emissions, gCO2eq/kWh\n", cfg.Zone, cfg.Signal, cfg.Factor)
+	state := ""
+	if cfg.Provider != nil { // what was asked for, and how far it is from that
+		state = " (current)"
+		switch {
+		case out.Degraded && out.Stale:
+			state = " (stale, degraded: see above)"
+		case out.Degraded:
+			state = " (degraded: " + out.Why + ")"
+		case out.Stale:
+			state = " (stale)"
+		}
+	}
+	fmt.Fprintf(w, "%s: %s%s\n", out.Basis, out.Source, state)
+	if out.Scored > 0 {
+		fmt.Fprintf(w, "recent forecasts up to a day ahead were %.1f %% off in the mean\n", 100*out.MAPE)
+	}
+	var values []float64
+	for _, h := range list {
+		values = append(values, h.Value)
+	}
+	fmt.Fprintln(w)
+	for from := 0; from < len(list); from += 24 {
+		to := min(from+24, len(list))
+		low, high, clean := math.Inf(1), 0.0, from
+		for i := from; i < to; i++ {
+			if values[i] < low {
+				low, clean = values[i], i
+			}
+			high = math.Max(high, values[i])
+		}
+		fmt.Fprintf(w, "%s  %s  %5.0f to %5.0f, cleanest %s\n", list[from].Time.Format("Mon 02 Jan 15:04"), sparkline(values[from:to], values), low, high, list[clean].Time.Format("15:04"))
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "time (UTC)\t10 %%\texpected\t90 %%\t  basis\n")
+	for _, h := range list {
+		fmt.Fprintf(tw, "%s\t%.0f\t%.0f\t%.0f\t  %s\n", h.Time.Format("Mon 02 Jan 15:04"), h.Low, h.Value, h.High, h.Basis)
+	}
+	return tw.Flush()
+}
+
+// sparkline draws values as bars, on the scale of all.
+func sparkline(values, all []float64) string {
+	const bars = "▁▂▃▄▅▆▇█"
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range all {
+		low, high = math.Min(low, v), math.Max(high, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		step := 0
+		if high > low {
+			step = int((v - low) / (high - low) * 7.999)
+		}
+		b.WriteRune([]rune(bars)[step])
+	}
+	return b.String()
 }

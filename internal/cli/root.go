@@ -55,7 +55,7 @@ the cost of a deadline, and proves what it saved.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newForecastCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

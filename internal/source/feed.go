@@ -62,6 +62,7 @@ type Feed struct {
 	lastErr     error
 	failures    int
 	refused     bool // the plan has no forecast
+	backfilled  bool // all the history that there is has been asked for
 	revisions   int
 	saved       time.Time
 	dirty       bool
@@ -125,7 +126,7 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	}
 	cfg := f.cfg
 	since := now.Add(-historyWanted)
-	if n := len(f.history); n > 0 && f.history[0].From.Before(since.Add(24*time.Hour)) {
+	if n := len(f.history); n > 0 && (f.backfilled || f.history[0].From.Before(since.Add(24*time.Hour))) {
 		since = f.history[n-1].To.Add(-overlap)
 	}
 	if floor := now.Add(-historyWanted); since.Before(floor) {
@@ -155,9 +156,12 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 		f.weather = weather
 	}
 	f.take(answer, now)
-	f.refused = errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0 && len(answer.Forecast) == 0
+	// What the plan does not include will not come by asking again.
+	partial := errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0
+	f.refused = partial && len(answer.Forecast) == 0
+	f.backfilled = f.backfilled || (len(answer.Past) > 0 && (err == nil || partial))
 	f.lastErr = err
-	if err != nil && !f.refused {
+	if err != nil && !partial {
 		f.failures++
 	} else {
 		f.failures = 0

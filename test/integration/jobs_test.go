@@ -395,13 +395,13 @@ func TestValidation(t *testing.T) {
 		"exactly one of the fields": zone(func(s *v1alpha1.GridZoneSpec) {
 			s.Source.ConfigMap = &v1alpha1.ConfigMapKey{Namespace: "a", Name: "b", Key: "c.csv"}
 		}),
-		"spec.zone":            zone(func(s *v1alpha1.GridZoneSpec) { s.Zone = "" }),
-		"spec.source.file":     zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
-		"spec.signal":          zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
-		"spec.replay.factor":   zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
-		"spec.mode":            policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
-		"spec.power.pue":       policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
-		"watts must be at lea": policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),
+		"in [zone cloudRegion]": zone(func(s *v1alpha1.GridZoneSpec) { s.Zone = "" }),
+		"spec.source.file":      zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
+		"spec.signal":           zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
+		"spec.replay.factor":    zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
+		"spec.mode":             policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
+		"spec.power.pue":        policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
+		"watts must be at lea":  policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),
 	} {
 		if err := env.client.Create(ctx, obj, client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want a refusal that names %q, got %v", want, err)

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/fakegrid"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/climatology"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+type fakegridOptions struct {
+	listen, start, epoch, tokenFile string
+	traces                          map[string]string
+	faults                          []string
+	factor                          float64
+	forecastError                   float64
+	seed                            uint64
+}
+
+func newFakegridCommand() *cobra.Command {
+	var o fakegridOptions
+	cmd := &cobra.Command{
+		Use:   "fakegrid",
+		Short: "Stand in for the providers of carbon intensity",
+		Long: `Fakegrid serves the wire formats of Electricity Maps (v3, v4), WattTime, the UK
+Carbon Intensity API, ENTSO-E, EIA-930, the Carbon Aware SDK, Prometheus and
+Open-Meteo from recorded series, as if they happened now, at any speed. Point the
+endpoint of any client at it. It is for tests and demonstrations: forecasts are the
+recorded future with seeded errors, generation by fuel is a mix of coal and wind of
+the recorded intensity, and the weather is made up to fit.
+
+Faults are injected at the start, or at any time:
+  curl -X PUT http://127.0.0.1:8089/-/faults -d '[{"kind":"500"}]'
+Kinds: ` + strings.Join(fakegrid.Faults(), ", ") + `. A fault may name a
+provider, a span (from, to) and how many answers it spoils (times).
+Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
+		Example: `  lull fakegrid
+  lull fakegrid --trace DE=de-2023.csv --start 2023-05-10 --factor 900
+  lull fakegrid --fault 429:electricityMaps --fault html:entsoE`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runFakegrid(cmd.Context(), o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8089", "address to listen on")
+	f.StringToStringVar(&o.traces, "trace", nil, "ZONE=FILE, a CSV or JSON series; may be repeated (default: climatology of every zone it has)")
+	f.StringVar(&o.start, "start", "", "time of the series that is now, RFC 3339 or a day (default: the real time)")
+	f.StringVar(&o.epoch, "epoch", "", "wall time at which the series stands at --start, RFC 3339 (default: now)")
+	f.Float64Var(&o.factor, "factor", 1, "how many seconds of the series pass in a second")
+	f.Float64Var(&o.forecastError, "forecast-error", 0.1, "relative error of forecasts a day ahead")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the forecast errors")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the credential that clients must present (default: any is accepted)")
+	f.StringArrayVar(&o.faults, "fault", nil, "KIND or KIND:PROVIDER to inject from the start; may be repeated")
+	return cmd
+}
+
+func runFakegrid(ctx context.Context, o fakegridOptions, stdout io.Writer) error {
+	server, err := newFakegrid(o, time.Now())
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	names := make([]string, 0, len(server.Zones))
+	for name := range server.Zones {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	fmt.Fprintf(stdout, "fake grid on http://%s, zones %s\n", l.Addr(), strings.Join(names, ", "))
+	s := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// newFakegrid builds the server; now is the wall time.
+func newFakegrid(o fakegridOptions, now time.Time) (*fakegrid.Server, error) {
+	g := fakegrid.Options{Zones: map[string]*carbon.Series{}, ForecastError: o.forecastError, Seed: o.seed}
+	if o.forecastError < 0 || o.forecastError > 2 {
+		return nil, fmt.Errorf("--forecast-error: %v; accepted: 0 to 2", o.forecastError)
+	}
+	start, epoch := now, now
+	var err error
+	if o.start != "" {
+		if start, err = parseDayOrTime(o.start); err != nil {
+			return nil, fmt.Errorf("--start: %w", err)
+		}
+	}
+	if o.epoch != "" {
+		if epoch, err = parseDayOrTime(o.epoch); err != nil {
+			return nil, fmt.Errorf("--epoch: %w", err)
+		}
+	}
+	if o.start != "" || o.factor != 1 {
+		if g.Timeline, err = timegrid.NewTimeline(epoch, start, o.factor); err != nil {
+			return nil, fmt.Errorf("--factor: %w", err)
+		}
+	}
+	for zone, file := range o.traces {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--trace: %w", err)
+		}
+		s, err := source.Read(f, file, carbon.Provenance{Zone: zone, Source: file})
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("--trace: %s: %w", file, err)
+		}
+		g.Zones[zone] = s
+	}
+	if len(o.traces) == 0 {
+		for _, zone := range climatology.Zones() {
+			if g.Zones[zone], err = climatology.Series(zone, start.AddDate(0, -4, 0), start.AddDate(1, 0, 0)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		g.Token = strings.TrimSpace(string(text))
+	}
+	server := fakegrid.New(g)
+	var faults []fakegrid.Fault
+	for _, text := range o.faults {
+		kind, provider, _ := strings.Cut(text, ":")
+		faults = append(faults, fakegrid.Fault{Kind: kind, Provider: provider})
+	}
+	if err := server.SetFaults(faults...); err != nil {
+		return nil, fmt.Errorf("--fault: %w", err)
+	}
+	return server, nil
+}
+
+// parseDayOrTime reads "2023-05-10" or RFC 3339.
+func parseDayOrTime(text string) (time.Time, error) {
+	if at, err := time.Parse("2006-01-02", text); err == nil {
+		return at, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%q; accepted: a day (2023-05-10) or RFC 3339", text)
+	}
+	return at, nil
+}
