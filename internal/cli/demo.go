@@ -18,6 +18,8 @@ import (
 func newDemoCommand() *cobra.Command {
 	o := demo.Options{}
 	from := ""
+	live := false
+	outage := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See Lull work on a cluster of its own",
@@ -27,7 +29,8 @@ compares what the API server's timestamps show with the same Jobs run as
 submitted. Exit status 0 only if every Job finished and no deadline was missed.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
-  lull demo --planner window`,
+  lull demo --planner window
+  lull demo --live --outage 24h`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("param") && o.Planner != DefaultPlanner {
@@ -35,6 +38,12 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 			}
 			if o.Trace != "" && !cmd.Flags().Changed("zone") {
 				o.Zone = traceName(o.Trace)
+			}
+			if outage < 0 || outage > 36*time.Hour {
+				return fmt.Errorf("--outage: %v; accepted: 0s to 36h", outage)
+			}
+			if live || outage > 0 {
+				o.Live = &demo.Live{Outage: outage}
 			}
 			if err := checkDemo(&o, from); err != nil {
 				return err
@@ -58,6 +67,8 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 	f.IntVar(&o.Jobs, "jobs", 64, "number of Jobs")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of the Jobs")
 	f.StringVar(&o.Report, "report", "demo-report.html", "file for the report")
+	f.BoolVar(&live, "live", false, "ask a (fake) provider whose forecasts err, instead of knowing the series")
+	f.DurationVar(&outage, "outage", 0, "how long that provider is down, from eight hours into the replay")
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
 	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
 	return cmd

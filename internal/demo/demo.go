@@ -34,6 +34,9 @@ type Options struct {
 	Jobs   int
 	Seed   uint64
 	Report string // file of the HTML report
+	// Live has the zone ask a provider (a fake one) whose forecasts err, instead of
+	// seeing the series itself; Outage is how long that provider is down.
+	Live *Live
 	// Planner and its parameters, and how to build it for the simulated baseline.
 	Planner    string
 	Parameters map[string]string
@@ -41,6 +44,9 @@ type Options struct {
 	Terminal bool
 	Out      io.Writer
 }
+
+// Live says how the provider behaves.
+type Live struct{ Outage time.Duration }
 
 // ErrDemo marks a demo in which a Job did not finish or missed its deadline.
 var ErrDemo = errors.New("demo failed")
@@ -101,7 +107,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := Install(ctx, c); err != nil {
 		return err
 	}
-	if err := setUp(ctx, c, o, seriesCSV(series, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))); err != nil {
+	recorded := ""
+	if o.Live == nil {
+		recorded = seriesCSV(series, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))
+	}
+	if err := setUp(ctx, c, o, recorded); err != nil {
 		return err
 	}
 	rec, err := watch(ctx, config, c.Scheme())
@@ -113,12 +123,26 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	ctl, err := startChild(dir, "controller", self, "controller", "--kubeconfig", kubeconfig, "--leader-elect=false",
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--cache-dir", filepath.Join(dir, "cache"))
 	if err != nil {
 		return err
 	}
 	defer ctl.stop()
-	epoch, err := createZone(ctx, c, o, from)
+	children := []*child{lab, ctl}
+	var grid *liveGrid
+	if o.Live != nil {
+		if grid, err = startGrid(ctx, dir, self, o, seriesCSV(series, from.Add(-liveHistory), from.Add(span+5*24*time.Hour)), from); err != nil {
+			return err
+		}
+		defer grid.stop()
+		children = append(children, grid.child)
+		if o.Live.Outage > 0 {
+			if err := grid.fail(ctx, from.Add(outageFrom), from.Add(outageFrom+o.Live.Outage)); err != nil {
+				return err
+			}
+		}
+	}
+	epoch, err := createZone(ctx, c, o, from, grid)
 	if err != nil {
 		return errors.Join(err, ctl.ended())
 	}
@@ -126,7 +150,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &replay{Options: o, client: c, recorder: rec, timeline: timeline, series: series, specs: generate(o.Jobs, o.Seed), children: []*child{lab, ctl}}
+	r := &replay{Options: o, client: c, recorder: rec, timeline: timeline, series: series, specs: generate(o.Jobs, o.Seed), children: children}
 	if err := r.play(ctx); err != nil {
 		return err
 	}
@@ -140,7 +164,7 @@ func (o Options) series() (*carbon.Series, time.Time, error) {
 		if o.From.IsZero() {
 			from = time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
 		}
-		s, err := climatology.Series(o.Zone, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))
+		s, err := climatology.Series(o.Zone, from.Add(-liveHistory), from.Add(span+5*24*time.Hour))
 		return s, from, err
 	}
 	f, err := os.Open(o.Trace)

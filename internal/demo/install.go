@@ -128,15 +128,22 @@ func setUp(ctx context.Context, c client.Client, o Options, series string) error
 }
 
 // createZone starts the replay now and waits until the controller has read it.
-func createZone(ctx context.Context, c client.Client, o Options, from time.Time) (epoch time.Time, err error) {
+func createZone(ctx context.Context, c client.Client, o Options, from time.Time, grid *liveGrid) (epoch time.Time, err error) {
 	zone := &v1alpha1.GridZone{
 		ObjectMeta: metav1.ObjectMeta{Name: zoneName},
 		Spec: v1alpha1.GridZoneSpec{
 			Zone:   o.Zone,
 			Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: namespace, Name: "series", Key: "series.csv"}},
-			Replay: &v1alpha1.Replay{Start: metav1.NewTime(from), Factor: o.Factor},
 		},
 	}
+	replay := &v1alpha1.Replay{Start: metav1.NewTime(from), Factor: o.Factor}
+	if grid != nil {
+		if zone, err = liveZone(ctx, c, o, grid); err != nil {
+			return epoch, err
+		}
+		replay.Epoch = &metav1.Time{Time: grid.epoch}
+	}
+	zone.Spec.Replay = replay
 	if err := c.Create(ctx, zone); err != nil {
 		return epoch, fmt.Errorf("create GridZone: %w", err)
 	}
@@ -146,5 +153,8 @@ func createZone(ctx context.Context, c client.Client, o Options, from time.Time)
 		}
 		return meta.IsStatusConditionTrue(zone.Status.Conditions, v1alpha1.ConditionReady)
 	})
+	if grid != nil {
+		return grid.epoch, err
+	}
 	return zone.CreationTimestamp.Time, err
 }

@@ -30,6 +30,8 @@ type replay struct {
 	specs    []spec
 	children []*child
 	drawn    time.Time
+	looked   time.Time
+	states   []seen
 }
 
 // play submits the jobs at their time and waits until all are done.
@@ -52,6 +54,7 @@ func (r *replay) play(ctx context.Context) error {
 			}
 		}
 		counts := r.recorder.counts()
+		r.look(ctx, now)
 		r.draw(now, counts)
 		if next == len(r.specs) && counts.done+counts.failed == len(r.specs) {
 			return nil
@@ -191,6 +194,12 @@ func (r *replay) finish(ctx context.Context) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	if r.Live != nil {
+		fmt.Fprintf(r.Out, "\nwhat the zone's status said:\n")
+		for _, line := range r.statesText() {
+			fmt.Fprintf(r.Out, "  %s\n", line)
+		}
+	}
 	if err := r.writeReport(rows, base, now); err != nil {
 		return err
 	}
@@ -233,10 +242,20 @@ func (r *replay) writeReport(rows []report.Row, base sim.Result, now time.Time) 
 			"Observed: start and end of every pod as the API server's timestamps give them (whole seconds; at this time factor one second is " + r.timeline.GridDuration(time.Second).String() + " of the replay).",
 			"Baseline: the same Jobs, each started as soon as the same cluster has room for it, simulated with the run times they really have.",
 			fmt.Sprintf("Energy: %g W per requested CPU, PUE %g; both columns are priced on the same recorded intensity.", wattsPerCPU, pue),
-			"The planner saw the replayed series as its forecast: perfect foresight. A real forecast saves less.",
 			fmt.Sprintf("Planner %s, time factor %d, seed %d.", r.Planner, r.Factor, r.Seed),
 		},
 		From: from, To: from.Add(span), Intensity: r.series, Capacity: nodes * cpusPerNode,
+	}
+	if r.Live == nil {
+		page.Notes = append(page.Notes, "The planner saw the replayed series as its forecast: perfect foresight. A real forecast saves less (--live).")
+	} else {
+		page.Notes = append(page.Notes, "The planner saw the forecasts of a fake provider, 10 % off a day ahead, and forecasts made from 60 days of history beyond their end.")
+		if r.Live.Outage > 0 {
+			page.Notes = append(page.Notes, fmt.Sprintf("The provider failed for %v from %s on.", r.Live.Outage, from.Add(outageFrom).Format("2 January 15:04")))
+		}
+		for _, line := range r.statesText() {
+			page.Notes = append(page.Notes, "Status of the zone from "+line+".")
+		}
 	}
 	for i, s := range r.specs {
 		j := report.Job{Name: s.name, Arrival: from.Add(s.arrival), Deadline: r.deadline(s), Note: fmt.Sprintf("%d CPUs, %s", s.cpus, s.length)}
