@@ -116,7 +116,7 @@ func (w *world) whole(o Outlook) {
 		if low > v || v > high {
 			w.t.Fatalf("sample %d: %v outside %v to %v", i, v, low, high)
 		}
-		if p := o.Expected.ProvenanceOf(i); p.Basis == "" || p.Signal != carbon.Average {
+		if p := o.Expected.ProvenanceOf(i); p.Basis == "" || p.Signal != w.cfg.Signal {
 			w.t.Fatalf("sample %d has provenance %+v", i, p)
 		}
 	}
@@ -208,79 +208,108 @@ func TestFallbackChain(t *testing.T) {
 	}
 }
 
-// TestEveryFault: the status that results from each, nothing false taken in,
-// nothing lost, and the recovery.
+// sources are all providers of intensity as feeds of the fake grid. What a fault
+// means to one may differ: a provider without nulls leaves values out.
+func sources(url string) map[string]func(*Config) {
+	return map[string]func(*Config){
+		"electricityMaps v3": func(*Config) {},
+		"electricityMaps v4": func(c *Config) {
+			c.Provider = provider.ElectricityMaps{Endpoint: url, Version: "v4", Zone: "DE", Factor: carbon.Lifecycle}
+		},
+		"wattTime": func(c *Config) {
+			c.Provider, c.Signal, c.Factor = &provider.WattTime{Endpoint: url, Region: "DE", SignalType: "co2_moer", Username: "x", Password: "x"}, carbon.Marginal, carbon.Direct
+		},
+		"ukCarbonIntensity": func(c *Config) { c.Provider, c.Factor = provider.UKCarbonIntensity{Endpoint: url}, carbon.Direct },
+		"entsoE": func(c *Config) {
+			c.Provider = provider.EntsoE{Endpoint: url, Domain: "10Y1001A1001A82H", Zone: "DE"}
+		},
+		"eia": func(c *Config) { c.Provider = provider.EIA{Endpoint: url, Respondent: "DE"} },
+		"carbonAwareSDK": func(c *Config) {
+			c.Provider = provider.CarbonAwareSDK{Endpoint: url, Location: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle}
+		},
+		"prometheus": func(c *Config) {
+			c.Provider = provider.Prometheus{Endpoint: url, Query: `x{zone="DE"}`, ForecastQuery: `y{zone="DE"}`, Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle}
+		},
+	}
+}
+
+// TestEveryFault: of each source, the status that results from each fault,
+// nothing false taken in, nothing lost, and the recovery.
 func TestEveryFault(t *testing.T) {
-	for _, tc := range []struct {
-		kind  string
-		basis carbon.Basis
-		fails bool
-		why   string
-	}{
-		{fakegrid.FaultTooMany, carbon.CachedForecast, true, "quota"},
-		{fakegrid.FaultError, carbon.CachedForecast, true, "500"},
-		{fakegrid.FaultRefused, carbon.CachedForecast, true, "refused"},
-		{fakegrid.FaultTimeout, carbon.CachedForecast, true, "Timeout"},
-		{fakegrid.FaultHTML, carbon.CachedForecast, true, "accepted: JSON"},
-		{fakegrid.FaultTruncated, carbon.CachedForecast, true, "unexpected end of JSON"},
-		{fakegrid.FaultUnits, carbon.CachedForecast, true, "gCO2eq/kWh"},
-		{fakegrid.FaultSkew, carbon.CachedForecast, true, "clock is wrong"},
-		{fakegrid.FaultEmpty, carbon.CachedForecast, true, "no new forecast"},
-		{fakegrid.FaultNulls, carbon.LiveForecast, false, ""},
-		{fakegrid.FaultGaps, carbon.LiveForecast, false, ""},
-		{fakegrid.FaultLate, carbon.LiveForecast, false, ""},
-		{fakegrid.FaultRevised, carbon.LiveForecast, false, ""},
-	} {
-		t.Run(tc.kind, func(t *testing.T) {
+	// Faults of the whole answer: the feed goes on with what it has and says why.
+	broken := map[string]string{
+		fakegrid.FaultTooMany: "quota", fakegrid.FaultError: "500", fakegrid.FaultRefused: "refused", fakegrid.FaultTimeout: "Timeout",
+		fakegrid.FaultHTML: "accepted", fakegrid.FaultTruncated: "unexpected", fakegrid.FaultUnits: "accepted", fakegrid.FaultSkew: "clock is wrong",
+		fakegrid.FaultEmpty: "",
+	}
+	for name := range sources("") {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.hours(30)
-			before := append([]carbon.Sample(nil), w.feed().history...)
-			w.fault(fakegrid.Fault{Kind: tc.kind, RetryAfter: 60})
-			o := w.hours(4)
-			w.whole(o)
-			if tc.kind == fakegrid.FaultLate {
-				if o.Err != nil && !strings.Contains(o.Err.Error(), "404") {
-					t.Error(o.Err)
-				}
-			} else if o.Basis != tc.basis || o.Degraded != tc.fails || (o.Err != nil) != (tc.fails && tc.kind != fakegrid.FaultEmpty) || !strings.Contains(o.Why, tc.why) {
-				// A value or slot that is missing is filled from the next rung; the first
-				// hour to come may be such a one.
-				if tc.fails || o.Basis != carbon.OwnForecast {
-					t.Errorf("%s degraded=%v (%s) %v; want %s degraded=%v (%s)", o.Basis, o.Degraded, o.Why, o.Err, tc.basis, tc.fails, tc.why)
-				}
-			}
-			after := w.feed().history
-			for i, x := range before[:len(before)-8] {
-				if after[i].From != x.From || after[i].Value != x.Value {
-					t.Fatalf("history at %s was %v and is %v", x.From, x.Value, after[i].Value)
-				}
-			}
-			for _, x := range after {
-				if x.To.After(w.at.Add(time.Hour)) || x.Value > 1500 || x.Value < 5 {
-					t.Fatalf("taken in: %+v", x)
-				}
-			}
-			w.fault()
-			o = w.hours(7)
-			w.whole(o)
-			if o.Basis != carbon.LiveForecast || o.Stale || o.Degraded || o.Err != nil {
-				t.Errorf("afterwards: %s stale=%v degraded=%v (%s) %v", o.Basis, o.Stale, o.Degraded, o.Why, o.Err)
-			}
-			truth := w.grid.Zones["DE"]
-			if gaps := o.Expected.Gaps(w.at.Add(-48*time.Hour), w.at); len(gaps) > 0 {
-				t.Errorf("gaps in the history afterwards: %v", gaps)
-			}
-			for _, x := range w.feed().history {
-				if want, _ := truth.At(x.From); math.Abs(float64(want.Value-x.Value)) > 0.02 {
-					t.Errorf("afterwards %s has %v, want %v", x.From, x.Value, want.Value)
-					break
-				}
-			}
-			if tc.kind == fakegrid.FaultRevised && o.Revisions == 0 {
-				t.Error("revisions are not counted")
+			for _, kind := range fakegrid.Faults() {
+				t.Run(kind, func(t *testing.T) { tryFault(t, name, kind, broken) })
 			}
 		})
+	}
+}
+
+func tryFault(t *testing.T, name, kind string, broken map[string]string) {
+	w := newWorld(t)
+	w.grid.Zones["GB"] = w.grid.Zones["DE"]
+	w.cfg.Horizon, w.cfg.Key = 12*time.Hour, name
+	sources(w.url)[name](&w.cfg)
+	best, tolerance := carbon.LiveForecast, 0.02
+	if !w.cfg.Provider.Forecasts() {
+		best = carbon.OwnForecast
+	}
+	if name == "ukCarbonIntensity" {
+		tolerance = 0.51 // whole grams
+	}
+	w.hours(30)
+	before := append([]carbon.Sample(nil), w.feed().history...)
+	w.fault(fakegrid.Fault{Kind: kind, RetryAfter: 60})
+	o := w.hours(4)
+	w.whole(o)
+	why, isBroken := broken[kind]
+	switch {
+	case isBroken && best == carbon.OwnForecast:
+		if kind != fakegrid.FaultEmpty && (!o.Degraded || !strings.Contains(o.Why, why) || o.Basis != carbon.OwnForecast) {
+			t.Errorf("%s degraded=%v (%s)", o.Basis, o.Degraded, o.Why)
+		}
+	case isBroken:
+		if !o.Degraded || !strings.Contains(o.Why, why) || o.Basis != carbon.CachedForecast {
+			t.Errorf("%s degraded=%v (%s); want the last forecast, and %q", o.Basis, o.Degraded, o.Why, why)
+		}
+	case o.Err != nil && kind != fakegrid.FaultLate: // no data of late is an error to some
+		t.Errorf("%s degraded=%v (%s) %v", o.Basis, o.Degraded, o.Why, o.Err)
+	}
+	after := w.feed().history
+	for i, x := range before[:len(before)-32] { // what is recent may be revised
+		if !after[i].From.Equal(x.From) || after[i].Value != x.Value {
+			t.Fatalf("history at %s was %v and is %v", x.From, x.Value, after[i].Value)
+		}
+	}
+	for _, x := range after {
+		if x.To.After(w.at.Add(time.Hour)) || x.Value > 1500 || x.Value < 5 {
+			t.Fatalf("taken in: %+v", x)
+		}
+	}
+	w.fault()
+	o = w.hours(7)
+	w.whole(o)
+	if o.Basis != best || o.Stale || o.Degraded || o.Err != nil {
+		t.Errorf("afterwards: %s stale=%v degraded=%v (%s) %v", o.Basis, o.Stale, o.Degraded, o.Why, o.Err)
+	}
+	if gaps := o.Expected.Gaps(w.at.Add(-48*time.Hour), w.at); len(gaps) > 0 {
+		t.Errorf("gaps in the history afterwards: %v", gaps)
+	}
+	for _, x := range w.feed().history {
+		if want, _ := w.grid.Zones["DE"].At(x.From); math.Abs(float64(want.Value-x.Value)) > tolerance {
+			t.Errorf("afterwards %s has %v, want %v", x.From, x.Value, want.Value)
+			break
+		}
+	}
+	if kind == fakegrid.FaultRevised && o.Revisions == 0 {
+		t.Error("revisions are not counted")
 	}
 }
 

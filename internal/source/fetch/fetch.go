@@ -212,10 +212,17 @@ func (c *Client) admit(ctx context.Context, name string, q Quota) error {
 	if limiter == nil {
 		return nil
 	}
-	if err := limiter.Wait(ctx); err != nil {
-		return fmt.Errorf("%w: %d requests in %v: %w", ErrQuota, q.Requests, q.Per, err)
+	now := c.Now()
+	turn := limiter.ReserveN(now, 1)
+	wait := turn.DelayFrom(now)
+	if wait <= 0 {
+		return nil
 	}
-	return nil
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
+		turn.CancelAt(now)
+		return fmt.Errorf("%w: %d requests in %v; the next one may go in %v", ErrQuota, q.Requests, q.Per, wait.Round(time.Millisecond))
+	}
+	return c.Sleep(ctx, wait)
 }
 
 // host returns what is known of a server; c.mu is held.

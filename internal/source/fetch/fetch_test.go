@@ -224,7 +224,19 @@ func TestRetryAfter(t *testing.T) {
 // TestQuota: more requests than the quota allows wait, or fail with the caller.
 func TestQuota(t *testing.T) {
 	url, n := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
-	client := newClient(&clock{}, "")
+	patient := &clock{}
+	client := newClient(patient, "")
+	for i := range 40 {
+		if _, err := client.Get(context.Background(), Request{URL: fmt.Sprintf("%s/%d", url, i), Quota: Quota{Requests: 100, Per: time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A tenth of the quota at once, then one in 0.6 s.
+	if waited := patient.at.Load(); n.Load() != 40 || waited < 17 {
+		t.Errorf("%d requests in %d s", n.Load(), waited)
+	}
+	n.Store(0)
+	client = newClient(&clock{}, "")
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	refused := 0

@@ -47,7 +47,6 @@ func (m CarbonAwareSDK) Fetch(ctx context.Context, get Getter, q Query) (Answer,
 	body, err := ask("/emissions/bylocations", url.Values{"location": {m.Location}, "time": {stamp(q.Since)}, "toTime": {stamp(q.Now)}})
 	if err == nil {
 		a.Past, err = DecodeCarbonAwareList(body, m.Location, m.Provenance())
-		a.Past = before(a.Past, q.Now)
 	}
 	if err != nil {
 		errs = append(errs, fmt.Errorf("emissions: %w", err))

@@ -75,7 +75,7 @@ func (m EntsoE) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) 
 	}
 	past, err := actual.samples(entsoeFactors, step, m.Provenance())
 	errs = append(errs, err)
-	a := Answer{Past: before(past, q.Now)}
+	a := Answer{Past: past}
 	if a.Forecast, err = m.forecast(ctx, get, q, actual); err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
 	}

@@ -209,8 +209,3 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 func after(s []carbon.Sample, at time.Time) []carbon.Sample {
 	return s[sort.Search(len(s), func(i int) bool { return !s[i].From.Before(at) }):]
 }
-
-// before returns the samples that end at or before at.
-func before(s []carbon.Sample, at time.Time) []carbon.Sample {
-	return s[:sort.Search(len(s), func(i int) bool { return s[i].To.After(at) })]
-}

@@ -46,7 +46,7 @@ func (m UKCarbonIntensity) Fetch(ctx context.Context, get Getter, q Query) (Answ
 	var errs []error
 	for _, span := range spans(q.Since, q.Now, ukSpan) {
 		s, err := m.get(ctx, get, q, ukTime(span[0])+"/"+ukTime(span[1]))
-		a.Past = Merge(a.Past, before(s, q.Now))
+		a.Past = Merge(a.Past, s)
 		if err != nil {
 			errs = append(errs, err)
 			break
