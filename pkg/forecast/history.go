@@ -31,6 +31,9 @@ type History struct {
 	// the past and, as far as it is forecast, beyond the end of Values; NaN where
 	// unknown. Models that know no covariates ignore it.
 	Exogenous [][]float64
+
+	// offsets[i] is utcOffset(i), as far as it was looked up before.
+	offsets []time.Duration
 }
 
 // FromSeries samples the n slots of the given length that end at issued. Slots
@@ -68,6 +71,9 @@ func (h History) until(n int) History {
 func (h History) utcOffset(i int) time.Duration {
 	if h.Location == nil {
 		return 0
+	}
+	if i >= 0 && i < len(h.offsets) {
+		return h.offsets[i]
 	}
 	_, seconds := h.Start.Add(time.Duration(i) * h.Step).In(h.Location).Zone()
 	return time.Duration(seconds) * time.Second

@@ -28,6 +28,7 @@ type memo struct {
 	location string
 	leads    int
 	seen     []float64
+	offsets  []time.Duration // looked up once: time zones are slow
 }
 
 // run brings l up to h and predicts.
@@ -46,8 +47,15 @@ func (m *memo) run(l learner, h History, out []float64) error {
 	}
 	if !m.continues(h) || len(out) > m.leads {
 		m.start, m.step, m.location, m.seen = h.Start, h.Step, h.Location.String(), m.seen[:0]
+		m.offsets = m.offsets[:0]
 		m.leads = max(m.leads, len(out))
 		l.reset(h, perDay, m.leads)
+	}
+	if h.Location != nil && len(h.offsets) == 0 {
+		for i := len(m.offsets); i < len(h.Values)+m.leads+1; i++ {
+			m.offsets = append(m.offsets, h.utcOffset(i))
+		}
+		h.offsets = m.offsets
 	}
 	for n := len(m.seen); n < len(h.Values); n++ {
 		l.learn(h, n)
