@@ -268,8 +268,11 @@ func printOutlook(o forecastOptions, cfg source.Config, out source.Outlook, now 
 		low, _ := out.Low.Mean(at, at.Add(time.Hour))
 		high, _ := out.High.Mean(at, at.Add(time.Hour))
 		h := forecastHour{Time: at, Low: tenth(float64(low)), Value: tenth(float64(mean)), High: tenth(float64(high))}
-		if x, ok := out.Expected.At(at.Add(59 * time.Minute)); ok && x.Of != nil {
-			h.Basis, h.Source = string(x.Of.Basis), x.Of.Source
+		for _, inside := range []time.Duration{0, 30 * time.Minute, 59 * time.Minute} {
+			if x, ok := out.Expected.At(at.Add(inside)); ok && x.Of != nil {
+				h.Basis, h.Source = string(x.Of.Basis), x.Of.Source
+				break
+			}
 		}
 		list = append(list, h)
 	}

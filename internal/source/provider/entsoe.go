@@ -198,6 +198,14 @@ type entsoeDocument struct {
 
 var entsoeSteps = map[string]time.Duration{"PT15M": 15 * time.Minute, "PT30M": 30 * time.Minute, "PT60M": time.Hour, "PT1H": time.Hour}
 
+const (
+	// entsoePeriod bounds the slots of a period, a month of quarter hours;
+	// entsoeFilled those of all series together: a few bytes of curve type A03 can
+	// stand for many.
+	entsoePeriod = 31 * 96
+	entsoeFilled = 200_000
+)
+
 // decodeEntsoE adds a document to an empty into and returns the finest resolution; series
 // of coarser resolution are spread over its slots.
 func decodeEntsoE(body []byte, into mixes) (time.Duration, error) {
@@ -216,7 +224,7 @@ func decodeEntsoE(body []byte, into mixes) (time.Duration, error) {
 	default:
 		return 0, fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
 	}
-	finest := time.Hour
+	finest, filled := time.Hour, 0
 	for _, s := range in.Series {
 		for _, p := range s.Periods {
 			step, ok := entsoeSteps[p.Resolution]
@@ -241,8 +249,11 @@ func decodeEntsoE(body []byte, into mixes) (time.Duration, error) {
 			}
 			step := entsoeSteps[p.Resolution]
 			n := int(end.Sub(start) / step)
-			if n < 1 || n > maxPoints/8 {
-				return 0, fmt.Errorf("%w: TimeSeries[%d].Period: %d slots; accepted: 1 to %d", ErrWire, i, n, maxPoints/8)
+			if n < 1 || n > entsoePeriod {
+				return 0, fmt.Errorf("%w: TimeSeries[%d].Period: %d slots; accepted: 1 to %d", ErrWire, i, n, entsoePeriod)
+			}
+			if filled += n * int(step/finest); filled > entsoeFilled {
+				return 0, fmt.Errorf("%w: more than %d values", ErrWire, entsoeFilled)
 			}
 			sort.SliceStable(p.Points, func(a, b int) bool { return p.Points[a].Position < p.Points[b].Position })
 			for k, x := range p.Points {
