@@ -26,14 +26,15 @@ func (f *Feed) remember(x issue) {
 	if n := len(f.issues); n > 0 && x.At.Sub(f.issues[n-1].At) < time.Hour {
 		return
 	}
-	kept := f.issues[:0]
+	var kept []issue
 	for _, old := range f.issues {
 		age := x.At.Sub(old.At)
 		if age < issuesThin || (age < issuesKept && old.At.Truncate(time.Hour).Hour()%6 == 0) {
 			kept = append(kept, old)
 		}
 	}
-	f.issues = append(kept, x)
+	kept = append(kept, x)
+	f.issues = kept
 }
 
 // score compares the forecasts with the hours of the history that are new.

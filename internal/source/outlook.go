@@ -197,9 +197,10 @@ func (f *Feed) judge(o *Outlook, all []piece, now time.Time, live bool) {
 	if i >= 0 {
 		o.Basis, o.Source, o.IssuedAt = all[i].Of.Basis, all[i].Of.Source, all[i].Of.IssuedAt
 	}
-	if o.Basis == carbon.OwnForecast {
+	switch o.Basis {
+	case carbon.OwnForecast:
 		o.MAPE, o.Scored = f.own.blend.Accuracy(24)
-	} else if o.Basis == carbon.LiveForecast || o.Basis == carbon.CachedForecast {
+	case carbon.LiveForecast, carbon.CachedForecast:
 		o.MAPE, o.Scored = f.errors.MAPE(24)
 	}
 	best := carbon.OwnForecast

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -286,4 +287,45 @@ func BenchmarkBlend(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestReadRecorded(t *testing.T) {
+	const head = "issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n"
+	got, err := ReadRecorded(strings.NewReader(head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,-3,10\n2023-01-01T00:00:00Z,2023-01-01T01:00:00Z,12,\n2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,5,6\n"))
+	if err != nil || len(got) != 2 || got[0].Values[0] != 0 || !math.IsNaN(got[0].Actual[1]) || got[0].Step != time.Hour {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for want, text := range map[string]string{
+		"header":                 "a,b,c,d\n",
+		"no rows":                head,
+		"line 2":                 head + "x,2023-01-01T00:00:00Z,1,1\n",
+		"accepted: finite":       head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,NaN,1\n",
+		"is not after":           head + "2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+		"does not lie a step af": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+	} {
+		if _, err := ReadRecorded(strings.NewReader(text)); !errors.Is(err, ErrRecorded) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want ErrRecorded with %q, got %v", want, err)
+		}
+	}
+}
+
+func FuzzReadRecorded(f *testing.F) {
+	f.Add("issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,-3,10\n2023-01-01T00:00:00Z,2023-01-01T01:00:00Z,12,\n2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,5,6\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := ReadRecorded(strings.NewReader(text))
+		if err != nil {
+			if !errors.Is(err, ErrRecorded) {
+				t.Fatalf("error of another kind: %v", err)
+			}
+			return
+		}
+		for _, x := range got {
+			if len(x.Values) == 0 || len(x.Values) != len(x.Actual) {
+				t.Fatalf("%+v", x)
+			}
+		}
+		if h, err := Actuals(got); err == nil && len(h.Values) > 0 {
+			_, _ = BacktestRecorded(got, 2, 1)
+		}
+	})
 }

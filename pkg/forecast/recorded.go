@@ -120,6 +120,9 @@ func Actuals(forecasts []Issued) (History, error) {
 	if step <= 0 {
 		return History{}, fmt.Errorf("%w: a forecast of one value has no step", ErrRecorded)
 	}
+	if span := last.At.Sub(start); span/step > maxRecorded {
+		return History{}, fmt.Errorf("%w: from %s to %s in steps of %v; accepted: at most %d steps", ErrRecorded, start, last.At, step, maxRecorded)
+	}
 	h := History{Start: start, Step: step, Values: nans(int(last.At.Sub(start)/step) + len(last.Actual))}
 	for _, f := range forecasts {
 		at := int(f.At.Sub(start) / step)

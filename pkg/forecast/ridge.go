@@ -23,7 +23,6 @@ type Ridge struct {
 	clock slotClock
 	leads []normal
 	p     int
-	size  int       // features of the target's time
 	full  []float64 // values with gaps filled
 	sum   []float64 // prefix sums of full
 	x     []float64

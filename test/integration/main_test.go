@@ -6,12 +6,14 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -68,11 +70,30 @@ func run(m *testing.M) (int, error) {
 	defer os.RemoveAll(dir)
 	env.dir = dir
 	labDir := filepath.Join(dir, "lab")
-	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--dir", labDir, "--nodes", "2", "--cpu", "16", "--time-factor", fmt.Sprint(factor))
-	if out, err := up.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("lab up: %w\n%s", err, out)
+	// The lab ends with the thread that started it, also when the tests are killed.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var log bytes.Buffer
+	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--foreground", "--dir", labDir, "--nodes", "2", "--cpu", "16", "--time-factor", fmt.Sprint(factor))
+	up.Stdout, up.Stderr = &log, &log
+	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := up.Start(); err != nil {
+		return 1, err
 	}
-	defer func() { _ = exec.Command(os.Getenv("LULL_LAB"), "down", "--dir", labDir).Run() }()
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	defer func() {
+		_ = up.Process.Signal(syscall.SIGTERM)
+		<-ended
+	}()
+	for exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).Run() != nil {
+		select {
+		case err := <-ended:
+			ended <- err
+			return 1, fmt.Errorf("lab up: %w\n%s", err, log.String())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
 	if err := connect(); err != nil {
 		return 1, err

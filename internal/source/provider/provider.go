@@ -196,12 +196,6 @@ func spans(from, to time.Time, length time.Duration) [][2]time.Time {
 	return out
 }
 
-// issued sets the issue time of a provenance.
-func issued(p carbon.Provenance, at time.Time) carbon.Provenance {
-	p.IssuedAt = at
-	return p
-}
-
 // finite reports whether v is a number.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wellFormed parses the pictures of a page as XML.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	for _, part := range strings.Split(page, "<svg")[1:] {
+		picture, _, ok := strings.Cut(part, "</svg>")
+		if !ok {
+			t.Fatal("a picture does not end")
+		}
+		dec := xml.NewDecoder(strings.NewReader("<svg" + picture + "</svg>"))
+		for {
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("a picture is not well formed: %v", err)
+			}
+		}
+	}
+	for _, bad := range []string{"NaN", "Inf", "<script", "http://", "https://"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+}
+
+func TestForecastPage(t *testing.T) {
+	from := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	for _, hours := range []int{1, 48, 336} {
+		p := Forecast{Title: "Zone <script>x</script>", Now: from}
+		for h := range hours {
+			basis := "LiveForecast"
+			if h > 24 {
+				basis = "OwnForecast"
+			}
+			p.Hours = append(p.Hours, ForecastHour{Time: from.Add(time.Duration(h) * time.Hour), Low: 50, Value: 100 + float64(h%24), High: 200, Basis: basis, Source: "a & b"})
+		}
+		var b bytes.Buffer
+		if err := WriteForecast(&b, p); err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, b.String())
+		if want := min(hours/25+1, 2); strings.Count(b.String(), "<li>") != want {
+			t.Errorf("%d hours: %d lines on what they rest on, want %d", hours, strings.Count(b.String(), "<li>"), want)
+		}
+	}
+	if err := WriteForecast(io.Discard, Forecast{}); err == nil {
+		t.Error("a page of nothing")
+	}
+}
+
+func TestBacktestPage(t *testing.T) {
+	b := Backtest{Title: "t", Agnostic: 30, Rows: []BacktestRow{
+		{Name: "<b>bold</b>", Live: true, Regret: 5, Leads: []float64{1, 2, 3}}, {Name: "foresight", Leads: []float64{0, 0, 0}},
+	}}
+	var out bytes.Buffer
+	if err := WriteBacktest(&out, b); err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, out.String())
+	if strings.Contains(out.String(), "<b>bold") || !strings.Contains(out.String(), "starting at once") {
+		t.Errorf("page:\n%s", out.String())
+	}
+}
