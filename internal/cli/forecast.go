@@ -120,7 +120,7 @@ func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, 
 	} else if err := feed.Refresh(ctx, now); err != nil {
 		fmt.Fprintln(stderr, "lull:", err)
 	}
-	out := feed.Outlook(now)
+	out := feed.Outlook(now, cfg)
 	if out.Expected == nil {
 		return fmt.Errorf("nothing is known of %s; --fallback declares an intensity", cfg.Zone)
 	}
@@ -268,8 +268,8 @@ func printOutlook(o forecastOptions, cfg source.Config, out source.Outlook, now 
 		low, _ := out.Low.Mean(at, at.Add(time.Hour))
 		high, _ := out.High.Mean(at, at.Add(time.Hour))
 		h := forecastHour{Time: at, Low: tenth(float64(low)), Value: tenth(float64(mean)), High: tenth(float64(high))}
-		for _, inside := range []time.Duration{0, 30 * time.Minute, 59 * time.Minute} {
-			if x, ok := out.Expected.At(at.Add(inside)); ok && x.Of != nil {
+		for _, moment := range []time.Time{at, now} { // the first hour may begin before what is known
+			if x, ok := out.Expected.At(moment); ok && x.Of != nil {
 				h.Basis, h.Source = string(x.Of.Basis), x.Of.Source
 				break
 			}

@@ -109,7 +109,7 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		if cfg.Provider != nil {
 			r.refresh(ctx, feed, zone.Name, at)
 		}
-		o = feed.Outlook(at)
+		o = feed.Outlook(at, cfg)
 	}
 	if r.patient(zone.Name, feed, now) {
 		o = source.Outlook{Why: "waiting for the first answer", Err: o.Err}

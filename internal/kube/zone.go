@@ -132,6 +132,9 @@ func key(zone *v1alpha1.GridZone, cfg source.Config) string {
 	} else {
 		parts = append(parts, "zone "+zone.Name)
 	}
+	if w := cfg.Weather; w != nil {
+		parts = append(parts, fmt.Sprint("weather ", w.Endpoint, w.Latitude, w.Longitude))
+	}
 	if !cfg.Timeline.Identity() {
 		parts = append(parts, fmt.Sprint("replay ", cfg.Timeline.Wall.UnixNano(), cfg.Timeline.Grid.UnixNano(), cfg.Timeline.Factor))
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	Constant *Constant
 	// Refresh is how often the provider is asked, StaleAfter how old the newest
 	// information may be, Horizon how far ahead the outlook reaches; grid time.
+	// Constant, StaleAfter and Horizon may differ between zones of one Key.
 	Refresh, StaleAfter, Horizon time.Duration
 	// Timeline is the clock of the zone.
 	Timeline timegrid.Timeline

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ var begin = time.Date(2023, 5, 10, 12, 2, 0, 0, time.UTC)
 type world struct {
 	t      *testing.T
 	at     time.Time
+	clock  atomic.Int64 // at, for the server and the client
 	grid   *fakegrid.Server
 	url    string
 	client *fetch.Client
@@ -39,6 +41,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, at: begin, dir: t.TempDir()}
+	w.clock.Store(begin.UnixNano())
 	base, err := climatology.Series("DE", begin.AddDate(0, 0, -80), begin.AddDate(0, 0, 20))
 	must(t, err)
 	samples := make([]carbon.Sample, base.Len())
@@ -49,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	}
 	series, err := carbon.NewSeries(carbon.Provenance{Zone: "DE"}, samples)
 	must(t, err)
-	w.grid = fakegrid.New(fakegrid.Options{Zones: map[string]*carbon.Series{"DE": series}, Now: func() time.Time { return w.at }, ForecastError: 0.08})
+	w.grid = fakegrid.New(fakegrid.Options{Zones: map[string]*carbon.Series{"DE": series}, Now: w.now, ForecastError: 0.08})
 	server := httptest.NewServer(w.grid)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -62,11 +65,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
+
 // restart forgets all that is in memory.
 func (w *world) restart() {
 	w.client = &fetch.Client{
 		HTTP: &http.Client{Timeout: 100 * time.Millisecond}, Cache: fetch.NewCache(filepath.Join(w.dir, "answers")),
-		Now: func() time.Time { return w.at }, Sleep: func(context.Context, time.Duration) error { return nil },
+		Now: w.now, Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 	w.feeds = &Feeds{Get: w.client, Dir: w.dir}
 }
@@ -84,9 +89,10 @@ func (w *world) hours(n int) Outlook {
 	f := w.feed()
 	for range n {
 		w.at = w.at.Add(time.Hour)
+		w.clock.Store(w.at.UnixNano())
 		_ = f.Refresh(context.Background(), w.at) // also in the outlook
 	}
-	return f.Outlook(w.at)
+	return f.Outlook(w.at, w.cfg)
 }
 
 func must(t *testing.T, err error) {
@@ -354,6 +360,15 @@ func TestShared(t *testing.T) {
 	if d := a.Due(w.at); d != time.Hour {
 		t.Errorf("due in %v", d)
 	}
+	// What each zone wants to see of it is its own.
+	short := w.cfg
+	short.Constant, short.Horizon, short.StaleAfter = nil, 5*time.Hour, time.Nanosecond
+	if o := a.Outlook(w.at, short); o.Expected.End().After(w.at.Add(6*time.Hour)) && !o.Stale {
+		t.Errorf("until %s, stale=%v", o.Expected.End(), o.Stale)
+	}
+	if o := b.Outlook(w.at, w.cfg); o.Stale || len(o.Expected.Gaps(w.at, w.at.Add(96*time.Hour))) > 0 {
+		t.Errorf("the other zone: until %s, stale=%v", o.Expected.End(), o.Stale)
+	}
 	w.feeds.Forget("a")
 	w.feeds.Forget("a")
 	if c, _ := w.feeds.Feed("c", w.cfg); c != b {
@@ -410,12 +425,12 @@ func TestSeriesWithoutProvider(t *testing.T) {
 	w.cfg.Provider, w.cfg.Key, w.cfg.Horizon = nil, "file", 10*24*time.Hour
 	f := w.feed()
 	f.SetSeries(nil, errors.New("not there yet"))
-	if o := f.Outlook(w.at); o.Basis != carbon.Climatology || !o.Stale || !o.Degraded || o.Why != "not there yet" {
+	if o := f.Outlook(w.at, w.cfg); o.Basis != carbon.Climatology || !o.Stale || !o.Degraded || o.Why != "not there yet" {
 		t.Errorf("before it is read: %s stale=%v degraded=%v (%s)", o.Basis, o.Stale, o.Degraded, o.Why)
 	}
 	f.SetSeries(w.grid.Zones["DE"], nil)
 	w.at = begin.AddDate(0, 0, 15)
-	o := f.Outlook(w.at)
+	o := f.Outlook(w.at, w.cfg)
 	w.whole(o)
 	if o.Basis != carbon.LiveForecast || o.Stale || o.Degraded {
 		t.Errorf("%s stale=%v degraded=%v (%s)", o.Basis, o.Stale, o.Degraded, o.Why)
@@ -424,7 +439,7 @@ func TestSeriesWithoutProvider(t *testing.T) {
 		t.Errorf("beyond its end: %s", x.Of.Basis)
 	}
 	w.at = begin.AddDate(0, 0, 21)
-	if o = f.Outlook(w.at); o.Basis != carbon.OwnForecast || !o.Stale || !o.Degraded {
+	if o = f.Outlook(w.at, w.cfg); o.Basis != carbon.OwnForecast || !o.Stale || !o.Degraded {
 		t.Errorf("after its end: %s stale=%v degraded=%v", o.Basis, o.Stale, o.Degraded)
 	}
 }

@@ -54,7 +54,9 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 			renewed.Inherit(old)
 		}
 	}
+	reach := f.cfg.Horizon
 	f.cfg = cfg.withDefaults()
+	f.cfg.Horizon = max(f.cfg.Horizon, reach) // of the zone that looks furthest
 	return f, nil
 }
 

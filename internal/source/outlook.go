@@ -67,19 +67,24 @@ type piece struct {
 	low, high float64
 }
 
-// Outlook composes what is known at now: what was measured, then for each moment
-// to come the best there is of the provider's forecast, the own forecast from
-// history, climatology, and the declared constant.
+// Outlook composes what is known at now, for a zone configured as cfg says (as the
+// feed was last configured, if cfg has no key): what was measured, then for each
+// moment to come the best there is of the provider's forecast, the own forecast
+// from history, climatology, and the declared constant.
 //
 // Complexity: O(n log n) for n samples, and the own forecast's cost for each new
 // hour of history.
-func (f *Feed) Outlook(now time.Time) Outlook {
+func (f *Feed) Outlook(now time.Time, cfg Config) Outlook {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if cfg.Key == "" {
+		cfg = f.cfg
+	}
+	cfg = cfg.withDefaults()
 	o := Outlook{Err: f.lastErr, Revisions: f.revisions}
-	end := now.Add(f.cfg.Horizon)
+	end := now.Add(cfg.Horizon)
 	measured := f.measured(now)
-	published, live := f.published(now)
+	published, live := f.published(now, cfg)
 	all := measured
 	from := now
 	if n := len(measured); n > 0 && measured[n-1].To.Before(now) {
@@ -96,10 +101,10 @@ func (f *Feed) Outlook(now time.Time) Outlook {
 		all = fill(all, f.climatology(from, end), from, end)
 	}
 	if open(all, from, end) {
-		all = fill(all, f.constant(from, end), from, end)
+		all = fill(all, f.constant(cfg.Constant, from, end), from, end)
 	}
 	o.Newest = f.newest(measured)
-	o.Stale = o.Newest.IsZero() || now.Sub(o.Newest) > f.cfg.StaleAfter
+	o.Stale = o.Newest.IsZero() || now.Sub(o.Newest) > cfg.StaleAfter
 	f.judge(&o, all, now, live)
 	f.compose(&o, all)
 	return o
@@ -140,7 +145,7 @@ func (f *Feed) seriesPart(keep func(carbon.Sample) bool) []carbon.Sample {
 // published is the provider's forecast with error bars from its past errors at
 // each lead time, which grow as it ages; live says whether it is as fresh as it
 // should be.
-func (f *Feed) published(now time.Time) (_ []piece, live bool) {
+func (f *Feed) published(now time.Time, cfg Config) (_ []piece, live bool) {
 	if f.series != nil {
 		// A recorded series stands for the truth; nothing tells how far it is off.
 		samples := f.seriesPart(func(x carbon.Sample) bool { return x.From.After(now) })
@@ -155,7 +160,7 @@ func (f *Feed) published(now time.Time) (_ []piece, live bool) {
 	if len(f.forecast) == 0 {
 		return nil, false
 	}
-	live = f.failures == 0 && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= f.cfg.StaleAfter
+	live = f.failures == 0 && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= cfg.StaleAfter
 	basis := carbon.LiveForecast
 	if !live {
 		basis = carbon.CachedForecast
@@ -324,8 +329,7 @@ func (f *Feed) climatology(from, to time.Time) []piece {
 	return out
 }
 
-func (f *Feed) constant(from, to time.Time) []piece {
-	c := f.cfg.Constant
+func (f *Feed) constant(c *Constant, from, to time.Time) []piece {
 	if c == nil {
 		return nil
 	}

@@ -165,6 +165,14 @@ func TestRidgeUsesCovariates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Covariates may come, and go again, while a model is in use.
+	m := &Ridge{}
+	for _, exogenous := range [][][]float64{nil, {wind}, {wind, wind}, nil} {
+		h.Exogenous = exogenous
+		if got, want := predict(t, m, h.until(80*24), 24), predict(t, &Ridge{}, h.until(80*24), 24); !reflect.DeepEqual(got, want) {
+			t.Errorf("with %d covariates: %v, a new model %v", len(exogenous), got, want)
+		}
+	}
 	if seeing.MAE > 0.3*blind.MAE {
 		t.Errorf("mean absolute error %.2f with the wind, %.2f without", seeing.MAE, blind.MAE)
 	}

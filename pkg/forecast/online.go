@@ -27,6 +27,7 @@ type memo struct {
 	step     time.Duration
 	location string
 	leads    int
+	exog     int // number of covariates
 	seen     []float64
 	offsets  []time.Duration // looked up once: time zones are slow
 }
@@ -47,6 +48,7 @@ func (m *memo) run(l learner, h History, out []float64) error {
 	}
 	if !m.continues(h) || len(out) > m.leads {
 		m.start, m.step, m.location, m.seen = h.Start, h.Step, h.Location.String(), m.seen[:0]
+		m.exog = len(h.Exogenous)
 		m.offsets = m.offsets[:0]
 		m.leads = max(m.leads, len(out))
 		l.reset(h, perDay, m.leads)
@@ -67,7 +69,7 @@ func (m *memo) run(l learner, h History, out []float64) error {
 // continues reports whether h begins with all that was seen. A revised value in
 // the past makes it another history.
 func (m *memo) continues(h History) bool {
-	if m.leads == 0 || !m.start.Equal(h.Start) || m.step != h.Step || m.location != h.Location.String() || len(h.Values) < len(m.seen) {
+	if m.leads == 0 || !m.start.Equal(h.Start) || m.step != h.Step || m.location != h.Location.String() || m.exog != len(h.Exogenous) || len(h.Values) < len(m.seen) {
 		return false
 	}
 	for i, v := range m.seen {
