@@ -9,7 +9,9 @@ import (
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/plan/waitawhile"
 	"lull.dev/lull/pkg/plan/window"
 	"lull.dev/lull/pkg/units"
 )
@@ -48,6 +50,22 @@ var methods = []method{
 			{"expected-load", "share of the capacity expected in use, 0..1; at 1 another 10 % is kept for critical jobs (0)"},
 		},
 		build: buildWindow,
+	},
+	{
+		name: "waitawhile-threshold", source: waitawhile.Source,
+		parameters: []parameter{
+			{"percentile", "of the intensities ahead below which a job runs, above 0 to 100 (30)"},
+			{"ahead", "how far those intensities reach (24h)"},
+		},
+		build: buildWaitAwhile,
+	},
+	{
+		name: "waitawhile-deadline", source: waitawhile.Source,
+		build: func(map[string]string, []string) (plan.Planner, error) { return waitawhile.Deadline{}, nil },
+	},
+	{
+		name: "carbonscaler", source: carbonscaler.Source,
+		build: func(map[string]string, []string) (plan.Planner, error) { return carbonscaler.Planner{}, nil },
 	},
 }
 
@@ -135,4 +153,23 @@ func buildWindow(values map[string]string, criticalClasses []string) (plan.Plann
 		}
 	}
 	return window.New(params)
+}
+
+func buildWaitAwhile(values map[string]string, _ []string) (plan.Planner, error) {
+	var params waitawhile.Params
+	for key, text := range values {
+		var err error
+		switch key {
+		case "percentile":
+			if params.Percentile, err = strconv.ParseFloat(text, 64); err != nil || params.Percentile == 0 {
+				err = fmt.Errorf("%q; accepted: a number above 0, at most 100", text)
+			}
+		case "ahead":
+			params.Ahead, err = units.ParseDuration(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s of planner waitawhile-threshold: %w", key, err)
+		}
+	}
+	return waitawhile.NewThreshold(params)
 }

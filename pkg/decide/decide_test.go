@@ -68,6 +68,51 @@ func one(t *testing.T, s decide.Snapshot) (decide.Action, decide.Decision) {
 	return d.Actions[0], d
 }
 
+// seesBars is a planner that keeps the problem it was given.
+type seesBars struct{ p *plan.Problem }
+
+func (s *seesBars) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	s.p = p
+	return cheapest.Planner{}.Plan(ctx, p)
+}
+
+// TestPlannersSeeTheErrorBars: quantiles reach the planner with the problem, and
+// the reason, which also says what the planned hours rest on.
+func TestPlannersSeeTheErrorBars(t *testing.T) {
+	s := snapshot(t, at(2.1), task("a", at(2), at(20), 2*time.Hour))
+	series := s.Clusters[0].Carbon
+	own := &carbon.Provenance{Source: "made here", Basis: carbon.OwnForecast}
+	scaled := func(by float64) *carbon.Series {
+		var samples []carbon.Sample
+		for i := range series.Len() {
+			x := series.Sample(i)
+			x.Value *= units.CarbonIntensity(by)
+			x.Of = own
+			samples = append(samples, x)
+		}
+		out, err := carbon.NewSeries(carbon.Provenance{}, samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	c := &s.Clusters[0]
+	c.Carbon, c.CarbonLow, c.CarbonHigh = scaled(1), scaled(0.8), scaled(1.5)
+	planner := &seesBars{}
+	d, err := decide.Decide(context.Background(), s, planner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := planner.p.Clusters[0]
+	if len(got.IntensityLow) != len(got.Intensity) || got.IntensityLow[0] != 0.8*got.Intensity[0] || got.IntensityHigh[5] != 1.5*got.Intensity[5] {
+		t.Errorf("bars %v and %v around %v", got.IntensityLow[0], got.IntensityHigh[0], got.Intensity[0])
+	}
+	r := d.Actions[0].Reason
+	if r.ThenLow != 80 || r.IntensityThen != 100 || r.ThenHigh != 150 || r.Basis != carbon.OwnForecast || r.Source != "made here" || !strings.Contains(r.Message(), "forecast made here") {
+		t.Errorf("reason %+v: %s", r, r.Message())
+	}
+}
+
 func TestWaitsForTheCleanHoursAndSaysSo(t *testing.T) {
 	a, d := one(t, snapshot(t, at(2.1), task("a", at(2), at(20), 2*time.Hour)))
 	if a.Verb != decide.Wait || a.Reason.Code != decide.CodeCleanerLater {

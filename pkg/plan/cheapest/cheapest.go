@@ -99,11 +99,6 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 // prove it wrong.
 const boundRounding = 1e-12
 
-// tieShare is the relative difference below which two windows emit the same:
-// differences of prefix sums carry rounding, and rounding must not make a job
-// wait.
-const tieShare = 1e-10
-
 func leastSlackFirst(p *plan.Problem) []int {
 	order := plan.ByArrival(p)
 	slack := func(j int) int { return p.Jobs[j].LatestStart() - p.Jobs[j].Arrival }
@@ -122,105 +117,23 @@ type search struct {
 func (s *search) best(j int) (segments []plan.Segment, grams float64, ok bool) {
 	job := &s.p.Jobs[j]
 	from, last := job.Arrival, min(job.Deadline, s.p.Grid.N)
+	var n int64
 	if job.Kind == workload.Rigid {
-		return s.cheapestRun(j, from, last)
+		segments, grams, n, ok = s.free.CheapestRun(s.p, j, from, last, s.reserve)
+		s.considered += n
+		return segments, grams, ok
 	}
 	if job.Migratable {
-		return s.cheapestSlots(j, s.p.Allowed(j), from, last)
+		segments, grams, n, ok = s.free.CheapestSlots(s.p, j, s.p.Allowed(j), from, last, s.reserve)
+		s.considered += n
+		return segments, grams, ok
 	}
 	for _, c := range s.p.Allowed(j) {
-		one, g, found := s.cheapestSlots(j, []int{c}, from, last)
+		one, g, n, found := s.free.CheapestSlots(s.p, j, []int{c}, from, last, s.reserve)
+		s.considered += n
 		if found && (!ok || g < grams) {
 			segments, grams, ok = one, g, true
 		}
 	}
 	return segments, grams, ok
-}
-
-// cheapestRun slides a window over every cluster; prefix sums price it.
-//
-// Complexity: O(clusters x slots).
-func (s *search) cheapestRun(j, from, last int) (segments []plan.Segment, grams float64, ok bool) {
-	job := &s.p.Jobs[j]
-	need := job.Slots()
-	bestStart, bestCluster := 0, 0
-	for _, c := range s.p.Allowed(j) {
-		sum := make([]float64, max(0, last-from)+1)
-		for t := from; t < last; t++ {
-			sum[t-from+1] = sum[t-from] + s.p.SlotGrams(j, c, t, job.MinWorkers)
-		}
-		// open counts the slots from start on in which the job fits.
-		for start, open := last-1, 0; start >= from; start-- {
-			open++
-			if !s.free.FitsUnder(j, c, start, job.MinWorkers, s.reserve) {
-				open = 0
-			}
-			if open < need {
-				continue
-			}
-			s.considered++
-			g := sum[start-from+need] - sum[start-from]
-			switch tie := math.Abs(g-grams) <= tieShare*grams; {
-			case !ok || (g < grams && !tie):
-				grams, bestStart, bestCluster, ok = g, start, c, true
-			case tie && (start < bestStart || (start == bestStart && c < bestCluster)):
-				grams, bestStart, bestCluster = math.Min(g, grams), start, c
-			}
-		}
-	}
-	if !ok {
-		return nil, 0, false
-	}
-	slots, clusters := make([]int, need), make([]int, need)
-	for i := range slots {
-		slots[i], clusters[i] = bestStart+i, bestCluster
-	}
-	return plan.Place(job, slots, clusters, -1), grams, true
-}
-
-// cheapestSlots takes the cheapest slots over the given clusters.
-func (s *search) cheapestSlots(j int, clusters []int, from, last int) ([]plan.Segment, float64, bool) {
-	job := &s.p.Jobs[j]
-	type candidate struct {
-		slot, cluster int
-		grams         float64
-	}
-	var candidates []candidate
-	for t := from; t < last; t++ {
-		found, best := false, candidate{slot: t}
-		for _, c := range clusters {
-			if !s.free.FitsUnder(j, c, t, job.MinWorkers, s.reserve) {
-				continue
-			}
-			s.considered++
-			if g := s.p.SlotGrams(j, c, t, job.MinWorkers); !found || g < best.grams {
-				found, best.cluster, best.grams = true, c, g
-			}
-		}
-		if found {
-			candidates = append(candidates, best)
-		}
-	}
-	need := job.Slots()
-	if len(candidates) < need {
-		return nil, 0, false
-	}
-	sort.SliceStable(candidates, func(a, b int) bool { return candidates[a].grams < candidates[b].grams })
-	chosen := candidates[:need]
-	dearest := chosen[need-1].slot
-	sort.Slice(chosen, func(a, b int) bool { return chosen[a].slot < chosen[b].slot })
-	slots, at := make([]int, need), make([]int, need)
-	partial := -1
-	for i, c := range chosen {
-		slots[i], at[i] = c.slot, c.cluster
-		if c.slot == dearest {
-			partial = i
-		}
-	}
-	segments := plan.Place(job, slots, at, partial)
-	grams := 0.0
-	for _, seg := range segments {
-		grams += seg.Fraction * s.p.SlotGrams(j, seg.Cluster, seg.Slot, seg.Workers)
-	}
-	return segments, grams, true
 }
