@@ -51,12 +51,15 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 		if err := ctx.Err(); err != nil {
 			return plan.Result{}, err
 		}
+		s, ok := best(p, free, j, false)
 		if bounded {
-			alone, ok := best(p, empty, j, true)
-			bounded = ok
+			alone, possible := s, ok
+			if len(placed) > 0 || !s.exact { // else it is alone, and nothing beats it
+				alone, possible = best(p, empty, j, true)
+			}
+			bounded = possible
 			bound += alone.grams
 		}
-		s, ok := best(p, free, j, false)
 		considered += s.considered
 		exact = exact && s.exact
 		if !ok && p.Objective.Kind == plan.MOSP {
@@ -138,6 +141,7 @@ type slot struct {
 	cost  float64
 	steps []plan.Step
 	taken int
+	curve *curve // of steps, for skip
 }
 
 // rating of the next step: work per emissions; free power rates above all.

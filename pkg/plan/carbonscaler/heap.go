@@ -1,8 +1,6 @@
 package carbonscaler
 
 import (
-	"sort"
-
 	"lull.dev/lull/pkg/plan"
 )
 
@@ -53,53 +51,73 @@ func (h heap) down(slots []slot, i int) {
 // rounds of bisection: enough to leave the heap a few steps.
 const rounds = 24
 
+// curve is what skip needs of steps: work per watt, never rising, and prefix sums
+// of work.
+type curve struct{ rating, sums []float64 }
+
+// newCurve returns false where a step may be rated above the one before it, or
+// costs nothing.
+func newCurve(steps []plan.Step) (*curve, bool) {
+	if !plan.Concave(steps) {
+		return nil, false
+	}
+	c := &curve{rating: make([]float64, len(steps)), sums: make([]float64, len(steps)+1)}
+	for k, step := range steps {
+		if !(step.Watts > 0) || !(step.Work > 0) {
+			return nil, false
+		}
+		c.rating[k] = step.Work / step.Watts
+		c.sums[k+1] = c.sums[k] + step.Work
+	}
+	return c, true
+}
+
+// above is how many of the first limit steps are rated above a threshold.
+func (c *curve) above(threshold float64, limit int) int {
+	low, high := 0, limit
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if c.rating[middle] > threshold {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
 // skip takes at once all steps that are rated above a threshold which leaves
 // work to do, and returns that work: the heap then takes the few that remain. It
-// does nothing where a curve is not concave, since there a step may be rated
-// above the one before it.
+// does nothing where a curve is not concave.
 //
 // Complexity: O(rounds x slots x log steps).
 func skip(slots []slot, need float64) float64 {
-	if len(slots) == 0 || need <= 0 {
-		return need
-	}
-	prefix := map[*plan.Step][]float64{}
+	curves := map[*plan.Step]*curve{}
 	high := 0.0
 	for i := range slots {
 		s := &slots[i]
+		if !(s.cost > 0) {
+			return need // clean power is free: left to the heap
+		}
 		key := &s.steps[0]
-		if _, known := prefix[key]; !known {
-			if !plan.Concave(s.steps) {
+		if s.curve = curves[key]; s.curve == nil {
+			var ok bool
+			if s.curve, ok = newCurve(s.steps); !ok {
 				return need
 			}
-			sums := make([]float64, len(s.steps)+1)
-			for k, step := range s.steps {
-				if !(step.Watts > 0) || !(step.Work > 0) {
-					return need // free power or no gain: left to the heap
-				}
-				sums[k+1] = sums[k] + step.Work
-			}
-			prefix[key] = sums
+			curves[key] = s.curve
 		}
-		if !(s.cost > 0) {
-			return need
-		}
-		high = max(high, s.steps[0].Work/(s.steps[0].Watts*s.cost))
-	}
-	count := func(s *slot, threshold float64) int {
-		return sort.Search(s.limit, func(k int) bool { return s.steps[k].Work <= threshold*s.steps[k].Watts*s.cost })
+		high = max(high, s.curve.rating[0]/s.cost)
 	}
 	work := func(threshold float64) float64 {
 		sum := 0.0
 		for i := range slots {
-			sum += prefix[&slots[i].steps[0]][count(&slots[i], threshold)]
+			s := &slots[i]
+			sum += s.curve.sums[s.curve.above(threshold*s.cost, s.limit)]
 		}
 		return sum
 	}
 	low := 0.0
-	if work(low) < need {
-		return need // cannot be done; the heap finds that out
-	}
 	for range rounds {
 		middle := (low + high) / 2
 		if work(middle) >= need {
@@ -113,7 +131,7 @@ func skip(slots []slot, need float64) float64 {
 		return need // rounding at the top of the range
 	}
 	for i := range slots {
-		slots[i].taken = count(&slots[i], high)
+		slots[i].taken = slots[i].curve.above(high*slots[i].cost, slots[i].limit)
 	}
 	return need - done
 }
