@@ -11,6 +11,7 @@ import (
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/plan/gaia"
 	"lull.dev/lull/pkg/plan/waitawhile"
 	"lull.dev/lull/pkg/plan/window"
 	"lull.dev/lull/pkg/units"
@@ -63,6 +64,9 @@ var methods = []method{
 		name: "waitawhile-deadline", source: waitawhile.Source,
 		build: func(map[string]string, []string) (plan.Planner, error) { return waitawhile.Deadline{}, nil },
 	},
+	gaiaMethod("gaia-lowest-slot", gaia.LowestSlot),
+	gaiaMethod("gaia-lowest-window", gaia.LowestWindow),
+	gaiaMethod("gaia-saving", gaia.Saving),
 	{
 		name: "carbonscaler", source: carbonscaler.Source,
 		build: func(map[string]string, []string) (plan.Planner, error) { return carbonscaler.Planner{}, nil },
@@ -172,4 +176,33 @@ func buildWaitAwhile(values map[string]string, _ []string) (plan.Planner, error)
 		}
 	}
 	return waitawhile.NewThreshold(params)
+}
+
+// gaiaMethod is the entry of one of GAIA's policies.
+func gaiaMethod(name string, policy gaia.Policy) method {
+	return method{
+		name: name, source: gaia.Source,
+		parameters: []parameter{
+			{"mean-length", "what every job is taken to run for (the mean of the jobs planned)"},
+			{"oracle", "true: the true length of each job is known (false)"},
+		},
+		build: func(values map[string]string, _ []string) (plan.Planner, error) {
+			params := gaia.Params{Policy: policy}
+			for key, text := range values {
+				var err error
+				switch key {
+				case "mean-length":
+					params.MeanLength, err = units.ParseDuration(text)
+				case "oracle":
+					if params.Oracle, err = strconv.ParseBool(text); err != nil {
+						err = fmt.Errorf("%q; accepted: true or false", text)
+					}
+				}
+				if err != nil {
+					return nil, fmt.Errorf("parameter %s of planner %s: %w", key, name, err)
+				}
+			}
+			return gaia.New(params)
+		},
+	}
 }
