@@ -9,6 +9,7 @@ import (
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/carbonflex"
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/plan/gaia"
@@ -67,6 +68,10 @@ var methods = []method{
 	gaiaMethod("gaia-lowest-slot", gaia.LowestSlot),
 	gaiaMethod("gaia-lowest-window", gaia.LowestWindow),
 	gaiaMethod("gaia-saving", gaia.Saving),
+	{
+		name: "carbonflex-oracle", source: carbonflex.Source,
+		build: func(map[string]string, []string) (plan.Planner, error) { return carbonflex.Oracle{}, nil },
+	},
 	{
 		name: "carbonscaler", source: carbonscaler.Source,
 		build: func(map[string]string, []string) (plan.Planner, error) { return carbonscaler.Planner{}, nil },
