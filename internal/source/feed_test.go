@@ -70,7 +70,7 @@ func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
 // restart forgets all that is in memory.
 func (w *world) restart() {
 	w.client = &fetch.Client{
-		HTTP: &http.Client{Timeout: 100 * time.Millisecond}, Cache: fetch.NewCache(filepath.Join(w.dir, "answers")),
+		HTTP: &http.Client{Timeout: 250 * time.Millisecond}, Cache: fetch.NewCache(filepath.Join(w.dir, "answers")),
 		Now: w.now, Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 	w.feeds = &Feeds{Get: w.client, Dir: w.dir}

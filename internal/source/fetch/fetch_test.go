@@ -237,7 +237,7 @@ func TestQuota(t *testing.T) {
 	}
 	n.Store(0)
 	client = newClient(&clock{}, "")
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	refused := 0
 	for i := range 40 {

@@ -62,7 +62,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(server.Close)
 	b.url = server.URL
 	b.client = &fetch.Client{
-		HTTP: &http.Client{Timeout: 300 * time.Millisecond}, Cache: fetch.NewCache(t.TempDir()), Now: b.now,
+		HTTP: &http.Client{Timeout: 700 * time.Millisecond}, Cache: fetch.NewCache(t.TempDir()), Now: b.now,
 		Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 	return b
