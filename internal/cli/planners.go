@@ -13,6 +13,7 @@ import (
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/plan/gaia"
+	"lull.dev/lull/pkg/plan/staticscale"
 	"lull.dev/lull/pkg/plan/waitawhile"
 	"lull.dev/lull/pkg/plan/window"
 	"lull.dev/lull/pkg/units"
@@ -71,6 +72,20 @@ var methods = []method{
 	{
 		name: "carbonflex-oracle", source: carbonflex.Source,
 		build: func(map[string]string, []string) (plan.Planner, error) { return carbonflex.Oracle{}, nil },
+	},
+	{
+		name: "staticscale", source: staticscale.Source,
+		parameters: []parameter{{"factor", "scale as a multiple of the least one, at least 1; 0 for the best of each job (0)"}},
+		build: func(values map[string]string, _ []string) (plan.Planner, error) {
+			factor := 0.0
+			if text, ok := values["factor"]; ok {
+				var err error
+				if factor, err = strconv.ParseFloat(text, 64); err != nil {
+					return nil, fmt.Errorf("parameter factor of planner staticscale: %q; accepted: a number", text)
+				}
+			}
+			return staticscale.New(factor)
+		},
 	},
 	{
 		name: "carbonscaler", source: carbonscaler.Source,
