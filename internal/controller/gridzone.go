@@ -100,7 +100,8 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	feed, cfg, err := r.feed(ctx, &zone)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Read carbon source", "zone", zone.Name)
-	} else {
+	}
+	if cfg.Zone != "" { // read as far as the clock, whatever the source does
 		timeline = cfg.Timeline
 	}
 	at := timeline.ToGrid(now)
@@ -144,7 +145,7 @@ func (r *GridZoneReconciler) feed(ctx context.Context, zone *v1alpha1.GridZone) 
 		}
 	}
 	if feed, ok := r.Feeds.Current(zone.Name); ok {
-		return feed, source.Config{}, err
+		return feed, cfg, err
 	}
 	if cfg.Zone == "" {
 		return nil, cfg, err

@@ -7,6 +7,3 @@ package carbon
 type Outlook struct {
 	Expected, Low, High *Series
 }
-
-// Known is the outlook of a series without error bars.
-func Known(s *Series) Outlook { return Outlook{Expected: s, Low: s, High: s} }

@@ -3,12 +3,14 @@ package plan
 import (
 	"math"
 	"sort"
+
+	"lull.dev/lull/pkg/workload"
 )
 
-// tieShare is the relative difference below which two windows emit the same:
+// TieShare is the relative difference below which two windows emit the same:
 // differences of prefix sums carry rounding, and rounding must not make a job
 // wait.
-const tieShare = 1e-10
+const TieShare = 1e-10
 
 // CheapestRun finds the contiguous run of job j at MinWorkers, within [from,
 // last), that emits least in what is free while reserve of every resource stays
@@ -36,7 +38,7 @@ func (f *Free) CheapestRun(p *Problem, j, from, last int, reserve float64) (segm
 			}
 			considered++
 			g := sum[start-from+need] - sum[start-from]
-			switch tie := math.Abs(g-grams) <= tieShare*grams; {
+			switch tie := math.Abs(g-grams) <= TieShare*grams; {
 			case !ok || (g < grams && !tie):
 				grams, bestStart, bestCluster, ok = g, start, c, true
 			case tie && (start < bestStart || (start == bestStart && c < bestCluster)):
@@ -54,13 +56,12 @@ func (f *Free) CheapestRun(p *Problem, j, from, last int, reserve float64) (segm
 	return Place(job, slots, clusters, -1), grams, considered, true
 }
 
-// CheapestSlots finds the slots of job j at MinWorkers, within [from, last) and
-// each on the cleanest of the given clusters, that emit least. The part of a slot
-// that a fractional length leaves goes to the dearest of them. Ties: the earlier
-// slot.
+// CheapestSlots finds the slots in which workers workers complete job j, within
+// [from, last) and each on the cleanest of the given clusters, that emit least. The
+// dearest of them is used for the part that is needed. Ties: the earlier slot.
 //
 // Complexity: O(clusters x slots + slots log slots).
-func (f *Free) CheapestSlots(p *Problem, j int, clusters []int, from, last int, reserve float64) (_ []Segment, grams float64, considered int64, ok bool) {
+func (f *Free) CheapestSlots(p *Problem, j, workers int, clusters []int, from, last int, reserve float64) (segments []Segment, grams float64, considered int64, ok bool) {
 	job := &p.Jobs[j]
 	type candidate struct {
 		slot, cluster int
@@ -70,11 +71,11 @@ func (f *Free) CheapestSlots(p *Problem, j int, clusters []int, from, last int, 
 	for t := from; t < last; t++ {
 		found, best := false, candidate{slot: t}
 		for _, c := range clusters {
-			if !f.FitsUnder(j, c, t, job.MinWorkers, reserve) {
+			if !f.FitsUnder(j, c, t, workers, reserve) {
 				continue
 			}
 			considered++
-			if g := p.SlotGrams(j, c, t, job.MinWorkers); !found || g < best.grams {
+			if g := p.SlotGrams(j, c, t, workers); !found || g < best.grams {
 				found, best.cluster, best.grams = true, c, g
 			}
 		}
@@ -82,25 +83,21 @@ func (f *Free) CheapestSlots(p *Problem, j int, clusters []int, from, last int, 
 			candidates = append(candidates, best)
 		}
 	}
-	need := job.Slots()
+	slots := job.Work() / job.Throughput(workers)
+	need := int(math.Ceil(slots - workload.Eps))
 	if len(candidates) < need {
 		return nil, 0, considered, false
 	}
 	sort.SliceStable(candidates, func(a, b int) bool { return candidates[a].grams < candidates[b].grams })
-	chosen := candidates[:need]
-	dearest := chosen[need-1].slot
-	sort.Slice(chosen, func(a, b int) bool { return chosen[a].slot < chosen[b].slot })
-	slots, at := make([]int, need), make([]int, need)
-	partial := -1
-	for i, c := range chosen {
-		slots[i], at[i] = c.slot, c.cluster
-		if c.slot == dearest {
-			partial = i
+	segments = make([]Segment, need)
+	for i, x := range candidates[:need] {
+		fraction := math.Min(1, slots-float64(i))
+		if fraction > 1-workload.Eps {
+			fraction = 1 // a rest within the tolerance is none
 		}
+		segments[i] = Segment{Slot: x.slot, Cluster: x.cluster, Workers: workers, Fraction: fraction}
+		grams += fraction * x.grams
 	}
-	segments := Place(job, slots, at, partial)
-	for _, seg := range segments {
-		grams += seg.Fraction * p.SlotGrams(j, seg.Cluster, seg.Slot, seg.Workers)
-	}
+	sort.Slice(segments, func(a, b int) bool { return segments[a].Slot < segments[b].Slot })
 	return segments, grams, considered, true
 }

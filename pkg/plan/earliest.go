@@ -27,7 +27,7 @@ func (f *Free) Earliest(p *Problem, j, from, last int, reserve float64, cutOff b
 		}
 		var segments []Segment
 		if job.Kind == workload.Rigid {
-			segments = f.earliestRun(job, j, c, from, last, reserve, cutOff)
+			segments = f.EarliestRun(p, j, c, from, last, reserve, cutOff)
 		} else {
 			segments = f.earliestSlots(p, job, j, c, from, last, reserve)
 		}
@@ -43,7 +43,13 @@ func (f *Free) Earliest(p *Problem, j, from, last int, reserve float64, cutOff b
 	return best, best != nil
 }
 
-func (f *Free) earliestRun(job *workload.Job, j, c, from, last int, reserve float64, cutOff bool) []Segment {
+// EarliestRun finds the earliest run in one piece of job j at MinWorkers on cluster
+// c, within [from, last); nil where there is none. With cutOff a run that would
+// pass last ends there.
+//
+// Complexity: O(slots x length) at worst.
+func (f *Free) EarliestRun(p *Problem, j, c, from, last int, reserve float64, cutOff bool) []Segment {
+	job := &p.Jobs[j]
 	need := job.Slots()
 	for start := from; start < last; {
 		length := need

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sort"
@@ -29,11 +30,58 @@ func Place(j *workload.Job, slots, clusters []int, partial int) []Segment {
 	return segments
 }
 
-// TakeAll removes the segments of job j from f.
+// TakeAll removes the segments of job j, in order of slots, from f. Where a job
+// shares a slot between scales the largest counts, and stands first.
 func (f *Free) TakeAll(j int, segments []Segment) {
-	for _, s := range segments {
-		f.Take(j, s.Cluster, s.Slot, s.Workers)
+	for i, s := range segments {
+		if i == 0 || segments[i-1].Slot != s.Slot {
+			f.Take(j, s.Cluster, s.Slot, s.Workers)
+		}
 	}
+}
+
+// PlaceEach places one job after the other, in order of arrival, where place says
+// in what is free: before slot last, its deadline or the horizon. place also
+// counts the placements it considered. A job without a place runs as soon as it
+// can where deadlines are soft, and is named where they are hard.
+//
+// Errors: that of ctx.
+func PlaceEach(ctx context.Context, p *Problem, free *Free, place func(j, last int) (segments []Segment, considered int64, ok bool)) (Result, error) {
+	var placed []JobPlan
+	var unplaced []Unplaced
+	var considered int64
+	for _, j := range ByArrival(p) {
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+		segments, n, ok := place(j, min(p.Jobs[j].Deadline, p.Grid.N))
+		considered += n
+		if !ok && p.Objective.Kind == MOSP {
+			segments, ok = free.Earliest(p, j, p.Jobs[j].Arrival, p.Grid.N, 0, true)
+		}
+		if !ok {
+			unplaced = append(unplaced, Unplaced{Job: j, Why: WhyNot(p, j)})
+			continue
+		}
+		free.TakeAll(j, segments)
+		placed = append(placed, JobPlan{Job: j, Segments: segments})
+	}
+	res := Finish(p, placed, unplaced)
+	res.Considered = considered
+	return res, nil
+}
+
+// Choices are the sets of clusters that job j may use together: all it is allowed
+// if it is migratable, else each by itself.
+func (p *Problem) Choices(j int) [][]int {
+	if p.Jobs[j].Migratable {
+		return [][]int{p.Allowed(j)}
+	}
+	var out [][]int
+	for _, c := range p.Allowed(j) {
+		out = append(out, []int{c})
+	}
+	return out
 }
 
 // FitsRun returns the first slot of [start, start+length) in which job j does

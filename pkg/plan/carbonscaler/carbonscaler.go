@@ -44,59 +44,34 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	free, empty := plan.NewFree(p), plan.NewFree(p)
 	bound, bounded := 0.0, p.Objective.Kind == plan.Carbon
 	exact := len(p.Jobs) == 1
-	var placed []plan.JobPlan
-	var unplaced []plan.Unplaced
-	var considered int64
-	for _, j := range plan.ByArrival(p) {
-		if err := ctx.Err(); err != nil {
-			return plan.Result{}, err
-		}
+	alone := true // no job before took anything
+	res, err := plan.PlaceEach(ctx, p, free, func(j, _ int) ([]plan.Segment, int64, bool) {
 		s, ok := best(p, free, j, false)
 		if bounded {
-			alone, possible := s, ok
-			if len(placed) > 0 || !s.exact { // else it is alone, and nothing beats it
-				alone, possible = best(p, empty, j, true)
+			least, possible := s, ok
+			if !alone || !s.exact { // else nothing beats it
+				least, possible = best(p, empty, j, true)
 			}
 			bounded = possible
-			bound += alone.grams
+			bound += least.grams
 		}
-		considered += s.considered
+		alone = alone && !ok
 		exact = exact && s.exact
-		if !ok && p.Objective.Kind == plan.MOSP {
-			s.segments, ok = free.Earliest(p, j, p.Jobs[j].Arrival, p.Grid.N, 0, true)
-		}
-		if !ok {
-			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
-			continue
-		}
-		take(free, j, s.segments)
-		placed = append(placed, plan.JobPlan{Job: j, Segments: s.segments})
-	}
-	res := plan.Finish(p, placed, unplaced)
-	res.Considered = considered
-	if bounded {
+		return s.segments, s.considered, ok
+	})
+	if err == nil && bounded {
 		bound *= 1 - boundRounding
 		res.Bound = &bound
 		if exact && res.Status == plan.Feasible {
 			res.Status = plan.Optimal
 		}
 	}
-	return res, nil
+	return res, err
 }
 
 // boundRounding is taken off the bound so that sums in another order cannot
 // prove it wrong.
 const boundRounding = 1e-9
-
-// take removes each slot's largest scale, which is what counts against capacity.
-func take(free *plan.Free, j int, segments []plan.Segment) {
-	for i, s := range segments {
-		if i > 0 && segments[i-1].Slot == s.Slot {
-			continue // the larger scale of the slot stands first
-		}
-		free.Take(j, s.Cluster, s.Slot, s.Workers)
-	}
-}
 
 // schedule is a way to do a job.
 type schedule struct {
@@ -115,15 +90,8 @@ func best(p *plan.Problem, free *plan.Free, j int, hull bool) (out schedule, ok 
 		segments, grams, considered, found := free.CheapestRun(p, j, job.Arrival, last, 0)
 		return schedule{segments, grams, considered, true}, found
 	}
-	choices := [][]int{p.Allowed(j)}
-	if !job.Migratable {
-		choices = nil
-		for _, c := range p.Allowed(j) {
-			choices = append(choices, []int{c})
-		}
-	}
 	out.exact = true
-	for _, clusters := range choices {
+	for _, clusters := range p.Choices(j) {
 		s, found := scale(p, free, j, clusters, job.Arrival, last, hull)
 		out.considered += s.considered
 		out.exact = out.exact && s.exact

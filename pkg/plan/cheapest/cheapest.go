@@ -123,13 +123,8 @@ func (s *search) best(j int) (segments []plan.Segment, grams float64, ok bool) {
 		s.considered += n
 		return segments, grams, ok
 	}
-	if job.Migratable {
-		segments, grams, n, ok = s.free.CheapestSlots(s.p, j, s.p.Allowed(j), from, last, s.reserve)
-		s.considered += n
-		return segments, grams, ok
-	}
-	for _, c := range s.p.Allowed(j) {
-		one, g, n, found := s.free.CheapestSlots(s.p, j, []int{c}, from, last, s.reserve)
+	for _, clusters := range s.p.Choices(j) {
+		one, g, n, found := s.free.CheapestSlots(s.p, j, job.MinWorkers, clusters, from, last, s.reserve)
 		s.considered += n
 		if found && (!ok || g < grams) {
 			segments, grams, ok = one, g, true

@@ -83,20 +83,12 @@ func (m Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error)
 		}
 	}
 	mean := m.mean(p)
-	var placed []plan.JobPlan
-	var unplaced []plan.Unplaced
-	var considered int64
-	for _, j := range plan.ByArrival(p) {
-		if err := ctx.Err(); err != nil {
-			return plan.Result{}, err
-		}
+	return plan.PlaceEach(ctx, p, free, func(j, last int) (segments []plan.Segment, considered int64, ok bool) {
 		job := &p.Jobs[j]
-		last := min(job.Deadline, p.Grid.N)
 		length := mean
 		if m.params.Oracle {
 			length = job.Slots()
 		}
-		var segments []plan.Segment
 		best, found := choice{}, false
 		for _, c := range p.Allowed(j) {
 			x, ok := m.choose(p, sums[c], j, c, length, last)
@@ -105,26 +97,14 @@ func (m Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error)
 				best, found = x, true
 			}
 		}
-		ok := false
 		if found {
-			segments, ok = runAt(free, p, j, best.cluster, best.start, last)
+			segments = free.EarliestRun(p, j, best.cluster, best.start, last, 0, false)
 		}
-		if !ok {
-			segments, ok = anyRun(free, p, j, last)
+		if segments == nil {
+			segments = anyRun(free, p, j, last)
 		}
-		if !ok && p.Objective.Kind == plan.MOSP {
-			segments, ok = free.Earliest(p, j, job.Arrival, p.Grid.N, 0, true)
-		}
-		if !ok {
-			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
-			continue
-		}
-		free.TakeAll(j, segments)
-		placed = append(placed, plan.JobPlan{Job: j, Segments: segments})
-	}
-	res := plan.Finish(p, placed, unplaced)
-	res.Considered = considered
-	return res, nil
+		return segments, considered, segments != nil
+	})
 }
 
 // mean is the length, in slots, that every job is taken to have.
@@ -144,10 +124,6 @@ type choice struct {
 	cluster, start int
 	value          float64
 }
-
-// tie is the relative difference below which two windows are equal: differences
-// of prefix sums carry rounding, and rounding must not make a job wait.
-const tie = 1e-10
 
 // choose finds the start on one cluster.
 func (m Planner) choose(p *plan.Problem, sums []float64, j, c, length, last int) (choice, bool) {
@@ -178,7 +154,7 @@ func (m Planner) choose(p *plan.Problem, sums []float64, j, c, length, last int)
 				value = -(atOnce - window(t)) / float64(t-job.Arrival)
 			}
 		}
-		if !found || value < best.value-tie*math.Abs(best.value) {
+		if !found || value < best.value-plan.TieShare*math.Abs(best.value) {
 			best.start, best.value, found = t, value, true
 		}
 	}
@@ -189,31 +165,13 @@ func (m Planner) choose(p *plan.Problem, sums []float64, j, c, length, last int)
 	return best, found
 }
 
-// runAt is the first run from start on that has room on the cluster.
-func runAt(free *plan.Free, p *plan.Problem, j, c, start, last int) ([]plan.Segment, bool) {
-	job := &p.Jobs[j]
-	need := job.Slots()
-	for t := start; t+need <= last; {
-		blocked := free.FitsRun(j, c, t, need, job.MinWorkers, 0)
-		if blocked < 0 {
-			slots, clusters := make([]int, need), make([]int, need)
-			for i := range slots {
-				slots[i], clusters[i] = t+i, c
-			}
-			return plan.Place(job, slots, clusters, -1), true
-		}
-		t = blocked + 1
-	}
-	return nil, false
-}
-
-// anyRun is the earliest run in one piece on any cluster.
-func anyRun(free *plan.Free, p *plan.Problem, j, last int) (best []plan.Segment, ok bool) {
+// anyRun is the earliest run in one piece on any cluster, or nil.
+func anyRun(free *plan.Free, p *plan.Problem, j, last int) (best []plan.Segment) {
 	for _, c := range p.Allowed(j) {
-		segments, found := runAt(free, p, j, c, p.Jobs[j].Arrival, last)
-		if found && (!ok || segments[0].Slot < best[0].Slot) {
-			best, ok = segments, true
+		segments := free.EarliestRun(p, j, c, p.Jobs[j].Arrival, last, 0, false)
+		if segments != nil && (best == nil || segments[0].Slot < best[0].Slot) {
+			best = segments
 		}
 	}
-	return best, ok
+	return best
 }

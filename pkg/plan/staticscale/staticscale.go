@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/workload"
@@ -45,55 +44,26 @@ func New(factor float64) (Planner, error) {
 // Complexity: O(scales x clusters x T log T) a job.
 func (m Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	free := plan.NewFree(p)
-	var placed []plan.JobPlan
-	var unplaced []plan.Unplaced
-	var considered int64
-	for _, j := range plan.ByArrival(p) {
-		if err := ctx.Err(); err != nil {
-			return plan.Result{}, err
-		}
-		segments, n, ok := m.place(p, free, j)
-		considered += n
-		if !ok && p.Objective.Kind == plan.MOSP {
-			segments, ok = free.Earliest(p, j, p.Jobs[j].Arrival, p.Grid.N, 0, true)
-		}
-		if !ok {
-			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
-			continue
-		}
-		free.TakeAll(j, segments)
-		placed = append(placed, plan.JobPlan{Job: j, Segments: segments})
-	}
-	res := plan.Finish(p, placed, unplaced)
-	res.Considered = considered
-	return res, nil
+	return plan.PlaceEach(ctx, p, free, func(j, last int) ([]plan.Segment, int64, bool) { return m.place(p, free, j, last) })
 }
 
-func (m Planner) place(p *plan.Problem, free *plan.Free, j int) (best []plan.Segment, considered int64, ok bool) {
+func (m Planner) place(p *plan.Problem, free *plan.Free, j, last int) (best []plan.Segment, considered int64, ok bool) {
 	job := &p.Jobs[j]
-	last := min(job.Deadline, p.Grid.N)
 	if job.Kind == workload.Rigid {
 		segments, _, n, found := free.CheapestRun(p, j, job.Arrival, last, 0)
 		return segments, n, found
 	}
-	choices := [][]int{p.Allowed(j)}
-	if !job.Migratable {
-		choices = nil
-		for _, c := range p.Allowed(j) {
-			choices = append(choices, []int{c})
-		}
-	}
 	least := math.Inf(1)
 	for _, workers := range m.scales(job) {
-		for _, clusters := range choices {
-			segments, grams, n := cheapest(p, free, j, workers, clusters, last)
+		for _, clusters := range p.Choices(j) {
+			segments, grams, n, found := free.CheapestSlots(p, j, workers, clusters, job.Arrival, last, 0)
 			considered += n
-			if segments != nil && grams < least {
-				best, least = segments, grams
+			if found && grams < least {
+				best, least, ok = segments, grams, true
 			}
 		}
 	}
-	return best, considered, best != nil
+	return best, considered, ok
 }
 
 // scales are those to try, ascending.
@@ -110,44 +80,4 @@ func (m Planner) scales(job *workload.Job) []int {
 		out = append(out, w)
 	}
 	return out
-}
-
-// cheapest is the job at one scale in its cheapest slots; nil where they do not
-// complete it.
-func cheapest(p *plan.Problem, free *plan.Free, j, workers int, clusters []int, last int) (_ []plan.Segment, grams float64, considered int64) {
-	job := &p.Jobs[j]
-	type candidate struct {
-		slot, cluster int
-		grams         float64
-	}
-	var list []candidate
-	for t := job.Arrival; t < last; t++ {
-		found, best := false, candidate{slot: t}
-		for _, c := range clusters {
-			if !free.FitsUnder(j, c, t, workers, 0) {
-				continue
-			}
-			considered++
-			if g := p.SlotGrams(j, c, t, workers); !found || g < best.grams {
-				found, best.cluster, best.grams = true, c, g
-			}
-		}
-		if found {
-			list = append(list, best)
-		}
-	}
-	slots := job.Work() / job.Throughput(workers)
-	need := int(math.Ceil(slots - workload.Eps))
-	if len(list) < need {
-		return nil, 0, considered
-	}
-	sort.SliceStable(list, func(a, b int) bool { return list[a].grams < list[b].grams })
-	segments := make([]plan.Segment, need)
-	for i, x := range list[:need] {
-		fraction := math.Min(1, slots-float64(i))
-		segments[i] = plan.Segment{Slot: x.slot, Cluster: x.cluster, Workers: workers, Fraction: fraction}
-		grams += fraction * x.grams
-	}
-	sort.Slice(segments, func(a, b int) bool { return segments[a].Slot < segments[b].Slot })
-	return segments, grams, considered
 }

@@ -34,64 +34,23 @@ type Deadline struct{}
 //
 // Errors: that of ctx. Complexity: O(jobs x clusters x T log T).
 func (Deadline) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
-	return eachByArrival(ctx, p, func(free *plan.Free, j, last int) ([]plan.Segment, int64, bool) {
+	free := plan.NewFree(p)
+	return plan.PlaceEach(ctx, p, free, func(j, last int) (best []plan.Segment, considered int64, ok bool) {
 		job := &p.Jobs[j]
 		if job.Kind == workload.Rigid {
 			segments, _, n, ok := free.CheapestRun(p, j, job.Arrival, last, 0)
 			return segments, n, ok
 		}
-		var best []plan.Segment
-		var considered int64
 		least := math.Inf(1)
-		for _, clusters := range choices(p, j) {
-			segments, grams, n, ok := free.CheapestSlots(p, j, clusters, job.Arrival, last, 0)
+		for _, clusters := range p.Choices(j) {
+			segments, grams, n, found := free.CheapestSlots(p, j, job.MinWorkers, clusters, job.Arrival, last, 0)
 			considered += n
-			if ok && grams < least {
-				best, least = segments, grams
+			if found && grams < least {
+				best, least, ok = segments, grams, true
 			}
 		}
-		return best, considered, best != nil
+		return best, considered, ok
 	})
-}
-
-// choices are the sets of clusters that a job may use together.
-func choices(p *plan.Problem, j int) [][]int {
-	if p.Jobs[j].Migratable {
-		return [][]int{p.Allowed(j)}
-	}
-	var out [][]int
-	for _, c := range p.Allowed(j) {
-		out = append(out, []int{c})
-	}
-	return out
-}
-
-// eachByArrival places one job after the other; one that finds no place as the
-// method wants runs as soon as it can, where deadlines are soft.
-func eachByArrival(ctx context.Context, p *plan.Problem, place func(free *plan.Free, j, last int) ([]plan.Segment, int64, bool)) (plan.Result, error) {
-	free := plan.NewFree(p)
-	var placed []plan.JobPlan
-	var unplaced []plan.Unplaced
-	var considered int64
-	for _, j := range plan.ByArrival(p) {
-		if err := ctx.Err(); err != nil {
-			return plan.Result{}, err
-		}
-		segments, n, ok := place(free, j, min(p.Jobs[j].Deadline, p.Grid.N))
-		considered += n
-		if !ok && p.Objective.Kind == plan.MOSP {
-			segments, ok = free.Earliest(p, j, p.Jobs[j].Arrival, p.Grid.N, 0, true)
-		}
-		if !ok {
-			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
-			continue
-		}
-		free.TakeAll(j, segments)
-		placed = append(placed, plan.JobPlan{Job: j, Segments: segments})
-	}
-	res := plan.Finish(p, placed, unplaced)
-	res.Considered = considered
-	return res, nil
 }
 
 // Threshold is the threshold form.
@@ -143,7 +102,8 @@ func (m Threshold) Plan(ctx context.Context, p *plan.Problem) (plan.Result, erro
 	for c := range p.Clusters {
 		thresholds[c] = m.thresholds(p.Clusters[c].Intensity, max(1, int(m.ahead/p.Grid.Slot)))
 	}
-	return eachByArrival(ctx, p, func(free *plan.Free, j, last int) (best []plan.Segment, considered int64, ok bool) {
+	free := plan.NewFree(p)
+	return plan.PlaceEach(ctx, p, free, func(j, last int) (best []plan.Segment, considered int64, ok bool) {
 		least := math.Inf(1)
 		for _, c := range p.Allowed(j) {
 			segments := m.run(p, free, j, c, last, thresholds[c])
