@@ -256,7 +256,7 @@ func (o backtestOptions) leads() []int {
 }
 
 func (o backtestOptions) chart(results []backtestResult) report.Backtest {
-	page := report.Backtest{Title: "Forecast backtest", Intro: fmt.Sprintf("Forecasts of %v, windows of %v", o.lead, o.window)}
+	page := report.Backtest{Title: "Forecast backtest", Intro: fmt.Sprintf("Forecasts of %.0f hours, windows of %.0f hours.", o.lead.Hours(), o.window.Hours())}
 	if o.zone != "" {
 		page.Title += ": " + o.zone
 	}

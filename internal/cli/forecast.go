@@ -24,11 +24,12 @@ import (
 )
 
 type forecastOptions struct {
-	zone, source, endpoint, credential, user, signal string
-	at, cacheDir, output                             string
-	horizon                                          time.Duration
-	latitude, longitude                              float64
-	constant                                         float64
+	zone, source, endpoint, credential, signal string
+	user, query, location                      string
+	at, cacheDir, output                       string
+	horizon                                    time.Duration
+	latitude, longitude                        float64
+	constant                                   float64
 }
 
 func newForecastCommand() *cobra.Command {
@@ -59,7 +60,9 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 	f.StringVar(&o.source, "source", "climatology", "where the intensity comes from")
 	f.StringVar(&o.endpoint, "endpoint", "", "address of the service (default: the public one)")
 	f.StringVar(&o.credential, "credential-file", "", "file with the token, key or password (default $LULL_CREDENTIAL)")
-	f.StringVar(&o.user, "user", "", "user name, for WattTime; query, for Prometheus; location, for the Carbon Aware SDK")
+	f.StringVar(&o.user, "user", "", "user name, for WattTime")
+	f.StringVar(&o.query, "query", "", "query that gives one series, for Prometheus")
+	f.StringVar(&o.location, "location", "", "location as it names it, for the Carbon Aware SDK")
 	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish either (default average; marginal for WattTime)")
 	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
 	f.DurationVar(&o.horizon, "horizon", 96*time.Hour, "how far ahead")
@@ -193,15 +196,15 @@ func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbo
 	case "eia":
 		cfg.Provider = provider.EIA{Endpoint: o.address("https://api.eia.gov"), Respondent: zone, Key: secret}
 	case "carbonAwareSDK":
-		if o.endpoint == "" || o.user == "" {
-			return cfg, nil, errors.New("carbonAwareSDK: --endpoint and --user (the location) are needed")
+		if o.endpoint == "" || o.location == "" {
+			return cfg, nil, errors.New("carbonAwareSDK: --endpoint and --location are needed")
 		}
-		cfg.Provider = provider.CarbonAwareSDK{Endpoint: o.endpoint, Location: o.user, Signal: cfg.Signal, Factor: cfg.Factor}
+		cfg.Provider = provider.CarbonAwareSDK{Endpoint: o.endpoint, Location: o.location, Signal: cfg.Signal, Factor: cfg.Factor}
 	case "prometheus":
-		if o.endpoint == "" || o.user == "" {
-			return cfg, nil, errors.New("prometheus: --endpoint and --user (the query) are needed")
+		if o.endpoint == "" || o.query == "" {
+			return cfg, nil, errors.New("prometheus: --endpoint and --query are needed")
 		}
-		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.user, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
+		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.query, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
 	default:
 		if !strings.HasSuffix(o.source, ".csv") && !strings.HasSuffix(o.source, ".json") {
 			return cfg, nil, fmt.Errorf("--source: %q; accepted: %s, or a file that ends in .csv or .json", o.source, strings.Join(sourceNames(), ", "))
@@ -289,8 +292,8 @@ func printOutlook(o forecastOptions, cfg source.Config, out source.Outlook, now 
 		return nil
 	case "html":
 		page := report.Forecast{
-			Title: "Carbon intensity of " + cfg.Zone, Now: now,
-			Intro: fmt.Sprintf("%s, %s emissions, gCO2eq/kWh, from %s for %v.", cfg.Signal, cfg.Factor, now.UTC().Format("2 January 2006 15:04 UTC"), o.horizon),
+			Title: "Carbon intensity of " + cfg.Zone,
+			Intro: fmt.Sprintf("%s, %s emissions, gCO2eq/kWh, from %s for %.0f hours.", cfg.Signal, cfg.Factor, now.UTC().Format("2 January 2006 15:04 UTC"), o.horizon.Hours()),
 		}
 		for _, h := range list {
 			page.Hours = append(page.Hours, report.ForecastHour{Time: h.Time, Low: h.Low, Value: h.Value, High: h.High, Basis: h.Basis, Source: h.Source})

@@ -46,19 +46,22 @@ func TestForecastOfEverySource(t *testing.T) {
 	}
 	url := startFakegrid(t, fakegridOptions{tokenFile: token, forecastError: 0.1})
 	for _, tc := range []struct {
-		source, zone, user, signal, basis string
+		source, zone, extra, signal, basis string
 	}{
 		{"electricityMaps", "aws/eu-central-1", "", "average", "LiveForecast"},
 		{"electricityMaps-v4", "DE", "", "average", "LiveForecast"},
-		{"wattTime", "US-CAL-CISO", "me", "marginal", "LiveForecast"},
+		{"wattTime", "US-CAL-CISO", "--user=me", "marginal", "LiveForecast"},
 		{"ukCarbonIntensity", "GB", "", "average", "LiveForecast"},
 		{"entsoE", "DE=10Y1001A1001A82H", "", "average", "LiveForecast"},
 		{"eia", "CISO", "", "average", "OwnForecast"},
-		{"carbonAwareSDK", "DE", "germanywestcentral", "average", "LiveForecast"},
-		{"prometheus", "DE", `ci{zone="DE"}`, "average", "OwnForecast"},
+		{"carbonAwareSDK", "DE", "--location=germanywestcentral", "average", "LiveForecast"},
+		{"prometheus", "DE", `--query=ci{zone="DE"}`, "average", "OwnForecast"},
 		{"climatology", "DE", "", "average", "Climatology"},
 	} {
-		args := []string{"forecast", "--zone", tc.zone, "--source", tc.source, "--endpoint", url, "--credential-file", token, "--user", tc.user, "--horizon", "30h"}
+		args := []string{"forecast", "--zone", tc.zone, "--source", tc.source, "--endpoint", url, "--credential-file", token, "--horizon", "30h"}
+		if tc.extra != "" {
+			args = append(args, tc.extra)
+		}
 		status, stdout, stderr := runMain(append(args, "-o", "json")...)
 		if status != exitOK || stderr != "" {
 			t.Errorf("%s: status %d: %s", tc.source, status, stderr)
@@ -122,7 +125,7 @@ func TestForecastErrors(t *testing.T) {
 		"has nothing before":             {"--zone", "DE", "--source", file, "--at", "2020-01-01"},
 		"nothing is known of XX":         {"--zone", "XX"},
 		"publishes average intensities,": {"--zone", "DE", "--source", "electricityMaps", "--signal", "marginal", "--endpoint", "http://127.0.0.1:1"},
-		"--endpoint and --user":          {"--zone", "DE", "--source", "prometheus"},
+		"--endpoint and --query":         {"--zone", "DE", "--source", "prometheus"},
 	} {
 		if status, _, stderr := runMain(append([]string{"forecast"}, args...)...); status != exitError || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, %q; want 1 and %q", args, status, stderr, want)

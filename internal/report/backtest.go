@@ -28,7 +28,7 @@ type Backtest struct {
 //go:embed backtest.html
 var backtestText string
 
-var backtestPage = template.Must(template.New("backtest").Funcs(template.FuncMap{"style": style}).Parse(backtestText))
+var backtestPage = parse("backtest", backtestText)
 
 // WriteBacktest renders the page.
 func WriteBacktest(w io.Writer, b Backtest) error {

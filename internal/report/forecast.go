@@ -21,14 +21,13 @@ type ForecastHour struct {
 // Forecast is the content of the page of an outlook.
 type Forecast struct {
 	Title, Intro string
-	Now          time.Time
 	Hours        []ForecastHour
 }
 
 //go:embed forecast.html
 var forecastText string
 
-var forecastPage = template.Must(template.New("forecast").Funcs(template.FuncMap{"style": style}).Parse(forecastText))
+var forecastPage = parse("forecast", forecastText)
 
 // WriteForecast renders the page.
 func WriteForecast(w io.Writer, f Forecast) error {

@@ -37,7 +37,7 @@ func wellFormed(t *testing.T, page string) {
 func TestForecastPage(t *testing.T) {
 	from := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
 	for _, hours := range []int{1, 48, 336} {
-		p := Forecast{Title: "Zone <script>x</script>", Now: from}
+		p := Forecast{Title: "Zone <script>x</script>"}
 		for h := range hours {
 			basis := "LiveForecast"
 			if h > 24 {

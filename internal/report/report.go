@@ -50,10 +50,20 @@ var pageText string
 //go:embed style.css
 var styleText string
 
+//go:embed head.html
+var headText string
+
 // style is the look that all pages share.
 func style() template.CSS { return template.CSS(styleText) }
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"style": style}).Parse(pageText))
+// parse reads a page; it begins with the head that all share.
+func parse(name, text string) *template.Template {
+	t := template.New(name).Funcs(template.FuncMap{"style": style})
+	template.Must(t.New("head.html").Parse(headText))
+	return template.Must(t.Parse(text))
+}
+
+var page = parse("page", pageText)
 
 // Write renders the page.
 func Write(w io.Writer, p Page) error {

@@ -53,7 +53,7 @@ func (f *Free) CheapestRun(p *Problem, j, from, last int, reserve float64) (segm
 	for i := range slots {
 		slots[i], clusters[i] = bestStart+i, bestCluster
 	}
-	return Place(job, slots, clusters, -1), grams, considered, true
+	return Place(job, slots, clusters), grams, considered, true
 }
 
 // CheapestSlots finds the slots in which workers workers complete job j, within

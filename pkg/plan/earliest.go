@@ -65,7 +65,7 @@ func (f *Free) EarliestRun(p *Problem, j, c, from, last int, reserve float64, cu
 			for i := range slots {
 				slots[i], clusters[i] = start+i, c
 			}
-			return Place(job, slots, clusters, -1)
+			return Place(job, slots, clusters)
 		}
 		start = blocked + 1
 	}
@@ -94,5 +94,5 @@ func (f *Free) earliestSlots(p *Problem, job *workload.Job, j, c, from, last int
 	if len(slots) < need {
 		return nil
 	}
-	return Place(job, slots, clusters, -1)
+	return Place(job, slots, clusters)
 }

@@ -12,20 +12,16 @@ import (
 // This file holds what every planner does with a place once it has chosen it:
 // turn slots into segments, and a run of placements into a Result.
 
-// Place returns the segments of a run of job j at MinWorkers in the given
-// slots, ascending, on the clusters of the same index. The last of the slots by
-// order is used in part when the length is fractional; rigid jobs use whole
-// slots. partial names the index in slots of the part; -1 takes the last.
-func Place(j *workload.Job, slots, clusters []int, partial int) []Segment {
+// Place returns the segments of a run of job j at MinWorkers in the given slots,
+// ascending, on the clusters of the same index. The last slot is used in part when
+// the length is fractional; rigid jobs use whole slots.
+func Place(j *workload.Job, slots, clusters []int) []Segment {
 	segments := make([]Segment, len(slots))
 	for i, t := range slots {
 		segments[i] = Segment{Slot: t, Cluster: clusters[i], Workers: j.MinWorkers, Fraction: 1}
 	}
 	if rest := j.Length - math.Floor(j.Length); j.Kind != workload.Rigid && rest > workload.Eps && len(slots) == j.Slots() {
-		if partial < 0 {
-			partial = len(slots) - 1
-		}
-		segments[partial].Fraction = rest
+		segments[len(slots)-1].Fraction = rest
 	}
 	return segments
 }

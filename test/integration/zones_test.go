@@ -4,14 +4,15 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -133,14 +135,32 @@ func TestEverySourceLive(t *testing.T) {
 			t.Errorf("%s: no error bars: %+v", tc.name, p)
 		}
 	}
-	out, err := exec.Command("kubectl", "--kubeconfig", env.kubeconfig, "get", "gridzones").CombinedOutput()
-	if err == nil {
-		for _, column := range []string{"ZONE", "GCO2EQ/KWH", "TREND", "BASIS", "AGE", "ERROR %", "STALE", "DEGRADED"} {
-			if !strings.Contains(string(out), column) {
-				t.Errorf("kubectl get gridzones has no column %s:\n%s", column, out)
-			}
+	columns := printerColumns(t)
+	for _, want := range []string{"Zone", "gCO2eq/kWh", "Trend", "Basis", "Age", "Error %", "Ready", "Stale", "Degraded", "Source"} {
+		if !slices.Contains(columns, want) {
+			t.Errorf("kubectl get gridzones has no column %q: %q", want, columns)
 		}
 	}
+}
+
+// printerColumns are the columns that the API server has kubectl print.
+func printerColumns(t *testing.T) []string {
+	t.Helper()
+	c, err := rest.HTTPClientFor(env.config)
+	must(t, err)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, env.config.Host+"/apis/lull.dev/v1alpha1/gridzones", nil)
+	must(t, err)
+	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	res, err := c.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	var table metav1.Table
+	must(t, json.NewDecoder(res.Body).Decode(&table))
+	var out []string
+	for _, column := range table.ColumnDefinitions {
+		out = append(out, column.Name)
+	}
+	return out
 }
 
 // TestMissingSecret: what is usual is known all the same, and the status names

@@ -7,34 +7,15 @@ import (
 	"math/rand/v2"
 	"sort"
 	"testing"
-	"time"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/plantest"
-	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
-// cluster is m servers of 1 kW under the given intensities, with elastic jobs.
-func cluster(m float64, intensity []float64, jobs ...workload.Job) *plan.Problem {
-	room := make([]float64, len(intensity))
-	for t := range room {
-		room[t] = m
-	}
-	p := &plan.Problem{
-		Grid:      timegrid.Grid{Start: time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC), Slot: time.Hour, N: len(intensity)},
-		Objective: plan.Objective{Kind: plan.Carbon},
-		Clusters:  []plan.Cluster{{Name: "c", PUE: 1, Watts: map[string]float64{"cpu": 1000}, Capacity: map[string][]float64{"cpu": room}, Intensity: intensity}},
-		Jobs:      jobs,
-	}
-	return p
-}
-
+// elastic is an elastic job of one server a worker.
 func elastic(id string, arrival, deadline int, length float64, curve ...float64) workload.Job {
-	return workload.Job{
-		ID: id, Kind: workload.Elastic, Arrival: arrival, Deadline: deadline, Length: length, Request: map[string]float64{"cpu": 1},
-		MinWorkers: 1, MaxWorkers: len(curve), Curve: curve,
-	}
+	return plantest.Job(id, workload.Elastic, arrival, deadline, length, curve[1:]...)
 }
 
 func solve(t *testing.T, p *plan.Problem) plan.Result {
@@ -118,7 +99,7 @@ func TestIsAlgorithm1(t *testing.T) {
 			jobs = append(jobs, elastic(fmt.Sprintf("j%02d", i), arrival, min(n, arrival+length+rng.IntN(12)), float64(length), curve...))
 		}
 		m := 2 + rng.IntN(10)
-		p := cluster(float64(m), intensity, jobs...)
+		p := plantest.OneCluster(float64(m), intensity, jobs...)
 		want, feasible := plain(p, m)
 		res := solve(t, p)
 		if feasible != (res.Status != plan.Infeasible) {
@@ -149,7 +130,7 @@ func TestIsAlgorithm1(t *testing.T) {
 // Section 4.1: of entries of equal value the one with the earlier deadline comes
 // first.
 func TestTiesByDeadline(t *testing.T) {
-	p := cluster(1, []float64{10, 20, 30}, elastic("a", 0, 3, 1, 1), elastic("b", 0, 2, 1, 1))
+	p := plantest.OneCluster(1, []float64{10, 20, 30}, elastic("a", 0, 3, 1, 1), elastic("b", 0, 2, 1, 1))
 	res := solve(t, p)
 	if a, b := res.Plan.Jobs[0].Segments[0].Slot, res.Plan.Jobs[1].Segments[0].Slot; b != 0 || a != 1 {
 		t.Errorf("a in slot %d, b in slot %d; want the earlier deadline in the cleanest slot", a, b)
@@ -159,7 +140,7 @@ func TestTiesByDeadline(t *testing.T) {
 // "If jobs are not complete, the schedule is infeasible: their deadlines are
 // extended and the algorithm runs again."
 func TestExtendsDeadlines(t *testing.T) {
-	p := cluster(1, []float64{10, 10, 10, 10, 10, 10}, elastic("a", 0, 2, 2, 1), elastic("b", 0, 2, 2, 1))
+	p := plantest.OneCluster(1, []float64{10, 10, 10, 10, 10, 10}, elastic("a", 0, 2, 2, 1), elastic("b", 0, 2, 2, 1))
 	if res := solve(t, p); res.Status != plan.Infeasible || len(res.Unplaced) == 0 {
 		t.Errorf("hard deadlines: %+v", res)
 	}
@@ -183,7 +164,7 @@ func TestOptimalForOneJob(t *testing.T) {
 		for i := range intensity {
 			intensity[i] = float64(10 + rng.IntN(300))
 		}
-		p := cluster(3, intensity, elastic("a", 0, n, float64(1+rng.IntN(n)), 1, 0.75, 0.5))
+		p := plantest.OneCluster(3, intensity, elastic("a", 0, n, float64(1+rng.IntN(n)), 1, 0.75, 0.5))
 		res := solve(t, p)
 		got := plan.Evaluate(p, res.Plan).CarbonG
 		least := math.Inf(1)
@@ -242,7 +223,7 @@ func BenchmarkOracle(b *testing.B) {
 			arrival := rng.IntN(168)
 			jobs = append(jobs, elastic(fmt.Sprintf("j%06d", i), arrival, min(slots, arrival+length+slack), float64(length), curves[rng.IntN(10)]...))
 		}
-		p := cluster(n.m, intensity, jobs...)
+		p := plantest.OneCluster(n.m, intensity, jobs...)
 		b.Run(fmt.Sprintf("jobs=%d/slots=%d/kmax=16", n.jobs, slots), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

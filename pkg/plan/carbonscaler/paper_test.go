@@ -6,31 +6,16 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/plantest"
-	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
-// elastic is a problem of one job on one cluster, a watt a worker, so that
-// emissions are in the paper's carbon units.
+// elastic is a problem of one job, a unit of emissions a server, slot and unit of
+// intensity, as in the paper.
 func elastic(intensity []float64, length float64, curve ...float64) *plan.Problem {
-	n := len(intensity)
-	room := make([]float64, n)
-	for t := range room {
-		room[t] = 1000
-	}
-	return &plan.Problem{
-		Grid:      timegrid.Grid{Start: time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC), Slot: time.Hour, N: n},
-		Objective: plan.Objective{Kind: plan.Carbon},
-		Clusters:  []plan.Cluster{{Name: "c", PUE: 1, Watts: map[string]float64{"server": 1000}, Capacity: map[string][]float64{"server": room}, Intensity: intensity}},
-		Jobs: []workload.Job{{
-			ID: "j", Kind: workload.Elastic, Length: length, Deadline: n, Request: map[string]float64{"server": 1},
-			MinWorkers: 1, MaxWorkers: len(curve), Curve: curve,
-		}},
-	}
+	return plantest.OneCluster(1000, intensity, plantest.Job("j", workload.Elastic, 0, len(intensity), length, curve[1:]...))
 }
 
 func solve(t testing.TB, p *plan.Problem) plan.Result {

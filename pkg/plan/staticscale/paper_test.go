@@ -5,29 +5,15 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"time"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/plantest"
-	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
 func elastic(intensity []float64, length float64, curve ...float64) *plan.Problem {
-	room := make([]float64, len(intensity))
-	for t := range room {
-		room[t] = 100
-	}
-	return &plan.Problem{
-		Grid:      timegrid.Grid{Start: time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC), Slot: time.Hour, N: len(intensity)},
-		Objective: plan.Objective{Kind: plan.Carbon},
-		Clusters:  []plan.Cluster{{Name: "c", PUE: 1, Watts: map[string]float64{"server": 1000}, Capacity: map[string][]float64{"server": room}, Intensity: intensity}},
-		Jobs: []workload.Job{{
-			ID: "j", Kind: workload.Elastic, Length: length, Deadline: len(intensity), Request: map[string]float64{"server": 1},
-			MinWorkers: 1, MaxWorkers: len(curve), Curve: curve,
-		}},
-	}
+	return plantest.OneCluster(100, intensity, plantest.Job("j", workload.Elastic, 0, len(intensity), length, curve[1:]...))
 }
 
 func grams(t *testing.T, planner plan.Planner, p *plan.Problem) (float64, plan.Plan) {

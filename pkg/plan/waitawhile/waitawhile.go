@@ -169,5 +169,5 @@ func (m Threshold) run(p *plan.Problem, free *plan.Free, j, c, last int, thresho
 	for i := range clusters {
 		clusters[i] = c
 	}
-	return plan.Place(job, slots, clusters, -1)
+	return plan.Place(job, slots, clusters)
 }

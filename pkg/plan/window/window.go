@@ -221,5 +221,5 @@ func (s *scheduler) run(j, c, start int) []plan.Segment {
 	for i := range slots {
 		slots[i], clusters[i] = start+i, c
 	}
-	return plan.Place(job, slots, clusters, -1)
+	return plan.Place(job, slots, clusters)
 }
