@@ -132,13 +132,15 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	if floor := now.Add(-historyWanted); since.Before(floor) {
 		since = floor
 	}
-	wantsWeather := cfg.Weather != nil
+	fresh := cfg.Timeline.WallDuration(cfg.Refresh) / 2
+	if f.failures > 0 {
+		fresh = 0 // what was kept may be the very answer that could not be read
+	}
 	f.mu.Unlock()
 
-	fresh := cfg.Timeline.WallDuration(cfg.Refresh) / 2
 	answer, err := cfg.Provider.Fetch(ctx, f.get, provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fresh: fresh})
 	var weather provider.Weather
-	if wantsWeather {
+	if cfg.Weather != nil {
 		var weatherErr error
 		days := int(historyWanted/(24*time.Hour)) + 1
 		if weather, weatherErr = cfg.Weather.Fetch(ctx, f.get, days, int(cfg.Horizon/(24*time.Hour))+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute))); weatherErr != nil {

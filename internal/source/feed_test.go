@@ -483,3 +483,20 @@ func (p scaled) Fetch(ctx context.Context, get provider.Getter, q provider.Query
 	}
 	return a, err
 }
+
+// TestBadAnswerIsAskedForAgain: an answer that could not be read is not taken from
+// the cache at the next try.
+func TestBadAnswerIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	w.hours(2)
+	w.fault(fakegrid.Fault{Kind: fakegrid.FaultHTML})
+	if o := w.hours(1); o.Err == nil {
+		t.Fatal("the fault does not show")
+	}
+	w.fault()
+	w.at = w.at.Add(10 * time.Minute) // sooner than an answer ceases to be fresh
+	w.clock.Store(w.at.UnixNano())
+	if err := w.feed().Refresh(context.Background(), w.at); err != nil {
+		t.Errorf("ten minutes later: %v", err)
+	}
+}
