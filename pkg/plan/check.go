@@ -103,6 +103,12 @@ func (k *checker) job(jp JobPlan) {
 	if j.Kind == workload.Rigid && len(slots) != last-first+1 {
 		k.fault("job %q: rigid job interrupted", j.ID)
 	}
+	if j.Kind == workload.Rigid && len(clusters) > 1 {
+		k.fault("job %q: rigid job on two clusters", j.ID)
+	}
+	if k.p.Objective.Kind == MOSP && j.Kind != workload.Elastic && len(slots) > j.Slots() {
+		k.fault("job %q: %d slots used, its work needs %d", j.ID, len(slots), j.Slots()) // Z would reward it
+	}
 	need := j.Work()
 	cutOff := k.p.Objective.Kind == MOSP && j.Kind == workload.Rigid && last == k.p.Grid.N-1
 	if work+workEps*max(1, need) < need && !cutOff {

@@ -98,6 +98,9 @@ func checkResult(t *testing.T, p *plan.Problem, res plan.Result) {
 	if res.Bound != nil && !infeasible && part.Objective.Kind == plan.Carbon && *res.Bound > e.CarbonG*(1+1e-9) {
 		t.Errorf("bound %v above the emissions %v", *res.Bound, e.CarbonG)
 	}
+	if res.Bound != nil && part.Objective.Kind == plan.MOSP && part.Objective.Theta != nil && *res.Bound < e.ZTotal*(1-1e-9) {
+		t.Errorf("bound %v below the plan's Z of %v", *res.Bound, e.ZTotal)
+	}
 }
 
 // Without returns a copy of p that lacks the unplaced jobs.

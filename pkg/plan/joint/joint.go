@@ -1,0 +1,240 @@
+// Package joint plans when, where and how much at once, for all kinds of jobs on
+// many clusters under shared capacity, and proves how far from optimal its plan may
+// be.
+package joint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/relax"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Source names what the method is taken from.
+const Source = "Lull: Lagrangian prices, priced insertion, ruin and recreate; a bound with every plan"
+
+// ErrParams marks parameters that make no sense.
+var ErrParams = errors.New("invalid parameters of planner joint")
+
+// Planner is the method; its zero value is ready.
+type Planner struct {
+	// Effort multiplies the work spent on prices and on mending the plan; 0 takes 1.
+	Effort float64
+	// Gap ends the search when the proven gap is no larger, relative; 0 searches on.
+	Gap float64
+	// Progress, where given, is called now and then with the share of the work
+	// done, 0..1.
+	Progress func(share float64)
+}
+
+// New returns the planner with an effort and a gap to stop at, or an error wrapping
+// ErrParams.
+func New(effort, gap float64) (Planner, error) {
+	if math.IsNaN(effort) || effort <= 0 || effort > maxEffort {
+		return Planner{}, fmt.Errorf("%w: effort: %v; accepted: above 0, at most %d", ErrParams, effort, maxEffort)
+	}
+	if math.IsNaN(gap) || gap < 0 || gap >= 1 {
+		return Planner{}, fmt.Errorf("%w: gap: %v; accepted: at least 0, below 1", ErrParams, gap)
+	}
+	return Planner{Effort: effort, Gap: gap}, nil
+}
+
+const (
+	maxEffort = 1000
+	// The Lagrangian is evaluated 100 to 360 times at effort 1, fewer times the
+	// more slots there are to look at, from 200,000 on.
+	mostEvaluations  = 360
+	leastEvaluations = 100
+	manySlots        = 200_000
+	// threshold by which a worse plan is accepted at first, in mean costs of a job.
+	threshold = 0.3
+	seed      = 1
+	// boundRounding is taken off the bound so that sums in another order cannot
+	// prove it wrong; optimalGap is the gap at which a plan counts as optimal.
+	boundRounding = 1e-9
+	optimalGap    = 1e-8
+)
+
+// Plan minimises emissions with hard deadlines, or maximises Caspian's Z with soft
+// ones, over schedules of all jobs together:
+//
+//	minimize   sum_i sum_p c_ip x_ip      (p: complete schedules of job i)
+//	s.t.       sum_i sum_p u_ip[j,r,t] x_ip <= C[j,r,t],  sum_p x_ip = 1,  x in {0,1}
+//
+// Prices of capacity come from the Lagrangian dual of that program (package relax),
+// whose value is the bound. Jobs are inserted at those prices in several orders, the
+// best of which is mended by ruin and recreate: a job far from its best response
+// gets room there, and those it displaces are placed anew.
+//
+// The search is anytime: when ctx ends during it, the best plan so far is returned.
+// Without a deadline it does a fixed amount of work and is deterministic; the order
+// of jobs in the problem decides nothing.
+//
+// For the MOSP objective without theta, the normalisers are computed first; elastic
+// jobs run at MinWorkers there, and no bound is claimed if there are any.
+//
+// Optimality: heuristic with a proven bound. Errors: that of ctx, if it ends before
+// there is a first plan.
+//
+// Complexity: O(jobs x window) an evaluation of the Lagrangian, 100 to 360 of them; O(jobs
+// x clusters x window) an insertion of all; O(clusters x window) a move, at most
+// 60,000 of them. Memory: jobs + clusters x resources x slots.
+func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	res, _, err := pl.Replan(ctx, p, nil)
+	return res, err
+}
+
+// Replan is Plan with a memory of the last plan, which is one more start of the
+// search: what it knew of prices and places is used where it still fits. It returns
+// the memory for the next period. The result depends on the memory.
+func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, *Memory, error) {
+	if err := ctx.Err(); err != nil {
+		return plan.Result{}, nil, err
+	}
+	p, err := relax.Normalised(ctx, p)
+	if err != nil {
+		return plan.Result{}, nil, err
+	}
+	ordered, index := byID(p)
+	m := relax.New(ordered, relax.TermsOf(ordered))
+	effort := pl.Effort
+	if effort == 0 {
+		effort = 1
+	}
+	progress := pl.Progress
+	if progress == nil {
+		progress = func(float64) {}
+	}
+	a := relax.NewAscent(m, last.prices(m))
+	steps := int(effort * evaluations(m.Work()))
+	a.Climb(ctx, steps, func(share float64) { progress(share / 2) })
+	s := firstPlan(ctx, m, a.Pricer(), a.Lambda, last)
+	near := math.Max(pl.Gap, optimalGap) * math.Abs(a.Bound)
+	made := s.mend(ctx, int(effort*moves(p)), threshold, func(total float64, share float64) bool {
+		progress(0.5 + 0.5*share)
+		return total-a.Bound <= near
+	})
+	s.settle()
+	progress(1)
+	res := s.result(p, index)
+	res.Considered = int64(a.Evaluations)*int64(len(p.Jobs)) + int64(made)
+	if bound, ok := proven(p, a.Bound); ok && res.Status == plan.Feasible {
+		res.Bound = &bound
+		if s.total-a.Bound <= optimalGap*math.Abs(a.Bound) {
+			res.Status = plan.Optimal
+		}
+	}
+	return res, remember(m, a.Lambda, s.parts), nil
+}
+
+func evaluations(slots int) float64 {
+	return math.Max(leastEvaluations, math.Min(mostEvaluations, mostEvaluations*manySlots/math.Max(1, float64(slots))))
+}
+
+// moves of the search at effort 1: four a job for a few, fewer for many and for
+// jobs that are slow to place.
+func moves(p *plan.Problem) float64 {
+	n, slow := float64(len(p.Jobs)), 0.0
+	for i := range p.Jobs {
+		if p.Jobs[i].Kind != workload.Rigid {
+			slow++
+		}
+	}
+	m := math.Max(500, math.Min(4*n, math.Min(2500+0.75*n, 60_000)))
+	return m / (1 + 2*slow/math.Max(1, n))
+}
+
+// proven turns the value of the relaxation into the bound of the problem's
+// objective, less a rounding allowance.
+func proven(p *plan.Problem, value float64) (float64, bool) {
+	allowance := boundRounding * math.Abs(value)
+	if p.Objective.Kind == plan.Carbon {
+		return math.Max(0, value-allowance), true
+	}
+	for i := range p.Jobs {
+		if p.Jobs[i].Kind == workload.Elastic {
+			return 0, false
+		}
+	}
+	return allowance - value, true
+}
+
+// byID returns p with its jobs in the order of their IDs, and where each stood: the
+// order of the file decides nothing.
+func byID(p *plan.Problem) (*plan.Problem, []int) {
+	index := make([]int, len(p.Jobs))
+	for i := range index {
+		index[i] = i
+	}
+	sort.Slice(index, func(a, b int) bool { return p.Jobs[index[a]].ID < p.Jobs[index[b]].ID })
+	out := *p
+	out.Jobs = append(out.Jobs[:0:0], p.Jobs...)
+	for i, j := range index {
+		out.Jobs[i] = p.Jobs[j]
+	}
+	return &out, index
+}
+
+// paces are those of the online insertions that are tried.
+var paces = []float64{0.003, 0.03, 0.1}
+
+// firstPlan is the best of several ways to insert all jobs: the largest first at the
+// prices given, in random orders with prices that follow, and what is remembered.
+func firstPlan(ctx context.Context, m *relax.Model, e *relax.Pricer, lambda []float64, last *Memory) *search {
+	n := len(m.P.Jobs)
+	e.Set(lambda)
+	best := make([]float64, n)
+	for j := range best {
+		best[j], _ = e.Best(j)
+	}
+	largest := make([]int, n)
+	for j := range largest {
+		largest[j] = j
+	}
+	sort.SliceStable(largest, func(a, b int) bool { return m.Size(largest[a]) > m.Size(largest[b]) })
+	winner := newSearch(m, e, best)
+	winner.build(largest)
+	try := func(s *search) {
+		if s.total < winner.total {
+			winner = s
+		}
+	}
+	if last != nil {
+		s := newSearch(m, e, best)
+		s.resume(last)
+		s.build(largest)
+		try(s)
+	}
+	for i, pace := range paces {
+		if ctx.Err() != nil {
+			break
+		}
+		s := newSearch(m, e, best)
+		s.rng = rand.New(rand.NewPCG(seed, uint64(i)))
+		s.buildOnline(lambda, pace)
+		try(s)
+	}
+	winner.reprice(lambda)
+	return winner
+}
+
+// result turns the search's plan of the ordered problem into one of p.
+func (s *search) result(p *plan.Problem, index []int) plan.Result {
+	var placed []plan.JobPlan
+	var unplaced []plan.Unplaced
+	for i, parts := range s.parts {
+		j := index[i]
+		if len(parts) == 0 {
+			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
+			continue
+		}
+		placed = append(placed, plan.JobPlan{Job: j, Segments: s.m.Segments(i, parts)})
+	}
+	return plan.Finish(p, placed, unplaced)
+}

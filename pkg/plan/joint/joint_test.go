@@ -1,0 +1,217 @@
+package joint_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/generate"
+	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/plan/planio"
+	"lull.dev/lull/pkg/plan/plantest"
+	"lull.dev/lull/pkg/plan/relax"
+	"lull.dev/lull/pkg/workload"
+)
+
+func TestLaws(t *testing.T) {
+	plantest.Laws(t, joint.Planner{}, 150, plantest.Options{})
+	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Loose: true})
+	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP})
+	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP, Kinds: []workload.Kind{workload.Rigid, workload.Interruptible}})
+}
+
+var allKinds = []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic}
+
+// sizes are those that the speed and the gap are judged by.
+func sizes() []generate.Options {
+	return []generate.Options{
+		{Jobs: 200, Clusters: 3, Slots: 24, Objective: plan.MOSP},
+		{Jobs: 1000, Clusters: 3, Slots: 24, Objective: plan.MOSP},
+		{Jobs: 1000, Clusters: 10, Slots: 24, Objective: plan.MOSP},
+		{Jobs: 5000, Clusters: 30, Slots: 48, Objective: plan.MOSP},
+		{Jobs: 5000, Clusters: 30, Slots: 48, Load: 0.6},
+		{Jobs: 1000, Clusters: 3, Slots: 48, Load: 0.7, Kinds: allKinds},
+		{Jobs: 2000, Clusters: 1, Slots: 336, Load: 0.5, Kinds: allKinds[2:], MaxScale: 16, MaxLength: 24},
+	}
+}
+
+func instance(t testing.TB, o generate.Options) *plan.Problem {
+	t.Helper()
+	p, err := generate.Instance(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Objective.Kind == plan.MOSP {
+		// Normalisers as in the LP, without its time: they only scale the terms.
+		var theta [3]float64
+		for k := range theta {
+			var terms relax.Terms
+			terms.Z[k] = 1
+			a := relax.NewAscent(relax.New(p, terms), nil)
+			a.Climb(context.Background(), 100, nil)
+			theta[k] = -a.Bound
+		}
+		p.Objective.Theta = &theta
+	}
+	return p
+}
+
+func name(o generate.Options) string {
+	return fmt.Sprintf("%s/jobs=%d/clusters=%d/slots=%d/kinds=%d", defaulted(o.Objective), o.Jobs, o.Clusters, o.Slots, max(1, len(o.Kinds)))
+}
+
+func defaulted(o plan.ObjectiveKind) plan.ObjectiveKind {
+	if o == "" {
+		return plan.Carbon
+	}
+	return o
+}
+
+// TestGap holds the planner to the gaps that it promises.
+func TestGap(t *testing.T) {
+	most := []float64{1, 1.5, 2, 3, 3, 3, 1}
+	for i, o := range sizes() {
+		p := instance(t, o)
+		res, err := joint.Planner{}.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(p, res.Plan); err != nil {
+			t.Errorf("%s: %v", name(o), err)
+		}
+		gap, ok := planio.Gap(p, res, plan.Evaluate(p, res.Plan))
+		if elastic := o.Objective == plan.MOSP && i == len(most); !ok && !elastic {
+			t.Fatalf("%s: no gap is proven", name(o))
+		}
+		t.Logf("%s: gap %.2f %%", name(o), 100*gap)
+		if 100*gap > most[i] {
+			t.Errorf("%s: gap %.2f %%, want at most %v %%", name(o), 100*gap, most[i])
+		}
+	}
+}
+
+func TestDeadlineOfTheContextEndsWithAPlan(t *testing.T) {
+	p := instance(t, generate.Options{Jobs: 2000, Clusters: 10, Slots: 48, Load: 0.5})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	pl, err := joint.New(1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := pl.Plan(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Plan.Jobs) == 0 || res.Status == plan.Feasible && res.Bound == nil {
+		t.Errorf("%d jobs planned, status %s, bound %v", len(res.Plan.Jobs), res.Status, res.Bound)
+	}
+	gone, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := pl.Plan(gone, p); err == nil {
+		t.Error("a context that had ended before gave a plan and no error")
+	}
+}
+
+func TestReplanRemembers(t *testing.T) {
+	p := instance(t, generate.Options{Jobs: 300, Clusters: 3, Slots: 48, Load: 0.5})
+	first, memory, err := joint.Planner{}.Replan(context.Background(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The least effort, but the memory of the first plan: no worse than it.
+	lazy, err := joint.New(0.001, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := lazy.Replan(context.Background(), p, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := plan.Evaluate(p, first.Plan).CarbonG, plan.Evaluate(p, again.Plan).CarbonG
+	if b > a*(1+1e-9) {
+		t.Errorf("with the memory of a plan of %v g the next emits %v g", a, b)
+	}
+	// An hour later: what has run is gone, the rest is where it was.
+	later := *p
+	later.Grid.Start, later.Grid.N = p.Grid.Time(1), p.Grid.N-1
+	later.Clusters = append([]plan.Cluster(nil), p.Clusters...)
+	for c := range later.Clusters {
+		cl := &later.Clusters[c]
+		cl.Intensity = cl.Intensity[1:]
+		cl.Capacity = map[string][]float64{"gpu": p.Clusters[c].Capacity["gpu"][1:]}
+	}
+	later.Jobs = nil
+	started := map[int]bool{}
+	for _, jp := range first.Plan.Jobs {
+		if at, _ := jp.Start(); at == 0 {
+			started[jp.Job] = true
+		}
+	}
+	for j := range p.Jobs {
+		job := p.Jobs[j]
+		if started[j] {
+			continue
+		}
+		job.Arrival, job.Deadline = max(0, job.Arrival-1), job.Deadline-1
+		later.Jobs = append(later.Jobs, job)
+	}
+	res, _, err := lazy.Replan(context.Background(), &later, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Status == plan.Infeasible {
+		t.Errorf("%d jobs lost their place", len(res.Unplaced))
+	}
+	cold, _, err := lazy.Replan(context.Background(), &later, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if warm, without := plan.Evaluate(&later, res.Plan).CarbonG, plan.Evaluate(&later, cold.Plan).CarbonG; cold.Status != plan.Infeasible && warm > without*1.001 {
+		t.Errorf("with memory %v g, without %v g", warm, without)
+	}
+}
+
+func TestStartsWithEqualResults(t *testing.T) {
+	p := instance(t, generate.Options{Jobs: 200, Clusters: 3, Slots: 48, Load: 0.6, Kinds: allKinds, Memory: true, Varying: true})
+	a, err := joint.Planner{}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := joint.Planner{}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Error("two runs differ")
+	}
+}
+
+func TestParams(t *testing.T) {
+	for _, v := range [][2]float64{{0, 0}, {-1, 0}, {math.NaN(), 0}, {1, -0.1}, {1, 1}, {1, math.NaN()}, {1e9, 0}} {
+		if _, err := joint.New(v[0], v[1]); err == nil {
+			t.Errorf("effort %v, gap %v: accepted", v[0], v[1])
+		}
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, o := range sizes() {
+		p := instance(b, o)
+		b.Run(name(o), func(b *testing.B) {
+			b.ReportAllocs()
+			var gap float64
+			for b.Loop() {
+				res, err := joint.Planner{}.Plan(context.Background(), p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				gap, _ = planio.Gap(p, res, plan.Evaluate(p, res.Plan))
+			}
+			b.ReportMetric(100*gap, "gap%")
+		})
+	}
+}

@@ -1,0 +1,483 @@
+// Package relax solves the linear relaxation of a planning problem: a price for
+// every resource of every cluster in every slot, a bound on the objective that no
+// plan can beat, and the fractions of schedules behind them.
+//
+// A pattern p of job i is a complete schedule of it with cost c_ip and use u_ip of
+// the rows (cluster, resource, slot). With prices lambda >= 0 on the capacity C of
+// the rows the problem falls apart by job:
+//
+//	L(lambda) = sum_i min_p (c_ip + lambda . u_ip) - lambda . C
+//
+// Any lambda proves that no plan costs less than L(lambda); the largest L is the
+// value of the linear program over patterns, at least as tight as the one indexed
+// by time. Costs are always minimised here: Caspian's Z enters with its sign turned.
+package relax
+
+import (
+	"encoding/binary"
+	"math"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Terms are the weights of what a plan costs.
+type Terms struct {
+	// Carbon weighs emissions in grams.
+	Carbon float64
+	// Z weighs the three objectives of Caspian, omega_k / theta_k each; they are
+	// gained, not paid.
+	Z [3]float64
+}
+
+// Model is a problem laid out for pricing. It holds no state of a solution and may
+// be shared.
+type Model struct {
+	P       *plan.Problem
+	M, T, R int
+	// Cap is the capacity of every row less its load.
+	Cap []float64
+
+	terms     Terms
+	resources []string
+	perWatt   []float64 // cost of one W through slot t on cluster c, [c*T+t]
+	perUnit   []float64 // cost of one unit of a row, power apart
+	unit      []float64 // cost of one unit of a row, power of the resource included
+	classes   []class
+	jobs      []job
+	// lanes are the classes that differ in what they ask for, one for each table of
+	// prices: elastic and interruptible jobs of one request share theirs.
+	lanes   []int
+	weights []float64 // by resource
+	// highest is where prices are cut off: far above what any job would pay, and low
+	// enough for sums of them to keep their digits. Rows without capacity need none.
+	highest float64
+	// inverse[x] is 1/x for the delays of the horizon.
+	inverse []float64
+}
+
+// class is what jobs share that differ only in size and time: the tables of prices
+// are made once for each.
+type class struct {
+	kind    workload.Kind
+	need    []demand // of MinWorkers workers, in units of the first
+	slots   int
+	length  float64
+	minimum int
+	scales  int
+	lane    int
+	choices [][]int   // sets of clusters that may be used together
+	watts   []float64 // own power by scale, in units of the job's size, or nil
+	hull    hull      // of an elastic job without watts of its own
+	curve   []float64
+	room    float64 // the largest size that fits everywhere
+	cut     []*hull // the hull of the first scales only, by their number
+	// shed is the cost of leaving a job of size 1 out: 0 where jobs may stay
+	// unscheduled, else more than any sensible schedule of it.
+	shed float64
+}
+
+type demand struct {
+	resource int
+	amount   float64
+}
+
+// job is a job of a class: size times as large, within [arrival, last).
+type job struct {
+	class         int32
+	arrival, last int32
+	deadline      int32
+	size          float64
+	weight        float64 // how many jobs it stands for
+	// large jobs do not fit everywhere, even alone: their responses are those that do.
+	large bool
+}
+
+// New lays out p under the given terms.
+//
+// Complexity: O(jobs + clusters x resources x slots).
+func New(p *plan.Problem, terms Terms) *Model {
+	m := &Model{P: p, M: len(p.Clusters), T: p.Grid.N, terms: terms, resources: p.Resources()}
+	m.R = len(m.resources)
+	m.Cap = make([]float64, m.M*m.R*m.T)
+	m.unit = make([]float64, len(m.Cap))
+	m.perUnit = make([]float64, len(m.Cap))
+	m.perWatt = make([]float64, m.M*m.T)
+	for c := range p.Clusters {
+		m.cluster(c)
+	}
+	m.closeRows()
+	m.weigh()
+	index, lanes := map[string]int32{}, map[string]int{}
+	m.jobs = make([]job, len(p.Jobs))
+	var key []byte
+	for j := range p.Jobs {
+		cl, size := m.classOf(j)
+		key = cl.key(key[:0], &p.Jobs[j])
+		at, known := index[string(key)]
+		if !known {
+			at = int32(len(m.classes))
+			index[string(key)] = at
+			m.finish(&cl, j)
+			cl.room = m.roomOf(&cl)
+			if p.Objective.Kind == plan.Carbon {
+				cl.shed = m.dearest(&cl)
+			}
+			key = cl.laneKey(key[:0], &p.Jobs[j])
+			lane, found := lanes[string(key)]
+			if !found {
+				lane = len(m.lanes)
+				lanes[string(key)] = lane
+				m.lanes = append(m.lanes, len(m.classes))
+			}
+			cl.lane = lane
+			m.classes = append(m.classes, cl)
+		}
+		pj := &p.Jobs[j]
+		m.jobs[j] = job{class: at, large: m.large(&m.classes[at], size), arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(min(pj.Deadline, 1<<30)), size: size, weight: 1}
+	}
+	longest := 0
+	for i := range m.classes {
+		longest = max(longest, m.classes[i].slots)
+	}
+	if m.timed() {
+		m.inverse = make([]float64, m.T+longest+1)
+		for i := range m.inverse {
+			m.inverse[i] = 1 / math.Max(1, float64(i))
+		}
+	}
+	return m
+}
+
+func (m *Model) row(c, r, t int) int { return (c*m.R+r)*m.T + t }
+
+func (m *Model) cluster(c int) {
+	p, cl := m.P, &m.P.Clusters[c]
+	for t := range m.T {
+		m.perWatt[c*m.T+t] = m.terms.Carbon * p.Grid.Hours() * cl.PUE * cl.Intensity[t] / 1000
+	}
+	for r, name := range m.resources {
+		rho, stated := cl.Watts[name]
+		if !stated {
+			rho = 1
+		}
+		for t := range m.T {
+			row := m.row(c, r, t)
+			capacity := 0.0
+			if v := cl.Capacity[name]; v != nil {
+				capacity = v[t]
+			}
+			left := capacity
+			if load := cl.Load[name]; load != nil {
+				left -= load[t]
+			}
+			m.Cap[row] = math.Max(0, left)
+			if capacity > 0 && rho > 0 && cl.Intensity[t] > 0 {
+				m.perUnit[row] = -m.terms.Z[0] / (capacity * cl.Intensity[t] * rho)
+			}
+			m.unit[row] = m.perUnit[row] + cl.Watts[name]*m.perWatt[c*m.T+t]
+		}
+	}
+}
+
+const highestPrice = 100
+
+// weight makes steps along rows of different resources comparable: the inverse square
+// of the mean capacity of the row's resource.
+func (m *Model) weight(row int) float64 { return m.weights[row/m.T%m.R] }
+
+func (m *Model) weigh() {
+	m.weights = make([]float64, m.R)
+	for r := range m.weights {
+		sum, open := 0.0, 0.0
+		for c := range m.M {
+			for t := range m.T {
+				if v := m.Cap[m.row(c, r, t)]; v > 0 {
+					sum += v
+					open++
+				}
+			}
+		}
+		if mean := sum / math.Max(1, open); mean > 0 {
+			m.weights[r] = 1 / (mean * mean)
+		}
+	}
+}
+
+// bounded cuts the price of a row off.
+func (m *Model) bounded(row int, price float64) float64 {
+	if m.Cap[row] == 0 {
+		return 0
+	}
+	return math.Max(0, math.Min(price, m.highest))
+}
+
+// closeRows makes rows without capacity dearer than any other, so that nothing is
+// asked of them; no plan uses them, so every bound stays one.
+func (m *Model) closeRows() {
+	dear := m.terms.Z[1] + m.terms.Z[2]
+	for _, u := range m.unit {
+		dear = math.Max(dear, math.Abs(u))
+	}
+	dear *= shedFactor
+	m.highest = highestPrice * dear
+	for row, c := range m.Cap {
+		if c == 0 {
+			m.perUnit[row] += dear
+			m.unit[row] += dear
+		}
+	}
+}
+
+// classOf describes job j by its class and its size within it.
+func (m *Model) classOf(j int) (class, float64) {
+	job := &m.P.Jobs[j]
+	cl := class{kind: job.Kind, slots: job.Slots(), length: job.Length, minimum: 1, scales: 1}
+	if m.P.Objective.Kind == plan.MOSP && cl.kind == workload.Elastic {
+		cl.kind = workload.Interruptible // Z is defined at one scale
+	}
+	switch cl.kind {
+	case workload.Rigid:
+		cl.length = float64(cl.slots)
+	case workload.Elastic:
+		cl.minimum, cl.scales, cl.curve = job.MinWorkers, len(job.Curve), job.Curve
+	}
+	size := 0.0
+	for r, name := range m.resources {
+		if q := job.Request[name] * float64(job.MinWorkers); q > 0 {
+			if size == 0 {
+				size = q
+			}
+			cl.need = append(cl.need, demand{r, q / size})
+		}
+	}
+	if size == 0 {
+		size = 1
+	}
+	if job.Watts != nil {
+		cl.watts = make([]float64, cl.scales)
+		for i := range cl.watts {
+			cl.watts[i] = job.Watts[i] / size
+		}
+	}
+	return cl, size
+}
+
+// key is equal for equal classes of jobs with equal permissions.
+func (cl *class) key(b []byte, job *workload.Job) []byte {
+	b = appendNumbers(b, cl.length, float64(cl.minimum))
+	b = appendNumbers(append(b, cl.kind[0]), cl.watts...)
+	b = appendNumbers(append(b, '|'), cl.curve...)
+	return cl.requestKey(append(b, '|'), job)
+}
+
+// laneKey is equal for classes whose tables of prices are equal.
+func (cl *class) laneKey(b []byte, job *workload.Job) []byte {
+	switch {
+	case cl.kind == workload.Rigid:
+		b = appendNumbers(append(b, 'r'), cl.length)
+	case cl.kind == workload.Elastic && cl.watts != nil:
+		b = appendNumbers(append(b, 'e'), cl.curve...)
+	}
+	b = appendNumbers(append(b, '|'), cl.watts...)
+	return cl.requestKey(append(b, '|'), job)
+}
+
+// requestKey is equal for equal requests, per unit of size, and permissions.
+func (cl *class) requestKey(b []byte, job *workload.Job) []byte {
+	for _, d := range cl.need {
+		b = appendNumbers(b, float64(d.resource), d.amount)
+	}
+	if job.Migratable && cl.kind != workload.Rigid {
+		b = append(b, 'm')
+	}
+	for _, name := range job.Clusters {
+		b = append(append(b, 0), name...)
+	}
+	return b
+}
+
+func appendNumbers(b []byte, values ...float64) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+// finish adds what only the first job of a class needs to compute.
+func (m *Model) finish(cl *class, j int) {
+	cl.choices = m.P.Choices(j)
+	if cl.kind == workload.Rigid && m.P.Jobs[j].Migratable {
+		cl.choices = nil
+		for _, c := range m.P.Allowed(j) {
+			cl.choices = append(cl.choices, []int{c})
+		}
+	}
+	if cl.kind == workload.Elastic && cl.watts == nil {
+		cl.hull = hullOf(nil, cl.steps())
+		cl.cut = make([]*hull, cl.scales)
+	}
+}
+
+// steps are the increments of scale; their Watts are workers in units of the least
+// number of them.
+func (cl *class) steps() []plan.Step {
+	steps := make([]plan.Step, cl.scales)
+	for i, work := range cl.curve {
+		steps[i] = plan.Step{From: cl.minimum + i - 1, To: cl.minimum + i, Work: work, Watts: 1 / float64(cl.minimum)}
+	}
+	steps[0].From, steps[0].Watts = 0, 1
+	return steps
+}
+
+var noHull hull
+
+// truncated is the hull of the first n scales. The hulls are made when first asked
+// for, so only one pricer of a model may place jobs at a time.
+func (cl *class) truncated(n int) *hull {
+	if n == 0 {
+		return &noHull
+	}
+	if cl.cut[n] == nil {
+		h := hullOf(nil, cl.steps()[:n])
+		cl.cut[n] = &h
+	}
+	return cl.cut[n]
+}
+
+// large reports whether a job of class cl and the size does not fit some open slot.
+// Elastic jobs that may migrate are never taken as such: their best response on the
+// scales that fit would have to choose clusters by scale.
+func (m *Model) large(cl *class, size float64) bool {
+	if cl.kind == workload.Elastic {
+		for _, set := range cl.choices {
+			if len(set) > 1 {
+				return false
+			}
+		}
+		size *= float64(cl.minimum+cl.scales-1) / float64(cl.minimum)
+	}
+	return size > cl.room
+}
+
+// roomOf is the least capacity of an open slot for jobs of class cl, in their size.
+func (m *Model) roomOf(cl *class) float64 {
+	room := math.Inf(1)
+	for _, set := range cl.choices {
+		for _, c := range set {
+			for _, d := range cl.need {
+				row := m.row(c, d.resource, 0)
+				for _, v := range m.Cap[row : row+m.T] {
+					if v > 0 {
+						room = math.Min(room, v/d.amount)
+					}
+				}
+			}
+		}
+	}
+	return room
+}
+
+// dearest is more than any sensible schedule of a job of class cl and size 1 costs
+// at no price.
+func (m *Model) dearest(cl *class) float64 {
+	most := 0.0
+	for _, set := range cl.choices {
+		for _, c := range set {
+			for t := range m.T {
+				most = math.Max(most, m.slotCost(cl, m.unit, c, t, 0))
+			}
+		}
+	}
+	if most == 0 {
+		most = 1
+	}
+	return shedFactor * most * math.Max(1, cl.length)
+}
+
+// shedFactor is how many times the dearest slot a job would pay to be run at all.
+const shedFactor = 20
+
+// slotCost is the cost of scale index i (0: MinWorkers) of a job of class cl and
+// size 1 through slot t on cluster c, at the given price of every row's unit
+// (m.unit, or that plus a price of capacity).
+func (m *Model) slotCost(cl *class, price []float64, c, t, i int) float64 {
+	cost, scale := 0.0, float64(cl.minimum+i)/float64(cl.minimum)
+	if cl.watts == nil {
+		for _, d := range cl.need {
+			cost += d.amount * price[m.row(c, d.resource, t)]
+		}
+		return cost * scale
+	}
+	for _, d := range cl.need {
+		row := m.row(c, d.resource, t)
+		cost += d.amount * (price[row] - m.unit[row] + m.perUnit[row])
+	}
+	return cost*scale + cl.watts[i]*m.perWatt[c*m.T+t]
+}
+
+// startCost is what the moment at which job j begins costs: Caspian's lateness and
+// completion terms, gained.
+func (m *Model) startCost(j *job, slots, t int) float64 {
+	if !m.timed() {
+		return 0
+	}
+	end := t + slots
+	return -j.weight * (m.terms.Z[1]*m.inverse[max(1, end-int(j.deadline))] + m.terms.Z[2]*m.inverse[end])
+}
+
+// timed reports whether the moment a job begins has a cost of its own.
+func (m *Model) timed() bool { return m.terms.Z[1] != 0 || m.terms.Z[2] != 0 }
+
+// Rest returns a model of the given jobs alone, in the capacity left.
+func (m *Model) Rest(jobs []int, left []float64) *Model {
+	out := *m
+	out.Cap = left
+	out.jobs = make([]job, len(jobs))
+	for i, j := range jobs {
+		out.jobs[i] = m.jobs[j]
+	}
+	return &out
+}
+
+// sample returns a model of every stride-th job, which stands for stride of them.
+func (m *Model) sample(stride int) *Model {
+	out := *m
+	out.jobs = nil
+	for j := stride / 2; j < len(m.jobs); j += stride {
+		jb := m.jobs[j]
+		jb.size *= float64(stride)
+		jb.weight = float64(stride)
+		out.jobs = append(out.jobs, jb)
+	}
+	return &out
+}
+
+// Rounds is how often prices may be set while all jobs are placed once, at about
+// the cost of placing them: at most 1,000 times.
+func (m *Model) Rounds() int {
+	place, set := 0, max(1, len(m.lanes)*m.M*m.T)
+	for i := range m.jobs {
+		place += m.M * max(0, int(m.jobs[i].last-m.jobs[i].arrival))
+	}
+	return max(10, min(1000, 2*place/set))
+}
+
+// Work is about how many slots an evaluation of the Lagrangian looks at; an elastic
+// job's count eight times.
+func (m *Model) Work() int {
+	sum := 0
+	for i := range m.jobs {
+		jb := &m.jobs[i]
+		cl := &m.classes[jb.class]
+		n := max(0, int(jb.last-jb.arrival))
+		if cl.kind != workload.Rigid {
+			n *= len(cl.choices)
+		}
+		if cl.kind == workload.Elastic {
+			n *= 8
+		}
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,270 @@
+package relax
+
+import (
+	"math"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/workload"
+)
+
+// roomEps is the share of a capacity by which a use may exceed it through rounding.
+const roomEps = 1e-9
+
+// Room is what is left of the capacity of every row while jobs are placed.
+type Room struct {
+	m    *Model
+	left []float64
+	tol  []float64
+}
+
+// NewRoom returns the whole capacity of m.
+func NewRoom(m *Model) *Room {
+	r := &Room{m: m, left: append([]float64(nil), m.Cap...), tol: make([]float64, len(m.Cap))}
+	for i, c := range m.Cap {
+		r.tol[i] = roomEps * math.Max(1, c)
+	}
+	return r
+}
+
+// Left returns what is left of every row.
+func (r *Room) Left() []float64 { return r.left }
+
+// Take removes a schedule of job j from the room; sign -1 gives it back. A slot
+// counts with the largest scale used in it.
+func (r *Room) Take(j int, parts []Part, sign float64) {
+	jb := &r.m.jobs[j]
+	cl := &r.m.classes[jb.class]
+	for i := range parts {
+		s := &parts[i]
+		if i > 0 && parts[i-1].Slot == s.Slot {
+			continue // of two parts of a slot the larger comes first
+		}
+		amount := sign * jb.size
+		if s.Scale > 0 {
+			amount *= float64(cl.minimum+int(s.Scale)) / float64(cl.minimum)
+		}
+		for _, d := range cl.need {
+			r.left[r.m.row(int(s.Cluster), d.resource, int(s.Slot))] -= amount * d.amount
+		}
+	}
+}
+
+// fits returns how many scales of a job of class cl fit on cluster c in slot t.
+func (r *Room) fits(cl *class, size float64, c, t int) int {
+	n := cl.scales
+	for _, d := range cl.need {
+		row := r.m.row(c, d.resource, t)
+		least := size * d.amount
+		left := r.left[row] + r.tol[row]
+		if left < least {
+			return 0
+		}
+		if most := least * float64(cl.minimum+n-1) / float64(cl.minimum); most > left {
+			n = min(n, max(1, int(left/least*float64(cl.minimum)+1e-12)-cl.minimum+1))
+		}
+	}
+	return n
+}
+
+// PlaceIn returns the cheapest schedule of job j at the prices set that fits the
+// room, as it would be run: whole slots of capacity, at most two scales in a slot,
+// the larger first. The parts are valid until the next call. ok is false where none
+// fits or leaving the job out is cheaper (soft deadlines only).
+//
+// Complexity: O(clusters x window x length) for rigid jobs, less where the tables
+// rule slots out; as Best, times the number of clusters, for the others.
+func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool) {
+	jb := &e.m.jobs[j]
+	cl := &e.m.classes[jb.class]
+	if cl.kind == workload.Rigid {
+		return e.placeRun(jb, cl, room)
+	}
+	best := math.Inf(1)
+	if e.m.cutOff() {
+		best = 0
+	}
+	e.best = e.best[:0]
+	for i, set := range cl.choices {
+		tb := e.restricted(jb, cl, set, &e.tables[cl.lane][i], room)
+		var v float64
+		var found bool
+		if cl.kind == workload.Interruptible {
+			v, found = e.pick(jb, cl, tb)
+		} else {
+			v, found = e.scale(j, jb, cl, tb)
+		}
+		if found && v < best {
+			best, ok = v, true
+			e.best, e.parts = e.parts, e.best
+		}
+	}
+	return best, e.best, ok
+}
+
+func (e *Pricer) placeRun(jb *job, cl *class, room *Room) (float64, []Part, bool) {
+	m := e.m
+	best, at, on := math.Inf(1), -1, 0
+	if m.cutOff() {
+		best = 0
+	}
+	if len(cl.choices) == 0 {
+		return 0, nil, false
+	}
+	tb := &e.tables[cl.lane][0]
+	last := int(jb.last)
+	if !m.cutOff() {
+		last -= cl.slots - 1
+	}
+	for t := int(jb.arrival); t < last; t++ {
+		start := m.startCost(jb, cl.slots, t)
+		if jb.size*tb.least[t]+start >= best { // the start costs no less later
+			break
+		}
+		if jb.size*tb.cost[t]+start >= best {
+			continue
+		}
+		for _, set := range cl.choices {
+			v := jb.size*e.runCost(cl, set[0], t) + start
+			if v < best && (at < 0 || v < best-plan.TieShare*math.Abs(best)) && room.runFits(cl, jb.size, set[0], t) {
+				best, at, on = v, t, set[0]
+			}
+		}
+	}
+	if at < 0 {
+		return 0, nil, false
+	}
+	e.best = e.best[:0]
+	for s := at; s < min(m.T, at+cl.slots); s++ {
+		e.best = append(e.best, Part{int32(s), int32(on), 0, 1})
+	}
+	return best, e.best, true
+}
+
+func (r *Room) runFits(cl *class, size float64, c, t int) bool {
+	end := min(r.m.T, t+cl.slots)
+	for _, d := range cl.need {
+		row := r.m.row(c, d.resource, 0)
+		need := size * d.amount
+		for s := row + t; s < row+end; s++ {
+			if r.left[s]+r.tol[s] < need {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// restricted tabulates the slots of a job with one choice of clusters in the room:
+// in each the cheapest cluster where it fits.
+func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Room) *table {
+	m := e.m
+	tb := &e.scratch
+	if tb.cost == nil {
+		*tb = table{cost: make([]float64, m.T), at: make([]int32, m.T), limit: make([]int32, m.T)}
+	}
+	tb.hulls = nil
+	for t := int(jb.arrival); t < int(jb.last); t++ {
+		tb.cost[t], tb.limit[t] = math.Inf(1), 0
+		if len(set) == 1 && all.hulls == nil {
+			if n := room.fits(cl, jb.size, set[0], t); n > 0 {
+				tb.cost[t], tb.at[t], tb.limit[t] = all.cost[t], int32(set[0]), int32(n)
+			} else if cl.kind == workload.Elastic {
+				tb.cost[t] = 0
+			}
+			continue
+		}
+		for _, c := range set {
+			v := m.slotCost(cl, e.price, c, t, 0)
+			if v >= tb.cost[t] {
+				continue
+			}
+			if n := room.fits(cl, jb.size, c, t); n > 0 {
+				tb.cost[t], tb.at[t], tb.limit[t] = v, int32(c), int32(n)
+			}
+		}
+		if tb.limit[t] == 0 && cl.kind == workload.Elastic {
+			tb.cost[t] = 0
+		}
+	}
+	if cl.kind == workload.Elastic && cl.watts != nil {
+		tb.hulls, tb.where = e.truncatedHulls(jb, cl, tb), nil
+	}
+	return tb
+}
+
+// truncatedHulls are the hulls of the scales that fit, slot by slot.
+func (e *Pricer) truncatedHulls(jb *job, cl *class, tb *table) []hull {
+	if e.cutHulls == nil {
+		e.cutHulls = make([]hull, e.m.T)
+	}
+	for t := int(jb.arrival); t < int(jb.last); t++ {
+		e.steps = e.steps[:0]
+		from, before := 0, 0.0
+		for i, work := range cl.curve[:tb.limit[t]] {
+			cost := e.m.slotCost(cl, e.price, int(tb.at[t]), t, i)
+			to := cl.minimum + i
+			e.steps = append(e.steps, plan.Step{From: from, To: to, Work: work, Watts: cost - before})
+			from, before = to, cost
+		}
+		if len(e.steps) == 0 {
+			e.cutHulls[t] = hull{}
+			continue
+		}
+		e.cutHulls[t] = hullOf(&e.cutHulls[t], e.steps)
+	}
+	return e.cutHulls
+}
+
+// Segments turns a schedule of job j into segments of a plan.
+func (m *Model) Segments(j int, parts []Part) []plan.Segment {
+	out := make([]plan.Segment, len(parts))
+	for i, s := range parts {
+		f := s.Fraction
+		if f > 1-workload.Eps {
+			f = 1
+		}
+		out[i] = plan.Segment{Slot: int(s.Slot), Cluster: int(s.Cluster), Workers: m.P.Jobs[j].MinWorkers + int(s.Scale), Fraction: f}
+	}
+	return out
+}
+
+// Size is the demand of job j: its request times its length, relative to the others
+// of its class of resources.
+func (m *Model) Size(j int) float64 {
+	return m.jobs[j].size * m.classes[m.jobs[j].class].length
+}
+
+// Resources returns the names of the resources, in the order of the rows.
+func (m *Model) Resources() []string { return m.resources }
+
+// Serves reports whether parts, in order of slots, are a schedule that job j may
+// have: within its window, on clusters it may use together, doing its work.
+func (m *Model) Serves(j int, parts []Part) bool {
+	if len(parts) == 0 {
+		return false
+	}
+	pj := &m.P.Jobs[j]
+	part := *m.P
+	part.Jobs = m.P.Jobs[j : j+1]
+	for _, s := range parts {
+		if int(s.Slot) >= m.T || s.Scale < 0 || int(s.Scale) >= len(pj.Curve) {
+			return false
+		}
+	}
+	return plan.Check(&part, plan.Plan{Jobs: []plan.JobPlan{{Job: 0, Segments: m.Segments(j, parts)}}}) == nil
+}
+
+// Fits reports whether a schedule of job j fits the room.
+func (r *Room) Fits(j int, parts []Part) bool {
+	r.Take(j, parts, 1)
+	defer r.Take(j, parts, -1)
+	cl := &r.m.classes[r.m.jobs[j].class]
+	for _, s := range parts {
+		for _, d := range cl.need {
+			if row := r.m.row(int(s.Cluster), d.resource, int(s.Slot)); r.left[row] < -r.tol[row] {
+				return false
+			}
+		}
+	}
+	return true
+}
