@@ -28,6 +28,24 @@ type Terms struct {
 	// Z weighs the three objectives of Caspian, omega_k / theta_k each; they are
 	// gained, not paid.
 	Z [3]float64
+	// Penalties are those of Caspian's Z2 and Z3; nil takes the paper's.
+	Penalties *Penalties
+}
+
+// Penalties are the functions by which Caspian divides: gamma of the slots a job
+// ends past its deadline (negative: before it), lambda of the slots until its end.
+// Both must be at least 1 from the first slot on and never fall.
+type Penalties struct {
+	Lateness   func(late int) float64
+	Completion func(end int) float64
+}
+
+// PaperPenalties are gamma = max(1, late) and lambda = end (Caspian, Section II-A).
+func PaperPenalties() *Penalties {
+	return &Penalties{
+		Lateness:   func(late int) float64 { return math.Max(1, float64(late)) },
+		Completion: func(end int) float64 { return math.Max(1, float64(end)) },
+	}
 }
 
 // Model is a problem laid out for pricing. It holds no state of a solution and may
@@ -52,8 +70,9 @@ type Model struct {
 	// highest is where prices are cut off: far above what any job would pay, and low
 	// enough for sums of them to keep their digits. Rows without capacity need none.
 	highest float64
-	// inverse[x] is 1/x for the delays of the horizon.
-	inverse []float64
+	// onTime[x] is gained, times Z[1], by a job that ends x slots past its deadline,
+	// soon[x] by one that ends in slot x.
+	onTime, soon []float64
 }
 
 // class is what jobs share that differ only in size and time: the tables of prices
@@ -141,9 +160,13 @@ func New(p *plan.Problem, terms Terms) *Model {
 		longest = max(longest, m.classes[i].slots)
 	}
 	if m.timed() {
-		m.inverse = make([]float64, m.T+longest+1)
-		for i := range m.inverse {
-			m.inverse[i] = 1 / math.Max(1, float64(i))
+		penalties := terms.Penalties
+		if penalties == nil {
+			penalties = PaperPenalties()
+		}
+		m.onTime, m.soon = make([]float64, m.T+longest+1), make([]float64, m.T+longest+1)
+		for i := range m.soon {
+			m.onTime[i], m.soon[i] = 1/penalties.Lateness(i), 1/penalties.Completion(i)
 		}
 	}
 	return m
@@ -423,7 +446,7 @@ func (m *Model) startCost(j *job, slots, t int) float64 {
 		return 0
 	}
 	end := t + slots
-	return -j.weight * (m.terms.Z[1]*m.inverse[max(1, end-int(j.deadline))] + m.terms.Z[2]*m.inverse[end])
+	return -j.weight * (m.terms.Z[1]*m.onTime[max(0, end-int(j.deadline))] + m.terms.Z[2]*m.soon[end])
 }
 
 // timed reports whether the moment a job begins has a cost of its own.

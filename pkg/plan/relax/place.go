@@ -77,7 +77,7 @@ func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool
 	jb := &e.m.jobs[j]
 	cl := &e.m.classes[jb.class]
 	if cl.kind == workload.Rigid {
-		return e.placeRun(jb, cl, room)
+		return e.placeRun(jb, cl, room, int(jb.last), e.m.cutOff())
 	}
 	best := math.Inf(1)
 	if e.m.cutOff() {
@@ -101,7 +101,15 @@ func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool
 	return best, e.best, ok
 }
 
-func (e *Pricer) placeRun(jb *job, cl *class, room *Room) (float64, []Part, bool) {
+// PlaceRunBefore is PlaceIn for a rigid job that may use no slot from last on; with
+// cutOff a run that would pass it ends there.
+func (e *Pricer) PlaceRunBefore(j int, room *Room, last int, cutOff bool) (parts []Part, ok bool) {
+	jb := &e.m.jobs[j]
+	_, parts, ok = e.placeRun(jb, &e.m.classes[jb.class], room, last, cutOff)
+	return parts, ok
+}
+
+func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool) (float64, []Part, bool) {
 	m := e.m
 	best, at, on := math.Inf(1), -1, 0
 	if m.cutOff() {
@@ -111,8 +119,7 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room) (float64, []Part, bool
 		return 0, nil, false
 	}
 	tb := &e.tables[cl.lane][0]
-	last := int(jb.last)
-	if !m.cutOff() {
+	if !cutOff {
 		last -= cl.slots - 1
 	}
 	for t := int(jb.arrival); t < last; t++ {

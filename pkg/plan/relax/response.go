@@ -301,10 +301,10 @@ func (e *Pricer) run(jb *job, cl *class) (cost float64, slot, cluster int) {
 		last = last - cl.slots + 1
 	}
 	if e.m.timed() {
-		z2, z3, inverse, deadline := jb.weight*e.m.terms.Z[1], jb.weight*e.m.terms.Z[2], e.m.inverse, int(jb.deadline)
+		z2, z3, onTime, soon, deadline := jb.weight*e.m.terms.Z[1], jb.weight*e.m.terms.Z[2], e.m.onTime, e.m.soon, int(jb.deadline)
 		for t := int(jb.arrival); t < last; t++ {
 			end := t + cl.slots
-			gain := z2*inverse[max(1, end-deadline)] + z3*inverse[end]
+			gain := z2*onTime[max(0, end-deadline)] + z3*soon[end]
 			if v := jb.size*tb.cost[t] - gain; v < best {
 				best, at = v, t
 			}
