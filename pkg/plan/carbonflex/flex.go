@@ -1,0 +1,344 @@
+package carbonflex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/rollout"
+	"lull.dev/lull/pkg/workload"
+)
+
+// FlexSource names what the method is taken from.
+const FlexSource = "Hanafy et al., CarbonFlex, 2025, Algorithms 2 and 3"
+
+// ErrParams marks parameters that make no sense.
+var ErrParams = errors.New("invalid parameters of planner carbonflex")
+
+// Params are the settings of the method; zero values take those of the paper.
+type Params struct {
+	// Knowledge is what has been learned; nil or empty knows nothing: the method is
+	// carbon-agnostic then.
+	Knowledge *Knowledge
+	// Neighbours is how many cases are looked up: 5.
+	Neighbours int
+	// Tolerance is epsilon, the share of delayed jobs from which capacity is raised:
+	// 0.05. Distance is delta, the mean distance of the cases, in standard deviations,
+	// beyond which they are not trusted then: 2.
+	Tolerance, Distance float64
+}
+
+// Planner is the method: Algorithm 2 sets the capacity of every slot, Algorithm 3
+// gives it to jobs.
+type Planner struct{ params Params }
+
+// New returns the planner, or an error wrapping ErrParams.
+func New(params Params) (Planner, error) {
+	if params.Neighbours == 0 {
+		params.Neighbours = 5
+	}
+	if params.Tolerance == 0 {
+		params.Tolerance = 0.05
+	}
+	if params.Distance == 0 {
+		params.Distance = 2
+	}
+	switch {
+	case params.Neighbours < 1:
+		return Planner{}, fmt.Errorf("%w: neighbours: %d; accepted: at least 1", ErrParams, params.Neighbours)
+	case !(params.Tolerance >= 0 && params.Tolerance <= 1):
+		return Planner{}, fmt.Errorf("%w: tolerance: %v; accepted: 0 to 1", ErrParams, params.Tolerance)
+	case !(params.Distance > 0):
+		return Planner{}, fmt.Errorf("%w: distance: %v; accepted: above 0", ErrParams, params.Distance)
+	}
+	if params.Knowledge == nil {
+		params.Knowledge = NewKnowledge(0)
+	}
+	return Planner{params}, nil
+}
+
+// Plan rolls the method out over p, slot by slot, with p's intensities as the day-ahead
+// forecast and the lengths of jobs unknown:
+//
+//	m_t = M            if the share of delayed jobs exceeds epsilon and the cases are
+//	                   farther than delta, or nothing is known
+//	    = max of cases if it exceeds epsilon
+//	    = mean of cases otherwise                                   (Algorithm 2)
+//
+// and then, by falling marginal throughput p_j(k) >= rho and rising remaining delay,
+// scales until m_t is full (Algorithm 3). A job whose allowed delay is used up runs at
+// least at MinWorkers, whatever m_t.
+//
+// Deviations from the source: rho is the mean of the cases' lowest marginal
+// throughputs, and a scale equal to it is taken. On several clusters each has its own
+// capacity m_t; a job runs on the cleanest with room. Rigid jobs, once started, run on.
+//
+// Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: O(slots x (log
+// cases + S log S)) for S scales of active jobs.
+func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	return rollout.Plan(ctx, p, &policy{params: pl.params, features: newFeatures(p)})
+}
+
+type policy struct {
+	params   Params
+	features *features
+}
+
+// Decision is what Algorithm 2 decides for a cluster and a slot, and from what.
+type Decision struct {
+	// Capacity is the share of the cluster to use, Rho the least marginal throughput.
+	Capacity, Rho float64
+	Matches       []Match
+	// Why says which branch was taken.
+	Why string
+}
+
+// Provision is Algorithm 2: delayed is the share of jobs whose allowed delay is used up.
+//
+// Complexity: that of Knowledge.Nearest.
+func (pl Planner) Provision(s State, delayed float64) Decision {
+	d := Decision{Matches: pl.params.Knowledge.Nearest(s, pl.params.Neighbours)}
+	if len(d.Matches) == 0 {
+		d.Capacity, d.Why = 1, "nothing is known: carbon-agnostic"
+		return d
+	}
+	most, distance := 0.0, 0.0
+	n := float64(len(d.Matches))
+	for _, m := range d.Matches {
+		d.Capacity += m.Case.Capacity / n
+		d.Rho += m.Case.Rho / n
+		distance += m.Distance / n
+		most = math.Max(most, m.Case.Capacity)
+	}
+	switch {
+	case delayed > pl.params.Tolerance && distance > pl.params.Distance:
+		d.Capacity, d.Rho, d.Why = 1, 0, "delays, and no case like this one: all of the cluster"
+	case delayed > pl.params.Tolerance:
+		d.Capacity, d.Why = most, "delays: the most of the cases"
+	default:
+		d.Why = "the mean of the cases"
+	}
+	return d
+}
+
+// remaining is the allowed delay that job j has left in slot t: a_j + d_j - t.
+func remaining(p *plan.Problem, j, t int) int {
+	return p.Jobs[j].LatestStart() - t
+}
+
+// Slot is one slot of both algorithms.
+func (x *policy) Slot(run *rollout.Run) {
+	p := run.P
+	state := x.features.of(p, run)
+	reserve := make([]float64, len(p.Clusters))
+	rho := make([]float64, len(p.Clusters))
+	var active, delayed int
+	run.Waiting(func(j int) {
+		active++
+		if remaining(p, j, run.T) < 0 {
+			delayed++
+		}
+	})
+	share := float64(delayed) / math.Max(1, float64(active))
+	for c := range p.Clusters {
+		here := x.features.at(state, c, run.T)
+		here.Intensity = p.Clusters[c].Intensity[run.T]
+		d := Planner{x.params}.Provision(here, share)
+		reserve[c], rho[c] = math.Max(0, math.Min(1, 1-d.Capacity)), d.Rho
+	}
+	list := run.Active()
+	none := func(int) float64 { return 0 }
+	under := func(c int) float64 { return reserve[c] }
+	for _, j := range list {
+		if remaining(p, j, run.T) <= 0 {
+			run.Raise(j, run.Cleanest(j, none), 0)
+		}
+	}
+	schedule(run, list, under, rho)
+}
+
+// schedule is Algorithm 3: everyone's MinWorkers first, by remaining delay, then
+// further workers by marginal throughput and remaining delay.
+func schedule(run *rollout.Run, list []int, reserve func(c int) float64, rho []float64) {
+	p := run.P
+	type entry struct {
+		job, scale int
+		p          float64
+	}
+	var entries []entry
+	for _, j := range list {
+		job := &p.Jobs[j]
+		scales := len(job.Curve)
+		if job.Kind != workload.Elastic {
+			scales = 1
+		}
+		for k := range scales {
+			entries = append(entries, entry{j, k, job.Curve[k] / job.Curve[0]})
+		}
+	}
+	sort.SliceStable(entries, func(a, b int) bool {
+		x, y := entries[a], entries[b]
+		if x.p != y.p {
+			return x.p > y.p
+		}
+		return remaining(p, x.job, run.T) < remaining(p, y.job, run.T)
+	})
+	at := map[int]int{}
+	for _, e := range entries {
+		c, chosen := at[e.job]
+		if !chosen {
+			c = run.Cleanest(e.job, reserve)
+			if run.Scales(e.job) > 0 {
+				c = run.On(e.job)
+			}
+			at[e.job] = c
+		}
+		if c < 0 || e.p < rho[c]-workload.Eps || run.Scales(e.job) != e.scale {
+			continue
+		}
+		run.Raise(e.job, c, reserve(c))
+	}
+}
+
+// features computes states.
+type features struct {
+	rank     [][]float64 // by cluster and slot
+	gradient [][]float64
+}
+
+func newFeatures(p *plan.Problem) *features {
+	f := &features{}
+	day := max(1, int(24*time.Hour/p.Grid.Slot))
+	for c := range p.Clusters {
+		ci := p.Clusters[c].Intensity
+		rank, gradient := make([]float64, len(ci)), make([]float64, len(ci))
+		for t := range ci {
+			if t > 0 {
+				gradient[t] = ci[t] - ci[t-1]
+			}
+			below, n := 0, 0
+			for s := t + 1; s < min(len(ci), t+day); s++ {
+				n++
+				if ci[s] < ci[t] {
+					below++
+				}
+			}
+			rank[t] = float64(below) / math.Max(1, float64(n))
+		}
+		f.rank, f.gradient = append(f.rank, rank), append(f.gradient, gradient)
+	}
+	return f
+}
+
+// of is the part of the state that clusters share.
+func (f *features) of(p *plan.Problem, run *rollout.Run) State {
+	var b stateBuilder
+	run.Waiting(func(j int) { b.add(p, j) })
+	return b.state()
+}
+
+func (f *features) at(s State, c, t int) State {
+	s.Gradient, s.Rank = f.gradient[c][t], f.rank[c][t]
+	return s
+}
+
+type stateBuilder struct {
+	queue      [Queues]float64
+	elasticity float64
+	jobs       float64
+}
+
+// add counts job j, which is in the system.
+func (b *stateBuilder) add(p *plan.Problem, j int) {
+	job := &p.Jobs[j]
+	delay := time.Duration(max(0, job.LatestStart()-job.Arrival)) * p.Grid.Slot
+	switch {
+	case delay <= 6*time.Hour:
+		b.queue[0]++
+	case delay <= 24*time.Hour:
+		b.queue[1]++
+	default:
+		b.queue[2]++
+	}
+	sum := 0.0
+	for _, v := range job.Curve {
+		sum += v / job.Curve[0]
+	}
+	b.elasticity += sum / float64(len(job.Curve))
+	b.jobs++
+}
+
+func (b *stateBuilder) state() State {
+	return State{Queue: b.queue, Elasticity: b.elasticity / math.Max(1, b.jobs)}
+}
+
+// Learn replays p, a stretch of the past, through the oracle and returns a case for
+// every slot of every cluster. It does so again with the intensities shifted by each
+// of the given numbers of slots, so that one history of jobs meets several of the
+// grid. Deadlines that cannot be kept are extended, as in the source.
+//
+// Errors: that of ctx. Complexity: that of the oracle, times 1 + len(shifts).
+func Learn(ctx context.Context, p *plan.Problem, shifts ...int) ([]Case, error) {
+	var out []Case
+	for _, shift := range append([]int{0}, shifts...) {
+		q := *p
+		q.Objective = plan.Objective{Kind: plan.MOSP} // deadlines may be extended
+		q.Clusters = append([]plan.Cluster(nil), p.Clusters...)
+		for c := range q.Clusters {
+			ci := p.Clusters[c].Intensity
+			by := ((shift % len(ci)) + len(ci)) % len(ci)
+			q.Clusters[c].Intensity = append(append([]float64(nil), ci[by:]...), ci[:by]...)
+		}
+		res, err := Oracle{}.Plan(ctx, &q)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, casesOf(&q, res)...)
+	}
+	return out, nil
+}
+
+func casesOf(p *plan.Problem, res plan.Result) []Case {
+	free := plan.NewFree(p)
+	n := p.Grid.N
+	rho := make([][]float64, len(p.Clusters))
+	for c := range rho {
+		rho[c] = make([]float64, n)
+		for t := range rho[c] {
+			rho[c][t] = 1
+		}
+	}
+	builders := make([]stateBuilder, n)
+	done := make([]int, len(p.Jobs))
+	for j := range done {
+		done[j] = n
+	}
+	for _, jp := range res.Plan.Jobs {
+		job := &p.Jobs[jp.Job]
+		free.TakeAll(jp.Job, jp.Segments)
+		for _, s := range jp.Segments {
+			done[jp.Job] = s.Slot + 1
+			rho[s.Cluster][s.Slot] = math.Min(rho[s.Cluster][s.Slot], job.Curve[s.Workers-job.MinWorkers]/job.Curve[0])
+		}
+	}
+	for j := range p.Jobs {
+		for t := p.Jobs[j].Arrival; t < done[j]; t++ {
+			builders[t].add(p, j)
+		}
+	}
+	f := newFeatures(p)
+	var out []Case
+	for t := range n {
+		s := builders[t].state()
+		for c := range p.Clusters {
+			x := f.at(s, c, t)
+			x.Intensity = p.Clusters[c].Intensity[t]
+			out = append(out, Case{State: x, Capacity: free.Used(c, t), Rho: rho[c][t], At: p.Grid.Time(t)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,227 @@
+// Package vcc implements virtual capacity curves: a cluster's capacity is set for the
+// day ahead, hour by hour, so that the day's work is conserved and done when the grid
+// is clean; jobs are scheduled under the curve.
+package vcc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/rollout"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Source names what the method is taken from.
+const Source = "Radovanovic et al., Carbon-Aware Computing for Datacenters, IEEE TPS 38(2), 2023, as in CarbonFlex, Section 6.7"
+
+// ErrParams marks parameters that make no sense.
+var ErrParams = errors.New("invalid parameters of planner vcc")
+
+// Params are the settings of the method.
+type Params struct {
+	// Scaling lets elastic jobs scale under the curve; else all run at MinWorkers, in
+	// order of arrival.
+	Scaling bool
+	// Floor is the least share of the capacity that every slot keeps, Peak the most;
+	// 0 takes 0 and 1.
+	Floor, Peak float64
+	// Margin is the share by which the day's work is raised, against a forecast that
+	// is too low (risk-aware); 0 takes 0.05.
+	Margin float64
+}
+
+// Planner is the method; its zero value is vcc without scaling.
+type Planner struct{ params Params }
+
+// New returns the planner, or an error wrapping ErrParams.
+func New(params Params) (Planner, error) {
+	pl := Planner{params}
+	q := pl.complete()
+	switch {
+	case !(q.Floor >= 0 && q.Floor <= 1):
+		return pl, fmt.Errorf("%w: floor: %v; accepted: 0 to 1", ErrParams, q.Floor)
+	case !(q.Peak > 0 && q.Peak <= 1 && q.Peak >= q.Floor):
+		return pl, fmt.Errorf("%w: peak: %v; accepted: above 0 and the floor, to 1", ErrParams, q.Peak)
+	case !(q.Margin >= 0 && q.Margin <= 10):
+		return pl, fmt.Errorf("%w: margin: %v; accepted: 0 to 10", ErrParams, q.Margin)
+	}
+	return pl, nil
+}
+
+func (pl Planner) complete() Params {
+	q := pl.params
+	if q.Peak == 0 {
+		q.Peak = 1
+	}
+	if q.Margin == 0 {
+		q.Margin = 0.05
+	}
+	return q
+}
+
+// Plan sets each cluster's curve for every day and rolls jobs out under it:
+//
+//	minimize   sum_t ci[t] m[t]
+//	s.t.       sum_t m[t] >= (1 + margin) x the day's work,  floor M <= m[t] <= peak M
+//
+// which fills the day's slots from the cleanest on. The day's work is that of the jobs
+// that arrive in it (a day-ahead forecast without error) and what the day before left
+// over by its curve, shared by the clusters in proportion to their capacity. Under the
+// curve jobs run in order of arrival at MinWorkers (vcc), or further workers by falling
+// marginal throughput as long as there is room (vcc-scaling). A job without slack left
+// runs, above the curve where it must.
+//
+// Deviations from the source: the source's curve also pays for the peak of power and
+// covers a quantile of the load; here a peak bounds the curve and a margin covers the
+// risk.
+//
+// Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: O(slots log
+// slots) a cluster for the curves, then that of the roll-out.
+func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	params := pl.complete()
+	return rollout.Plan(ctx, p, &policy{params: params, curve: Curves(p, params.Floor, params.Peak, params.Margin)})
+}
+
+// Curves returns the share of capacity that each cluster may use in every slot, by
+// cluster and slot.
+func Curves(p *plan.Problem, floor, peak, margin float64) [][]float64 {
+	n := p.Grid.N
+	day := max(1, int(24*time.Hour/p.Grid.Slot))
+	scarce := scarcest(p)
+	work := make([]float64, n) // of the jobs that arrive in each slot
+	for j := range p.Jobs {
+		job := &p.Jobs[j]
+		if job.Arrival < n {
+			work[job.Arrival] += job.Length * job.Request[scarce] * float64(job.MinWorkers)
+		}
+	}
+	out := make([][]float64, len(p.Clusters))
+	total := 0.0
+	for c := range p.Clusters {
+		for _, v := range p.Clusters[c].Capacity[scarce] {
+			total += v
+		}
+	}
+	for c := range p.Clusters {
+		cl := &p.Clusters[c]
+		out[c] = make([]float64, n)
+		mine := 0.0
+		for _, v := range cl.Capacity[scarce] {
+			mine += v
+		}
+		share, carried := 0.0, 0.0
+		if total > 0 {
+			share = mine / total
+		}
+		for from := 0; from < n; from += day {
+			to := min(n, from+day)
+			need := carried
+			for _, w := range work[from:to] {
+				need += (1 + margin) * w * share
+			}
+			carried = fill(out[c], cl, scarce, from, to, need, floor, peak)
+		}
+	}
+	return out
+}
+
+// fill sets the curve of one day and returns the work that does not fit it.
+func fill(curve []float64, cl *plan.Cluster, resource string, from, to int, need, floor, peak float64) float64 {
+	capacity := cl.Capacity[resource]
+	if capacity == nil {
+		return need
+	}
+	slots := make([]int, 0, to-from)
+	for t := from; t < to; t++ {
+		slots = append(slots, t)
+		curve[t] = floor
+		need -= floor * capacity[t]
+	}
+	sort.SliceStable(slots, func(a, b int) bool { return cl.Intensity[slots[a]] < cl.Intensity[slots[b]] })
+	for _, t := range slots {
+		if need <= 0 {
+			break
+		}
+		if capacity[t] <= 0 {
+			continue
+		}
+		more := math.Min((peak-floor)*capacity[t], need)
+		curve[t] += more / capacity[t]
+		need -= more
+	}
+	return math.Max(0, need)
+}
+
+// scarcest is the resource asked for most, relative to its capacity: the curve is in
+// its units.
+func scarcest(p *plan.Problem) string {
+	best, most := "", -1.0
+	for _, r := range p.Resources() {
+		demand, capacity := 0.0, 0.0
+		for j := range p.Jobs {
+			demand += p.Jobs[j].Length * p.Jobs[j].Request[r] * float64(p.Jobs[j].MinWorkers)
+		}
+		for c := range p.Clusters {
+			for _, v := range p.Clusters[c].Capacity[r] {
+				capacity += v
+			}
+		}
+		if share := demand / math.Max(capacity, 1e-9); share > most {
+			best, most = r, share
+		}
+	}
+	return best
+}
+
+type policy struct {
+	params Params
+	curve  [][]float64
+}
+
+// Slot schedules one slot under the curve.
+func (x *policy) Slot(run *rollout.Run) {
+	list := run.Active()
+	none := func(int) float64 { return 0 }
+	under := func(c int) float64 { return math.Max(0, 1-x.curve[c][run.T]) }
+	for _, j := range list {
+		if run.Slack(j) <= 0 {
+			run.Raise(j, run.Cleanest(j, none), 0)
+		}
+	}
+	for _, j := range list {
+		if run.Scales(j) == 0 {
+			if c := run.Cleanest(j, under); c >= 0 {
+				run.Raise(j, c, under(c))
+			}
+		}
+	}
+	if !x.params.Scaling {
+		return
+	}
+	type entry struct {
+		job, scale int
+		gain       float64
+	}
+	var entries []entry
+	for _, j := range list {
+		job := &run.P.Jobs[j]
+		if job.Kind != workload.Elastic || run.Scales(j) == 0 {
+			continue
+		}
+		for k := 1; k < len(job.Curve); k++ {
+			entries = append(entries, entry{j, k, job.Curve[k] / job.Curve[0]})
+		}
+	}
+	sort.SliceStable(entries, func(a, b int) bool { return entries[a].gain > entries[b].gain })
+	for _, e := range entries {
+		if run.Scales(e.job) == e.scale {
+			c := run.On(e.job)
+			run.Raise(e.job, c, under(c))
+		}
+	}
+}
