@@ -13,6 +13,11 @@ type Evaluation struct {
 	// CarbonG is the total emissions, gCO2eq; EnergyKWh the energy behind them.
 	CarbonG   float64
 	EnergyKWh float64
+	// Money is what the plan costs at the clusters' prices.
+	Money float64
+	// Restarts counts how often jobs go on after a pause or on another cluster, Moves
+	// those of them on another cluster; their energy is part of CarbonG and EnergyKWh.
+	Restarts, Moves int
 	// JobG is the emissions of each job of the problem.
 	JobG []float64
 	// Planned and Unscheduled count jobs; Late those that end past their deadline.
@@ -55,6 +60,7 @@ func Evaluate(p *Problem, pl Plan) Evaluation {
 			grams := s.Fraction * p.SlotGrams(jp.Job, s.Cluster, s.Slot, s.Workers)
 			e.CarbonG += grams
 			e.JobG[jp.Job] += grams
+			e.Money += s.Fraction * p.SlotPrice(jp.Job, s.Cluster, s.Slot, s.Workers)
 			e.EnergyKWh += s.Fraction * p.Grid.Hours() * p.Watts(jp.Job, s.Cluster, s.Workers) * p.Clusters[s.Cluster].PUE / 1000
 			first, last = min(first, s.Slot), max(last, s.Slot)
 			if p.Objective.Kind == MOSP {
@@ -64,6 +70,7 @@ func Evaluate(p *Problem, pl Plan) Evaluation {
 		if last < 0 {
 			continue
 		}
+		e.overheads(p, jp)
 		e.Planned++
 		e.Makespan = max(e.Makespan, last+1)
 		finish := last + 1
@@ -98,6 +105,50 @@ func Evaluate(p *Problem, pl Plan) Evaluation {
 		}
 	}
 	return e
+}
+
+// overheads adds what pauses and moves of a job that can have them cost.
+func (e *Evaluation) overheads(p *Problem, jp JobPlan) {
+	j := &p.Jobs[jp.Job]
+	if j.Kind == workload.Rigid {
+		return
+	}
+	for i := 1; i < len(jp.Segments); i++ {
+		a, b := jp.Segments[i-1], jp.Segments[i]
+		if b.Slot == a.Slot || (b.Slot == a.Slot+1 && b.Cluster == a.Cluster) || !p.inside(a) || !p.inside(b) {
+			continue
+		}
+		e.Restarts++
+		kWh := j.RestartKWh * p.Clusters[b.Cluster].PUE
+		grams := p.KWhGrams(b.Cluster, b.Slot, j.RestartKWh)
+		if a.Cluster != b.Cluster {
+			e.Moves++
+			kWh += j.TransferKWh
+			grams += p.TransferGrams(jp.Job, a.Cluster, b.Cluster, b.Slot)
+		}
+		e.EnergyKWh += kWh
+		e.CarbonG += grams
+		e.JobG[jp.Job] += grams
+	}
+}
+
+func (p *Problem) inside(s Segment) bool {
+	return s.Cluster >= 0 && s.Cluster < len(p.Clusters) && s.Slot >= 0 && s.Slot < p.Grid.N
+}
+
+// TransferGrams returns the emissions of moving job j from cluster a to b in slot t, at
+// the mean of both intensities.
+func (p *Problem) TransferGrams(j, a, b, t int) float64 {
+	return p.Jobs[j].TransferKWh * (p.Clusters[a].Intensity[t] + p.Clusters[b].Intensity[t]) / 2
+}
+
+// Cost is what the objective minimises: emissions, or Z with its sign turned, and the
+// weighted price. NaN for Z without theta.
+func (e *Evaluation) Cost(o Objective) float64 {
+	if o.Kind == MOSP {
+		return o.PriceWeight*e.Money - e.ZTotal
+	}
+	return e.CarbonG + o.PriceWeight*e.Money
 }
 
 // z1 is one segment's share of Caspian's Z1: use of capacity weighted by

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sort"
 
 	"lull.dev/lull/pkg/power"
@@ -35,6 +37,9 @@ type Objective struct {
 	// Theta are the normalisers theta_1..theta_3, or nil where the LP optimum of
 	// each objective alone is to be used.
 	Theta *[3]float64
+	// PriceWeight is what a unit of money counts in the objective, beside grams or
+	// against Z; 0 leaves money out.
+	PriceWeight float64
 }
 
 // Cluster is a place to run jobs.
@@ -53,6 +58,12 @@ type Cluster struct {
 	PUE float64
 	// Intensity is the carbon intensity of every slot, gCO2eq/kWh.
 	Intensity []float64
+	// Price is the money that one unit of a resource costs for an hour, N values each;
+	// a resource without an entry is free.
+	Price map[string][]float64
+	// Signals are other series of the place, N values each, for rankings: temperature
+	// (air, Celsius), irradiance (W/m2), wind (m/s) and the like.
+	Signals map[string][]float64
 	// IntensityLow and IntensityHigh are the 10 % and 90 % quantiles of it where a
 	// forecast states them, else nil. They grow with the age of what is known.
 	IntensityLow, IntensityHigh []float64
@@ -173,6 +184,9 @@ func (p *Problem) Validate() error {
 }
 
 func (o Objective) validate() error {
+	if !finite(o.PriceWeight) || o.PriceWeight < 0 {
+		return fmt.Errorf("%w: objective.priceWeight: %v; accepted: finite and at least 0", ErrProblem, o.PriceWeight)
+	}
 	switch o.Kind {
 	case Carbon:
 		return nil
@@ -231,7 +245,17 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 			}
 		}
 	}
-	for what, series := range map[string]map[string][]float64{"capacity": c.Capacity, "load": c.Load} {
+	for name, values := range c.Signals {
+		if len(values) != n {
+			return fault(fmt.Sprintf("signals[%q]", name), fmt.Sprintf("%d values", len(values)), fmt.Sprintf("%d, the horizon", n))
+		}
+		for t, v := range values {
+			if !finite(v) {
+				return fault(fmt.Sprintf("signals[%q][%d]", name, t), v, "finite")
+			}
+		}
+	}
+	for what, series := range map[string]map[string][]float64{"capacity": c.Capacity, "load": c.Load, "price": c.Price} {
 		for r, values := range series {
 			if len(values) != n {
 				return fault(fmt.Sprintf("%s[%q]", what, r), fmt.Sprintf("%d values", len(values)), fmt.Sprintf("%d, the horizon", n))
@@ -260,6 +284,28 @@ func (p *Problem) Watts(j, c, w int) float64 {
 func (p *Problem) SlotGrams(j, c, t, w int) float64 {
 	cl := &p.Clusters[c]
 	return p.Grid.Hours() * p.Watts(j, c, w) * cl.PUE * cl.Intensity[t] / 1000
+}
+
+// SlotPrice returns the money that w workers of job j cost on cluster c through the
+// whole of slot t.
+func (p *Problem) SlotPrice(j, c, t, w int) float64 {
+	if len(p.Clusters[c].Price) == 0 {
+		return 0
+	}
+	sum := 0.0
+	request := p.Jobs[j].Request
+	for _, r := range slices.Sorted(maps.Keys(request)) { // a fixed order: equal bits
+		if price := p.Clusters[c].Price[r]; price != nil {
+			sum += request[r] * float64(w) * price[t]
+		}
+	}
+	return sum * p.Grid.Hours()
+}
+
+// KWhGrams returns the emissions of an energy, kWh, used on cluster c in slot t, PUE
+// included.
+func (p *Problem) KWhGrams(c, t int, kWh float64) float64 {
+	return kWh * p.Clusters[c].PUE * p.Clusters[c].Intensity[t]
 }
 
 // LastSlot returns the first slot job j may not use: its deadline or the end

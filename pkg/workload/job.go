@@ -53,12 +53,35 @@ type Job struct {
 	Clusters []string
 	// Migratable jobs may change cluster between slots.
 	Migratable bool
+	// RestartKWh is the energy that a run takes, beside its work, whenever it goes on
+	// after a pause or on another cluster; TransferKWh what moving it between two
+	// clusters takes. Rigid jobs have neither.
+	RestartKWh, TransferKWh float64
+	// Quantiles are run times that are not exceeded with a probability, in slots at
+	// MinWorkers, in rising order; Length is their mean then. None: Length is certain.
+	Quantiles []Quantile
 	// Waited is how many slots the job had waited when the horizon began; only
 	// a job that arrived before slot 0 has any.
 	Waited int
 	// PriorityClass is the Kubernetes priority class, for planners that let
 	// critical classes pass.
 	PriorityClass string
+}
+
+// Quantile is a run time that is not exceeded with probability P.
+type Quantile struct{ P, Length float64 }
+
+// LengthAt returns the run time that is not exceeded with probability p: the quantile
+// of the least probability that is no lower, or the largest known, or Length.
+func (j *Job) LengthAt(p float64) float64 {
+	length := j.Length
+	for _, q := range j.Quantiles {
+		length = math.Max(j.Length, q.Length)
+		if q.P >= p {
+			break
+		}
+	}
+	return length
 }
 
 // Slots returns the whole slots a run at MinWorkers touches: ceil(Length).
@@ -145,6 +168,19 @@ func (j *Job) Validate() error {
 	for i, w := range j.Watts {
 		if !finite(w) || w < 0 {
 			return fault(fmt.Sprintf("watts[%d]", i), w, "finite and at least 0")
+		}
+	}
+	for what, v := range map[string]float64{"restartKWh": j.RestartKWh, "transferKWh": j.TransferKWh} {
+		if !finite(v) || v < 0 {
+			return fault(what, v, "finite and at least 0")
+		}
+	}
+	for i, q := range j.Quantiles {
+		if !(q.P > 0 && q.P < 1) || (i > 0 && q.P <= j.Quantiles[i-1].P) {
+			return fault(fmt.Sprintf("quantiles[%d].p", i), q.P, "above 0, below 1, rising")
+		}
+		if !finite(q.Length) || q.Length <= 0 || q.Length > math.MaxInt32 || (i > 0 && q.Length < j.Quantiles[i-1].Length) {
+			return fault(fmt.Sprintf("quantiles[%d].length", i), q.Length, "above 0, in slots, not falling")
 		}
 	}
 	if len(j.Request) == 0 {

@@ -103,7 +103,7 @@ type Decision struct {
 func (pl Planner) Provision(s State, delayed float64) Decision {
 	d := Decision{Matches: pl.params.Knowledge.Nearest(s, pl.params.Neighbours)}
 	if len(d.Matches) == 0 {
-		d.Capacity, d.Why = 1, "nothing is known: carbon-agnostic"
+		d.Capacity, d.Rho, d.Why = 1, 1, "nothing is known: carbon-agnostic"
 		return d
 	}
 	most, distance := 0.0, 0.0

@@ -37,7 +37,9 @@ type Planner struct {
 //	               spread at least cost, slots shared in time
 //
 // Where not every job can be planned, as many as possible are. For the MOSP objective
-// theta must be given; elastic jobs run at MinWorkers and no bound is claimed then.
+// theta must be given; elastic jobs run at MinWorkers and no bound is claimed then. Nor
+// is one where an elastic job, or one of a fractional length, has a restart or transfer
+// energy: longer schedules with fewer pauses are not enumerated.
 //
 // Optimality: proven. Errors: one wrapping ErrTooLarge, or that of ctx. Complexity:
 // exponential in jobs and windows.
@@ -182,10 +184,7 @@ func (s *search) price(j int, segments []plan.Segment) schedule {
 	one := *s.p
 	one.Jobs = s.p.Jobs[j : j+1]
 	e := plan.Evaluate(&one, plan.Plan{Jobs: []plan.JobPlan{{Job: 0, Segments: segments}}})
-	sc.cost = e.CarbonG
-	if s.mosp {
-		sc.cost = -e.ZTotal
-	}
+	sc.cost = e.Cost(s.p.Objective)
 	for _, g := range segments {
 		if n := len(sc.peaks); n > 0 && sc.peaks[n-1].Slot == g.Slot {
 			if g.Workers > sc.peaks[n-1].Workers {
@@ -228,7 +227,7 @@ func (s *search) sets(j int, set []int, t int, chosen []plan.Segment, add func([
 		if rest := job.Length - math.Floor(job.Length); rest > workload.Eps && rest < 1-workload.Eps {
 			dearest := 0
 			for i, g := range segments {
-				if s.p.SlotGrams(j, g.Cluster, g.Slot, g.Workers) > s.p.SlotGrams(j, segments[dearest].Cluster, segments[dearest].Slot, g.Workers) {
+				if s.slotCost(j, g, g.Workers) > s.slotCost(j, segments[dearest], g.Workers) {
 					dearest = i
 				}
 			}
@@ -246,6 +245,11 @@ func (s *search) sets(j int, set []int, t int, chosen []plan.Segment, add func([
 		}
 	}
 	s.sets(j, set, t+1, chosen, add, stop)
+}
+
+// slotCost is what w workers cost through the whole of a segment's slot.
+func (s *search) slotCost(j int, g plan.Segment, w int) float64 {
+	return s.p.SlotGrams(j, g.Cluster, g.Slot, w) + s.p.Objective.PriceWeight*s.p.SlotPrice(j, g.Cluster, g.Slot, w)
 }
 
 // peaks enumerates the largest scales of an elastic job from slot t on.
@@ -286,7 +290,7 @@ func (s *search) spread(j int, peaks []plan.Segment) ([]plan.Segment, bool) {
 	for i, g := range peaks {
 		hull := []point{{}}
 		for w := job.MinWorkers; w <= g.Workers; w++ {
-			next := point{w, job.Throughput(w), s.p.SlotGrams(j, g.Cluster, g.Slot, w)}
+			next := point{w, job.Throughput(w), s.slotCost(j, g, w)}
 			for len(hull) > 1 {
 				a, b := hull[len(hull)-2], hull[len(hull)-1]
 				if (b.cost-a.cost)*(next.work-b.work) < (next.cost-b.cost)*(b.work-a.work) {
@@ -396,9 +400,13 @@ func (s *search) open(j int, sc *schedule) bool {
 func (s *search) result() plan.Result {
 	var placed []plan.JobPlan
 	var unplaced []plan.Unplaced
-	elastic := false
+	unproven := false
 	for i, j := range s.order {
-		elastic = elastic || s.p.Jobs[j].Kind == workload.Elastic
+		if job := &s.p.Jobs[j]; job.Kind == workload.Elastic {
+			unproven = unproven || s.mosp || job.RestartKWh+job.TransferKWh > 0
+		} else if job.Kind == workload.Interruptible {
+			unproven = unproven || (job.RestartKWh+job.TransferKWh > 0 && job.Length != float64(job.Slots()))
+		}
 		if s.best[i] < 0 {
 			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(s.p, j)})
 			continue
@@ -407,12 +415,12 @@ func (s *search) result() plan.Result {
 	}
 	res := plan.Finish(s.p, placed, unplaced)
 	res.Considered = s.visited
-	if res.Status == plan.Infeasible || (s.mosp && elastic) {
+	if res.Status == plan.Infeasible || unproven {
 		return res
 	}
-	bound := s.bestCost * (1 - 1e-9)
-	if s.mosp {
-		bound = -s.bestCost * (1 + 1e-9)
+	bound := s.bestCost - 1e-9*math.Abs(s.bestCost)
+	if s.mosp && s.p.Objective.PriceWeight == 0 {
+		bound = -bound // Z is gained
 	}
 	res.Bound, res.Status = &bound, plan.Optimal
 	return res

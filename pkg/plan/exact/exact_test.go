@@ -47,22 +47,23 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestJointAgainstExact: on 10,000 small instances of all kinds and both objectives
+// TestJointAgainstExact: on 10,000 small instances that have a proven optimum, of all kinds and both objectives
 // the bound of joint is never beyond the optimum and its plan never better than it;
 // where it calls its plan optimal, it is; and it is seldom far from it.
 func TestJointAgainstExact(t *testing.T) {
-	instances := uint64(10_000)
+	enough := 10_000
 	if testing.Short() {
-		instances = 1000
+		enough = 1000
 	}
 	var compared, optimal, within int
 	worst := 0.0
-	for seed := range instances {
+	for seed := uint64(0); compared < enough; seed++ {
 		o := small
 		if seed%4 == 3 {
 			o.Objective = plan.MOSP
 			o.Kinds = []workload.Kind{workload.Rigid, workload.Interruptible}
 		}
+		o.Costs = seed%5 == 4
 		p := plantest.Random(seed, o)
 		best, err := exact.Planner{}.Plan(context.Background(), p)
 		if errors.Is(err, exact.ErrTooLarge) {
@@ -87,10 +88,7 @@ func TestJointAgainstExact(t *testing.T) {
 		}
 		cost := func(r plan.Result) float64 {
 			e := plan.Evaluate(p, r.Plan)
-			if p.Objective.Kind == plan.MOSP {
-				return -e.ZTotal
-			}
-			return e.CarbonG
+			return e.Cost(p.Objective)
 		}
 		opt, got := cost(best), cost(res)
 		eps := 1e-7 * math.Max(1e-9, math.Abs(opt))
@@ -98,7 +96,7 @@ func TestJointAgainstExact(t *testing.T) {
 			t.Fatalf("seed %d: joint reaches %v, exact %v", seed, got, opt)
 		}
 		bound := *res.Bound
-		if p.Objective.Kind == plan.MOSP {
+		if p.Objective.Kind == plan.MOSP && p.Objective.PriceWeight == 0 {
 			bound = -bound
 		}
 		if bound > opt+eps {
@@ -117,8 +115,8 @@ func TestJointAgainstExact(t *testing.T) {
 		worst = math.Max(worst, gap)
 	}
 	t.Logf("%d compared: %d optimal, %d within 1 %%, worst %.1f %%", compared, optimal, within, 100*worst)
-	if compared < int(instances)*8/10 || within < compared*995/1000 {
-		t.Errorf("%d of %d compared, %d within 1 %%; want 80 %% and 99.5 %%", compared, instances, within)
+	if within < compared*995/1000 {
+		t.Errorf("%d of %d within 1 %%; want 99.5 %%", within, compared)
 	}
 }
 

@@ -62,7 +62,8 @@ const (
 )
 
 // Plan minimises emissions with hard deadlines, or maximises Caspian's Z with soft
-// ones, over schedules of all jobs together:
+// ones, mixed with the price of resources by the objective's price weight,
+// over schedules of all jobs together:
 //
 //	minimize   sum_i sum_p c_ip x_ip      (p: complete schedules of job i)
 //	s.t.       sum_i sum_p u_ip[j,r,t] x_ip <= C[j,r,t],  sum_p x_ip = 1,  x in {0,1}
@@ -77,7 +78,9 @@ const (
 // of jobs in the problem decides nothing.
 //
 // For the MOSP objective without theta, the normalisers are computed first; elastic
-// jobs run at MinWorkers there, and no bound is claimed if there are any.
+// jobs run at MinWorkers there, and no bound is claimed if there are any. Restart and
+// transfer energy are part of every plan's cost; best responses, and so the bound, know
+// the restarts of interruptible jobs of whole lengths and leave the others out.
 //
 // Optimality: heuristic with a proven bound. Errors: that of ctx, if it ends before
 // there is a first plan.
@@ -153,16 +156,19 @@ func moves(p *plan.Problem) float64 {
 // proven turns the value of the relaxation into the bound of the problem's
 // objective, less a rounding allowance.
 func proven(p *plan.Problem, value float64) (float64, bool) {
-	allowance := boundRounding * math.Abs(value)
+	value -= boundRounding * math.Abs(value)
 	if p.Objective.Kind == plan.Carbon {
-		return math.Max(0, value-allowance), true
+		return math.Max(0, value), true
 	}
 	for i := range p.Jobs {
 		if p.Jobs[i].Kind == workload.Elastic {
 			return 0, false
 		}
 	}
-	return allowance - value, true
+	if p.Objective.PriceWeight == 0 {
+		value = -value // Z is gained
+	}
+	return value, true
 }
 
 // byID returns p with its jobs in the order of their IDs, and where each stood: the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sort"
 	"time"
 
@@ -42,6 +43,9 @@ type objectiveJSON struct {
 	Kind    plan.ObjectiveKind `json:"kind"`
 	Weights []float64          `json:"weights,omitempty"`
 	Theta   []float64          `json:"theta,omitempty"`
+	// PriceWeight and the fields marked so below are Lull's own, beyond the common
+	// format; an instance without them is of the common format.
+	PriceWeight float64 `json:"priceWeight,omitempty"`
 }
 
 type clusterJSON struct {
@@ -51,6 +55,8 @@ type clusterJSON struct {
 	Watts     map[string]float64 `json:"watts,omitempty"`
 	PUE       *float64           `json:"pue,omitempty"`
 	Intensity series             `json:"intensity"`
+	Price     map[string]series  `json:"price,omitempty"`   // Lull's own
+	Signals   map[string]series  `json:"signals,omitempty"` // Lull's own
 }
 
 type jobJSON struct {
@@ -66,6 +72,16 @@ type jobJSON struct {
 	Watts      []float64          `json:"watts,omitempty"`
 	Clusters   []string           `json:"clusters,omitempty"`
 	Migratable bool               `json:"migratable,omitempty"`
+
+	// Lull's own.
+	RestartKWh  float64        `json:"restartKWh,omitempty"`
+	TransferKWh float64        `json:"transferKWh,omitempty"`
+	Quantiles   []quantileJSON `json:"quantiles,omitempty"`
+}
+
+type quantileJSON struct {
+	P      float64 `json:"p"`
+	Length float64 `json:"length"`
 }
 
 // series is a number (constant) or one number a slot.
@@ -179,6 +195,7 @@ func ReadInstance(r io.Reader) (*plan.Problem, error) {
 
 func (o objectiveJSON) objective() (plan.Objective, error) {
 	out := plan.Objective{Kind: o.Kind}
+	out.PriceWeight = o.PriceWeight
 	if o.Kind == "" {
 		out.Kind = plan.Carbon
 	}
@@ -215,6 +232,25 @@ func (c clusterJSON) cluster(n int) (plan.Cluster, error) {
 			return out, err
 		}
 	}
+	if out.Price, err = all(c.Price, n, fmt.Sprintf("cluster %q: price", c.Name)); err != nil {
+		return out, err
+	}
+	out.Signals, err = all(c.Signals, n, fmt.Sprintf("cluster %q: signals", c.Name))
+	return out, err
+}
+
+func all(given map[string]series, n int, what string) (map[string][]float64, error) {
+	if given == nil {
+		return nil, nil
+	}
+	out := make(map[string][]float64, len(given))
+	for name, s := range given {
+		values, err := s.over(n, fmt.Sprintf("%s[%q]", what, name))
+		if err != nil {
+			return nil, err
+		}
+		out[name] = values
+	}
 	return out, nil
 }
 
@@ -222,7 +258,10 @@ func (j jobJSON) job() workload.Job {
 	out := workload.Job{
 		ID: j.ID, Kind: j.Kind, Arrival: j.Arrival, Deadline: j.Deadline, Length: j.Length,
 		Request: j.Request, MinWorkers: 1, Curve: j.Curve, Watts: j.Watts,
-		Clusters: j.Clusters, Migratable: j.Migratable,
+		Clusters: j.Clusters, Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
+	}
+	for _, q := range j.Quantiles {
+		out.Quantiles = append(out.Quantiles, workload.Quantile(q))
 	}
 	if j.MinWorkers != nil {
 		out.MinWorkers = *j.MinWorkers
@@ -242,7 +281,7 @@ func (j jobJSON) job() workload.Job {
 func WriteInstance(w io.Writer, p *plan.Problem) error {
 	out := instanceJSON{
 		Version: version, Start: p.Grid.Start.Format(time.RFC3339Nano), Slot: p.Grid.Slot.String(), Horizon: p.Grid.N,
-		Objective: objectiveJSON{Kind: p.Objective.Kind}, Clusters: []clusterJSON{}, Jobs: []jobJSON{},
+		Objective: objectiveJSON{Kind: p.Objective.Kind, PriceWeight: p.Objective.PriceWeight}, Clusters: []clusterJSON{}, Jobs: []jobJSON{},
 	}
 	if p.Objective.Kind == plan.MOSP {
 		out.Objective.Weights = p.Objective.Weights[:]
@@ -259,6 +298,7 @@ func WriteInstance(w io.Writer, p *plan.Problem) error {
 		for r, v := range c.Capacity {
 			cj.Capacity[r] = compact(v)
 		}
+		cj.Price, cj.Signals = compactAll(c.Price), compactAll(c.Signals)
 		out.Clusters = append(out.Clusters, cj)
 	}
 	for i := range p.Jobs {
@@ -266,13 +306,28 @@ func WriteInstance(w io.Writer, p *plan.Problem) error {
 		if j.PriorityClass != "" || j.Waited != 0 {
 			return fmt.Errorf("%w: job %q: a priority class and a time waited cannot be written", ErrFormat, j.ID)
 		}
+		var quantiles []quantileJSON
+		for _, q := range j.Quantiles {
+			quantiles = append(quantiles, quantileJSON(q))
+		}
 		out.Jobs = append(out.Jobs, jobJSON{
 			ID: j.ID, Arrival: j.Arrival, Length: j.Length, Deadline: j.Deadline, Kind: j.Kind, Request: j.Request,
 			MinWorkers: &j.MinWorkers, MaxWorkers: &j.MaxWorkers, Curve: j.Curve, Watts: j.Watts,
-			Clusters: j.Clusters, Migratable: j.Migratable,
+			Clusters: j.Clusters, Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, Quantiles: quantiles,
 		})
 	}
 	return encode(w, out)
+}
+
+func compactAll(all map[string][]float64) map[string]series {
+	if all == nil {
+		return nil
+	}
+	out := make(map[string]series, len(all))
+	for name, v := range all {
+		out[name] = compact(v)
+	}
+	return out
 }
 
 // compact turns equal values into a constant.
@@ -295,6 +350,8 @@ type planJSON struct {
 	BoundG      *float64      `json:"boundG,omitempty"`
 	Z           *float64      `json:"z,omitempty"`
 	BoundZ      *float64      `json:"boundZ,omitempty"`
+	Cost        *float64      `json:"cost,omitempty"`      // of the objective with money; Lull's own
+	BoundCost   *float64      `json:"boundCost,omitempty"` // Lull's own
 	Gap         *float64      `json:"gap,omitempty"`
 	Status      plan.Status   `json:"status,omitempty"`
 	Jobs        []planJobJSON `json:"jobs"`
@@ -321,13 +378,17 @@ func WritePlan(w io.Writer, p *plan.Problem, planner string, res plan.Result) er
 	if gap, ok := Gap(p, res, e); ok {
 		out.Gap = &gap
 	}
-	if p.Objective.Kind == plan.MOSP {
-		if p.Objective.Theta != nil {
-			out.Z = &e.ZTotal
-			out.BoundZ = res.Bound
-		}
-	} else {
+	if p.Objective.Kind == plan.MOSP && p.Objective.Theta != nil {
+		out.Z = &e.ZTotal
+	}
+	switch cost := e.Cost(p.Objective); {
+	case math.IsNaN(cost): // Z without theta: nothing to compare
+	case p.Objective.PriceWeight > 0:
+		out.Cost, out.BoundCost = &cost, res.Bound
+	case p.Objective.Kind == plan.Carbon:
 		out.BoundG = res.Bound
+	default:
+		out.BoundZ = res.Bound
 	}
 	planned := make([]bool, len(p.Jobs))
 	for _, jp := range res.Plan.Jobs {
@@ -355,10 +416,11 @@ func Gap(p *plan.Problem, res plan.Result, e plan.Evaluation) (float64, bool) {
 	if res.Bound == nil || *res.Bound == 0 || res.Status == plan.Infeasible {
 		return 0, false
 	}
-	if p.Objective.Kind == plan.MOSP {
-		return (*res.Bound - e.ZTotal) / *res.Bound, p.Objective.Theta != nil
+	cost, bound := e.Cost(p.Objective), *res.Bound
+	if p.Objective.Kind == plan.MOSP && p.Objective.PriceWeight == 0 {
+		bound = -bound // Z is gained
 	}
-	return (e.CarbonG - *res.Bound) / *res.Bound, true
+	return (cost - bound) / math.Abs(bound), !math.IsNaN(cost)
 }
 
 // ReadPlan reads a plan of p. It checks the form only; use plan.Check for the

@@ -22,6 +22,8 @@ type Options struct {
 	MaxHosts  int                // clusters, default 3
 	// Loose gives every cluster room for all jobs at once.
 	Loose bool
+	// Costs adds prices of resources and the energy of restarts and moves.
+	Costs bool
 	// Whole keeps lengths whole numbers of slots.
 	Whole bool
 }
@@ -58,7 +60,24 @@ func Random(seed uint64, o Options) *plan.Problem {
 	for j := range jobs {
 		p.Jobs = append(p.Jobs, randomJob(rng, o, p, j))
 	}
+	if o.Costs {
+		addCosts(rng, p)
+	}
 	return p
+}
+
+func addCosts(rng *rand.Rand, p *plan.Problem) {
+	p.Objective.PriceWeight = float64(rng.IntN(3))
+	for c := range p.Clusters {
+		price := make([]float64, p.Grid.N)
+		for t := range price {
+			price[t] = float64(rng.IntN(50))
+		}
+		p.Clusters[c].Price = map[string][]float64{"cpu": price}
+	}
+	for j := range p.Jobs {
+		p.Jobs[j].RestartKWh, p.Jobs[j].TransferKWh = 0.1*float64(rng.IntN(3)), 0.1*float64(rng.IntN(3))
+	}
 }
 
 // gib makes memory a resource whose numbers dwarf those of the others.

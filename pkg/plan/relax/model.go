@@ -89,8 +89,11 @@ type class struct {
 	watts   []float64 // own power by scale, in units of the job's size, or nil
 	hull    hull      // of an elastic job without watts of its own
 	curve   []float64
-	room    float64 // the largest size that fits everywhere
-	cut     []*hull // the hull of the first scales only, by their number
+	// restart and move are the energy of going on after a pause and of changing
+	// cluster, kWh for a size of 1.
+	restart, move float64
+	room          float64 // the largest size that fits everywhere
+	cut           []*hull // the hull of the first scales only, by their number
 	// shed is the cost of leaving a job of size 1 out: 0 where jobs may stay
 	// unscheduled, else more than any sensible schedule of it.
 	shed float64
@@ -198,6 +201,9 @@ func (m *Model) cluster(c int) {
 			if capacity > 0 && rho > 0 && cl.Intensity[t] > 0 {
 				m.perUnit[row] = -m.terms.Z[0] / (capacity * cl.Intensity[t] * rho)
 			}
+			if price := cl.Price[name]; price != nil {
+				m.perUnit[row] += p.Objective.PriceWeight * p.Grid.Hours() * price[t]
+			}
 			m.unit[row] = m.perUnit[row] + cl.Watts[name]*m.perWatt[c*m.T+t]
 		}
 	}
@@ -277,6 +283,9 @@ func (m *Model) classOf(j int) (class, float64) {
 	if size == 0 {
 		size = 1
 	}
+	if cl.kind != workload.Rigid {
+		cl.restart, cl.move = job.RestartKWh/size, job.TransferKWh/size
+	}
 	if job.Watts != nil {
 		cl.watts = make([]float64, cl.scales)
 		for i := range cl.watts {
@@ -288,7 +297,7 @@ func (m *Model) classOf(j int) (class, float64) {
 
 // key is equal for equal classes of jobs with equal permissions.
 func (cl *class) key(b []byte, job *workload.Job) []byte {
-	b = appendNumbers(b, cl.length, float64(cl.minimum))
+	b = appendNumbers(b, cl.length, float64(cl.minimum), cl.restart, cl.move)
 	b = appendNumbers(append(b, cl.kind[0]), cl.watts...)
 	b = appendNumbers(append(b, '|'), cl.curve...)
 	return cl.requestKey(append(b, '|'), job)
@@ -437,6 +446,31 @@ func (m *Model) slotCost(cl *class, price []float64, c, t, i int) float64 {
 		cost += d.amount * (price[row] - m.unit[row] + m.perUnit[row])
 	}
 	return cost*scale + cl.watts[i]*m.perWatt[c*m.T+t]
+}
+
+// overhead is what pauses and moves of a schedule of a job of class cl and size 1 cost.
+func (m *Model) overhead(cl *class, parts []Part) float64 {
+	if cl.restart == 0 && cl.move == 0 {
+		return 0
+	}
+	cost := 0.0
+	for i := 1; i < len(parts); i++ {
+		a, b := &parts[i-1], &parts[i]
+		if a.Slot == b.Slot || (a.Slot+1 == b.Slot && a.Cluster == b.Cluster) {
+			continue
+		}
+		cost += cl.restart * m.perKWh(int(b.Cluster), int(b.Slot))
+		if a.Cluster != b.Cluster {
+			ci := m.P.Clusters[a.Cluster].Intensity[b.Slot] + m.P.Clusters[b.Cluster].Intensity[b.Slot]
+			cost += m.terms.Carbon * cl.move * ci / 2
+		}
+	}
+	return cost
+}
+
+// perKWh is the cost of a kWh used on cluster c in slot t.
+func (m *Model) perKWh(c, t int) float64 {
+	return m.perWatt[c*m.T+t] * 1000 / m.P.Grid.Hours()
 }
 
 // startCost is what the moment at which job j begins costs: Caspian's lateness and

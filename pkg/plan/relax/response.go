@@ -389,6 +389,9 @@ func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	if e.m.timed() {
 		return e.pickTimed(jb, cl, tb)
 	}
+	if cl.restart > 0 && cl.length == float64(cl.slots) && e.m.terms.Carbon > 0 {
+		return e.pickRuns(jb, cl, tb)
+	}
 	// The cheapest so far in rising order of cost; ties keep the earlier slot first.
 	kept := e.pool[:0]
 	for t := from; t < last; t++ {
@@ -409,6 +412,60 @@ func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	}
 	slices.SortFunc(e.parts, func(a, b Part) int { return int(a.Slot - b.Slot) })
 	return total * jb.size, true
+}
+
+// pickRuns is pick where going on after a pause costs: the least cost of having done k
+// slots by slot t, running in it or not. Moves between clusters are not charged here.
+//
+// Complexity: O(window x slots).
+func (e *Pricer) pickRuns(jb *job, cl *class, tb *table) (float64, bool) {
+	from, last, n := int(jb.arrival), int(jb.last), cl.slots
+	window := last - from
+	// paused[k], running[k]: the least cost of k slots before t.
+	paused, running := make([]float64, n+1), make([]float64, n+1)
+	for k := range paused {
+		paused[k], running[k] = math.Inf(1), math.Inf(1)
+	}
+	paused[0] = 0
+	// resumed[t][k]: slot t was the k-th, after a pause; used when walking back.
+	resumed := make([]bool, window*(n+1))
+	stopped := make([]bool, window*(n+1)) // before slot t, with k done, it was running
+	for t := from; t < last; t++ {
+		at := (t - from) * (n + 1)
+		cost := tb.cost[t]
+		for k := n; k >= 0; k-- {
+			stopped[at+k] = running[k] < paused[k]
+			go1, go2 := math.Inf(1), math.Inf(1)
+			if k > 0 {
+				go1 = running[k-1] + cost
+				go2 = math.Min(paused[k-1], running[k-1]) + cost
+				if k > 1 { // the first slot is a start, no resumption
+					go2 = paused[k-1] + cost + cl.restart*e.m.perKWh(int(tb.at[t]), t)
+				}
+			}
+			resumed[at+k] = go2 < go1
+			paused[k] = math.Min(paused[k], running[k])
+			running[k] = math.Min(go1, go2)
+		}
+	}
+	best := math.Min(paused[n], running[n])
+	if math.IsInf(best, 1) {
+		return 0, false
+	}
+	// Walk back: is it running in slot t with k slots done?
+	k, run := n, running[n] < paused[n]
+	for t := last - 1; t >= from && k > 0; t-- {
+		at := (t - from) * (n + 1)
+		if run {
+			e.parts = append(e.parts, Part{int32(t), tb.at[t], 0, 1})
+			run = !resumed[at+k]
+			k--
+			continue
+		}
+		run = stopped[at+k]
+	}
+	slices.Reverse(e.parts)
+	return best * jb.size, true
 }
 
 // keep inserts x into the n cheapest.
