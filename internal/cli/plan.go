@@ -9,12 +9,15 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/planio"
+	"lull.dev/lull/pkg/plan/relax"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -25,6 +28,9 @@ var errInfeasible = errors.New("infeasible")
 type planOptions struct {
 	file, out, planner string
 	params             map[string]string
+	timeLimit          time.Duration
+	safe               float64
+	explain            []string
 }
 
 func newPlanCommand() *cobra.Command {
@@ -35,12 +41,15 @@ func newPlanCommand() *cobra.Command {
 		Long: `Plan reads a planning instance (JSON), plans it and writes the plan (JSON) to
 standard output or to a file. A summary goes to standard error: emissions, what
 is saved against running everything as soon as possible (asap), late and
-unscheduled jobs.
+unscheduled jobs, and how far from optimal the plan is at most, where the planner
+proves it. Planner joint, the default, uses all it is given of --time-limit and
+always ends with a plan; the others end without one when the time is up.
 
 Exit status: 0 when every job is planned, 3 when some could not be (they are
 named, and the plan of the others is written), 1 for any other error.`,
 		Example: `  lull plan -f instance.json
   lull plan -f instance.json -o plan.json --planner window --param window-frame=4h
+  lull plan -f instance.json --time-limit 5s --explain w17
   lull plan --planner list
   generate-instance | lull plan -f - > plan.json`,
 		Args: cobra.NoArgs,
@@ -51,10 +60,14 @@ named, and the plan of the others is written), 1 for any other error.`,
 			return runPlan(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.AddCommand(newGenerateCommand())
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", `instance file, "-" for standard input`)
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
-	f.StringVar(&o.planner, "planner", DefaultPlanner, `planner, or "list" for what there is`)
+	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
+	f.DurationVar(&o.timeLimit, "time-limit", 0, "how long to plan at most (default: until done)")
+	f.Float64Var(&o.safe, "safe", safeProbability, "probability of the run time by which deadlines of jobs of uncertain length are guarded")
+	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("planner", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return append(plannerNames(), "list"), cobra.ShellCompDirectiveNoFileComp
@@ -78,7 +91,13 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 	if o.file == "" {
 		return errors.New(`--file: not given; accepted: an instance file, or "-" for standard input`)
 	}
-	planner, err := NewPlanner(o.planner, o.params, nil)
+	if !(o.safe > 0 && o.safe < 1) {
+		return fmt.Errorf("--safe: %v; accepted: above 0, below 1", o.safe)
+	}
+	if o.timeLimit < 0 {
+		return fmt.Errorf("--time-limit: %s; accepted: above 0, or 0 for none", o.timeLimit)
+	}
+	planner, err := newPlanner(o.planner, o.params, nil, true)
 	if err != nil {
 		return err
 	}
@@ -86,7 +105,11 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
-	res, err := planner.Plan(ctx, p)
+	jobs, err := explained(p, o.explain)
+	if err != nil {
+		return err
+	}
+	res, p, err := solve(ctx, planner, p, o, stderr)
 	if err != nil {
 		return err
 	}
@@ -110,10 +133,44 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 	if err := summarize(stderr, p, o.planner, res, baseline); err != nil {
 		return err
 	}
+	for _, j := range jobs {
+		if err := explain(stderr, p, res, j); err != nil {
+			return err
+		}
+	}
 	if res.Status == plan.Infeasible {
 		return fmt.Errorf("%w: not every job could be planned: %s", errInfeasible, unplacedText(p, res.Unplaced))
 	}
 	return nil
+}
+
+// solve normalises Z where the instance does not and plans within the time limit. It
+// returns the problem whose objective the plan is judged by.
+func solve(ctx context.Context, planner plan.Planner, p *plan.Problem, o planOptions, stderr io.Writer) (plan.Result, *plan.Problem, error) {
+	if o.timeLimit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeLimit)
+		defer cancel()
+	}
+	p, err := relax.Normalised(ctx, p)
+	if err != nil {
+		return plan.Result{}, nil, limitError(err, o)
+	}
+	bar := newBar(stderr, "planning")
+	defer bar.close()
+	if j, ok := planner.(joint.Planner); ok {
+		j.Progress = bar.set
+		planner = j
+	}
+	res, err := plan.Guarded{Planner: planner, Probability: o.safe}.Plan(ctx, p)
+	return res, p, limitError(err, o)
+}
+
+func limitError(err error, o planOptions) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("planner %s has no plan within --time-limit %s: %w", o.planner, o.timeLimit, err)
+	}
+	return err
 }
 
 func readInstance(file string, stdin io.Reader) (*plan.Problem, error) {
@@ -162,6 +219,9 @@ func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Res
 	}
 	if gap, ok := planio.Gap(p, res, e); ok {
 		fmt.Fprintf(tw, "proven gap to optimum\tat most %.2f %%\n", 100*gap)
+	}
+	if p.Objective.PriceWeight > 0 {
+		fmt.Fprintf(tw, "price\t%.6g (asap %.6g)\n", e.Money, b.Money)
 	}
 	fmt.Fprintf(tw, "mean wait\t%.1f slots of %s\n", e.MeanWait, p.Grid.Slot)
 	fmt.Fprintf(tw, "makespan\t%d slots\n", e.Makespan)

@@ -22,9 +22,9 @@ var ErrTooLarge = errors.New("instance too large for planner exact")
 
 // Planner is the method; its zero value is ready.
 type Planner struct {
-	// MaxSchedules bounds the schedules of one job, MaxNodes the search; 0 takes
-	// 200,000 and 20 million.
-	MaxSchedules, MaxNodes int
+	// MaxSchedules bounds the schedules of one job, MaxSteps the search; 0 takes
+	// 200,000 and 50 million.
+	MaxSchedules, MaxSteps int
 }
 
 // Plan enumerates the schedules of each job that could be part of an optimal plan and
@@ -47,12 +47,12 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	if p.Objective.Kind == plan.MOSP && p.Objective.Theta == nil {
 		return plan.Result{}, errors.New("planner exact: objective.theta: absent; accepted: the three normalisers")
 	}
-	s := &search{ctx: ctx, p: p, mosp: p.Objective.Kind == plan.MOSP, maxSchedules: pl.MaxSchedules, nodes: pl.MaxNodes, resources: p.Resources(), bestShed: math.MaxInt}
+	s := &search{ctx: ctx, p: p, mosp: p.Objective.Kind == plan.MOSP, maxSchedules: pl.MaxSchedules, steps: pl.MaxSteps, resources: p.Resources(), bestShed: math.MaxInt}
 	if s.maxSchedules == 0 {
 		s.maxSchedules = 200_000
 	}
-	if s.nodes == 0 {
-		s.nodes = 20_000_000
+	if s.steps == 0 {
+		s.steps = 50_000_000
 	}
 	s.capacity()
 	for j := range p.Jobs {
@@ -98,7 +98,7 @@ type search struct {
 	p            *plan.Problem
 	mosp         bool
 	maxSchedules int
-	nodes        int
+	steps        int
 	resources    []string
 	left         [][][]float64 // by resource, cluster, slot
 	order        []int
@@ -108,7 +108,8 @@ type search struct {
 	best         []int
 	bestShed     int
 	bestCost     float64
-	visited      int64
+	visited      int64 // nodes and schedules looked at
+	nodes        int64
 	err          error
 }
 
@@ -341,14 +342,15 @@ func (s *search) spread(j int, peaks []plan.Segment) ([]plan.Segment, bool) {
 	return out, true
 }
 
-const checkEvery = 1 << 14
+const checkEvery = 1 << 10
 
 // branch decides job order[i] given what has been decided.
 func (s *search) branch(i, shed int, cost float64) {
 	s.visited++
-	if s.visited > int64(s.nodes) {
-		s.err = fmt.Errorf("%w: more than %d nodes", ErrTooLarge, s.nodes)
-	} else if s.visited%checkEvery == 0 && s.ctx.Err() != nil {
+	s.nodes++
+	if s.visited > int64(s.steps) {
+		s.err = fmt.Errorf("%w: more than %d steps", ErrTooLarge, s.steps)
+	} else if s.nodes%checkEvery == 0 && s.ctx.Err() != nil {
 		s.err = s.ctx.Err()
 	}
 	if s.err != nil {
@@ -370,6 +372,7 @@ func (s *search) branch(i, shed int, cost float64) {
 		if worse(sc.cost) {
 			break
 		}
+		s.visited++
 		if !s.open(j, sc) {
 			continue
 		}

@@ -88,6 +88,11 @@ func (o *Options) complete() error {
 	if !(o.SlackHigh >= o.SlackLow && o.SlackLow >= 1) || math.IsInf(o.SlackHigh, 0) {
 		return fmt.Errorf("%w: slack: %v to %v; accepted: at least 1, the second no less than the first", ErrOptions, o.SlackLow, o.SlackHigh)
 	}
+	for _, k := range o.Kinds {
+		if k != workload.Rigid && k != workload.Interruptible && k != workload.Elastic {
+			return fmt.Errorf("%w: kinds: %q; accepted: rigid, interruptible, elastic", ErrOptions, k)
+		}
+	}
 	if len(o.Kinds) == 0 {
 		o.Kinds = []workload.Kind{workload.Rigid}
 	}

@@ -78,7 +78,8 @@ const (
 // of jobs in the problem decides nothing.
 //
 // For the MOSP objective without theta, the normalisers are computed first; elastic
-// jobs run at MinWorkers there, and no bound is claimed if there are any. Restart and
+// jobs run at MinWorkers there, and no bound is claimed if there are any, nor with a
+// price weight if an interruptible job uses a slot in part. Restart and
 // transfer energy are part of every plan's cost; best responses, and so the bound, know
 // the restarts of interruptible jobs of whole lengths and leave the others out.
 //
@@ -161,7 +162,8 @@ func proven(p *plan.Problem, value float64) (float64, bool) {
 		return math.Max(0, value), true
 	}
 	for i := range p.Jobs {
-		if p.Jobs[i].Kind == workload.Elastic {
+		job := &p.Jobs[i]
+		if job.Kind == workload.Elastic || (job.Kind == workload.Interruptible && p.Objective.PriceWeight > 0 && job.Length != float64(job.Slots())) {
 			return 0, false
 		}
 	}

@@ -111,6 +111,9 @@ type job struct {
 	deadline      int32
 	size          float64
 	weight        float64 // how many jobs it stands for
+	// rest is the part of the last slot that an interruptible job needs where Z counts
+	// whole slots, else 0.
+	rest float64
 	// large jobs do not fit everywhere, even alone: their responses are those that do.
 	large bool
 }
@@ -157,6 +160,15 @@ func New(p *plan.Problem, terms Terms) *Model {
 		}
 		pj := &p.Jobs[j]
 		m.jobs[j] = job{class: at, large: m.large(&m.classes[at], size), arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(min(pj.Deadline, 1<<30)), size: size, weight: 1}
+	}
+	if p.Objective.Kind == plan.MOSP {
+		for j := range m.jobs {
+			if m.classes[m.jobs[j].class].kind == workload.Interruptible {
+				if rest := p.Jobs[j].Length - math.Floor(p.Jobs[j].Length); rest > workload.Eps {
+					m.jobs[j].rest = rest
+				}
+			}
+		}
 	}
 	longest := 0
 	for i := range m.classes {

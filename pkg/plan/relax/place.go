@@ -224,11 +224,15 @@ func (e *Pricer) truncatedHulls(jb *job, cl *class, tb *table) []hull {
 
 // Segments turns a schedule of job j into segments of a plan.
 func (m *Model) Segments(j int, parts []Part) []plan.Segment {
+	jb := &m.jobs[j]
 	out := make([]plan.Segment, len(parts))
 	for i, s := range parts {
 		f := s.Fraction
 		if f > 1-workload.Eps {
 			f = 1
+		}
+		if rest := jb.rest; i == len(parts)-1 && rest > 0 {
+			f = rest // Z counts whole slots; what runs is the part needed
 		}
 		out[i] = plan.Segment{Slot: int(s.Slot), Cluster: int(s.Cluster), Workers: m.P.Jobs[j].MinWorkers + int(s.Scale), Fraction: f}
 	}
