@@ -212,8 +212,8 @@ func (k *Knowledge) Nearest(s State, n int) []Match {
 	if n <= 0 {
 		return nil
 	}
-	q := search{tree: k.tree, v: k.scaled(s), best: make([]found, 0, n), n: n}
-	q.visit(0)
+	q := search{tree: k.tree, v: k.scaled(s), best: make([]found, 0, n), n: n, worst: math.Inf(1)}
+	q.visit(0, 0)
 	out := make([]Match, len(q.best))
 	for i, f := range q.best {
 		out[i] = Match{k.cases[f.at], math.Sqrt(f.d)}
@@ -231,9 +231,14 @@ type search struct {
 	v    [dims]float64
 	best []found // nearest first
 	n    int
+	// worst is the distance of the last of n, infinite before there are so many.
+	worst float64
+	// off is, by axis, how far the region of the node visited is from v.
+	off [dims]float64
 }
 
-func (q *search) visit(i int) {
+// visit looks at the subtree at i, whose region is at the squared distance away.
+func (q *search) visit(i int, away float64) {
 	if i >= len(q.tree) {
 		return
 	}
@@ -243,15 +248,20 @@ func (q *search) visit(i int) {
 		e := q.v[k] - x.v[k]
 		d += e * e
 	}
-	q.offer(found{d, x.at})
+	if d <= q.worst {
+		q.offer(found{d, x.at})
+	}
 	e := q.v[x.axis] - x.v[x.axis]
 	near, far := 2*i+1, 2*i+2
 	if e > 0 {
 		near, far = far, near
 	}
-	q.visit(near)
-	if len(q.best) < q.n || e*e <= q.best[len(q.best)-1].d {
-		q.visit(far)
+	q.visit(near, away)
+	before := q.off[x.axis]
+	if away += e*e - before*before; away <= q.worst*(1+1e-12) {
+		q.off[x.axis] = e
+		q.visit(far, away)
+		q.off[x.axis] = before
 	}
 }
 
@@ -269,4 +279,7 @@ func (q *search) offer(f found) {
 		q.best[i] = q.best[i-1]
 	}
 	q.best[i] = f
+	if len(q.best) == q.n {
+		q.worst = q.best[q.n-1].d
+	}
 }

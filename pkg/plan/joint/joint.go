@@ -90,7 +90,7 @@ const (
 // x clusters x window) an insertion of all; O(clusters x window) a move, at most
 // 60,000 of them. Memory: jobs + clusters x resources x slots.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
-	res, _, err := pl.Replan(ctx, p, nil)
+	res, _, err := pl.solve(ctx, p, nil)
 	return res, err
 }
 
@@ -98,15 +98,33 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 // search: what it knew of prices and places is used where it still fits. It returns
 // the memory for the next period. The result depends on the memory.
 func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, *Memory, error) {
+	res, end, err := pl.solve(ctx, p, last)
+	if err != nil {
+		return res, nil, err
+	}
+	return res, remember(end.m, end.lambda, end.s.parts), nil
+}
+
+// solution is where a search ended.
+type solution struct {
+	m      *relax.Model
+	s      *search
+	lambda []float64
+}
+
+func (pl Planner) solve(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, solution, error) {
 	if err := ctx.Err(); err != nil {
-		return plan.Result{}, nil, err
+		return plan.Result{}, solution{}, err
 	}
 	p, err := relax.Normalised(ctx, p)
 	if err != nil {
-		return plan.Result{}, nil, err
+		return plan.Result{}, solution{}, err
 	}
 	ordered, index := byID(p)
 	m := relax.New(ordered, relax.TermsOf(ordered))
+	if s, value, ok := uncontended(m); ok {
+		return s.result(p, index, value, int64(len(p.Jobs))), solution{m, s, make([]float64, len(m.Cap))}, nil
+	}
 	effort := pl.Effort
 	if effort == 0 {
 		effort = 1
@@ -126,15 +144,26 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 	})
 	s.settle()
 	progress(1)
-	res := s.result(p, index)
-	res.Considered = int64(a.Evaluations)*int64(len(p.Jobs)) + int64(made)
-	if bound, ok := proven(p, a.Bound); ok && res.Status == plan.Feasible {
-		res.Bound = &bound
-		if s.total-a.Bound <= optimalGap*math.Abs(a.Bound) {
-			res.Status = plan.Optimal
+	considered := int64(a.Evaluations)*int64(len(p.Jobs)) + int64(made)
+	return s.result(p, index, a.Bound, considered), solution{m, s, a.Lambda}, nil
+}
+
+// uncontended places every job at its cheapest without prices. Where they all get it,
+// the plan is optimal: nothing competes. value is the bound, L at no prices.
+func uncontended(m *relax.Model) (s *search, value float64, ok bool) {
+	zero := make([]float64, len(m.Cap))
+	e := relax.NewPricer(m)
+	value = e.Lagrangian(zero, make([]float64, len(m.Cap)))
+	near := optimalGap * math.Abs(value)
+	s = newSearch(m, e, make([]float64, len(m.P.Jobs)))
+	for _, j := range plan.ByArrival(m.P) {
+		if best, _ := e.Best(j); !s.insert(j) || s.cost[j] > best+near {
+			if best < s.cost[j]-near { // else it is better left out
+				return nil, 0, false
+			}
 		}
 	}
-	return res, remember(m, a.Lambda, s.parts), nil
+	return s, value, s.total <= value+near
 }
 
 func evaluations(slots int) float64 {
@@ -150,7 +179,7 @@ func moves(p *plan.Problem) float64 {
 			slow++
 		}
 	}
-	m := math.Max(500, math.Min(4*n, math.Min(2500+0.75*n, 60_000)))
+	m := math.Max(500, math.Min(4*n, math.Min(2500+0.4*n, 60_000)))
 	return m / (1 + 2*slow/math.Max(1, n))
 }
 
@@ -232,8 +261,9 @@ func firstPlan(ctx context.Context, m *relax.Model, e *relax.Pricer, lambda []fl
 	return winner
 }
 
-// result turns the search's plan of the ordered problem into one of p.
-func (s *search) result(p *plan.Problem, index []int) plan.Result {
+// result turns the search's plan of the ordered problem into one of p, with the value
+// of the relaxation as its bound.
+func (s *search) result(p *plan.Problem, index []int, value float64, considered int64) plan.Result {
 	var placed []plan.JobPlan
 	var unplaced []plan.Unplaced
 	for i, parts := range s.parts {
@@ -244,5 +274,13 @@ func (s *search) result(p *plan.Problem, index []int) plan.Result {
 		}
 		placed = append(placed, plan.JobPlan{Job: j, Segments: s.m.Segments(i, parts)})
 	}
-	return plan.Finish(p, placed, unplaced)
+	res := plan.Finish(p, placed, unplaced)
+	res.Considered = considered
+	if bound, ok := proven(p, value); ok && res.Status == plan.Feasible {
+		res.Bound = &bound
+		if s.total-value <= optimalGap*math.Abs(value) {
+			res.Status = plan.Optimal
+		}
+	}
+	return res
 }

@@ -35,7 +35,9 @@ type Pricer struct {
 	lo    float64
 	taken []increment
 	share float64
-	empty *Room // nothing placed: where large jobs fit
+	// corners is the scratch of partsOf: by slot the corner reached, -1 none.
+	corners []int32
+	empty   *Room // nothing placed: where large jobs fit
 	// of PlaceIn
 	scratch  table
 	cutHulls []hull
@@ -551,7 +553,7 @@ func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool)
 	from, last := int(jb.arrival), int(jb.last)
 	work := cl.length * cl.curve[0]
 	if e.theta[j] == 0 {
-		e.theta[j] = e.hint
+		e.theta[j] = e.guess(cl, tb, from, last, work)
 	}
 	lo, hi := e.theta[j]*(1-near), e.theta[j]*(1+near)
 	var below, cost float64
@@ -587,6 +589,53 @@ func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool)
 	cost += e.share * x.work * x.density
 	e.theta[j], e.hint = x.density, x.density
 	return cost * jb.size, true
+}
+
+// guessSlots is how many slots of a long window a guess looks at.
+const guessSlots = 96
+
+// guess finds a threshold near the one that does the work, from the last one found by
+// whole powers and then halves of a power, on a sample of the slots.
+func (e *Pricer) guess(cl *class, tb *table, from, last int, work float64) float64 {
+	stride := 1 + (last-from)/guessSlots
+	done := func(d float64) float64 {
+		sum := 0.0
+		for t := from; t < last; t += stride {
+			h, scale := e.slotHull(cl, tb, t)
+			if a := h.upTo(ratio(d, scale)); a > 0 {
+				sum += h.work[a-1]
+			}
+		}
+		return sum * float64(stride)
+	}
+	at := e.hint
+	if at == 0 {
+		for t := from; t < last; t++ {
+			if h, scale := e.slotHull(cl, tb, t); len(h.density) > 0 {
+				at = math.Max(at, scale*h.density[0])
+			}
+		}
+	}
+	if at == 0 {
+		return 0
+	}
+	const most = 60 // powers of two
+	lo, hi := at, at
+	for i := 0; i < most && done(lo) >= work; i++ {
+		hi, lo = lo, lo/2
+	}
+	for i := 0; i < most && done(hi) < work; i++ {
+		lo, hi = hi, hi*2
+	}
+	for hi > lo*(1+near) {
+		mid := math.Sqrt(lo * hi)
+		if done(mid) < work {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
 }
 
 // bracket returns the work and the cost of all steps of a density up to lo and the
@@ -693,35 +742,35 @@ func (e *Pricer) slotHull(cl *class, tb *table, t int) (*hull, float64) {
 	return &cl.hull, tb.cost[t]
 }
 
-// partsOf writes the parts of the schedule that threshold found.
+// partsOf writes the parts of the schedule that threshold found, in order of slots, the
+// larger of a shared slot first: it counts against capacity.
 func (e *Pricer) partsOf(cl *class, tb *table, from, last int) {
 	e.parts = e.parts[:0]
+	e.corners = e.corners[:0]
 	for t := from; t < last; t++ {
 		h, scale := e.slotHull(cl, tb, t)
-		if a := h.upTo(ratio(e.lo, scale)); a > 0 {
-			e.parts = append(e.parts, e.corner(h, tb, t, a-1, 1))
+		e.corners = append(e.corners, int32(h.upTo(ratio(e.lo, scale))-1))
+	}
+	n := len(e.taken) - 1
+	for _, x := range e.taken[:n] {
+		at := &e.corners[int(x.slot)-from]
+		*at = max(*at, x.corner)
+	}
+	shared, share := e.taken[n], e.share
+	for t := from; t < last; t++ {
+		h, _ := e.slotHull(cl, tb, t)
+		corner := e.corners[t-from]
+		if t != int(shared.slot) {
+			if corner >= 0 {
+				e.parts = append(e.parts, e.corner(h, tb, t, int(corner), 1))
+			}
+			continue
+		}
+		e.parts = append(e.parts, e.corner(h, tb, t, int(shared.corner), share))
+		if corner >= 0 && share < 1 {
+			e.parts = append(e.parts, e.corner(h, tb, t, int(corner), 1-share))
 		}
 	}
-	steps := e.taken[:len(e.taken)-1]
-	slices.SortFunc(steps, func(a, b increment) int {
-		if a.before(&b) {
-			return -1
-		}
-		return 1
-	})
-	for _, x := range steps {
-		h, _ := e.slotHull(cl, tb, int(x.slot))
-		e.raise(h, tb, x, 1)
-	}
-	x := e.taken[len(steps)]
-	h, _ := e.slotHull(cl, tb, int(x.slot))
-	e.raise(h, tb, x, e.share)
-	slices.SortFunc(e.parts, func(a, b Part) int {
-		if a.Slot != b.Slot {
-			return int(a.Slot - b.Slot)
-		}
-		return int(b.Scale - a.Scale) // the larger first: it counts against capacity
-	})
 }
 
 // demandOf adds the use of the schedule that threshold found.
@@ -771,21 +820,4 @@ func (e *Pricer) corner(h *hull, tb *table, t, corner int, f float64) Part {
 		c = tb.where[t][corner]
 	}
 	return Part{int32(t), c, h.scale[corner], f}
-}
-
-// raise lifts slot x.slot to corner x.corner for the share f of it.
-func (e *Pricer) raise(h *hull, tb *table, x increment, f float64) {
-	if x.corner > 0 {
-		for i := range e.parts {
-			if e.parts[i].Slot == x.slot {
-				if f == 1 {
-					e.parts[i] = e.corner(h, tb, int(x.slot), int(x.corner), 1)
-					return
-				}
-				e.parts[i].Fraction = 1 - f
-				break
-			}
-		}
-	}
-	e.parts = append(e.parts, e.corner(h, tb, int(x.slot), int(x.corner), f))
 }
