@@ -23,7 +23,7 @@ var ErrTooLarge = errors.New("instance too large for planner exact")
 // Planner is the method; its zero value is ready.
 type Planner struct {
 	// MaxSchedules bounds the schedules of one job, MaxSteps the search; 0 takes
-	// 200,000 and 50 million.
+	// 50,000 and 50 million.
 	MaxSchedules, MaxSteps int
 }
 
@@ -49,7 +49,7 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	}
 	s := &search{ctx: ctx, p: p, mosp: p.Objective.Kind == plan.MOSP, maxSchedules: pl.MaxSchedules, steps: pl.MaxSteps, resources: p.Resources(), bestShed: math.MaxInt}
 	if s.maxSchedules == 0 {
-		s.maxSchedules = 200_000
+		s.maxSchedules = 50_000
 	}
 	if s.steps == 0 {
 		s.steps = 50_000_000
@@ -110,6 +110,7 @@ type search struct {
 	bestCost     float64
 	visited      int64 // nodes and schedules looked at
 	nodes        int64
+	partial      int // steps of the enumeration under way
 	err          error
 }
 
@@ -153,6 +154,7 @@ func (s *search) enumerate(j int) ([]schedule, error) {
 	job := &s.p.Jobs[j]
 	var list []schedule
 	tooMany := false
+	s.partial = 0
 	add := func(segments []plan.Segment) {
 		if len(list) >= s.maxSchedules {
 			tooMany = true
@@ -237,7 +239,7 @@ func (s *search) sets(j int, set []int, t int, chosen []plan.Segment, add func([
 		add(segments)
 		return
 	}
-	if *stop || s.p.LastSlot(j)-t < job.Slots()-len(chosen) {
+	if s.stopped(stop) || s.p.LastSlot(j)-t < job.Slots()-len(chosen) {
 		return
 	}
 	for _, c := range set {
@@ -253,10 +255,22 @@ func (s *search) slotCost(j int, g plan.Segment, w int) float64 {
 	return s.p.SlotGrams(j, g.Cluster, g.Slot, w) + s.p.Objective.PriceWeight*s.p.SlotPrice(j, g.Cluster, g.Slot, w)
 }
 
+// stopped counts a step of an enumeration, which most of the time ends in no schedule,
+// and reports whether there were too many.
+func (s *search) stopped(stop *bool) bool {
+	if s.partial++; s.partial > partialFactor*s.maxSchedules {
+		*stop = true
+	}
+	return *stop
+}
+
+// partialFactor is how many steps an enumeration may take for each schedule allowed.
+const partialFactor = 10
+
 // peaks enumerates the largest scales of an elastic job from slot t on.
 func (s *search) peaks(j int, set []int, t int, chosen []plan.Segment, add func([]plan.Segment), stop *bool) {
 	job := &s.p.Jobs[j]
-	if *stop {
+	if s.stopped(stop) {
 		return
 	}
 	if t >= s.p.LastSlot(j) {

@@ -48,10 +48,10 @@ func New(effort, gap float64) (Planner, error) {
 const (
 	maxEffort = 1000
 	// The Lagrangian is evaluated 100 to 360 times at effort 1, fewer times the
-	// more slots there are to look at, from 200,000 on.
+	// more slots there are to look at, from 150,000 on.
 	mostEvaluations  = 360
 	leastEvaluations = 100
-	manySlots        = 200_000
+	manySlots        = 150_000
 	// threshold by which a worse plan is accepted at first, in mean costs of a job.
 	threshold = 0.3
 	seed      = 1
@@ -170,7 +170,7 @@ func evaluations(slots int) float64 {
 	return math.Max(leastEvaluations, math.Min(mostEvaluations, mostEvaluations*manySlots/math.Max(1, float64(slots))))
 }
 
-// moves of the search at effort 1: four a job for a few, fewer for many and for
+// moves of the search at effort 1: some a job for a few, fewer for many and for
 // jobs that are slow to place.
 func moves(p *plan.Problem) float64 {
 	n, slow := float64(len(p.Jobs)), 0.0
@@ -179,7 +179,7 @@ func moves(p *plan.Problem) float64 {
 			slow++
 		}
 	}
-	m := math.Max(500, math.Min(4*n, math.Min(2500+0.4*n, 60_000)))
+	m := math.Max(500, math.Min(3.5*n, math.Min(2500+0.4*n, 60_000)))
 	return m / (1 + 2*slow/math.Max(1, n))
 }
 
