@@ -27,6 +27,7 @@ var errInfeasible = errors.New("infeasible")
 
 type planOptions struct {
 	file, out, planner string
+	start              string
 	params             map[string]string
 	timeLimit          time.Duration
 	safe               float64
@@ -65,6 +66,7 @@ named, and the plan of the others is written), 1 for any other error.`,
 	f.StringVarP(&o.file, "file", "f", "", `instance file, "-" for standard input`)
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
 	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
+	f.StringVar(&o.start, "start", "", "plan file of this or the last period from which planner joint begins")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "how long to plan at most (default: until done)")
 	f.Float64Var(&o.safe, "safe", safeProbability, "probability of the run time by which deadlines of jobs of uncertain length are guarded")
 	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
@@ -160,10 +162,43 @@ func solve(ctx context.Context, planner plan.Planner, p *plan.Problem, o planOpt
 	defer bar.close()
 	if j, ok := planner.(joint.Planner); ok {
 		j.Progress = bar.set
-		planner = j
+		if planner, err = started(j, p, o.start); err != nil {
+			return plan.Result{}, nil, err
+		}
+	} else if o.start != "" {
+		return plan.Result{}, nil, fmt.Errorf("--start: planner %s begins anew; accepted: with planner joint", o.planner)
 	}
 	res, err := plan.Guarded{Planner: planner, Probability: o.safe}.Plan(ctx, p)
 	return res, p, limitError(err, o)
+}
+
+// warm is planner joint with the memory of a plan.
+type warm struct {
+	joint.Planner
+	memory *joint.Memory
+}
+
+// Plan begins at the plan remembered.
+func (w warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	res, _, err := w.Replan(ctx, p, w.memory)
+	return res, err
+}
+
+// started gives j the plan in a file to begin with, if there is one.
+func started(j joint.Planner, p *plan.Problem, file string) (plan.Planner, error) {
+	if file == "" {
+		return j, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("--start: %w", err)
+	}
+	defer f.Close()
+	pl, err := planio.ReadPlan(f, p)
+	if err != nil {
+		return nil, fmt.Errorf("--start: %s: %w", file, err)
+	}
+	return warm{j, joint.Remember(p, pl)}, nil
 }
 
 func limitError(err error, o planOptions) error {

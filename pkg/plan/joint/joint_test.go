@@ -136,6 +136,14 @@ func TestReplanRemembers(t *testing.T) {
 	if b > a*(1+1e-9) {
 		t.Errorf("with the memory of a plan of %v g the next emits %v g", a, b)
 	}
+	// And of a plan made by anyone.
+	again, _, err = lazy.Replan(context.Background(), p, joint.Remember(p, first.Plan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := plan.Evaluate(p, again.Plan).CarbonG; b > a*(1+1e-9) {
+		t.Errorf("begun at a plan of %v g it ends with %v g", a, b)
+	}
 	// An hour later: what has run is gone, the rest is where it was.
 	later := *p
 	later.Grid.Start, later.Grid.N = p.Grid.Time(1), p.Grid.N-1

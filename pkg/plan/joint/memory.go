@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/relax"
 )
 
@@ -23,6 +24,18 @@ type place struct {
 	cluster  string
 	workers  int
 	fraction float64
+}
+
+// Remember is the memory of a plan of p made by anyone: its places, without prices.
+func Remember(p *plan.Problem, pl plan.Plan) *Memory {
+	out := &Memory{start: p.Grid.Start, slot: p.Grid.Slot, slots: p.Grid.N, places: map[string][]place{}}
+	for _, jp := range pl.Jobs {
+		id := p.Jobs[jp.Job].ID
+		for _, s := range jp.Segments {
+			out.places[id] = append(out.places[id], place{p.Grid.Time(s.Slot), p.Clusters[s.Cluster].Name, s.Workers, s.Fraction})
+		}
+	}
+	return out
 }
 
 func remember(m *relax.Model, lambda []float64, parts [][]relax.Part) *Memory {
@@ -92,7 +105,12 @@ func (s *search) resume(last *Memory) {
 				Slot: int32(since / p.Grid.Slot), Cluster: int32(c), Scale: int32(pl.workers - p.Jobs[j].MinWorkers), Fraction: pl.fraction,
 			})
 		}
-		sort.SliceStable(parts, func(a, b int) bool { return parts[a].Slot < parts[b].Slot })
+		sort.SliceStable(parts, func(a, b int) bool {
+			if parts[a].Slot != parts[b].Slot {
+				return parts[a].Slot < parts[b].Slot
+			}
+			return parts[a].Scale > parts[b].Scale // the larger counts against capacity
+		})
 		if s.m.Serves(j, parts) && s.room.Fits(j, parts) {
 			s.put(j, parts)
 		}
