@@ -294,20 +294,31 @@ func write(file string, o generate.Options) error {
 	return os.WriteFile(file, text.Bytes(), 0o600)
 }
 
-// scored asks the independent scorer, where it is there.
-func scored(instance, plan string, x figures) (string, error) {
+// scorer is the independent scorer, "" where it or Python is absent.
+func scorer() string {
 	shared := os.Getenv("LULL_SHARED")
 	if shared == "" {
 		shared = filepath.Join("..", "shared")
 	}
 	script := filepath.Join(shared, "tools", "score.py")
-	if _, err := os.Stat(script); err != nil {
+	_, missing := os.Stat(script)
+	_, none := exec.LookPath("python3")
+	if missing != nil || none != nil {
+		return ""
+	}
+	return script
+}
+
+// scored asks the independent scorer, where it is there.
+func scored(instance, plan string, x figures) (string, error) {
+	script := scorer()
+	if script == "" {
 		return "-", nil
 	}
 	text, err := exec.Command("python3", script, instance, plan).Output()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return "-", nil
+	if err != nil && !errors.As(err, &exit) { // its status says infeasible, its text why
+		return "", fmt.Errorf("the scorer: %w", err)
 	}
 	var s struct {
 		Feasible bool     `json:"feasible"`
