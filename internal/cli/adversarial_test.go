@@ -42,7 +42,7 @@ func adversaries() map[string]*plan.Problem {
 		"equal everything":     plantest.OneCluster(3, flat(100, 6), three(0, 6, 2)...),
 		"one slot":             plantest.OneCluster(4, flat(100, 1), three(0, 1, 1)...),
 		"too large":            plantest.OneCluster(0.5, flat(100, 6), three(0, 6, 2)...),
-		"tiny and huge":        plantest.OneCluster(4, []float64{1e-9, 1e9, 1e-9, 1e9, 1, 100}, three(0, 6, 2)...),
+		"tiny and huge":        plantest.OneCluster(2, []float64{1e-9, 1e9, 1e-9, 1e9, 1, 100}, three(0, 6, 2)...),
 	}
 	hot := plantest.OneCluster(4, flat(100, 6), three(0, 6, 2)...)
 	for j := range hot.Jobs {

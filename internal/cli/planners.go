@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"lull.dev/lull/internal/rank"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonflex"
@@ -272,7 +273,7 @@ func buildFollow(values map[string]string, _ []string) (plan.Planner, error) {
 	if text, given := values["score"]; given {
 		names := append([]string{follow.Temperature, "irradiance", "wind"}, strings.Fields(values["signals"])...)
 		var err error
-		if params.Score, err = follow.Expression(text, names); err != nil {
+		if params.Score, err = rank.Expression(text, names); err != nil {
 			return nil, err
 		}
 	}

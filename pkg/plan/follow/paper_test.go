@@ -128,36 +128,30 @@ func TestInequality(t *testing.T) {
 	}
 }
 
-// TestFollowTheSun and the wind: any expression over signals ranks.
+// TestFollowTheSun and the wind: any score ranks, also against the carbon.
 func TestFollowTheSun(t *testing.T) {
 	p := places([]float64{10, 10, 10, 10}, []float64{90, 90, 90, 90})
 	p.Clusters[0].Signals = map[string][]float64{"irradiance": {0, 0, 500, 500}, "wind": {5, 5, 5, 5}}
-	p.Clusters[1].Signals = map[string][]float64{"irradiance": {400, 400, 100, 0}, "wind": {9, 9, 2, 2}}
-	for text, want := range map[string]string{"irradiance": "bbaa", "wind": "bbaa", "-intensity": "aaaa", "irradiance > 450.0 ? 1 : 0": "aaaa"} {
-		score, err := follow.Expression(text, []string{"irradiance", "wind"})
+	p.Clusters[1].Signals = map[string][]float64{"irradiance": {400, 400, 100, 0}, "wind": {9, 9, 9, 2}}
+	by := func(name string) follow.Score {
+		return func(signals map[string]float64) (float64, error) { return signals[name], nil }
+	}
+	for name, want := range map[string]string{"irradiance": "bbaa", "wind": "bbba", "intensity": "bbbb"} {
+		if got := path(t, follow.Params{Score: by(name)}, p); got != want {
+			t.Errorf("%s: went %s, want %s", name, got, want)
+		}
+	}
+	for what, score := range map[string]follow.Score{
+		"an error":     func(map[string]float64) (float64, error) { return 0, errors.New("no such signal") },
+		"not a number": func(map[string]float64) (float64, error) { return math.NaN(), nil },
+	} {
+		pl, err := follow.New(follow.Params{Score: score})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := path(t, follow.Params{Score: score}, p); got != want {
-			t.Errorf("%s: went %s, want %s", text, got, want)
+		if _, err := pl.Plan(context.Background(), p); err == nil {
+			t.Errorf("%s gave no error", what)
 		}
-	}
-	for _, text := range []string{"", "irradiance +", "unknown", "'text'", "irradiance > 1.0"} {
-		if _, err := follow.Expression(text, []string{"irradiance"}); !errors.Is(err, follow.ErrParams) {
-			t.Errorf("expression %q: %v", text, err)
-		}
-	}
-	score, err := follow.Expression("irradiance", []string{"irradiance"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(p.Clusters[1].Signals, "irradiance")
-	pl, err := follow.New(follow.Params{Score: score})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pl.Plan(context.Background(), p); err == nil {
-		t.Error("a place without the signal gave no error")
 	}
 }
 

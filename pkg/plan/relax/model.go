@@ -67,6 +67,10 @@ type Model struct {
 	// prices: elastic and interruptible jobs of one request share theirs.
 	lanes   []int
 	weights []float64 // by resource
+	// rigid and rigidWatts are what rigid jobs ask for together, by resource, and what
+	// power they state.
+	rigid      []float64
+	rigidWatts float64
 	// highest is where prices are cut off: far above what any job would pay, and low
 	// enough for sums of them to keep their digits. Rows without capacity need none.
 	highest float64
@@ -167,6 +171,17 @@ func New(p *plan.Problem, terms Terms) *Model {
 				if rest := p.Jobs[j].Length - math.Floor(p.Jobs[j].Length); rest > workload.Eps {
 					m.jobs[j].rest = rest
 				}
+			}
+		}
+	}
+	m.rigid = make([]float64, m.R)
+	for j := range m.jobs {
+		if cl := &m.classes[m.jobs[j].class]; cl.kind == workload.Rigid {
+			for _, d := range cl.need {
+				m.rigid[d.resource] += m.jobs[j].size * d.amount
+			}
+			if cl.watts != nil {
+				m.rigidWatts += m.jobs[j].size * cl.watts[0]
 			}
 		}
 	}

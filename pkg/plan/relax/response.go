@@ -30,7 +30,9 @@ type Pricer struct {
 	// run sums: of price and of price less power by row, of perWatt by cluster.
 	priceSum, bareSum, wattSum []float64
 	pool                       []increment
-	steps                      []plan.Step
+	// rounding is how far the run sums may be off, over all rigid jobs.
+	rounding float64
+	steps    []plan.Step
 	// of threshold
 	lo    float64
 	taken []increment
@@ -165,14 +167,22 @@ func (e *Pricer) runCost(cl *class, c, t int) float64 {
 	return cost
 }
 
+// sumRounding is the relative error of a difference of run sums: a few units in the
+// last place of the largest of them.
+const sumRounding = 0x1p-50
+
 // sums prepares the run sums for the prices set.
 func (e *Pricer) sums() {
 	m, T := e.m, e.m.T
+	e.rounding = 0
 	for cr := range m.M * m.R {
+		largest := 0.0
 		s := e.priceSum[cr*(T+1) : (cr+1)*(T+1)]
 		for t, v := range e.price[cr*T : (cr+1)*T] {
 			s[t+1] = s[t] + v
+			largest = math.Max(largest, math.Abs(s[t+1]))
 		}
+		e.rounding += sumRounding * largest * m.rigid[cr%m.R]
 	}
 	if e.bareSum == nil {
 		return
@@ -189,6 +199,7 @@ func (e *Pricer) sums() {
 		for t, v := range m.perWatt[c*T : (c+1)*T] {
 			s[t+1] = s[t] + v
 		}
+		e.rounding += sumRounding * s[T] * m.rigidWatts
 	}
 }
 
@@ -228,7 +239,7 @@ func (e *Pricer) hulls(cl *class, set []int, tb *table) {
 	}
 }
 
-// Lagrangian returns L(lambda) and, in use, how much of every row the best
+// Lagrangian returns L(lambda), less what rounding may have added to it, and, in use, how much of every row the best
 // responses ask for.
 //
 // Complexity: O(lanes x clusters x resources x slots + jobs x window), times the
@@ -287,7 +298,7 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 			total -= l * m.Cap[i]
 		}
 	}
-	return total
+	return total - e.rounding
 }
 
 // run is the best response of a rigid job: its cost, first slot (-1: left out) and

@@ -1,6 +1,8 @@
-package follow
+// Package rank compiles expressions that rate a place by its signals.
+package rank
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -9,6 +11,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
+// ErrExpression marks an expression that cannot be used.
+var ErrExpression = errors.New("invalid ranking expression")
+
 // maxExpression bounds the length of an expression.
 const maxExpression = 4096
 
@@ -16,11 +21,11 @@ const maxExpression = 4096
 // as "irradiance - 0.1 * intensity"; the highest is the best. The names are those that it
 // may use; "intensity" always is one.
 //
-// Errors: those of the expression, wrapping ErrParams; of the score: a signal that the
+// Errors: those of the expression, wrapping ErrExpression; of the score: a signal that the
 // place lacks, or a result that is no number.
-func Expression(text string, names []string) (Score, error) {
+func Expression(text string, names []string) (func(signals map[string]float64) (float64, error), error) {
 	if len(text) > maxExpression {
-		return nil, fmt.Errorf("%w: expression: %d bytes; accepted: at most %d", ErrParams, len(text), maxExpression)
+		return nil, fmt.Errorf("%w: %d bytes; accepted: at most %d", ErrExpression, len(text), maxExpression)
 	}
 	known := map[string]bool{"intensity": true}
 	for _, n := range names {
@@ -37,20 +42,20 @@ func Expression(text string, names []string) (Score, error) {
 	}
 	env, err := cel.NewEnv(append(options, cel.CrossTypeNumericComparisons(true))...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: signals %s: %w", ErrParams, strings.Join(sorted, ", "), err)
+		return nil, fmt.Errorf("%w: signals %s: %w", ErrExpression, strings.Join(sorted, ", "), err)
 	}
 	ast, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("%w: expression %q: %w; signals: %s", ErrParams, text, issues.Err(), strings.Join(sorted, ", "))
+		return nil, fmt.Errorf("%w: %q: %w; signals: %s", ErrExpression, text, issues.Err(), strings.Join(sorted, ", "))
 	}
 	switch ast.OutputType().Kind() {
 	case cel.DoubleKind, cel.IntKind:
 	default:
-		return nil, fmt.Errorf("%w: expression %q yields %s; accepted: a number", ErrParams, text, ast.OutputType())
+		return nil, fmt.Errorf("%w: %q yields %s; accepted: a number", ErrExpression, text, ast.OutputType())
 	}
 	program, err := env.Program(ast, cel.CostLimit(100_000))
 	if err != nil {
-		return nil, fmt.Errorf("%w: expression %q: %w", ErrParams, text, err)
+		return nil, fmt.Errorf("%w: %q: %w", ErrExpression, text, err)
 	}
 	return func(signals map[string]float64) (float64, error) {
 		vars := make(map[string]any, len(signals))
