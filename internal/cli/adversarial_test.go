@@ -44,6 +44,8 @@ func adversaries() map[string]*plan.Problem {
 		"too large":            plantest.OneCluster(0.5, flat(100, 6), three(0, 6, 2)...),
 		"tiny and huge":        plantest.OneCluster(2, []float64{1e-9, 1e9, 1e-9, 1e9, 1, 100}, three(0, 6, 2)...),
 	}
+	out["endless"] = plantest.OneCluster(4, flat(100, 6), three(0, 6, 2e9)...)
+	out["long and pausing"] = plantest.OneCluster(4, []float64{9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6}, three(0, 40, 36.5)...)
 	hot := plantest.OneCluster(4, flat(100, 6), three(0, 6, 2)...)
 	for j := range hot.Jobs {
 		hot.Jobs[j].Watts = flat(1e6, len(hot.Jobs[j].Curve))

@@ -308,6 +308,17 @@ func (p *Problem) KWhGrams(c, t int, kWh float64) float64 {
 	return kWh * p.Clusters[c].PUE * p.Clusters[c].Intensity[t]
 }
 
+// Plain reports whether emissions of slots are all that a plan costs: no price, and no
+// energy of restarts and moves.
+func (p *Problem) Plain() bool {
+	for j := range p.Jobs {
+		if p.Jobs[j].RestartKWh > 0 || p.Jobs[j].TransferKWh > 0 {
+			return false
+		}
+	}
+	return p.Objective.PriceWeight == 0
+}
+
 // LastSlot returns the first slot job j may not use: its deadline or the end
 // of the horizon, whichever comes first; the horizon where deadlines are soft.
 func (p *Problem) LastSlot(j int) int {

@@ -62,7 +62,7 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	if err == nil && bounded {
 		bound *= 1 - boundRounding
 		res.Bound = &bound
-		if exact && res.Status == plan.Feasible {
+		if exact && p.Plain() && res.Status == plan.Feasible {
 			res.Status = plan.Optimal
 		}
 	}

@@ -154,7 +154,10 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	res := allocate(p, m, a.Pricer(), b)
 	res.Considered = int64(a.Evaluations) * int64(len(p.Jobs))
 	if p.Objective.Kind == plan.MOSP && pl.params.Penalties == nil && allRigid(p) {
-		proven := -bound + boundRounding*math.Abs(bound)
+		proven := bound - boundRounding*math.Abs(bound)
+		if p.Objective.PriceWeight == 0 {
+			proven = -proven // Z is gained
+		}
 		res.Bound = &proven
 	}
 	return res, nil

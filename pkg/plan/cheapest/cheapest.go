@@ -88,7 +88,7 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	if bounded {
 		bound *= 1 - boundRounding
 		res.Bound = &bound
-		if len(p.Jobs) == 1 && pl.Reserve == 0 && res.Status == plan.Feasible {
+		if len(p.Jobs) == 1 && pl.Reserve == 0 && p.Plain() && res.Status == plan.Feasible {
 			res.Status = plan.Optimal
 		}
 	}

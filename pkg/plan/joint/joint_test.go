@@ -20,7 +20,7 @@ import (
 
 func TestLaws(t *testing.T) {
 	plantest.Laws(t, joint.Planner{}, 150, plantest.Options{})
-	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Loose: true})
+	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Loose: true, Costs: true, Kinds: []workload.Kind{workload.Rigid, workload.Interruptible}})
 	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP})
 	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP, Kinds: []workload.Kind{workload.Rigid, workload.Interruptible}})
 }

@@ -153,8 +153,8 @@ func checkPermuted(t *testing.T, planner plan.Planner, p *plan.Problem, res plan
 
 func checkScaled(t *testing.T, planner plan.Planner, p *plan.Problem, res plan.Result) {
 	t.Helper()
-	if p.Objective.Kind != plan.Carbon {
-		return // Z is not linear in the intensity
+	if p.Objective.Kind != plan.Carbon || p.Objective.PriceWeight > 0 {
+		return // Z is not linear in the intensity, nor is a price
 	}
 	q := *p
 	q.Clusters = append([]plan.Cluster(nil), p.Clusters...)

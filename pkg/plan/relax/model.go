@@ -65,7 +65,7 @@ type Model struct {
 	jobs      []job
 	// lanes are the classes that differ in what they ask for, one for each table of
 	// prices: elastic and interruptible jobs of one request share theirs.
-	lanes   []int
+	lanes   []lane
 	weights []float64 // by resource
 	// rigid and rigidWatts are what rigid jobs ask for together, by resource, and what
 	// power they state.
@@ -77,6 +77,7 @@ type Model struct {
 	// onTime[x] is gained, times Z[1], by a job that ends x slots past its deadline,
 	// soon[x] by one that ends in slot x.
 	onTime, soon []float64
+	longest      int // run that the terms tell from longer ones
 }
 
 // class is what jobs share that differ only in size and time: the tables of prices
@@ -102,6 +103,10 @@ type class struct {
 	// unscheduled, else more than any sensible schedule of it.
 	shed float64
 }
+
+// lane is a table of prices: that of a class, over the slots that any job of the lane
+// may use.
+type lane struct{ class, from, last int }
 
 type demand struct {
 	resource int
@@ -137,34 +142,7 @@ func New(p *plan.Problem, terms Terms) *Model {
 	}
 	m.closeRows()
 	m.weigh()
-	index, lanes := map[string]int32{}, map[string]int{}
-	m.jobs = make([]job, len(p.Jobs))
-	var key []byte
-	for j := range p.Jobs {
-		cl, size := m.classOf(j)
-		key = cl.key(key[:0], &p.Jobs[j])
-		at, known := index[string(key)]
-		if !known {
-			at = int32(len(m.classes))
-			index[string(key)] = at
-			m.finish(&cl, j)
-			cl.room = m.roomOf(&cl)
-			if p.Objective.Kind == plan.Carbon {
-				cl.shed = m.dearest(&cl)
-			}
-			key = cl.laneKey(key[:0], &p.Jobs[j])
-			lane, found := lanes[string(key)]
-			if !found {
-				lane = len(m.lanes)
-				lanes[string(key)] = lane
-				m.lanes = append(m.lanes, len(m.classes))
-			}
-			cl.lane = lane
-			m.classes = append(m.classes, cl)
-		}
-		pj := &p.Jobs[j]
-		m.jobs[j] = job{class: at, large: m.large(&m.classes[at], size), arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(min(pj.Deadline, 1<<30)), size: size, weight: 1}
-	}
+	m.classify()
 	if p.Objective.Kind == plan.MOSP {
 		for j := range m.jobs {
 			if m.classes[m.jobs[j].class].kind == workload.Interruptible {
@@ -173,6 +151,11 @@ func New(p *plan.Problem, terms Terms) *Model {
 				}
 			}
 		}
+	}
+	for j := range m.jobs {
+		jb := &m.jobs[j]
+		l := &m.lanes[m.classes[jb.class].lane]
+		l.from, l.last = min(l.from, int(jb.arrival)), max(l.last, int(jb.last))
 	}
 	m.rigid = make([]float64, m.R)
 	for j := range m.jobs {
@@ -185,21 +168,54 @@ func New(p *plan.Problem, terms Terms) *Model {
 			}
 		}
 	}
-	longest := 0
 	for i := range m.classes {
-		longest = max(longest, m.classes[i].slots)
+		m.longest = min(longestRun, max(m.longest, m.classes[i].slots))
 	}
 	if m.timed() {
 		penalties := terms.Penalties
 		if penalties == nil {
 			penalties = PaperPenalties()
 		}
-		m.onTime, m.soon = make([]float64, m.T+longest+1), make([]float64, m.T+longest+1)
+		m.onTime, m.soon = make([]float64, m.T+m.longest+1), make([]float64, m.T+m.longest+1)
 		for i := range m.soon {
 			m.onTime[i], m.soon[i] = 1/penalties.Lateness(i), 1/penalties.Completion(i)
 		}
 	}
 	return m
+}
+
+// classify sorts jobs into classes, and classes into lanes.
+func (m *Model) classify() {
+	p := m.P
+	index, lanes := map[string]int32{}, map[string]int{}
+	m.jobs = make([]job, len(p.Jobs))
+	var key []byte
+	for j := range p.Jobs {
+		pj := &p.Jobs[j]
+		cl, size := m.classOf(j)
+		key = cl.key(key[:0], pj)
+		at, known := index[string(key)]
+		if !known {
+			at = int32(len(m.classes))
+			index[string(key)] = at
+			m.finish(&cl, j)
+			cl.room = m.roomOf(&cl)
+			if p.Objective.Kind == plan.Carbon {
+				cl.shed = m.dearest(&cl)
+			}
+			key = cl.laneKey(key[:0], pj)
+			if _, found := lanes[string(key)]; !found {
+				lanes[string(key)] = len(m.lanes)
+				m.lanes = append(m.lanes, lane{class: len(m.classes), from: m.T})
+			}
+			cl.lane = lanes[string(key)]
+			m.classes = append(m.classes, cl)
+		}
+		m.jobs[j] = job{
+			class: at, size: size, weight: 1, large: m.large(&m.classes[at], size),
+			arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(min(pj.Deadline, math.MaxInt32)),
+		}
+	}
 }
 
 func (m *Model) row(c, r, t int) int { return (c*m.R+r)*m.T + t }
@@ -506,9 +522,12 @@ func (m *Model) startCost(j *job, slots, t int) float64 {
 	if !m.timed() {
 		return 0
 	}
-	end := t + slots
+	end := t + min(slots, m.longest)
 	return -j.weight * (m.terms.Z[1]*m.onTime[max(0, end-int(j.deadline))] + m.terms.Z[2]*m.soon[end])
 }
+
+// longestRun is the run from which on Z's terms make no difference: 1/x is nothing.
+const longestRun = 1 << 20
 
 // timed reports whether the moment a job begins has a cost of its own.
 func (m *Model) timed() bool { return m.terms.Z[1] != 0 || m.terms.Z[2] != 0 }
@@ -540,7 +559,10 @@ func (m *Model) sample(stride int) *Model {
 // Rounds is how often prices may be set while all jobs are placed once, at about
 // the cost of placing them: at most 1,000 times.
 func (m *Model) Rounds() int {
-	place, set := 0, max(1, len(m.lanes)*m.M*m.T)
+	place, set := 0, 1
+	for _, l := range m.lanes {
+		set += m.M * max(0, l.last-l.from)
+	}
 	for i := range m.jobs {
 		place += m.M * max(0, int(m.jobs[i].last-m.jobs[i].arrival))
 	}

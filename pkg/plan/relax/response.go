@@ -68,8 +68,8 @@ type increment struct {
 // NewPricer returns a pricer of m at prices zero.
 func NewPricer(m *Model) *Pricer {
 	e := &Pricer{m: m, price: make([]float64, len(m.unit)), tables: make([][]table, len(m.lanes)), diff: make([]float64, m.M*m.R*(m.T+1)), priceSum: make([]float64, m.M*m.R*(m.T+1)), wattSum: make([]float64, m.M*(m.T+1))}
-	for k, first := range m.lanes {
-		cl := &m.classes[first]
+	for k := range m.lanes {
+		cl := &m.classes[m.lanes[k].class]
 		if cl.watts != nil && e.bareSum == nil {
 			e.bareSum = make([]float64, len(e.priceSum))
 		}
@@ -95,25 +95,26 @@ func NewPricer(m *Model) *Pricer {
 
 // Set computes the tables for prices lambda of all rows.
 //
-// Complexity: O(lanes x clusters x resources x slots).
+// Complexity: O(lanes x clusters x resources x slots that jobs of the lane may use).
 func (e *Pricer) Set(lambda []float64) {
 	for i, u := range e.m.unit {
 		e.price[i] = u + lambda[i]
 	}
 	e.sums()
-	for k, first := range e.m.lanes {
-		cl := &e.m.classes[first]
+	for k := range e.m.lanes {
+		l := &e.m.lanes[k]
+		cl := &e.m.classes[l.class]
 		switch {
 		case len(cl.choices) == 0:
 		case cl.kind == workload.Rigid:
-			e.runs(cl, &e.tables[k][0])
+			e.runs(cl, l, &e.tables[k][0])
 		case cl.kind == workload.Elastic && cl.watts != nil:
 			for i, set := range cl.choices {
-				e.hulls(cl, set, &e.tables[k][i])
+				e.hulls(cl, l, set, &e.tables[k][i])
 			}
 		default:
 			for i, set := range cl.choices {
-				e.slots(cl, set, &e.tables[k][i])
+				e.slots(cl, l, set, &e.tables[k][i])
 			}
 		}
 	}
@@ -121,28 +122,28 @@ func (e *Pricer) Set(lambda []float64) {
 
 // runs tabulates the cheapest cluster for a run that begins in each slot; one that
 // would pass the horizon is cut off there.
-func (e *Pricer) runs(cl *class, tb *table) {
+func (e *Pricer) runs(cl *class, l *lane, tb *table) {
 	m, T := e.m, e.m.T
 	for i, set := range cl.choices {
 		c := set[0]
 		if len(cl.need) == 1 && cl.watts == nil { // the common case, without calls
 			at := (c*m.R + cl.need[0].resource) * (T + 1)
 			sum := e.priceSum[at : at+T+1]
-			for t := range T {
+			for t := l.from; t < l.last; t++ {
 				if v := sum[min(T, t+cl.slots)] - sum[t]; i == 0 || v < tb.cost[t] {
 					tb.cost[t], tb.at[t] = v, int32(c)
 				}
 			}
 			continue
 		}
-		for t := range T {
+		for t := l.from; t < l.last; t++ {
 			if v := e.runCost(cl, c, t); i == 0 || v < tb.cost[t] {
 				tb.cost[t], tb.at[t] = v, int32(c)
 			}
 		}
 	}
 	least := math.Inf(1)
-	for t := T - 1; t >= 0; t-- {
+	for t := l.last - 1; t >= l.from; t-- {
 		least = math.Min(least, tb.cost[t])
 		tb.least[t] = least
 	}
@@ -203,9 +204,9 @@ func (e *Pricer) sums() {
 	}
 }
 
-func (e *Pricer) slots(cl *class, set []int, tb *table) {
+func (e *Pricer) slots(cl *class, l *lane, set []int, tb *table) {
 	for i, c := range set {
-		for t := range e.m.T {
+		for t := l.from; t < l.last; t++ {
 			if v := e.m.slotCost(cl, e.price, c, t, 0); i == 0 || v < tb.cost[t] {
 				tb.cost[t], tb.at[t] = v, int32(c)
 			}
@@ -215,9 +216,9 @@ func (e *Pricer) slots(cl *class, set []int, tb *table) {
 
 // hulls tabulates, for jobs with a power of their own, the hull of every slot: the
 // cheapest cluster of each scale, then the corners.
-func (e *Pricer) hulls(cl *class, set []int, tb *table) {
+func (e *Pricer) hulls(cl *class, l *lane, set []int, tb *table) {
 	where := make([]int32, cl.scales)
-	for t := range e.m.T {
+	for t := l.from; t < l.last; t++ {
 		e.steps = e.steps[:0]
 		from, before := 0, 0.0
 		for i, work := range cl.curve {
@@ -315,8 +316,9 @@ func (e *Pricer) run(jb *job, cl *class) (cost float64, slot, cluster int) {
 	}
 	if e.m.timed() {
 		z2, z3, onTime, soon, deadline := jb.weight*e.m.terms.Z[1], jb.weight*e.m.terms.Z[2], e.m.onTime, e.m.soon, int(jb.deadline)
+		slots := min(cl.slots, e.m.longest)
 		for t := int(jb.arrival); t < last; t++ {
-			end := t + cl.slots
+			end := t + slots
 			gain := z2*onTime[max(0, end-deadline)] + z3*soon[end]
 			if v := jb.size*tb.cost[t] - gain; v < best {
 				best, at = v, t
@@ -392,7 +394,7 @@ func (e *Pricer) Best(j int) (cost float64, parts []Part) {
 // that is needed. Where the start has a cost, every start is tried with the
 // cheapest slots after it.
 //
-// Complexity: O(window x slots).
+// Complexity: O(window) on average; O(window x slots) where the start or a restart costs.
 func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
 	if last-from < cl.slots {
@@ -407,14 +409,23 @@ func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	}
 	// The cheapest so far in rising order of cost; ties keep the earlier slot first.
 	kept := e.pool[:0]
+	many := cl.slots > fewSlots
 	for t := from; t < last; t++ {
-		if !math.IsInf(tb.cost[t], 1) {
-			kept = keep(kept, increment{density: tb.cost[t], slot: int32(t)}, cl.slots)
+		switch x := (increment{density: tb.cost[t], work: 1, slot: int32(t)}); {
+		case math.IsInf(x.density, 1):
+		case many:
+			kept = append(kept, x)
+		default:
+			kept = keep(kept, x, cl.slots)
 		}
 	}
 	e.pool = kept
 	if len(kept) < cl.slots {
 		return 0, false
+	}
+	if many {
+		n, _ := selectWork(kept, float64(cl.slots))
+		kept = kept[:n] // the dearest last
 	}
 	total, left := 0.0, cl.length
 	for _, k := range kept {
@@ -480,6 +491,9 @@ func (e *Pricer) pickRuns(jb *job, cl *class, tb *table) (float64, bool) {
 	slices.Reverse(e.parts)
 	return best * jb.size, true
 }
+
+// fewSlots is the number of slots up to which the cheapest are kept in order.
+const fewSlots = 32
 
 // keep inserts x into the n cheapest.
 func keep(kept []increment, x increment, n int) []increment {
