@@ -2,8 +2,10 @@ package joint
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"lull.dev/lull/pkg/plan"
@@ -114,7 +116,8 @@ func (s *search) buildOnline(lambda []float64, pace float64) {
 		left := s.room.Left()
 		for r, had := range before {
 			if fair := had * share; fair > 0 {
-				lambda[r] *= math.Exp(pace * (had - left[r] - fair) / fair * float64(to-from) / 100)
+				step := pace * (had - left[r] - fair) / fair * float64(to-from) / 100
+				lambda[r] = s.m.Bounded(r, lambda[r]*math.Exp(math.Min(step, largestStep)))
 			}
 			before[r] = left[r]
 		}
@@ -122,6 +125,9 @@ func (s *search) buildOnline(lambda []float64, pace float64) {
 	}
 	s.build(order) // what found no place
 }
+
+// largestStep bounds the growth of a price in a round: a factor of e^2.
+const largestStep = 2
 
 // reprice sets the prices at which regret is measured.
 func (s *search) reprice(lambda []float64) {
@@ -189,10 +195,11 @@ func (s *search) mend(ctx context.Context, moves int, threshold float64, stop fu
 		}
 		s.forget()
 	}
-	for j := range dirty {
+	differ := slices.Sorted(maps.Keys(dirty)) // a fixed order: equal bits
+	for _, j := range differ {
 		s.put(int(j), nil)
 	}
-	for j := range dirty {
+	for _, j := range differ {
 		s.put(int(j), kept[j])
 	}
 	return k

@@ -34,7 +34,7 @@ func NewAscent(m *Model, start []float64) *Ascent {
 		start = m.Fluid()
 	}
 	for i, v := range start {
-		a.at[i] = m.bounded(i, v)
+		a.at[i] = m.Bounded(i, v)
 	}
 	return a
 }
@@ -82,7 +82,7 @@ func (a *Ascent) Anneal(ctx context.Context, steps int, step float64) {
 			g := (a.use[i] - a.m.Cap[i]) / math.Max(1e-9, a.m.Cap[i])
 			a.excess[i] += (1 - momentum) * (g - a.excess[i])
 			a.square[i] += (1 - squareMemory) * (g*g - a.square[i])
-			a.at[i] = a.m.bounded(i, a.at[i]+size*scale[i/a.m.T%a.m.R]*a.excess[i]/(math.Sqrt(a.square[i])+1e-3))
+			a.at[i] = a.m.Bounded(i, a.at[i]+size*scale[i/a.m.T%a.m.R]*a.excess[i]/(math.Sqrt(a.square[i])+1e-3))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (a *Ascent) Volume(ctx context.Context, steps int) {
 		size := pace * (target - best) / norm
 		agree := 0.0
 		for i, w := range a.mean {
-			a.at[i] = a.m.bounded(i, bar[i]+size*(w-a.m.Cap[i])*a.m.weight(i))
+			a.at[i] = a.m.Bounded(i, bar[i]+size*(w-a.m.Cap[i])*a.m.weight(i))
 		}
 		v := a.evaluate()
 		for i, w := range a.mean {

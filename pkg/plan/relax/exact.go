@@ -149,7 +149,7 @@ func Solve(ctx context.Context, m *Model, start []float64, tolerance float64) (E
 		}
 		s.prices(lambda)
 		for i := range lambda {
-			lambda[i] = m.bounded(i, lambda[i]/scale[i])
+			lambda[i] = m.Bounded(i, lambda[i]/scale[i])
 		}
 	}
 	out.finish(s)

@@ -276,8 +276,9 @@ func (m *Model) weigh() {
 	}
 }
 
-// bounded cuts the price of a row off.
-func (m *Model) bounded(row int, price float64) float64 {
+// Bounded cuts the price of a row off: at least 0, no more than any job would pay, and 0
+// for rows without capacity.
+func (m *Model) Bounded(row int, price float64) float64 {
 	if m.Cap[row] == 0 {
 		return 0
 	}
