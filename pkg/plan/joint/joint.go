@@ -47,11 +47,11 @@ func New(effort, gap float64) (Planner, error) {
 
 const (
 	maxEffort = 1000
-	// The Lagrangian is evaluated 100 to 360 times at effort 1, fewer times the
-	// more slots there are to look at, from 150,000 on.
-	mostEvaluations  = 360
+	// The Lagrangian is evaluated 100 to 380 times at effort 1, fewer times the
+	// more slots there are to look at, from 160,000 on.
+	mostEvaluations  = 380
 	leastEvaluations = 100
-	manySlots        = 150_000
+	manySlots        = 160_000
 	// threshold by which a worse plan is accepted at first, in mean costs of a job.
 	threshold = 0.3
 	seed      = 1
@@ -86,7 +86,7 @@ const (
 // Optimality: heuristic with a proven bound. Errors: that of ctx, if it ends before
 // there is a first plan.
 //
-// Complexity: O(jobs x window) an evaluation of the Lagrangian, 100 to 360 of them; O(jobs
+// Complexity: O(jobs x window) an evaluation of the Lagrangian, 100 to 380 of them; O(jobs
 // x clusters x window) an insertion of all; O(clusters x window) a move, at most
 // 60,000 of them. Memory: jobs + clusters x resources x slots.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
@@ -179,7 +179,7 @@ func moves(p *plan.Problem) float64 {
 			slow++
 		}
 	}
-	m := math.Max(500, math.Min(3.5*n, math.Min(2500+0.4*n, 60_000)))
+	m := math.Max(500, math.Min(3*n, math.Min(2000+0.3*n, 60_000)))
 	return m / (1 + 2*slow/math.Max(1, n))
 }
 
