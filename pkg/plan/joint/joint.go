@@ -179,7 +179,7 @@ func moves(p *plan.Problem) float64 {
 			slow++
 		}
 	}
-	m := math.Max(500, math.Min(3*n, math.Min(2000+0.3*n, 60_000)))
+	m := math.Max(500, math.Min(2.5*n, math.Min(2000+0.3*n, 60_000)))
 	return m / (1 + 2*slow/math.Max(1, n))
 }
 
