@@ -239,9 +239,6 @@ type search struct {
 
 // visit looks at the subtree at i, whose region is at the squared distance away.
 func (q *search) visit(i int, away float64) {
-	if i >= len(q.tree) {
-		return
-	}
 	x := &q.tree[i]
 	d := 0.0
 	for k := range dims {
@@ -253,10 +250,18 @@ func (q *search) visit(i int, away float64) {
 	}
 	e := q.v[x.axis] - x.v[x.axis]
 	near, far := 2*i+1, 2*i+2
+	if near >= len(q.tree) {
+		return // a leaf: its children would be past the end
+	}
 	if e > 0 {
 		near, far = far, near
 	}
-	q.visit(near, away)
+	if near < len(q.tree) {
+		q.visit(near, away)
+	}
+	if far >= len(q.tree) {
+		return
+	}
 	before := q.off[x.axis]
 	if away += e*e - before*before; away <= q.worst*(1+1e-12) {
 		q.off[x.axis] = e
