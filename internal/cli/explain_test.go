@@ -32,7 +32,7 @@ func TestGenerateAndPlan(t *testing.T) {
 	}
 	lull(t, exitOK, "plan", "-f", file, "-o", again, "--start", out, "--time-limit", "1h")
 	lull(t, exitOK, "check", "-f", file, again)
-	lull(t, exitOK, "plan", "-f", file, "-o", again, "--param", "effort=500", "--time-limit", "300ms")
+	lull(t, exitOK, "plan", "-f", file, "-o", again, "--param", "effort=500", "--time-limit", "1s")
 	lull(t, exitOK, "check", "-f", file, again)
 	first, _ := lull(t, exitOK, "plan", "generate", "--seed", "7")
 	second, _ := lull(t, exitOK, "plan", "generate", "--seed", "7")

@@ -67,7 +67,7 @@ named, and the plan of the others is written), 1 for any other error.`,
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
 	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
 	f.StringVar(&o.start, "start", "", "plan file of this or the last period from which planner joint begins")
-	f.DurationVar(&o.timeLimit, "time-limit", 0, "how long to plan at most (default: until done)")
+	f.DurationVar(&o.timeLimit, "time-limit", 0, "how long to plan at most, after normalising Z where the instance has no theta (default: until done)")
 	f.Float64Var(&o.safe, "safe", safeProbability, "probability of the run time by which deadlines of jobs of uncertain length are guarded")
 	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
@@ -149,14 +149,14 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 // solve normalises Z where the instance does not and plans within the time limit. It
 // returns the problem whose objective the plan is judged by.
 func solve(ctx context.Context, planner plan.Planner, p *plan.Problem, o planOptions, stderr io.Writer) (plan.Result, *plan.Problem, error) {
+	p, err := relax.Normalised(ctx, p)
+	if err != nil {
+		return plan.Result{}, nil, err
+	}
 	if o.timeLimit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeLimit)
 		defer cancel()
-	}
-	p, err := relax.Normalised(ctx, p)
-	if err != nil {
-		return plan.Result{}, nil, limitError(err, o)
 	}
 	bar := newBar(stderr, "planning")
 	defer bar.close()

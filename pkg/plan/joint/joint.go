@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
+	"time"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/relax"
@@ -73,7 +74,8 @@ const (
 // best of which is mended by ruin and recreate: a job far from its best response
 // gets room there, and those it displaces are placed anew.
 //
-// The search is anytime: when ctx ends during it, the best plan so far is returned.
+// The search is anytime: when ctx ends during it, the best plan so far is returned; of a
+// deadline at most half goes into prices.
 // Without a deadline it does a fixed amount of work and is deterministic; the order
 // of jobs in the problem decides nothing.
 //
@@ -135,7 +137,9 @@ func (pl Planner) solve(ctx context.Context, p *plan.Problem, last *Memory) (pla
 	}
 	a := relax.NewAscent(m, last.prices(m))
 	steps := int(effort * evaluations(m.Work()))
-	a.Climb(ctx, steps, func(share float64) { progress(share / 2) })
+	half, cancel := firstHalf(ctx)
+	a.Climb(half, steps, func(share float64) { progress(share / 2) })
+	cancel()
 	s := firstPlan(ctx, m, a.Pricer(), a.Lambda, last)
 	near := math.Max(pl.Gap, optimalGap) * math.Abs(a.Bound)
 	made := s.mend(ctx, int(effort*moves(p)), threshold, func(total float64, share float64) bool {
@@ -146,6 +150,16 @@ func (pl Planner) solve(ctx context.Context, p *plan.Problem, last *Memory) (pla
 	progress(1)
 	considered := int64(a.Evaluations)*int64(len(p.Jobs)) + int64(made)
 	return s.result(p, index, a.Bound, considered), solution{m, s, a.Lambda}, nil
+}
+
+// firstHalf ends when half of the time that ctx leaves is over: prices are worth nothing
+// without a plan.
+func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, limited := ctx.Deadline()
+	if !limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
 }
 
 // uncontended places every job at its cheapest without prices. Where they all get it,
