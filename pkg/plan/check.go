@@ -106,8 +106,10 @@ func (k *checker) job(jp JobPlan) {
 	if j.Kind == workload.Rigid && len(clusters) > 1 {
 		k.fault("job %q: rigid job on two clusters", j.ID)
 	}
-	if k.p.Objective.Kind == MOSP && j.Kind != workload.Elastic && len(slots) > j.Slots() {
-		k.fault("job %q: %d slots used, its work needs %d", j.ID, len(slots), j.Slots()) // Z would reward it
+	// Z would reward a run that goes on, and a pause bridged by next to no work would
+	// spare its restart.
+	if (k.p.Objective.Kind == MOSP || j.RestartKWh > 0) && j.Kind != workload.Elastic && len(slots) > j.Slots() {
+		k.fault("job %q: %d slots used, its work needs %d", j.ID, len(slots), j.Slots())
 	}
 	need := j.Work()
 	cutOff := k.p.Objective.Kind == MOSP && j.Kind == workload.Rigid && last == k.p.Grid.N-1

@@ -83,7 +83,8 @@ const (
 // jobs run at MinWorkers there, and no bound is claimed if there are any, nor with a
 // price weight if an interruptible job uses a slot in part. Restart and
 // transfer energy are part of every plan's cost; best responses, and so the bound, know
-// the restarts of interruptible jobs of whole lengths and leave the others out.
+// the restarts of interruptible jobs of whole lengths that stay on a cluster, and leave
+// the others out.
 //
 // Optimality: heuristic with a proven bound. Errors: that of ctx, if it ends before
 // there is a first plan.

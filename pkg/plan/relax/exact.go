@@ -40,13 +40,10 @@ func Solve(ctx context.Context, m *Model, start []float64, tolerance float64) (E
 	for i, c := range m.Cap {
 		// A different, tiny slack in every row keeps ties from cycling.
 		scale[i] = math.Max(c, 1)
-		if c == 0 {
-			scale[i] = 1
-		}
 		h := uint32(i+1) * 2654435761
 		capacity[i] = c/scale[i] + 1e-7*(1+float64(h>>16)/65536)
 	}
-	// The first columns: leaving every job out.
+	// The first columns: a plan built at the first prices, jobs without a place left out.
 	keys := make([]column, len(m.jobs))
 	for j := range m.jobs {
 		cl := &m.classes[m.jobs[j].class]
@@ -56,7 +53,6 @@ func Solve(ctx context.Context, m *Model, start []float64, tolerance float64) (E
 	if start != nil {
 		copy(lambda, start)
 	}
-	// The first columns: a plan built at the first prices, jobs without a place left out.
 	e.Set(lambda)
 	room := NewRoom(m)
 	order := make([]int, len(m.jobs))
