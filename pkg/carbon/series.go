@@ -90,6 +90,9 @@ type Series struct {
 	// that the mean of any interval costs two binary searches.
 	integral []float64
 	covered  []time.Duration
+	// step is the length of every sample where they follow each other without a gap,
+	// else 0.
+	step time.Duration
 }
 
 // NewSeries checks and keeps a copy of samples. Errors wrap ErrSeries and name
@@ -117,6 +120,11 @@ func NewSeries(p Provenance, samples []Sample) (*Series, error) {
 				ErrSeries, i, x.From.Format(time.RFC3339), s.samples[i-1].To.Format(time.RFC3339))
 		}
 		span := x.To.Sub(x.From)
+		if i == 0 {
+			s.step = span
+		} else if span != s.step || !x.From.Equal(s.samples[i-1].To) {
+			s.step = 0
+		}
 		s.integral[i+1] = s.integral[i] + float64(x.Value)*span.Hours()
 		s.covered[i+1] = s.covered[i] + span
 	}
@@ -128,6 +136,9 @@ func (s *Series) Len() int { return len(s.samples) }
 
 // Sample returns sample i, 0 <= i < Len.
 func (s *Series) Sample(i int) Sample { return s.samples[i] }
+
+// IndexAt returns the first sample that ends after at; Len where there is none.
+func (s *Series) IndexAt(at time.Time) int { return s.firstEndingAfter(at) }
 
 // Start returns the start of the first sample, or the zero time.
 func (s *Series) Start() time.Time {
@@ -213,6 +224,16 @@ func (s *Series) OnGrid(g timegrid.Grid) (values []float64, missing []int) {
 
 // firstEndingAfter returns the first sample whose end lies after at.
 func (s *Series) firstEndingAfter(at time.Time) int {
+	if s.step > 0 {
+		since := at.Sub(s.samples[0].From)
+		switch {
+		case since < 0:
+			return 0
+		case at.Before(s.samples[len(s.samples)-1].To):
+			return int(since / s.step)
+		}
+		return len(s.samples)
+	}
 	return sort.Search(len(s.samples), func(i int) bool { return s.samples[i].To.After(at) })
 }
 

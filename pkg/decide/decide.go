@@ -49,9 +49,14 @@ type Task struct {
 	// AtRisk is the part of Remaining that is done already and would be lost if
 	// the task were paused now: what it did since its last checkpoint.
 	AtRisk time.Duration
-	Kind   workload.Kind // rigid or interruptible
-	// Request is what the whole job asks for, by resource.
+	Kind   workload.Kind
+	// Request is what the whole job asks for, by resource; what one worker asks for
+	// where Scaling is set.
 	Request map[string]float64
+	// Scaling is how an elastic task scales; nil for the others.
+	Scaling *Scaling
+	// Workers is the scale of a running elastic task.
+	Workers int
 	// PriorityClass is handed to planners that know critical classes.
 	PriorityClass string
 	State         State
@@ -60,6 +65,32 @@ type Task struct {
 	// Cluster is where a running or paused task is; empty for one that may still
 	// go anywhere.
 	Cluster string
+	// Clusters are those a task without a cluster may go to; nil allows all.
+	Clusters []string
+	// Migratable tasks may go on anywhere after they have run.
+	Migratable bool
+	// RestartKWh is the energy that going on after a pause takes.
+	RestartKWh float64
+}
+
+// Scaling is how an elastic task scales: fields as of workload.Job.
+type Scaling struct {
+	MinWorkers, MaxWorkers int
+	Curve, Watts           []float64
+}
+
+// fastest is the least scale of most throughput, and how many times that of
+// MinWorkers it is.
+func (s *Scaling) fastest() (workers int, speedUp float64) {
+	workers = s.MinWorkers
+	sum := s.Curve[0]
+	best := sum
+	for i, v := range s.Curve[1:] {
+		if sum += v; sum > best {
+			workers, best = s.MinWorkers+i+1, sum
+		}
+	}
+	return workers, best / s.Curve[0]
 }
 
 // Cluster is a place to run tasks, as observed.
@@ -68,7 +99,11 @@ type Cluster struct {
 	// Capacity is what tasks may use of each resource, Load what runs there that
 	// is not among the tasks.
 	Capacity, Load map[string]float64
-	Power          power.PerUnit
+	// CapacityAt, where it is set, stands for Capacity: what tasks may use in the
+	// current slot and those after it; the last value goes on. LoadAt adds to Load
+	// what is planned or runs in those slots; nothing goes on after it.
+	CapacityAt, LoadAt map[string][]float64
+	Power              power.PerUnit
 	// Carbon is the intensity of the zone, past and forecast; nil where nothing
 	// is known.
 	Carbon *carbon.Series
@@ -85,7 +120,12 @@ type Snapshot struct {
 	Slot time.Duration
 	// Margin is kept between the planned end of a job and its deadline: for
 	// start-up and for what clocks and schedulers add.
-	Margin   time.Duration
+	Margin time.Duration
+	// Objective of the plan; the zero value is least emissions by hard deadlines.
+	// With Caspian's, deadlines are soft: a task waits as the plan says, however late.
+	Objective plan.Objective
+	// Horizon is how far ahead is planned; 0 means to the last deadline.
+	Horizon  time.Duration
 	Clusters []Cluster
 	Tasks    []Task
 }
@@ -97,7 +137,9 @@ type Verb string
 const (
 	Release  Verb = "Release"  // a held task starts
 	Resume   Verb = "Resume"   // a paused task continues
-	Pause    Verb = "Pause"    // a running interruptible task stops for now
+	Scale    Verb = "Scale"    // a running elastic task changes its number of workers
+	Move     Verb = "Move"     // a running task goes on at another cluster
+	Pause    Verb = "Pause"    // a running task stops for now
 	Wait     Verb = "Wait"     // a waiting task keeps waiting
 	Continue Verb = "Continue" // a running task keeps running
 )
@@ -109,7 +151,12 @@ type Action struct {
 	// Cluster is where a task runs that is released or resumed; empty where any
 	// will do.
 	Cluster string
-	Reason  Reason
+	// Workers is the scale of an elastic task from now on, 0 where it does not run.
+	Workers int
+	// Segments are the task's plan in slots of Decision.Grid, their clusters counted
+	// as in the snapshot; nil where no plan was needed or found.
+	Segments []plan.Segment
+	Reason   Reason
 }
 
 // Decision is the actions, in the order of the snapshot's tasks, and when to
@@ -117,6 +164,8 @@ type Action struct {
 type Decision struct {
 	Actions []Action
 	Wake    time.Time
+	// Grid is that of the plan; its zero value where none was made.
+	Grid timegrid.Grid
 	// Status is that of the planner's result, empty where no planner was needed.
 	Status plan.Status
 }
@@ -144,15 +193,16 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		return Decision{}, err
 	}
 	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(24 * time.Hour)}
-	var movable []int
-	for i, t := range s.Tasks {
+	movable := make([]int, 0, len(s.Tasks))
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
 		d.Actions[i] = Action{Task: t.ID}
 		switch {
 		case t.State == Running && t.Kind == workload.Rigid:
 			d.Actions[i].set(t, true, Reason{Code: CodeRunning})
 		case t.Deadline.IsZero():
 			d.Actions[i].set(t, true, Reason{Code: CodeNoSlack})
-		case !s.Now.Before(t.latestStart(s.Margin)):
+		case !s.soft() && !s.Now.Before(t.latestStart(s.Margin)):
 			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
 		default:
 			movable = append(movable, i)
@@ -165,10 +215,10 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err != nil {
 		return Decision{}, err
 	}
-	problem, filled, ok := s.problem(grid, movable)
+	problem, filled, index, ok := s.problem(grid, movable)
 	if !ok {
 		for _, i := range movable {
-			d.Actions[i].set(s.Tasks[i], true, Reason{Code: CodeNoCarbonData})
+			d.Actions[i].set(&s.Tasks[i], true, Reason{Code: CodeNoCarbonData})
 		}
 		return d, nil
 	}
@@ -179,42 +229,82 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err != nil {
 		return Decision{}, err
 	}
-	d.Status = res.Status
-	placed := make(map[int][]plan.Segment, len(movable))
+	d.Status, d.Grid = res.Status, grid
+	placed := make([][]plan.Segment, len(movable))
 	for _, jp := range res.Plan.Jobs {
 		placed[jp.Job] = jp.Segments
 	}
 	// Intensities change and plans move at the boundaries of slots.
 	d.Wake = grid.Time(grid.SlotOf(s.Now) + 1)
 	for job, i := range movable {
-		t := s.Tasks[i]
-		if latest := t.latestStart(s.Margin); latest.Before(d.Wake) {
+		t := &s.Tasks[i]
+		if latest := t.latestStart(s.Margin); latest.Before(d.Wake) && latest.After(s.Now) {
 			d.Wake = latest
 		}
-		reason, runs := s.judge(t, problem, job, placed[job], filled)
-		if segments := placed[job]; len(segments) > 0 {
-			d.Actions[i].Cluster = problem.Clusters[segments[0].Cluster].Name
+		segments := placed[job]
+		reason, runs := s.judge(t, problem, job, segments, filled)
+		a := &d.Actions[i]
+		if len(segments) > 0 {
+			if runs || t.State != Running {
+				a.Cluster = problem.Clusters[segments[0].Cluster].Name
+			}
+			if t.Scaling != nil && segments[0].Slot == 0 {
+				a.Workers = segments[0].Workers
+			}
+			a.Segments = inSnapshot(segments, index)
 		}
-		d.Actions[i].set(t, runs, reason)
+		a.set(t, runs, reason)
 	}
 	return d, nil
 }
+
+// inSnapshot counts the clusters of segments as the snapshot does, where those without
+// carbon data have no place in the problem.
+func inSnapshot(segments []plan.Segment, index []int) []plan.Segment {
+	if index[len(index)-1] == len(index)-1 {
+		return segments // every cluster has data
+	}
+	out := append([]plan.Segment(nil), segments...)
+	for i := range out {
+		out[i].Cluster = index[out[i].Cluster]
+	}
+	return out
+}
+
+func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
 
 // RunAll is the decision where none can be made: every task runs, for the given
 // reason. Lull holds nothing that it cannot plan.
 func RunAll(s Snapshot, code Code) Decision {
 	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(time.Hour)}
-	for i, t := range s.Tasks {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
 		d.Actions[i] = Action{Task: t.ID}
 		d.Actions[i].set(t, true, Reason{Code: code})
 	}
 	return d
 }
 
-// set turns "should run" into a verb, given what the task does.
-func (a *Action) set(t Task, runs bool, r Reason) {
+// set turns "should run" into a verb, given what the task does. An elastic task that
+// runs without a plan has its least scale, or the fastest where its deadline is near.
+func (a *Action) set(t *Task, runs bool, r Reason) {
 	a.Reason = r
 	switch {
+	case t.Scaling == nil || !runs:
+		a.Workers = 0
+	case a.Workers > 0:
+	case r.Code == CodeLatestStart || r.Code == CodeDeadlineAtRisk:
+		a.Workers, _ = t.Scaling.fastest()
+	case t.State == Running:
+		a.Workers = t.Workers
+	default:
+		a.Workers = t.Scaling.MinWorkers
+	}
+	switch {
+	case t.State == Running && runs && a.Cluster != "" && t.Cluster != "" && a.Cluster != t.Cluster:
+		a.Verb = Move
+	case t.State == Running && runs && a.Workers != t.Workers && t.Scaling != nil:
+		a.Verb = Scale
 	case t.State == Running && runs:
 		a.Verb = Continue
 	case t.State == Running:
@@ -228,10 +318,15 @@ func (a *Action) set(t Task, runs bool, r Reason) {
 	}
 }
 
-// latestStart is when the task must run at the latest to end by its deadline
-// with the margin kept.
-func (t Task) latestStart(margin time.Duration) time.Time {
-	return t.Deadline.Add(-t.Remaining - margin)
+// latestStart is when the task must run at the latest, an elastic one at its fastest
+// scale, to end by its deadline with the margin kept.
+func (t *Task) latestStart(margin time.Duration) time.Time {
+	remaining := t.Remaining
+	if t.Scaling != nil {
+		_, speedUp := t.Scaling.fastest()
+		remaining = time.Duration(float64(remaining) / speedUp)
+	}
+	return t.Deadline.Add(-remaining - margin)
 }
 
 // grid spans from the current slot to the last deadline of a movable task.
@@ -243,6 +338,9 @@ func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
 			last = s.Tasks[i].Deadline
 		}
 	}
+	if s.Horizon > 0 {
+		last = s.Now.Add(s.Horizon)
+	}
 	n := timegrid.Grid{Start: start, Slot: s.Slot, N: 1}.CeilSlot(last)
 	g, err := timegrid.New(start, s.Slot, max(1, min(n, maxSlots)))
 	if err != nil {
@@ -253,35 +351,71 @@ func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
 
 // problem builds the planning problem of the movable tasks, in their order; it
 // returns false where no cluster has any carbon data. filled names, by
-// cluster, the slots whose intensity is not from the series itself.
-func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, filled []carbon.FilledSlots, ok bool) {
-	p = &plan.Problem{Grid: g, Objective: plan.Objective{Kind: plan.Carbon}}
-	for _, c := range s.Clusters {
+// cluster, the slots whose intensity is not from the series itself; index is the place
+// of each cluster in the snapshot.
+func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, filled []carbon.FilledSlots, index []int, ok bool) {
+	p = &plan.Problem{Grid: g, Objective: s.Objective}
+	if p.Objective.Kind == "" {
+		p.Objective.Kind = plan.Carbon
+	}
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
 		f, known := carbon.FillSlots(c.Carbon, g)
 		if !known {
 			continue
 		}
-		filled = append(filled, f)
+		filled, index = append(filled, f), append(index, i)
 		cl := plan.Cluster{
 			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.Power.PUE, Intensity: f.Values,
-			Capacity: map[string][]float64{}, Load: map[string][]float64{},
 		}
 		if c.CarbonLow != nil && c.CarbonHigh != nil {
 			cl.IntensityLow, cl.IntensityHigh = bars(c.CarbonLow, g, f.Values), bars(c.CarbonHigh, g, f.Values)
 		}
-		for r, v := range c.Capacity {
-			cl.Capacity[r], cl.Load[r] = constant(v, g.N), constant(c.Load[r], g.N)
+		cl.Capacity, cl.Load = c.room(g.N)
+		if len(movable) < len(s.Tasks) {
+			s.addFixed(g, cl, movable)
 		}
-		s.addFixed(g, cl, movable)
 		p.Clusters = append(p.Clusters, cl)
 	}
 	if len(p.Clusters) == 0 {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
-	for _, i := range movable {
-		p.Jobs = append(p.Jobs, s.job(g, s.Tasks[i]))
+	p.Jobs = make([]workload.Job, len(movable))
+	for job, i := range movable {
+		p.Jobs[job] = s.job(g, &s.Tasks[i])
 	}
-	return p, filled, true
+	return p, filled, index, true
+}
+
+// room is the capacity and the load of n slots.
+func (c *Cluster) room(n int) (capacity, load map[string][]float64) {
+	capacity = make(map[string][]float64, len(c.Capacity)+len(c.CapacityAt))
+	for r, v := range c.CapacityAt {
+		if len(v) >= n {
+			capacity[r] = v[:n]
+			continue
+		}
+		capacity[r] = constant(v[len(v)-1], n)
+		copy(capacity[r], v)
+	}
+	for r, v := range c.Capacity {
+		if capacity[r] == nil {
+			capacity[r] = constant(v, n)
+		}
+	}
+	load = make(map[string][]float64, len(c.Load)+len(c.LoadAt))
+	for r, v := range c.Load {
+		load[r] = constant(v, n)
+	}
+	for r, values := range c.LoadAt {
+		if load[r] == nil {
+			load[r] = make([]float64, n)
+		}
+		for t, v := range values[:min(n, len(values))] {
+			load[r][t] += v
+		}
+	}
+	return capacity, load
 }
 
 // bars are the error bars on the grid; where they have none, the value itself.
@@ -306,9 +440,11 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 		}
 		end := max(1, g.CeilSlot(s.Now.Add(t.Remaining)))
 		for r, q := range t.Request {
-			load := cl.Load[r]
-			for slot := 0; slot < min(end, len(load)); slot++ {
-				load[slot] += q
+			if cl.Load[r] == nil {
+				cl.Load[r] = make([]float64, g.N)
+			}
+			for slot := range min(end, g.N) {
+				cl.Load[r][slot] += q * float64(max(1, t.Workers))
 			}
 		}
 	}
@@ -316,28 +452,38 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 
 // job converts a movable task. The deadline is rounded down and the length of
 // a rigid task up (by the planners), both to the safe side.
-func (s Snapshot) job(g timegrid.Grid, t Task) workload.Job {
+func (s Snapshot) job(g timegrid.Grid, t *Task) workload.Job {
 	j := workload.Job{
 		ID: t.ID, Kind: t.Kind,
 		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
 		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
-		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1}, PriorityClass: t.PriorityClass,
+		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
+		Clusters: t.Clusters, Migratable: t.Migratable,
 	}
-	if t.Cluster != "" {
+	if t.Scaling != nil {
+		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
+	}
+	if t.Kind != workload.Rigid {
+		j.RestartKWh = t.RestartKWh
+	}
+	if t.Cluster != "" && !t.Migratable {
 		j.Clusters = []string{t.Cluster}
 	}
 	return j
 }
 
+// single is the curve of a job with one worker. Planners never modify what they are given.
+var single = []float64{1}
+
 // minLength keeps a job that is all but done a job.
 const minLength = 1e-3
 
 // judge says whether the plan runs the task now, and why.
-func (s Snapshot) judge(t Task, p *plan.Problem, job int, segments []plan.Segment, filled []carbon.FilledSlots) (Reason, bool) {
+func (s Snapshot) judge(t *Task, p *plan.Problem, job int, segments []plan.Segment, filled []carbon.FilledSlots) (Reason, bool) {
 	r := Reason{LatestStart: t.latestStart(s.Margin)}
 	if len(segments) == 0 {
 		r.Code = CodeDeadlineAtRisk
-		return r, true
+		return r, !s.soft()
 	}
 	first := segments[0]
 	c := &p.Clusters[first.Cluster]
@@ -419,14 +565,19 @@ func (s Snapshot) validate() error {
 	case len(s.Clusters) == 0:
 		return fmt.Errorf("%w: clusters: none", ErrSnapshot)
 	}
-	for _, t := range s.Tasks {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
 		switch {
 		case t.AtRisk < 0 || t.AtRisk > t.Remaining:
 			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
 		case t.Remaining < 0:
 			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
-		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible:
-			return fmt.Errorf("%w: task %q: kind: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.Kind, workload.Rigid, workload.Interruptible)
+		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible && t.Kind != workload.Elastic:
+			return fmt.Errorf("%w: task %q: kind: %q; accepted: %q, %q or %q", ErrSnapshot, t.ID, t.Kind, workload.Rigid, workload.Interruptible, workload.Elastic)
+		case (t.Kind == workload.Elastic) != (t.Scaling != nil):
+			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
+		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
+			return fmt.Errorf("%w: task %q: scaling: curve: %v; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve)
 		case t.State != Waiting && t.State != Running:
 			return fmt.Errorf("%w: task %q: state: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.State, Waiting, Running)
 		}

@@ -1,0 +1,86 @@
+package sim
+
+import "time"
+
+// queue is a heap of moments at which something happens to a job, the earliest first;
+// at equal times in the order they were pushed.
+type queue struct {
+	list   []event
+	pushed int
+}
+
+type event struct {
+	at      time.Duration
+	order   int
+	job     *live
+	version int32
+	kind    kind
+}
+
+// kind is what an event is about.
+type kind uint8
+
+const (
+	completes kind = iota
+	slotUsed       // the part of a slot that a plan uses is over
+	asksAgain      // for workers that were denied
+)
+
+func (a *event) before(b *event) bool {
+	return a.at < b.at || a.at == b.at && a.order < b.order
+}
+
+func (q *queue) peek() (time.Duration, bool) {
+	for len(q.list) > 0 && q.list[0].job.version != q.list[0].version {
+		q.drop() // what it was for has changed
+	}
+	if len(q.list) == 0 {
+		return 0, false
+	}
+	return q.list[0].at, true
+}
+
+// push adds an event that holds as long as the job is not stopped or scaled.
+func (q *queue) push(at time.Duration, l *live, k kind) {
+	q.list = append(q.list, event{at, q.pushed, l, l.version, k})
+	q.pushed++
+	for i := len(q.list) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !q.list[i].before(&q.list[parent]) {
+			break
+		}
+		q.list[i], q.list[parent] = q.list[parent], q.list[i]
+		i = parent
+	}
+}
+
+// pop takes the first event that still holds and is not later than now.
+func (q *queue) pop(now time.Duration) (event, bool) {
+	if at, ok := q.peek(); !ok || at > now {
+		return event{}, false
+	}
+	first := q.list[0]
+	q.drop()
+	return first, true
+}
+
+func (q *queue) drop() {
+	last := len(q.list) - 1
+	q.list[0] = q.list[last]
+	q.list[last] = event{}
+	q.list = q.list[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return
+		}
+		if child+1 < last && q.list[child+1].before(&q.list[child]) {
+			child++
+		}
+		if !q.list[child].before(&q.list[i]) {
+			return
+		}
+		q.list[i], q.list[child] = q.list[child], q.list[i]
+		i = child
+	}
+}

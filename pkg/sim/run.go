@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/units"
+)
+
+// progress is the work that l has really done by now.
+func (e *engine) progress(l *live) float64 {
+	if l.workers == 0 || e.now <= l.counted {
+		return l.done
+	}
+	return l.done + (e.now-l.counted).Hours()*e.cfg.Jobs[l.job].Scale.rate(l.workers)
+}
+
+// remaining is how long l still runs at its scale.
+func (e *engine) remaining(l *live) time.Duration {
+	left := hours((l.total - l.done) / e.cfg.Jobs[l.job].Scale.rate(l.workers))
+	return l.counted + left - e.now
+}
+
+// ask has l run on a cluster (-1: any) at a scale, as soon as there is room.
+func (e *engine) ask(l *live, cluster, workers int) {
+	l.want = workers
+	if l.workers > 0 && cluster >= 0 && cluster != l.cluster {
+		e.stop(l)
+		l.cluster = cluster
+	}
+	if l.workers > 0 {
+		if workers < l.workers {
+			e.scale(l, workers)
+		} else if workers > l.workers {
+			e.raise(l)
+		}
+		return
+	}
+	if cluster >= 0 {
+		l.cluster = cluster
+	}
+	if !l.released {
+		l.released = true
+		e.pending = append(e.pending, l)
+	}
+}
+
+// settle starts what waits for room, in order of release.
+func (e *engine) settle() {
+	kept := e.pending[:0]
+	for _, l := range e.pending {
+		if l.released && !e.begin(l) {
+			kept = append(kept, l)
+		}
+	}
+	clear(e.pending[len(kept):])
+	e.pending = kept
+}
+
+// begin starts l where it fits, at the scale that fits.
+func (e *engine) begin(l *live) bool {
+	j := &e.cfg.Jobs[l.job]
+	if e.now < l.retry {
+		return false
+	}
+	c := l.cluster
+	if c < 0 {
+		if c = e.leastUsed(j); c < 0 {
+			return false
+		}
+	}
+	workers := e.grant(l, e.rooms[c].fits(j.Request, l.want))
+	if workers < j.least() {
+		e.askAgain(l)
+		return false
+	}
+	l.cluster = c
+	l.watts = e.wattsOf(l)
+	e.rooms[c].starts++
+	e.open(l, workers, l.runs != nil)
+	e.askAgain(l)
+	return true
+}
+
+// grant is how many of the workers asked for are granted.
+func (e *engine) grant(l *live, workers int) int {
+	if e.cfg.Faults.Deny == 0 {
+		return workers
+	}
+	granted := 0
+	for range workers {
+		if e.rng.Float64() >= e.cfg.Faults.Deny {
+			granted++
+		}
+	}
+	e.res.Denied += workers - granted
+	if granted < workers {
+		l.retry = time.Duration(e.slot+1) * e.cfg.Slot
+		if e.cfg.Faults.Retry > 0 {
+			l.retry = e.now + e.cfg.Faults.Retry
+		}
+	}
+	return granted
+}
+
+// askAgain sees to another attempt where not all that is wanted was granted.
+func (e *engine) askAgain(l *live) {
+	if l.want > l.workers && l.retry > e.now {
+		e.events.push(l.retry, l, asksAgain)
+	}
+}
+
+// raise adds the workers that are wanted and fit.
+func (e *engine) raise(l *live) {
+	if e.now < l.retry {
+		return
+	}
+	more := e.rooms[l.cluster].fits(e.cfg.Jobs[l.job].Request, l.want-l.workers)
+	if more = e.grant(l, more); more > 0 {
+		e.scale(l, l.workers+more)
+	}
+	e.askAgain(l)
+}
+
+// scale goes on with another number of workers.
+func (e *engine) scale(l *live, workers int) {
+	e.closeRun(l)
+	e.open(l, workers, true)
+}
+
+// open begins a run. overhead says whether getting going takes time again.
+func (e *engine) open(l *live, workers int, overhead bool) {
+	j := &e.cfg.Jobs[l.job]
+	if n := len(l.runs); n > 0 {
+		e.restart(l, l.runs[n-1])
+	}
+	l.workers, l.since, l.counted, l.ran = workers, e.now, e.now, true
+	if overhead {
+		l.counted += e.cfg.Overhead
+	}
+	e.use(l.cluster, j.Request, float64(workers))
+	l.version++
+	e.events.push(e.now+e.remaining(l), l, completes)
+}
+
+// closeRun ends the current run and prices it.
+func (e *engine) closeRun(l *live) {
+	l.done = e.progress(l)
+	j := &e.cfg.Jobs[l.job]
+	e.use(l.cluster, j.Request, -float64(l.workers))
+	if e.now > l.since {
+		from, to := e.at(l.since), e.at(e.now)
+		e.price(l, from, to)
+		if n := len(l.runs); n > 0 && l.runs[n-1].To.Equal(from) && l.runs[n-1].Workers == l.workers && l.runs[n-1].Cluster == l.cluster {
+			l.runs[n-1].To = to
+		} else {
+			l.runs = append(l.runs, Run{From: from, To: to, Cluster: l.cluster, Workers: l.workers})
+		}
+	}
+	l.workers = 0
+	l.version++
+}
+
+// stop takes l off its cluster.
+func (e *engine) stop(l *live) {
+	e.closeRun(l)
+	l.released = false
+}
+
+// pause takes l off its cluster, or out of the queue for it.
+func (e *engine) pause(l *live) {
+	if l.workers > 0 {
+		e.stop(l)
+		return
+	}
+	if l.released {
+		l.released = false // settle leaves it out
+		if l.runs == nil {
+			l.cluster = -1
+		}
+	}
+}
+
+// wattsOf is the power of one worker of l where it runs, PUE included.
+func (e *engine) wattsOf(l *live) float64 {
+	return float64(e.cfg.Clusters[l.cluster].Power.Of(e.cfg.Jobs[l.job].Request))
+}
+
+// watts is the power of l at a scale.
+func (e *engine) watts(l *live, workers int) float64 {
+	j := &e.cfg.Jobs[l.job]
+	if j.Scale != nil && j.Scale.Watts != nil {
+		return j.Scale.Watts[workers-j.Scale.MinWorkers] * e.cfg.Clusters[l.cluster].pue()
+	}
+	return l.watts * float64(workers)
+}
+
+func (c *Cluster) pue() float64 {
+	if c.Power.PUE == 0 {
+		return 1
+	}
+	return c.Power.PUE
+}
+
+// price counts a run at the intensity that occurred.
+func (e *engine) price(l *live, from, to time.Time) {
+	watts := e.watts(l, l.workers)
+	intensity, covered := e.cfg.Clusters[l.cluster].Actual.Mean(from, to)
+	kWh := watts / 1000 * covered.Hours()
+	l.kWh += kWh
+	l.grams += kWh * float64(intensity)
+	l.missing += to.Sub(from) - covered
+	e.res.Jobs[l.job].WorkerHours += float64(l.workers) * to.Sub(from).Hours()
+}
+
+// restart counts the energy of going on after a pause or elsewhere than the last run.
+func (e *engine) restart(l *live, last Run) {
+	j, now := &e.cfg.Jobs[l.job], e.at(e.now)
+	moved := last.Cluster != l.cluster
+	if !moved && last.To.Equal(now) {
+		return
+	}
+	count := func(c int, kWh float64) {
+		kWh *= e.cfg.Clusters[c].pue()
+		l.kWh += kWh
+		if x, ok := e.cfg.Clusters[c].Actual.At(now); ok {
+			l.grams += kWh * float64(x.Value)
+		}
+	}
+	if j.RestartKWh > 0 {
+		count(l.cluster, j.RestartKWh)
+	}
+	if moved && j.TransferKWh > 0 {
+		count(last.Cluster, j.TransferKWh/2)
+		count(l.cluster, j.TransferKWh/2)
+	}
+}
+
+// finish writes the outcome of l down.
+func (e *engine) finish(l *live) {
+	j, o := &e.cfg.Jobs[l.job], &e.res.Jobs[l.job]
+	l.done = l.total
+	for i, x := range e.active {
+		if x == l {
+			e.active = slices.Delete(e.active, i, i+1)
+			break
+		}
+	}
+	o.Runs, o.Finish = l.runs, e.at(e.now)
+	o.Wait = l.runs[0].From.Sub(j.Submitted)
+	o.Delay = o.Finish.Sub(j.Submitted) - j.Length
+	deadline := j.Deadline
+	if deadline.IsZero() && j.MaxDelay > 0 {
+		deadline = j.Submitted.Add(j.MaxDelay + j.Length)
+	}
+	// A thousandth of a second: progress is counted in floating point.
+	o.Missed = !deadline.IsZero() && o.Finish.After(deadline.Add(time.Millisecond))
+	o.Emissions, o.Energy = units.Emissions(l.grams), units.Energy(l.kWh)
+	o.Expected = units.Emissions(l.expected)
+	e.res.Unpriced += l.missing
+	if o.Missed {
+		e.res.Missed++
+	}
+	e.wait += o.Wait
+	e.delay += o.Delay
+	e.ended = max(e.ended, e.now)
+	e.left--
+	if e.cfg.Lengths != nil {
+		e.cfg.Lengths.Observe(j)
+	}
+}
+
+// result sums up.
+func (e *engine) result() Result {
+	e.idle(e.now)
+	res := e.res
+	for i := range res.Jobs {
+		res.Emissions += res.Jobs[i].Emissions
+		res.Energy += res.Jobs[i].Energy
+		res.WorkerHours += res.Jobs[i].WorkerHours
+	}
+	for c := range e.rooms {
+		res.IdleEnergy += units.Energy(e.rooms[c].idleKWh)
+		res.IdleEmissions += units.Emissions(e.rooms[c].idleGrams)
+	}
+	res.Energy += res.IdleEnergy
+	res.Emissions += res.IdleEmissions
+	if n := time.Duration(len(res.Jobs)); n > 0 {
+		res.MeanWait, res.MeanDelay = e.wait/n, e.delay/n
+		res.Makespan = e.ended - e.cfg.Jobs[e.order[0]].Submitted.Sub(e.start)
+	}
+	return res
+}

@@ -1,0 +1,125 @@
+// Package trace reads and generates traces of batch jobs: when each came, how long it
+// ran and what it asked for.
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/workload"
+)
+
+// ErrTrace marks a trace that cannot be read.
+var ErrTrace = errors.New("invalid job trace")
+
+// MaxJobs bounds a trace.
+const MaxJobs = 5_000_000
+
+// CPU, GPU, Memory and Network are the names of resources in requests: cores, devices,
+// GiB, Gbit/s.
+const (
+	CPU     = "cpu"
+	GPU     = "gpu"
+	Memory  = "memory"
+	Network = "network"
+)
+
+// Job is a job of a trace. Zero values mean that the trace does not say.
+type Job struct {
+	ID string
+	// Arrival counts from the start of the trace; Length is the run time at the stated
+	// request, Estimate what its user asked for.
+	Arrival, Length, Estimate time.Duration
+	// Deadline counts from the start of the trace, MaxDelay from when the job would have
+	// ended if it had run at once.
+	Deadline, MaxDelay time.Duration
+	Kind               workload.Kind
+	// Request is shared between jobs that ask for the same.
+	Request map[string]float64
+	// MinWorkers..MaxWorkers and Profile, the name of a capacity curve, of elastic jobs.
+	MinWorkers, MaxWorkers int
+	Profile                string
+	PriorityClass          string
+	// Class is what jobs of a kind have in common: user, queue or owner.
+	Class string
+}
+
+// Trace is jobs in order of arrival.
+type Trace struct {
+	Jobs []Job
+	// Start is when the trace begins, the zero time where only distances matter.
+	Start time.Time
+	// Skipped counts entries that never ran.
+	Skipped int
+}
+
+// Span is from the start of the trace to the last arrival.
+func (t *Trace) Span() time.Duration {
+	if len(t.Jobs) == 0 {
+		return 0
+	}
+	return t.Jobs[len(t.Jobs)-1].Arrival
+}
+
+// Between returns the jobs that arrive in [from, to), arrivals counted from from.
+func (t *Trace) Between(from, to time.Duration) *Trace {
+	out := &Trace{}
+	if !t.Start.IsZero() {
+		out.Start = t.Start.Add(from)
+	}
+	for _, j := range t.Jobs {
+		if j.Arrival < from || j.Arrival >= to {
+			continue
+		}
+		j.Arrival -= from
+		if j.Deadline > 0 {
+			j.Deadline -= from
+		}
+		out.Jobs = append(out.Jobs, j)
+	}
+	return out
+}
+
+// requests shares equal requests.
+type requests map[[4]float64]map[string]float64
+
+var resourceNames = [4]string{CPU, GPU, Memory, Network}
+
+func (r requests) of(amounts [4]float64) map[string]float64 {
+	if m, ok := r[amounts]; ok {
+		return m
+	}
+	m := map[string]float64{}
+	for i, v := range amounts {
+		if v > 0 {
+			m[resourceNames[i]] = v
+		}
+	}
+	r[amounts] = m
+	return m
+}
+
+// seconds turns a number of seconds into a duration; false where it is not finite,
+// below zero or longer than a hundred years.
+func seconds(v float64) (time.Duration, bool) {
+	const most = 100 * 366 * 24 * 3600
+	if math.IsNaN(v) || v < 0 || v > most {
+		return 0, false
+	}
+	return time.Duration(math.Round(v * float64(time.Second))), true
+}
+
+// add appends a job and checks its place in the order.
+func (t *Trace) add(j Job, line int, column string) error {
+	if n := len(t.Jobs); n > 0 && j.Arrival < t.Jobs[n-1].Arrival {
+		return fmt.Errorf("%w: line %d: column %s: %v lies before %v of the job ahead; accepted: ascending times",
+			ErrTrace, line, column, j.Arrival.Seconds(), t.Jobs[n-1].Arrival.Seconds())
+	}
+	if len(t.Jobs) == MaxJobs {
+		return fmt.Errorf("%w: line %d: accepted: at most %d jobs", ErrTrace, line, MaxJobs)
+	}
+	t.Jobs = append(t.Jobs, j)
+	return nil
+}
