@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -17,7 +14,6 @@ import (
 
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/source"
-	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/forecast"
 	"lull.dev/lull/pkg/zones"
 )
@@ -133,7 +129,7 @@ func runBacktest(o backtestOptions, files []string, stdout io.Writer) error {
 // history reads what is replayed, and the recorded forecasts if there are any.
 func (o backtestOptions) history(files []string) (forecast.History, []forecast.Issued, error) {
 	if o.recorded != "" {
-		issued, err := readRecorded(o.recorded)
+		issued, err := source.ReadRecorded(o.recorded)
 		if err != nil {
 			return forecast.History{}, nil, err
 		}
@@ -143,7 +139,7 @@ func (o backtestOptions) history(files []string) (forecast.History, []forecast.I
 		}
 		return h, issued, err
 	}
-	series, err := readTraces(files)
+	series, err := source.ReadFiles(files...)
 	if err != nil {
 		return forecast.History{}, nil, err
 	}
@@ -269,49 +265,4 @@ func (o backtestOptions) chart(results []backtestResult) report.Backtest {
 	}
 	page.Agnostic = 100 * results[len(results)-1].Scores.RegretAgnostic
 	return page
-}
-
-// readRecorded opens a file of recorded forecasts, gzipped or not.
-func readRecorded(path string) (_ []forecast.Issued, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		gz, err := gzip.NewReader(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		r = gz
-	}
-	issued, err := forecast.ReadRecorded(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return issued, nil
-}
-
-// readTraces reads consecutive files of one zone into one series.
-func readTraces(files []string) (*carbon.Series, error) {
-	var samples []carbon.Sample
-	for _, file := range files {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		s, err := source.Read(f, file, carbon.Provenance{Source: file})
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for i := range s.Len() {
-			samples = append(samples, s.Sample(i))
-		}
-	}
-	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
-	if err != nil {
-		return nil, fmt.Errorf("the files in this order: %w", err)
-	}
-	return series, nil
 }

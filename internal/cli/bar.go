@@ -18,6 +18,9 @@ type bar struct {
 	begun time.Time
 	last  time.Time
 	drawn bool
+	// unit and all, where set, give the rate: all of a unit are done at a share of 1.
+	unit string
+	all  int
 }
 
 const (
@@ -41,7 +44,11 @@ func (b *bar) set(share float64) {
 		return
 	}
 	b.last, b.drawn = now, true
-	fmt.Fprintf(b.w, "\r%s", drawn(b.what, share, now.Sub(b.begun)))
+	text := drawn(b.what, share, now.Sub(b.begun))
+	if b.unit != "" {
+		text += fmt.Sprintf("(%.0f %s/s) ", share*float64(b.all)/now.Sub(b.begun).Seconds(), b.unit)
+	}
+	fmt.Fprintf(b.w, "\r%s", text)
 }
 
 // drawn is the text of the bar.

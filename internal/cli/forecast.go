@@ -217,7 +217,7 @@ func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbo
 // file reads a recorded series up to the time of the forecast: what comes after
 // is what is to be forecast.
 func (o forecastOptions) file(zone string, now time.Time) (*carbon.Series, error) {
-	s, err := readTraces([]string{o.source})
+	s, err := source.ReadFiles(o.source)
 	if err != nil {
 		return nil, err
 	}

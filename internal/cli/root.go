@@ -50,12 +50,13 @@ func newRoot() *cobra.Command {
 		Long: `Lull runs batch work on Kubernetes when the electricity grid is clean, never at
 the cost of a deadline, and proves what it saved.`,
 		Example: `  lull plan -f instance.json          plan jobs from a file
+  lull simulate --jobs jobs.csv       what planners would have saved
   lull controller                     run the controller against a cluster
   lull demo                           see it work on a cluster of its own`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

@@ -269,7 +269,7 @@ func (r *replay) writeReport(rows []report.Row, base sim.Result, now time.Time) 
 			j.Observed = append(j.Observed, report.Bar{From: run.start, To: run.end, CPUs: float64(s.cpus)})
 		}
 		for _, run := range base.Jobs[i].Runs {
-			j.Baseline = append(j.Baseline, report.Bar{From: run.From, To: run.To, CPUs: float64(s.cpus)})
+			j.Baseline = append(j.Baseline, report.Bar{From: base.At(run.From), To: base.At(run.To), CPUs: float64(s.cpus)})
 		}
 		page.Jobs = append(page.Jobs, j)
 	}

@@ -83,9 +83,14 @@ func (p Page) staircase(steps []step, y func(float64) float64, closed bool) stri
 	return b.String()
 }
 
-// timeAxis draws a line and a label every six hours.
+// timeAxis draws a line and a label every six hours, or as many more as fit.
 func (p Page) timeAxis(b *strings.Builder, top, bottom float64) {
-	for t := p.From.Truncate(6 * time.Hour); !t.After(p.To); t = t.Add(6 * time.Hour) {
+	const most = 16
+	every := 6 * time.Hour
+	for p.To.Sub(p.From) > most*every {
+		every *= 2
+	}
+	for t := p.From.Truncate(every); !t.After(p.To); t = t.Add(every) {
 		if t.Before(p.From) {
 			continue
 		}

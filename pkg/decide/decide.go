@@ -513,11 +513,16 @@ func (s Snapshot) judge(t *Task, p *plan.Problem, job int, segments []plan.Segme
 // emissions of the plan, and of the same work in one piece from now on, for
 // which done slots of it need not be done again.
 func emissions(p *plan.Problem, job int, segments []plan.Segment, done float64) (expected, immediate units.Emissions) {
+	var last plan.Segment
+	gramsPerIntensity := 0.0 // of a slot at the cluster and scale of last
 	sum := 0.0
 	for _, seg := range segments {
-		sum += seg.Fraction * p.SlotGrams(job, seg.Cluster, seg.Slot, seg.Workers)
+		if last.Workers != seg.Workers || last.Cluster != seg.Cluster {
+			last, gramsPerIntensity = seg, p.Grid.Hours()*p.Watts(job, seg.Cluster, seg.Workers)*p.Clusters[seg.Cluster].PUE/1000
+		}
+		sum += seg.Fraction * gramsPerIntensity * p.Clusters[seg.Cluster].Intensity[seg.Slot]
 	}
-	j := &p.Jobs[job]
+	j, c := &p.Jobs[job], &p.Clusters[segments[0].Cluster]
 	atOnce, left := 0.0, j.Length
 	if j.Kind == workload.Rigid {
 		left = float64(j.Slots())
@@ -525,9 +530,10 @@ func emissions(p *plan.Problem, job int, segments []plan.Segment, done float64) 
 	left -= done
 	for slot := 0; slot < p.Grid.N && left > workload.Eps; slot++ {
 		part := math.Min(1, left)
-		atOnce += part * p.SlotGrams(job, segments[0].Cluster, slot, j.MinWorkers)
+		atOnce += part * c.Intensity[slot]
 		left -= part
 	}
+	atOnce *= p.Grid.Hours() * p.Watts(job, segments[0].Cluster, j.MinWorkers) * c.PUE / 1000
 	return units.Emissions(sum), units.Emissions(atOnce)
 }
 

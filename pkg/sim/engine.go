@@ -50,6 +50,7 @@ type engine struct {
 	order   []int
 	arrived int
 	active  []*live
+	free    []*live // done: their places are taken by new ones
 	pending []*live // released, waiting for room, in order of release
 	events  queue
 	rooms   []room
@@ -86,6 +87,7 @@ func newEngine(cfg Config) (*engine, error) {
 	if len(e.order) > 0 {
 		e.start = timegrid.Align(cfg.Jobs[e.order[0]].Submitted, cfg.Slot)
 	}
+	e.res.Start = e.start
 	e.buildRooms()
 	e.renew()
 	e.listEdges()
@@ -113,7 +115,6 @@ func (e *engine) admitAll() error {
 				return err
 			}
 		}
-		e.res.Jobs[i].ID = j.ID
 		e.order[i] = i
 	}
 	sort.SliceStable(e.order, func(a, b int) bool {
@@ -293,10 +294,24 @@ func (e *engine) arrive() {
 		if j.Submitted.Sub(e.start) > e.now {
 			return
 		}
-		l := &live{job: i, total: j.Length.Hours(), cluster: -1}
+		l := e.fresh()
+		l.job, l.total, l.cluster = i, j.Length.Hours(), -1
 		e.active = append(e.active, l)
 		e.makeDue(l)
 	}
+}
+
+// fresh is a job without a past. The version goes on where it takes the place of one
+// that is done, so that no event of that one holds.
+func (e *engine) fresh() *live {
+	n := len(e.free)
+	if n == 0 {
+		return &live{}
+	}
+	l := e.free[n-1]
+	e.free = e.free[:n-1]
+	*l = live{version: l.version + 1}
+	return l
 }
 
 func (e *engine) makeDue(l *live) {

@@ -149,12 +149,12 @@ func (e *engine) closeRun(l *live) {
 	j := &e.cfg.Jobs[l.job]
 	e.use(l.cluster, j.Request, -float64(l.workers))
 	if e.now > l.since {
-		from, to := e.at(l.since), e.at(e.now)
-		e.price(l, from, to)
-		if n := len(l.runs); n > 0 && l.runs[n-1].To.Equal(from) && l.runs[n-1].Workers == l.workers && l.runs[n-1].Cluster == l.cluster {
-			l.runs[n-1].To = to
+		e.price(l, e.at(l.since), e.at(e.now))
+		r := Run{From: l.since, To: e.now, Cluster: int32(l.cluster), Workers: int32(l.workers)}
+		if n := len(l.runs); n > 0 && l.runs[n-1].To == r.From && l.runs[n-1].Workers == r.Workers && l.runs[n-1].Cluster == r.Cluster {
+			l.runs[n-1].To = r.To
 		} else {
-			l.runs = append(l.runs, Run{From: from, To: to, Cluster: l.cluster, Workers: l.workers})
+			l.runs = append(l.runs, r)
 		}
 	}
 	l.workers = 0
@@ -216,8 +216,8 @@ func (e *engine) price(l *live, from, to time.Time) {
 // restart counts the energy of going on after a pause or elsewhere than the last run.
 func (e *engine) restart(l *live, last Run) {
 	j, now := &e.cfg.Jobs[l.job], e.at(e.now)
-	moved := last.Cluster != l.cluster
-	if !moved && last.To.Equal(now) {
+	moved := int(last.Cluster) != l.cluster
+	if !moved && last.To == e.now {
 		return
 	}
 	count := func(c int, kWh float64) {
@@ -231,7 +231,7 @@ func (e *engine) restart(l *live, last Run) {
 		count(l.cluster, j.RestartKWh)
 	}
 	if moved && j.TransferKWh > 0 {
-		count(last.Cluster, j.TransferKWh/2)
+		count(int(last.Cluster), j.TransferKWh/2)
 		count(l.cluster, j.TransferKWh/2)
 	}
 }
@@ -246,15 +246,16 @@ func (e *engine) finish(l *live) {
 			break
 		}
 	}
-	o.Runs, o.Finish = l.runs, e.at(e.now)
-	o.Wait = l.runs[0].From.Sub(j.Submitted)
-	o.Delay = o.Finish.Sub(j.Submitted) - j.Length
+	submitted := j.Submitted.Sub(e.start)
+	o.Runs, o.Finish = l.runs, e.now
+	o.Wait = l.runs[0].From - submitted
+	o.Delay = o.Finish - submitted - j.Length
 	deadline := j.Deadline
 	if deadline.IsZero() && j.MaxDelay > 0 {
 		deadline = j.Submitted.Add(j.MaxDelay + j.Length)
 	}
 	// A thousandth of a second: progress is counted in floating point.
-	o.Missed = !deadline.IsZero() && o.Finish.After(deadline.Add(time.Millisecond))
+	o.Missed = !deadline.IsZero() && e.at(e.now).After(deadline.Add(time.Millisecond))
 	o.Emissions, o.Energy = units.Emissions(l.grams), units.Energy(l.kWh)
 	o.Expected = units.Emissions(l.expected)
 	e.res.Unpriced += l.missing
@@ -268,6 +269,8 @@ func (e *engine) finish(l *live) {
 	if e.cfg.Lengths != nil {
 		e.cfg.Lengths.Observe(j)
 	}
+	l.version++
+	e.free = append(e.free, l)
 }
 
 // result sums up.

@@ -176,19 +176,17 @@ type Slot struct {
 	Use map[string]float64
 }
 
-// Run is one uninterrupted run of a job at one scale.
+// Run is one uninterrupted run of a job at one scale. Times count from Result.Start.
 type Run struct {
-	From, To time.Time
+	From, To time.Duration
 	// Cluster counts Config.Clusters.
-	Cluster int
-	Workers int
+	Cluster, Workers int32
 }
 
-// Outcome is what became of a job.
+// Outcome is what became of a job. Finish counts from Result.Start.
 type Outcome struct {
-	ID     string
 	Runs   []Run
-	Finish time.Time
+	Finish time.Duration
 	// Wait is from submission to the first start; Delay how much later the job ended
 	// than if it had run at once at its least scale, below 0 where scaling made it faster.
 	Wait, Delay time.Duration
@@ -204,7 +202,10 @@ type Outcome struct {
 
 // Result is what became of all jobs, in the order of Config.Jobs.
 type Result struct {
-	Jobs []Outcome
+	// Start is time 0 of the clock: the boundary of slots at or before the first
+	// submission.
+	Start time.Time
+	Jobs  []Outcome
 	// Emissions and Energy are those of the jobs and of idle machines.
 	Emissions units.Emissions
 	Energy    units.Energy
@@ -227,6 +228,9 @@ type Result struct {
 	// lost their machine.
 	Denied, Evicted int
 }
+
+// At is a time of the clock.
+func (r *Result) At(t time.Duration) time.Time { return r.Start.Add(t) }
 
 // Simulate runs the jobs until all are done.
 //

@@ -83,18 +83,19 @@ func TestWorkIsConserved(t *testing.T) {
 			res := simulate(t, cfg)
 			var total units.Emissions
 			for i, o := range res.Jobs {
-				ran, last := time.Duration(0), cfg.Jobs[i].Submitted
+				id := cfg.Jobs[i].ID
+				ran, last := time.Duration(0), cfg.Jobs[i].Submitted.Sub(res.Start)
 				for _, r := range o.Runs {
-					if r.From.Before(last) || !r.To.After(r.From) {
-						t.Fatalf("%s seed %d: %s: run %v after %v", name, seed, o.ID, r, last)
+					if r.From < last || r.To <= r.From {
+						t.Fatalf("%s seed %d: %s: run %v after %v", name, seed, id, r, last)
 					}
-					ran, last = ran+r.To.Sub(r.From), r.To
+					ran, last = ran+r.To-r.From, r.To
 				}
 				if ran != cfg.Jobs[i].Length {
-					t.Fatalf("%s seed %d: %s ran %v, is %v long", name, seed, o.ID, ran, cfg.Jobs[i].Length)
+					t.Fatalf("%s seed %d: %s ran %v, is %v long", name, seed, id, ran, cfg.Jobs[i].Length)
 				}
 				if cfg.Jobs[i].Kind == workload.Rigid && len(o.Runs) != 1 {
-					t.Fatalf("%s seed %d: rigid %s was interrupted", name, seed, o.ID)
+					t.Fatalf("%s seed %d: rigid %s was interrupted", name, seed, id)
 				}
 				total += o.Emissions
 			}
@@ -115,7 +116,7 @@ func peakUse(cfg sim.Config, res sim.Result) float64 {
 			used := 0.0
 			for i, other := range res.Jobs {
 				for _, q := range other.Runs {
-					if !q.From.After(r.From) && q.To.After(r.From) {
+					if q.From <= r.From && q.To > r.From {
 						used += cfg.Jobs[i].Request["cpu"]
 					}
 				}
@@ -168,8 +169,8 @@ func TestWrongEstimates(t *testing.T) {
 	res := simulate(t, cfg)
 	for i, o := range res.Jobs {
 		j := cfg.Jobs[i]
-		if latest := j.Deadline.Add(-j.Estimate); !j.Deadline.IsZero() && o.Runs[0].From.After(latest) {
-			t.Errorf("%s starts at %v, after its latest start %v", o.ID, o.Runs[0].From, latest)
+		if latest := j.Deadline.Add(-j.Estimate); !j.Deadline.IsZero() && res.At(o.Runs[0].From).After(latest) {
+			t.Errorf("%s starts at %v, after its latest start %v", j.ID, res.At(o.Runs[0].From), latest)
 		}
 	}
 }

@@ -1,0 +1,361 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/units"
+)
+
+//go:embed scenario.yaml
+var exampleScenario string
+
+type simulateOptions struct {
+	file, start, kind, forecast, estimate    string
+	jobs                                     scenario.Jobs
+	carbon, planners, maxDelay, profiles     []string
+	zone                                     string
+	capacity, watts, pue                     float64
+	from, to, least, slot                    string
+	seed                                     uint64
+	csvFile, parquetFile, jsonFile, htmlFile string
+	example                                  bool
+	minWorkers, maxWorkers                   int
+	deny                                     float64
+	jobsFile, jobsFormat                     string
+}
+
+func newSimulateCommand() *cobra.Command {
+	var o simulateOptions
+	cmd := &cobra.Command{
+		Use:   "simulate [-f SCENARIO] [flags]",
+		Short: "Run jobs on a virtual clock: what would planners have saved?",
+		Long: `Simulate runs jobs on a virtual clock and tells what planners would have saved
+against starting every job when it was submitted, and at what delay. Every start,
+pause and change of scale is decided by the function that the live controllers call.
+
+Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; SWF; GWF; what
+"kubectl get jobs -o json" or "kubectl get workloads -o json" writes; each maybe
+gzipped) or are generated. The intensity comes from trace files, else from the
+built-in climatology of a zone. Flags describe the common case, one cluster; a
+scenario file (--example prints one) also many clusters, machines, forecasts,
+faults. Flags override the file.
+
+Planners run side by side on equal jobs. Equal inputs and seed give equal results.`,
+		Example: `  lull simulate
+  lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
+  kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE
+  lull simulate --example > scenario.yaml && lull simulate -f scenario.yaml --csv jobs.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.example {
+				_, err := io.WriteString(cmd.OutOrStdout(), exampleScenario)
+				return err
+			}
+			s, err := o.scenario(cmd)
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), s, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "scenario file (YAML)")
+	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
+	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
+	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.from, "from", "", "leave out what comes before, counted from the start of the trace, e.g. 7d")
+	f.StringVar(&o.to, "to", "", "leave out what comes after, counted from the start of the trace, e.g. 14d")
+	f.StringVar(&o.least, "least", "", "leave out shorter jobs, e.g. 1h")
+	f.StringVar(&o.kind, "kind", "", "kind of jobs: rigid, interruptible or elastic")
+	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...)")
+	f.StringVar(&o.estimate, "estimate", "", "what planners know of run times: exact, requested, mean or learned")
+	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w]); may be repeated")
+	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale of elastic jobs")
+	f.IntVar(&o.maxWorkers, "max-workers", 0, "largest scale of elastic jobs (default: that of the profile)")
+	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity, consecutive ones of one zone")
+	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default DE)")
+	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
+	f.Float64Var(&o.capacity, "capacity", 0, "CPUs of the cluster (default: room for everything)")
+	f.Float64Var(&o.watts, "watts", 0, "watts of a used CPU (default 3.5)")
+	f.Float64Var(&o.pue, "pue", 0, "power usage effectiveness (default 1)")
+	f.Float64Var(&o.deny, "deny", 0, "probability that a worker is denied and asked for again a slot later")
+	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default cheapest, window, joint)")
+	f.StringVar(&o.start, "start", "", "when the trace begins (default: with the carbon series), e.g. 2022-03-01T00:00:00Z")
+	f.StringVar(&o.slot, "slot", "", "resolution of planning (default 1h)")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of all that is random (default 1)")
+	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
+	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
+	f.StringVar(&o.jsonFile, "json", "", `file for summary and load over time (JSON), "-" for standard output instead of the table`)
+	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
+	return cmd
+}
+
+// scenario is that of the file, with what flags say over it.
+func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, error) {
+	s := &scenario.Scenario{}
+	if o.file != "" {
+		f, err := os.Open(o.file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if s, err = scenario.Read(f); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.file, err)
+		}
+	}
+	if len(s.Clusters) == 0 {
+		s.Clusters = []scenario.Cluster{{Zone: "DE"}}
+	}
+	one := &s.Clusters[0]
+	durations := map[string]struct {
+		text string
+		to   *scenario.Duration
+	}{"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot}}
+	for name, d := range durations {
+		if d.text == "" {
+			continue
+		}
+		v, err := scenario.ParseDuration(d.text)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		d.to.Duration = v
+	}
+	set := func(name string, apply func() error) error {
+		if !cmd.Flags().Changed(name) {
+			return nil
+		}
+		return apply()
+	}
+	single := func(apply func()) func() error {
+		return func() error {
+			if len(s.Clusters) > 1 {
+				return errors.New("--capacity, --watts, --pue, --carbon, --zone and --forecast describe a single cluster; the scenario has several")
+			}
+			apply()
+			return nil
+		}
+	}
+	return s, errors.Join(
+		set("jobs", func() error { s.Jobs.File, s.Jobs.Generate = o.jobsFile, nil; return nil }),
+		set("format", func() error { s.Jobs.Format = o.jobsFormat; return nil }),
+		set("kind", func() error { s.Jobs.Kind = o.kind; return nil }),
+		set("max-delay", func() (err error) { s.Jobs.MaxDelay, err = parseDelays(o.maxDelay); return err }),
+		set("estimate", func() error { s.Jobs.Estimate.Kind = o.estimate; return nil }),
+		set("profile", func() error {
+			s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: o.maxWorkers, Profiles: o.profiles}
+			return nil
+		}),
+		set("zone", single(func() { one.Zone = o.zone })),
+		set("carbon", single(func() { one.Carbon = o.carbon })),
+		set("capacity", single(func() { one.Capacity = map[string]float64{"cpu": o.capacity} })),
+		set("watts", single(func() { one.Watts = map[string]float64{"cpu": o.watts} })),
+		set("pue", single(func() { one.PUE = o.pue })),
+		set("forecast", func() (err error) { one.Forecast, err = parseForecast(o.forecast); return err }),
+		set("deny", func() error { s.Faults.Deny = o.deny; return nil }),
+		set("seed", func() error { s.Seed = o.seed; return nil }),
+		set("start", func() (err error) {
+			if s.Start, err = time.Parse(time.RFC3339, o.start); err != nil {
+				err = fmt.Errorf("--start: %q; accepted: a time in RFC 3339, e.g. 2022-03-01T00:00:00Z", o.start)
+			}
+			return err
+		}),
+		set("planner", func() (err error) { s.Planners, err = parsePlanners(o.planners); return err }),
+	)
+}
+
+// parseDelays reads 24h, or a list of LENGTH:DELAY that ends in a delay for the rest.
+func parseDelays(list []string) ([]scenario.Delay, error) {
+	var out []scenario.Delay
+	for i, text := range list {
+		length, delay, pair := strings.Cut(text, ":")
+		if !pair {
+			length, delay = "", text
+		}
+		var d scenario.Delay
+		var err error
+		if length != "" {
+			if d.UpTo.Duration, err = scenario.ParseDuration(length); err != nil {
+				return nil, fmt.Errorf("--max-delay: %w", err)
+			}
+		} else if i+1 < len(list) {
+			return nil, fmt.Errorf("--max-delay: %q; accepted: LENGTH:DELAY for all but the last", text)
+		}
+		if d.Delay.Duration, err = scenario.ParseDuration(delay); err != nil {
+			return nil, fmt.Errorf("--max-delay: %w", err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func parseForecast(text string) (scenario.Forecast, error) {
+	kind, value, _ := strings.Cut(text, ":")
+	f := scenario.Forecast{Kind: kind}
+	switch kind {
+	case "perfect":
+	case "noise":
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return f, fmt.Errorf("--forecast: %q; accepted: noise:SHARE, e.g. noise:0.3", text)
+		}
+		f.Error = v
+	case "recorded":
+		f.File = value
+	case "model":
+		f.Model = value
+	default:
+		return f, fmt.Errorf("--forecast: %q; accepted: perfect, noise:SHARE, recorded:FILE or model:NAME", text)
+	}
+	return f, nil
+}
+
+// parsePlanners reads NAME[,PARAMETER=VALUE...].
+func parsePlanners(list []string) ([]scenario.Planner, error) {
+	var out []scenario.Planner
+	for _, text := range list {
+		parts, err := csv.NewReader(strings.NewReader(text)).Read()
+		if err != nil || parts[0] == "" {
+			return nil, fmt.Errorf("--planner: %q; accepted: NAME[,PARAMETER=VALUE...]", text)
+		}
+		p := scenario.Planner{Name: parts[0], Label: text, Parameters: map[string]string{}}
+		for _, part := range parts[1:] {
+			name, value, ok := strings.Cut(part, "=")
+			if !ok {
+				return nil, fmt.Errorf("--planner: %q; accepted: NAME[,PARAMETER=VALUE...]", text)
+			}
+			if name == "revise" {
+				p.Revise = value
+				continue
+			}
+			p.Parameters[name] = value
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// lone are the planners that treat each job by itself: where there is room for
+// everything, a plan of theirs stands until something changes.
+var lone = map[string]bool{
+	"asap": true, "cheapest": true, "window": true, "waitawhile-threshold": true, "waitawhile-deadline": true,
+	"gaia-lowest-slot": true, "gaia-lowest-window": true, "gaia-saving": true, "staticscale": true, "carbonscaler": true,
+}
+
+// entries builds the planners of a scenario.
+func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
+	planners := s.Planners
+	if len(planners) == 0 {
+		for _, name := range []string{"cheapest", "window", "joint"} {
+			planners = append(planners, scenario.Planner{Name: name, Label: name})
+		}
+	}
+	endless := true
+	for i := range cfg.Clusters {
+		endless = endless && cfg.Clusters[i].Capacity == nil
+	}
+	var out []scenario.Entry
+	labels := map[string]bool{scenario.Submitted: true}
+	for _, p := range planners {
+		if labels[p.Label] {
+			return nil, fmt.Errorf("planners: label %q stands twice; accepted: labels that differ", p.Label)
+		}
+		labels[p.Label] = true
+		planner, err := newPlanner(p.Name, p.Parameters, nil, true)
+		if err != nil {
+			return nil, err
+		}
+		e := scenario.Entry{Label: p.Label, Planner: plan.Guarded{Planner: planner, Probability: safeProbability}}
+		switch {
+		case p.Revise == "changes" || p.Revise == "" && lone[p.Name] && endless:
+			e.Revise = sim.OnChange
+		case p.Revise == "slots" || p.Revise == "":
+			e.Revise = sim.EverySlot
+		default:
+			return nil, fmt.Errorf("planner %s: revise: %q; accepted: slots or changes", p.Label, p.Revise)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout, stderr io.Writer) error {
+	cfg, err := s.Build()
+	if err != nil {
+		return err
+	}
+	list, err := entries(s, cfg)
+	if err != nil {
+		return err
+	}
+	runtime.GC() // the trace as it was read is done with
+	b := newBar(stderr, "simulating")
+	b.unit, b.all = "jobs", len(cfg.Jobs)*(len(list)+1)
+	trials, err := scenario.Run(ctx, cfg, list, b.set)
+	b.close()
+	if err != nil {
+		return err
+	}
+	for file, write := range map[string]func(io.Writer) error{
+		o.csvFile:     func(w io.Writer) error { return scenario.WriteCSV(w, cfg, trials) },
+		o.parquetFile: func(w io.Writer) error { return scenario.WriteParquet(w, cfg, trials) },
+		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials) },
+		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials) },
+	} {
+		if file == "" {
+			continue
+		}
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			return err
+		}
+		name := file
+		if file == "-" {
+			name = ""
+		}
+		if err := writeOut(name, text.Bytes(), stdout); err != nil {
+			return err
+		}
+	}
+	if o.jsonFile == "-" {
+		return nil
+	}
+	return printTrials(stdout, scenario.Summarize(trials))
+}
+
+// printTrials writes the summary table.
+func printTrials(w io.Writer, sums []scenario.Summary) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "planner\temissions\tsaved\tenergy\tlate\tmean wait\t95 % wait\tmean delay\tworker-hours\t")
+	unpriced := 0.0
+	for _, s := range sums {
+		fmt.Fprintf(tw, "%s\t%s\t%.1f %%\t%s\t%d\t%.1f h\t%.1f h\t%.1f h\t%.0f\t\n", s.Planner, units.Emissions(s.CarbonG), 100*s.Saving,
+			units.Energy(s.EnergyKWh), s.Missed, s.MeanWaitH, s.P95WaitH, s.MeanDelayH, s.WorkerHours)
+		unpriced = max(unpriced, s.UnpricedH)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d jobs; savings are against the same jobs run %s\n", sums[0].Jobs, scenario.Submitted)
+	if unpriced > 0 {
+		fmt.Fprintf(w, "up to %.0f job-hours lie where a carbon series has no value; they are not counted\n", unpriced)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package scenario
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"lull.dev/lull/internal/version"
+	"lull.dev/lull/pkg/sim"
+)
+
+// Row is a job of a trial, as written to CSV and Parquet.
+type Row struct {
+	Planner     string    `parquet:"planner,dict"`
+	Job         string    `parquet:"job"`
+	Submitted   time.Time `parquet:"submitted,timestamp(millisecond)"`
+	Start       time.Time `parquet:"start,timestamp(millisecond)"`
+	Finish      time.Time `parquet:"finish,timestamp(millisecond)"`
+	Cluster     string    `parquet:"cluster,dict"`
+	LengthH     float64   `parquet:"length_h"`
+	WaitH       float64   `parquet:"wait_h"`
+	DelayH      float64   `parquet:"delay_h"`
+	Late        bool      `parquet:"late"`
+	Runs        int64     `parquet:"runs"`
+	WorkerHours float64   `parquet:"worker_hours"`
+	EnergyKWh   float64   `parquet:"energy_kwh"`
+	CarbonG     float64   `parquet:"carbon_g"`
+	ExpectedG   float64   `parquet:"expected_g"`
+	BaselineG   float64   `parquet:"baseline_g"`
+}
+
+// rows hands every job of every trial to write.
+func rows(cfg sim.Config, trials []Trial, write func(Row) error) error {
+	for i := range trials {
+		for j := range trials[i].Jobs {
+			o, job := &trials[i].Jobs[j], &cfg.Jobs[j]
+			r := Row{
+				Planner: trials[i].Label, Job: job.ID, Submitted: job.Submitted, Finish: trials[i].At(o.Finish), LengthH: job.Length.Hours(),
+				WaitH: o.Wait.Hours(), DelayH: o.Delay.Hours(), Late: o.Missed, Runs: int64(len(o.Runs)), WorkerHours: o.WorkerHours,
+				EnergyKWh: float64(o.Energy), CarbonG: float64(o.Emissions), ExpectedG: float64(o.Expected),
+				BaselineG: float64(trials[0].Jobs[j].Emissions),
+			}
+			if len(o.Runs) > 0 {
+				r.Start, r.Cluster = trials[i].At(o.Runs[0].From), cfg.Clusters[o.Runs[len(o.Runs)-1].Cluster].Name
+			}
+			if err := write(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WriteCSV writes a line for each job of each trial.
+func WriteCSV(w io.Writer, cfg sim.Config, trials []Trial) error {
+	cw := csv.NewWriter(w)
+	if err := cw.Write([]string{
+		"planner", "job", "submitted", "start", "finish", "cluster", "length_h", "wait_h", "delay_h", "late",
+		"runs", "worker_hours", "energy_kwh", "carbon_g", "expected_g", "baseline_g",
+	}); err != nil {
+		return err
+	}
+	num := func(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	if err := rows(cfg, trials, func(r Row) error {
+		return cw.Write([]string{
+			r.Planner, r.Job, at(r.Submitted), at(r.Start), at(r.Finish), r.Cluster, num(r.LengthH), num(r.WaitH), num(r.DelayH),
+			strconv.FormatBool(r.Late), strconv.FormatInt(r.Runs, 10), num(r.WorkerHours), num(r.EnergyKWh), num(r.CarbonG), num(r.ExpectedG), num(r.BaselineG),
+		})
+	}); err != nil {
+		return err
+	}
+	cw.Flush()
+	return cw.Error()
+}
+
+// WriteParquet writes the same table as WriteCSV.
+func WriteParquet(w io.Writer, cfg sim.Config, trials []Trial) error {
+	pw := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("lull", version.String(), ""))
+	batch := make([]Row, 0, 1024)
+	flush := func() error {
+		_, err := pw.Write(batch)
+		batch = batch[:0]
+		return err
+	}
+	if err := rows(cfg, trials, func(r Row) error {
+		batch = append(batch, r)
+		if len(batch) < cap(batch) {
+			return nil
+		}
+		return flush()
+	}); err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	return pw.Close()
+}
+
+// document is what WriteJSON writes.
+type document struct {
+	Version  string    `json:"version"`
+	Slot     string    `json:"slot"`
+	Seed     uint64    `json:"seed"`
+	From     time.Time `json:"from"`
+	Clusters []string  `json:"clusters"`
+	Summary  []Summary `json:"summary"`
+	// Load is the mean use by planner, cluster and slot; Intensity that of the grid.
+	Resource  string                 `json:"resource"`
+	Load      map[string][][]float64 `json:"load"`
+	Intensity [][]float64            `json:"intensity"`
+}
+
+// WriteJSON writes the summary and what the pictures show.
+func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial) error {
+	d := document{
+		Version: version.String(), Slot: cfg.Slot.String(), Seed: cfg.Seed, From: firstSlot(cfg), Summary: Summarize(trials),
+		Resource: mainResource(cfg), Load: map[string][][]float64{},
+	}
+	slots := 0
+	for i := range trials {
+		d.Load[trials[i].Label] = trials[i].Load
+		for _, l := range trials[i].Load {
+			slots = max(slots, len(l))
+		}
+	}
+	for c := range cfg.Clusters {
+		d.Clusters = append(d.Clusters, cfg.Clusters[c].Name)
+		values := make([]float64, slots)
+		for t := range values {
+			from := d.From.Add(time.Duration(t) * cfg.Slot)
+			mean, _ := cfg.Clusters[c].Actual.Mean(from, from.Add(cfg.Slot))
+			values[t] = float64(mean)
+		}
+		d.Intensity = append(d.Intensity, values)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(d); err != nil {
+		return fmt.Errorf("json: %w", err)
+	}
+	return nil
+}

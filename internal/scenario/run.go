@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/sim"
+)
+
+// Submitted is the label of the baseline: every job starts when it is submitted, or as
+// soon as there is room.
+const Submitted = "as submitted"
+
+// Entry is a planner that is to be simulated.
+type Entry struct {
+	Label   string
+	Planner plan.Planner
+	Revise  sim.Revision
+}
+
+// Trial is what came of a planner.
+type Trial struct {
+	Label string
+	sim.Result
+	// Load is the mean use of the first resource by slot and cluster: Load[c][t].
+	Load [][]float64
+	// Took is the wall time of the simulation.
+	Took time.Duration
+}
+
+// Run simulates the baseline and all entries, as many at once as there are processors,
+// on the same jobs. The first trial is the baseline. progress is told the share done.
+func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(share float64)) ([]Trial, error) {
+	trials := make([]Trial, len(entries)+1)
+	errs := make([]error, len(trials))
+	done := make([]float64, len(trials))
+	var lock sync.Mutex
+	limit := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))
+	resource := mainResource(cfg)
+	var wg sync.WaitGroup
+	for i := range trials {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			run := cfg
+			run.Progress = func(n, all int) {
+				lock.Lock()
+				defer lock.Unlock()
+				done[i] = float64(n) / float64(max(1, all))
+				if progress != nil {
+					sum := 0.0
+					for _, v := range done {
+						sum += v
+					}
+					progress(sum / float64(len(done)))
+				}
+			}
+			t := &trials[i]
+			t.Label = Submitted
+			t.Load = make([][]float64, len(cfg.Clusters))
+			first := firstSlot(cfg)
+			run.Observe = func(s sim.Slot) {
+				at := int(s.At.Sub(first) / cfg.Slot)
+				for len(t.Load[s.Cluster]) < at {
+					t.Load[s.Cluster] = append(t.Load[s.Cluster], 0)
+				}
+				t.Load[s.Cluster] = append(t.Load[s.Cluster], s.Use[resource])
+			}
+			run.Lengths = freshLengths(cfg.Lengths)
+			began := time.Now()
+			if i == 0 {
+				t.Result, errs[i] = sim.AsSubmitted(ctx, run)
+			} else {
+				e := entries[i-1]
+				t.Label, run.Planner, run.Revise = e.Label, e.Planner, e.Revise
+				t.Result, errs[i] = sim.Simulate(ctx, run)
+			}
+			t.Took = time.Since(began)
+			if errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", t.Label, errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return trials, nil
+}
+
+// freshLengths gives every trial estimates of its own.
+func freshLengths(l sim.Lengths) sim.Lengths {
+	if learned, ok := l.(*sim.Learned); ok {
+		return &sim.Learned{Class: learned.Class}
+	}
+	return l
+}
+
+// firstSlot is the slot in which the first job comes.
+func firstSlot(cfg sim.Config) time.Time {
+	first := cfg.Jobs[0].Submitted
+	for i := range cfg.Jobs {
+		if cfg.Jobs[i].Submitted.Before(first) {
+			first = cfg.Jobs[i].Submitted
+		}
+	}
+	return first.Truncate(cfg.Slot)
+}
+
+// mainResource is the one that most jobs ask for.
+func mainResource(cfg sim.Config) string {
+	counts := map[string]int{}
+	for i := range cfg.Jobs {
+		for r := range cfg.Jobs[i].Request {
+			counts[r]++
+		}
+	}
+	best := ""
+	for r, n := range counts {
+		if best == "" || n > counts[best] || n == counts[best] && r < best {
+			best = r
+		}
+	}
+	return best
+}
+
+// Summary is a trial in figures.
+type Summary struct {
+	Planner string  `json:"planner"`
+	Jobs    int     `json:"jobs"`
+	CarbonG float64 `json:"carbonG"`
+	// Saving against the baseline, as a share of its emissions.
+	Saving      float64 `json:"saving"`
+	EnergyKWh   float64 `json:"energyKWh"`
+	IdleG       float64 `json:"idleG"`
+	Missed      int     `json:"missed"`
+	MeanWaitH   float64 `json:"meanWaitH"`
+	MedianWaitH float64 `json:"medianWaitH"`
+	P95WaitH    float64 `json:"p95WaitH"`
+	MeanDelayH  float64 `json:"meanDelayH"`
+	MakespanH   float64 `json:"makespanH"`
+	WorkerHours float64 `json:"workerHours"`
+	Runs        int     `json:"runs"`
+	Denied      int     `json:"denied"`
+	Evicted     int     `json:"evicted"`
+	UnpricedH   float64 `json:"unpricedH"`
+	Decisions   int     `json:"decisions"`
+	Planned     int     `json:"planned"`
+}
+
+// Summarize sums trials up; the first is the baseline.
+func Summarize(trials []Trial) []Summary {
+	out := make([]Summary, len(trials))
+	for i := range trials {
+		t := &trials[i]
+		waits := make([]float64, len(t.Jobs))
+		runs := 0
+		for j := range t.Jobs {
+			waits[j] = t.Jobs[j].Wait.Hours()
+			runs += len(t.Jobs[j].Runs)
+		}
+		slices.Sort(waits)
+		out[i] = Summary{
+			Planner: t.Label, Jobs: len(t.Jobs), CarbonG: float64(t.Emissions), Saving: Saving(trials[0].Emissions, t.Emissions),
+			EnergyKWh: float64(t.Energy), IdleG: float64(t.IdleEmissions), Missed: t.Missed,
+			MeanWaitH: t.MeanWait.Hours(), MedianWaitH: quantile(waits, 0.5), P95WaitH: quantile(waits, 0.95),
+			MeanDelayH: t.MeanDelay.Hours(), MakespanH: t.Makespan.Hours(), WorkerHours: t.WorkerHours, Runs: runs,
+			Denied: t.Denied, Evicted: t.Evicted, UnpricedH: t.Unpriced.Hours(), Decisions: t.Decisions, Planned: t.Planned,
+		}
+	}
+	return out
+}
+
+// Saving is the share of the baseline's emissions that is not emitted.
+func Saving[T ~float64](baseline, emitted T) float64 {
+	if baseline <= 0 {
+		return 0
+	}
+	return 1 - float64(emitted)/float64(baseline)
+}
+
+// quantile of ascending values: the least one that share of them do not exceed.
+func quantile(sorted []float64, share float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
+}
