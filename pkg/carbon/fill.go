@@ -18,7 +18,7 @@ const (
 // FilledSlots is an intensity for every slot of a grid, with the slots that
 // were not in the series named.
 type FilledSlots struct {
-	Values []float64          // gCO2eq/kWh, one a slot
+	Values []float64          // gCO2eq/kWh, one a slot; shared, not to be modified
 	Filled map[int]FillMethod // slots whose value was made up, and how
 }
 
@@ -35,6 +35,9 @@ const maxFillDays = 7
 func FillSlots(s *Series, g timegrid.Grid) (FilledSlots, bool) {
 	if s == nil || s.Len() == 0 {
 		return FilledSlots{}, false
+	}
+	if values, ok := s.view(g); ok {
+		return FilledSlots{Values: values}, true
 	}
 	values, missing := s.OnGrid(g)
 	out := FilledSlots{Values: values, Filled: make(map[int]FillMethod, len(missing))}

@@ -93,6 +93,9 @@ type Series struct {
 	// step is the length of every sample where they follow each other without a gap,
 	// else 0.
 	step time.Duration
+	// levels are the values of the samples, where step is set: slots of that length need
+	// no arithmetic.
+	levels []float64
 }
 
 // NewSeries checks and keeps a copy of samples. Errors wrap ErrSeries and name
@@ -127,6 +130,12 @@ func NewSeries(p Provenance, samples []Sample) (*Series, error) {
 		}
 		s.integral[i+1] = s.integral[i] + float64(x.Value)*span.Hours()
 		s.covered[i+1] = s.covered[i] + span
+	}
+	if s.step > 0 {
+		s.levels = make([]float64, len(s.samples))
+		for i := range s.samples {
+			s.levels[i] = float64(s.samples[i].Value)
+		}
 	}
 	return s, nil
 }
@@ -220,6 +229,19 @@ func (s *Series) OnGrid(g timegrid.Grid) (values []float64, missing []int) {
 		values[t] = float64(mean)
 	}
 	return values, missing
+}
+
+// view is the values of the slots of g where each is a sample, not to be modified.
+func (s *Series) view(g timegrid.Grid) ([]float64, bool) {
+	if s.step != g.Slot || s.step == 0 {
+		return nil, false
+	}
+	since := g.Start.Sub(s.samples[0].From)
+	first := int(since / s.step)
+	if since < 0 || since%s.step != 0 || first+g.N > len(s.levels) {
+		return nil, false
+	}
+	return s.levels[first : first+g.N : first+g.N], true
 }
 
 // firstEndingAfter returns the first sample whose end lies after at.

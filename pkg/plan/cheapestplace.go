@@ -1,8 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"math"
-	"sort"
+	"slices"
 
 	"lull.dev/lull/pkg/workload"
 )
@@ -24,8 +25,9 @@ func (f *Free) CheapestRun(p *Problem, j, from, last int, reserve float64) (segm
 	bestStart, bestCluster := 0, 0
 	for _, c := range p.Allowed(j) {
 		sum := make([]float64, max(0, last-from)+1)
+		watts := p.Watts(j, c, job.MinWorkers)
 		for t := from; t < last; t++ {
-			sum[t-from+1] = sum[t-from] + p.SlotGrams(j, c, t, job.MinWorkers)
+			sum[t-from+1] = sum[t-from] + p.grams(c, t, watts)
 		}
 		// open counts the slots from start on in which the job fits.
 		for start, open := last-1, 0; start >= from; start-- {
@@ -67,15 +69,19 @@ func (f *Free) CheapestSlots(p *Problem, j, workers int, clusters []int, from, l
 		slot, cluster int
 		grams         float64
 	}
-	var candidates []candidate
+	candidates := make([]candidate, 0, max(0, last-from))
+	watts := make([]float64, len(clusters))
+	for i, c := range clusters {
+		watts[i] = p.Watts(j, c, workers)
+	}
 	for t := from; t < last; t++ {
 		found, best := false, candidate{slot: t}
-		for _, c := range clusters {
+		for i, c := range clusters {
 			if !f.FitsUnder(j, c, t, workers, reserve) {
 				continue
 			}
 			considered++
-			if g := p.SlotGrams(j, c, t, workers); !found || g < best.grams {
+			if g := p.grams(c, t, watts[i]); !found || g < best.grams {
 				found, best.cluster, best.grams = true, c, g
 			}
 		}
@@ -83,21 +89,23 @@ func (f *Free) CheapestSlots(p *Problem, j, workers int, clusters []int, from, l
 			candidates = append(candidates, best)
 		}
 	}
-	slots := job.Work() / job.Throughput(workers)
-	need := int(math.Ceil(slots - workload.Eps))
+	length := job.Work() / job.Throughput(workers)
+	need := int(math.Ceil(length - workload.Eps))
 	if len(candidates) < need {
 		return nil, 0, considered, false
 	}
-	sort.SliceStable(candidates, func(a, b int) bool { return candidates[a].grams < candidates[b].grams })
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.grams, b.grams), a.slot-b.slot)
+	})
 	segments = make([]Segment, need)
 	for i, x := range candidates[:need] {
-		fraction := math.Min(1, slots-float64(i))
+		fraction := math.Min(1, length-float64(i))
 		if fraction > 1-workload.Eps {
 			fraction = 1 // a rest within the tolerance is none
 		}
 		segments[i] = Segment{Slot: x.slot, Cluster: x.cluster, Workers: workers, Fraction: fraction}
 		grams += fraction * x.grams
 	}
-	sort.Slice(segments, func(a, b int) bool { return segments[a].Slot < segments[b].Slot })
+	slices.SortFunc(segments, func(a, b Segment) int { return a.Slot - b.Slot })
 	return segments, grams, considered, true
 }

@@ -5,7 +5,7 @@ package plan
 type Free struct {
 	need  [][]demand    // by job
 	left  [][][]float64 // by cluster, resource, slot
-	whole [][][]float64 // the same, with nothing taken
+	whole [][][]float64 // the problem's own, with nothing taken
 	tol   [][]float64   // by cluster, resource: rounding allowance
 }
 
@@ -44,8 +44,11 @@ func NewFree(p *Problem) *Free {
 		for i, r := range resources {
 			largest := 1.0
 			row := make([]float64, p.Grid.N)
-			copy(row, cl.Capacity[r])
-			f.whole[c][i] = append([]float64(nil), row...)
+			f.whole[c][i] = cl.Capacity[r]
+			if f.whole[c][i] == nil {
+				f.whole[c][i] = make([]float64, p.Grid.N)
+			}
+			copy(row, f.whole[c][i])
 			for _, v := range row {
 				largest = max(largest, v)
 			}

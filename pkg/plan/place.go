@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
+	"strings"
 
 	"lull.dev/lull/pkg/workload"
 )
@@ -95,8 +97,8 @@ func (f *Free) FitsRun(j, c, start, length, workers int, reserve float64) int {
 // status from what was left out. Where jobs may stay unscheduled (MOSP), a
 // plan without them is feasible.
 func Finish(p *Problem, placed []JobPlan, unplaced []Unplaced) Result {
-	sort.Slice(placed, func(a, b int) bool { return placed[a].Job < placed[b].Job })
-	sort.Slice(unplaced, func(a, b int) bool { return unplaced[a].Job < unplaced[b].Job })
+	slices.SortFunc(placed, func(a, b JobPlan) int { return a.Job - b.Job })
+	slices.SortFunc(unplaced, func(a, b Unplaced) int { return a.Job - b.Job })
 	res := Result{Plan: Plan{Jobs: placed}, Status: Feasible, Unplaced: unplaced}
 	if len(unplaced) > 0 && p.Objective.Kind == Carbon {
 		res.Status = Infeasible
@@ -125,12 +127,9 @@ func ByArrival(p *Problem) []int {
 	for i := range order {
 		order[i] = i
 	}
-	sort.Slice(order, func(a, b int) bool {
-		x, y := &p.Jobs[order[a]], &p.Jobs[order[b]]
-		if x.Arrival != y.Arrival {
-			return x.Arrival < y.Arrival
-		}
-		return x.ID < y.ID
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &p.Jobs[a], &p.Jobs[b]
+		return cmp.Or(x.Arrival-y.Arrival, strings.Compare(x.ID, y.ID))
 	})
 	return order
 }

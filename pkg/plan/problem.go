@@ -164,16 +164,21 @@ func (p *Problem) Validate() error {
 		}
 		names[p.Clusters[i].Name] = true
 	}
-	ids := make(map[string]bool, len(p.Jobs))
+	var ids map[string]bool
+	if len(p.Jobs) > 1 {
+		ids = make(map[string]bool, len(p.Jobs))
+	}
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
 		if err := j.Validate(); err != nil {
 			return err
 		}
-		if ids[j.ID] {
-			return fmt.Errorf("%w: jobs: id %q stands twice", ErrProblem, j.ID)
+		if ids != nil {
+			if ids[j.ID] {
+				return fmt.Errorf("%w: jobs: id %q stands twice", ErrProblem, j.ID)
+			}
+			ids[j.ID] = true
 		}
-		ids[j.ID] = true
 		for _, c := range j.Clusters {
 			if !names[c] {
 				return fmt.Errorf("%w: job %q: clusters: %q is not a cluster of the instance", ErrProblem, j.ID, c)
@@ -235,7 +240,8 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 			return fault(fmt.Sprintf("intensity[%d]", t), v, "above 0 for the mosp objective, which divides by it")
 		}
 	}
-	for field, bound := range map[string][]float64{"intensityLow": c.IntensityLow, "intensityHigh": c.IntensityHigh} {
+	for k, bound := range [][]float64{c.IntensityLow, c.IntensityHigh} {
+		field := [...]string{"intensityLow", "intensityHigh"}[k]
 		if bound != nil && len(bound) != n {
 			return fault(field, fmt.Sprintf("%d values", len(bound)), fmt.Sprintf("%d, the horizon, or none", n))
 		}
@@ -255,7 +261,8 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 			}
 		}
 	}
-	for what, series := range map[string]map[string][]float64{"capacity": c.Capacity, "load": c.Load, "price": c.Price} {
+	for k, series := range []map[string][]float64{c.Capacity, c.Load, c.Price} {
+		what := [...]string{"capacity", "load", "price"}[k]
 		for r, values := range series {
 			if len(values) != n {
 				return fault(fmt.Sprintf("%s[%q]", what, r), fmt.Sprintf("%d values", len(values)), fmt.Sprintf("%d, the horizon", n))
@@ -282,8 +289,13 @@ func (p *Problem) Watts(j, c, w int) float64 {
 // SlotGrams returns the emissions of w workers of job j on cluster c through
 // the whole of slot t: hours * watts * PUE * intensity / 1000.
 func (p *Problem) SlotGrams(j, c, t, w int) float64 {
+	return p.grams(c, t, p.Watts(j, c, w))
+}
+
+// grams is the emissions of a power, PUE apart, through the whole of slot t.
+func (p *Problem) grams(c, t int, watts float64) float64 {
 	cl := &p.Clusters[c]
-	return p.Grid.Hours() * p.Watts(j, c, w) * cl.PUE * cl.Intensity[t] / 1000
+	return p.Grid.Hours() * watts * cl.PUE * cl.Intensity[t] / 1000
 }
 
 // SlotPrice returns the money that w workers of job j cost on cluster c through the

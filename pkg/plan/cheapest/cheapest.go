@@ -54,7 +54,12 @@ func New(reserve float64) (Planner, error) {
 // Errors: that of ctx. Complexity: O(jobs x clusters x T log T).
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	s := search{p: p, free: plan.NewFree(p), reserve: pl.Reserve}
-	empty := search{p: p, free: plan.NewFree(p)}
+	// A job that is alone has nobody to make room for: its place is the bound.
+	alone := len(p.Jobs) == 1 && pl.Reserve == 0
+	var empty search
+	if !alone {
+		empty = search{p: p, free: plan.NewFree(p)}
+	}
 	bound, bounded := 0.0, p.Objective.Kind == plan.Carbon
 	var placed []plan.JobPlan
 	var unplaced []plan.Unplaced
@@ -62,12 +67,15 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 		if err := ctx.Err(); err != nil {
 			return plan.Result{}, err
 		}
+		segments, grams, ok := s.best(j)
 		if bounded {
-			_, grams, ok := empty.best(j)
-			bounded = ok && p.Jobs[j].Kind != workload.Elastic
-			bound += grams
+			least, found := grams, ok
+			if !alone {
+				_, least, found = empty.best(j)
+			}
+			bounded = found && p.Jobs[j].Kind != workload.Elastic
+			bound += least
 		}
-		segments, _, ok := s.best(j)
 		if !ok && s.reserve > 0 {
 			open := search{p: p, free: s.free}
 			segments, _, ok = open.best(j)
@@ -88,7 +96,7 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	if bounded {
 		bound *= 1 - boundRounding
 		res.Bound = &bound
-		if len(p.Jobs) == 1 && pl.Reserve == 0 && p.Plain() && res.Status == plan.Feasible {
+		if alone && p.Plain() && res.Status == plan.Feasible {
 			res.Status = plan.Optimal
 		}
 	}

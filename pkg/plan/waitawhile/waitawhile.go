@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -95,7 +96,7 @@ func NewThreshold(params Params) (Threshold, error) {
 // soon as it can; jobs with a choice of cluster take the one on which they then
 // emit least, and do not move between clusters.
 //
-// Errors: that of ctx. Complexity: O(clusters x T x A log A) for A slots ahead, and
+// Errors: that of ctx. Complexity: O(clusters x T x A) for A slots ahead, and
 // O(clusters x T) a job.
 func (m Threshold) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	thresholds := make([][]float64, len(p.Clusters))
@@ -130,11 +131,16 @@ func (m Threshold) Plan(ctx context.Context, p *plan.Problem) (plan.Result, erro
 // fewer where the horizon ends.
 func (m Threshold) thresholds(intensity []float64, ahead int) []float64 {
 	out := make([]float64, len(intensity))
+	window := append(make([]float64, 0, ahead), intensity[:min(len(intensity), ahead)]...)
+	sort.Float64s(window)
 	for t := range out {
-		window := append([]float64(nil), intensity[t:min(len(intensity), t+ahead)]...)
-		sort.Float64s(window)
 		// Nearest rank: the least value that the given share does not exceed.
 		out[t] = window[max(0, int(math.Ceil(m.percentile/100*float64(len(window))))-1)]
+		at := sort.SearchFloat64s(window, intensity[t])
+		window = append(window[:at], window[at+1:]...)
+		if next := t + ahead; next < len(intensity) {
+			window = slices.Insert(window, sort.SearchFloat64s(window, intensity[next]), intensity[next])
+		}
 	}
 	return out
 }
