@@ -51,12 +51,13 @@ func newRoot() *cobra.Command {
 the cost of a deadline, and proves what it saved.`,
 		Example: `  lull plan -f instance.json          plan jobs from a file
   lull simulate --jobs jobs.csv       what planners would have saved
+  lull advise --length 6h --zone DE   what they would save on a job, at what delay
   lull controller                     run the controller against a cluster
   lull demo                           see it work on a cluster of its own`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newManifestsCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

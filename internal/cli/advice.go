@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/internal/report"
+	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/pkg/advise"
+	"lull.dev/lull/pkg/workload"
+)
+
+// judge marks what no other option of its zone beats, finds the sweet spot and puts it
+// into words.
+func (a *advice) judge(o *adviseOptions, slot time.Duration) {
+	for _, z := range a.Zones {
+		var at []int
+		var saving, delay, cost []float64
+		for i, x := range a.Options {
+			if x.Zone == z.Zone {
+				at = append(at, i)
+				saving, delay, cost = append(saving, x.Saving), append(delay, x.DelayH.Mean), append(cost, x.Cost)
+			}
+		}
+		for _, k := range advise.Pareto(saving, delay, cost) {
+			a.Options[at[k]].Pareto = true
+		}
+	}
+	best, most := -1, 0.0
+	for _, x := range a.Options {
+		most = max(most, x.Saving)
+	}
+	for i, x := range a.Options {
+		if x.Pareto && x.Saving >= most/2 && (best < 0 || sweeter(x, a.Options[best])) {
+			best = i
+		}
+	}
+	if best < 0 || most <= 0 {
+		a.Text = "No option saves anything here: the intensity hardly varies within the slack. A cleaner zone would do more than waiting."
+		return
+	}
+	x := &a.Options[best]
+	x.SweetSpot = true
+	a.Text = a.words(x, o)
+	a.policy = policyOf(x, o, slot)
+}
+
+// sweeter says which of two options gives more saving for its cost: percent for percent
+// of added cost, and where nothing is added the larger saving, then the shorter delay.
+func sweeter(x, y option) bool {
+	switch {
+	case x.PerCost == nil && y.PerCost == nil || x.PerCost != nil && y.PerCost != nil && *x.PerCost == *y.PerCost:
+		if math.Abs(x.Saving-y.Saving) > 1e-9 {
+			return x.Saving > y.Saving
+		}
+		return x.DelayH.Mean < y.DelayH.Mean
+	case x.PerCost == nil:
+		return true
+	case y.PerCost == nil:
+		return false
+	}
+	return *x.PerCost > *y.PerCost
+}
+
+func (a *advice) words(x *option, o *adviseOptions) string {
+	var b strings.Builder
+	what := "this job"
+	if o.jobs != "" {
+		what = "these jobs"
+	}
+	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, x.Slack, 100*x.Saving, what)
+	fmt.Fprintf(&b, " (from 5th to 95th percentile %.0f to %.0f %%)", 100*x.SavingOf.P5, 100*x.SavingOf.P95)
+	switch {
+	case x.DelayH.Mean < -0.05:
+		fmt.Fprintf(&b, "; it ends %.1f h sooner on average", -x.DelayH.Mean)
+	default:
+		fmt.Fprintf(&b, "; it ends %.1f h later on average", math.Max(0, x.DelayH.Mean))
+	}
+	if added := x.Cost - 1; added > 1e-3 {
+		fmt.Fprintf(&b, " and takes %.1f %% more worker-hours", 100*added)
+	}
+	b.WriteString(". ")
+	best := *x
+	for _, y := range a.Options {
+		if y.Zone == x.Zone && y.Saving > best.Saving+0.005 {
+			best = y
+		}
+	}
+	if best.Planner != x.Planner || best.Slack != x.Slack || best.MaxWorkers != x.MaxWorkers {
+		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more worker-hours. ", 100*best.Saving, best.Planner, best.Slack, 100*(best.Cost-1))
+	}
+	for _, z := range a.Zones {
+		if z.Zone == x.Zone {
+			switch {
+			case z.Daily < 0.05:
+				fmt.Fprintf(&b, "The intensity there hardly varies within a day (coefficient of variation %.2f): waiting can do little.", z.Daily)
+			case z.Daily < 0.15:
+				fmt.Fprintf(&b, "The intensity there varies moderately within a day (coefficient of variation %.2f).", z.Daily)
+			default:
+				fmt.Fprintf(&b, "The intensity there varies much within a day (coefficient of variation %.2f): waiting pays.", z.Daily)
+			}
+		}
+	}
+	return b.String()
+}
+
+// policyOf is the CarbonPolicy of an option.
+func policyOf(x *option, o *adviseOptions, slot time.Duration) map[string]any {
+	planner := map[string]any{"name": x.plan.Name}
+	if len(x.plan.Parameters) > 0 {
+		planner["parameters"] = x.plan.Parameters
+	}
+	spec := map[string]any{
+		"selector": map[string]any{"matchLabels": map[string]any{"lull.dev/may-wait": "true"}},
+		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": x.Slack.String(), "slot": slot.String(),
+	}
+	if o.jobs == "" {
+		if d, err := scenario.ParseDuration(o.length); err == nil {
+			spec["defaultRuntime"] = d.String()
+		}
+	}
+	return map[string]any{"apiVersion": "lull.dev/v1alpha1", "kind": "CarbonPolicy", "metadata": map[string]any{"name": "advised"}, "spec": spec}
+}
+
+// policyText is the CarbonPolicy of the sweet spot as a file.
+func (a *advice) policyText() ([]byte, error) {
+	body, err := yaml.Marshal(a.policy)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "# %s\n# It governs the Jobs of its namespace that have the label lull.dev/may-wait=true.\n", a.Text)
+	if a.kind != workload.Rigid {
+		out.WriteString("# Those that may be paused need the annotation lull.dev/interruptible: \"true\".\n")
+	}
+	if a.kind == workload.Elastic {
+		out.WriteString("# Numbers of workers are not part of a policy: the saving above supposes that the job scales.\n")
+	}
+	out.Write(body)
+	return out.Bytes(), nil
+}
+
+func (o *adviseOptions) write(a *advice, stdout io.Writer) error {
+	if o.policyFile != "" {
+		if a.policy == nil {
+			return errors.New("--policy: nothing to write: no option saves anything")
+		}
+		text, err := a.policyText()
+		if err != nil {
+			return err
+		}
+		if err := writeOut(o.policyFile, text, stdout); err != nil {
+			return err
+		}
+	}
+	if o.htmlFile != "" {
+		var text bytes.Buffer
+		if err := report.WriteDocument(&text, a.document(o)); err != nil {
+			return err
+		}
+		if err := writeOut(o.htmlFile, text.Bytes(), stdout); err != nil {
+			return err
+		}
+	}
+	if o.jsonFile != "" {
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetIndent("", " ")
+		if err := enc.Encode(a); err != nil {
+			return err
+		}
+		if o.jsonFile == "-" {
+			_, err := stdout.Write(text.Bytes())
+			return err
+		}
+		if err := writeOut(o.jsonFile, text.Bytes(), stdout); err != nil {
+			return err
+		}
+	}
+	return o.print(a, stdout)
+}
+
+// adviceHead are the columns of the table of options.
+var adviceHead = []string{"", "zone", "planner", "slack", "workers", "saved", "5 %", "median", "95 %", "delay", "95 % delay", "cost", "saved per cost", "late"}
+
+func (x *option) cells(price bool) []string {
+	mark := ""
+	if x.Pareto {
+		mark = "*"
+	}
+	if x.SweetSpot {
+		mark = ">*"
+	}
+	per := "-"
+	if x.PerCost != nil {
+		per = fmt.Sprintf("%.1f", *x.PerCost)
+	}
+	workers := "-"
+	if x.MaxWorkers > 0 {
+		workers = fmt.Sprint(x.MaxWorkers)
+	}
+	cost := fmt.Sprintf("%+.1f %%", 100*(x.Cost-1))
+	if price {
+		cost += fmt.Sprintf(" (%.4g)", x.Money)
+	}
+	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+	return []string{
+		mark, x.Zone, x.Planner, x.Slack.String(), workers, percent(x.Saving), percent(x.SavingOf.P5), percent(x.SavingOf.Median), percent(x.SavingOf.P95),
+		fmt.Sprintf("%.1f h", x.DelayH.Mean), fmt.Sprintf("%.1f h", x.DelayH.P95), cost, per, fmt.Sprint(x.Late),
+	}
+}
+
+func (o *adviseOptions) print(a *advice, w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "zone\tmean gCO2eq/kWh\tCoV of a day\tCoV\tfrom\tto")
+	for _, z := range a.Zones {
+		fmt.Fprintf(tw, "%s\t%.0f\t%.3f\t%.3f\t%s\t%s\n", z.Zone, z.Mean, z.Daily, z.Whole, z.From, z.To)
+	}
+	fmt.Fprintln(tw)
+	fmt.Fprintln(tw, strings.Join(adviceHead, "\t"))
+	for i := range a.Options {
+		fmt.Fprintln(tw, strings.Join(a.Options[i].cells(o.price > 0), "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "* no option of the zone saves more without more delay or cost; > the sweet spot\n\n%s\n", a.Text)
+	return nil
+}
+
+// document is the report page.
+func (a *advice) document(o *adviseOptions) report.Document {
+	d := report.Document{Title: "What carbon-aware scheduling would save", Intro: a.Text}
+	var rows [][]string
+	for _, z := range a.Zones {
+		rows = append(rows, []string{z.Zone, fmt.Sprintf("%.0f", z.Mean), fmt.Sprintf("%.3f", z.Daily), fmt.Sprintf("%.3f", z.Whole), z.From, z.To})
+	}
+	d.Sections = append(d.Sections, report.Section{Title: "Zones", Head: []string{"zone", "mean gCO2eq/kWh", "CoV of a day", "CoV", "from", "to"}, Rows: rows})
+	rows = nil
+	delays := report.Chart{Title: "Saving against delay", XUnit: " h", YUnit: " %"}
+	costs := report.Chart{Title: "Saving against cost", XUnit: " %", YUnit: " %"}
+	spread := report.Chart{Title: "Share of starts that save no more", XUnit: " %"}
+	bySeries := map[string]int{}
+	for i := range a.Options {
+		x := &a.Options[i]
+		rows = append(rows, x.cells(o.price > 0))
+		name := x.Zone + " " + x.Planner
+		k, ok := bySeries[name]
+		if !ok {
+			k = len(delays.Series)
+			bySeries[name] = k
+			delays.Series = append(delays.Series, report.Series{Name: name, Points: true})
+			costs.Series = append(costs.Series, report.Series{Name: name, Points: true})
+		}
+		label := x.Slack.String()
+		delays.Series[k].X, delays.Series[k].Y = append(delays.Series[k].X, x.DelayH.Mean), append(delays.Series[k].Y, 100*x.Saving)
+		delays.Series[k].Labels = append(delays.Series[k].Labels, label)
+		costs.Series[k].X, costs.Series[k].Y = append(costs.Series[k].X, 100*(x.Cost-1)), append(costs.Series[k].Y, 100*x.Saving)
+		costs.Series[k].Labels = append(costs.Series[k].Labels, label)
+		if x.Pareto {
+			sx, sy := report.CDF(x.sorted, 200)
+			for j := range sx {
+				sx[j] *= 100
+			}
+			spread.Series = append(spread.Series, report.Series{Name: name + " " + label, X: sx, Y: sy})
+		}
+	}
+	d.Sections = append(d.Sections,
+		report.Section{Title: "Options", Head: adviceHead, Rows: rows, Notes: []string{"* no option of the zone saves more without more delay or cost; > the sweet spot: most saving for each percent of added cost among those that reach half of the most."}},
+		report.Section{Title: "Saving against mean delay", Picture: delays.SVG()},
+		report.Section{Title: "Saving against added cost (worker-hours)", Picture: costs.SVG()},
+		report.Section{Title: "How savings are distributed over starts, of the options marked", Picture: spread.SVG()},
+	)
+	return d
+}

@@ -1,0 +1,432 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/source"
+	"lull.dev/lull/pkg/advise"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/climatology"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/timegrid"
+	jobtrace "lull.dev/lull/pkg/trace"
+	"lull.dev/lull/pkg/workload"
+)
+
+type adviseOptions struct {
+	length, kind, profile    string
+	slack                    []string
+	minWorkers               int
+	maxWorkers               []int
+	zones, planners, carbon  []string
+	watts, pue, price, error float64
+	slot, stride             string
+	seed                     uint64
+	jobs, format             string
+	jsonFile, htmlFile       string
+	policyFile               string
+}
+
+func newAdviseCommand() *cobra.Command {
+	var o adviseOptions
+	cmd := &cobra.Command{
+		Use:   "advise [flags]",
+		Short: "What would planners save on a job or a history of jobs, at what delay and cost?",
+		Long: `Advise plans one job from every start of a year, or a whole history of jobs, with
+each planner, slack, largest scale and zone that you name. It prints the
+distribution of savings, delay and cost (worker-hours), marks what no other option
+beats (*), names the sweet spot, and writes the CarbonPolicy that would do it.
+
+Savings are against the same job run at once at its least scale. Forecasts are
+perfect unless --error says otherwise. Without --carbon a zone's climatology is used:
+a mean day, whose savings are lower than those of real ones.`,
+		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
+  lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
+  lull advise --jobs azure.csv.gz --carbon DE=de-2022.csv --slack 6h,24h --html advice.html --policy policy.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.length, "length", "6h", "run time of the job at its least scale")
+	f.StringVar(&o.jobs, "jobs", "", "job trace: advise on a history instead of one job (formats as for simulate)")
+	f.StringVar(&o.format, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.kind, "kind", "", "rigid, interruptible or elastic (default: elastic with --profile, else interruptible)")
+	f.StringVar(&o.profile, "profile", "", "capacity curve of an elastic job (CSV: workers,throughput[,power_w])")
+	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale")
+	f.IntSliceVar(&o.maxWorkers, "max-workers", nil, "largest scales to try (default: that of the profile)")
+	f.StringSliceVar(&o.slack, "slack", []string{"6h", "12h", "24h"}, "delays to try")
+	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default DE)")
+	f.StringArrayVar(&o.carbon, "carbon", nil, "ZONE=FILE[,FILE...], a zone with its intensity; may be repeated")
+	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: those that suit the kind)")
+	f.Float64Var(&o.watts, "watts", power.DefaultWattsPerCPU, "watts of a worker without a measured power (of a CPU with --jobs)")
+	f.Float64Var(&o.pue, "pue", 1, "power usage effectiveness")
+	f.Float64Var(&o.price, "price", 0, "price of a worker-hour, in any currency")
+	f.Float64Var(&o.error, "error", 0, "error of forecasts, uniform up to this share")
+	f.StringVar(&o.slot, "slot", "1h", "resolution of planning")
+	f.StringVar(&o.stride, "stride", "", "time between starts (default: a slot)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of forecast errors")
+	f.StringVar(&o.jsonFile, "json", "", `file for all options (JSON), "-" for standard output instead of the table`)
+	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
+	f.StringVar(&o.policyFile, "policy", "", "file for the CarbonPolicy of the sweet spot")
+	return cmd
+}
+
+// option is a combination that was tried, and what came of it.
+type option struct {
+	Zone       string        `json:"zone"`
+	Planner    string        `json:"planner"`
+	Slack      time.Duration `json:"slackNs"`
+	MaxWorkers int           `json:"maxWorkers"`
+	Starts     int           `json:"starts"`
+	// Saving of all starts together, and its distribution over them.
+	Saving    float64       `json:"saving"`
+	SavingOf  advise.Spread `json:"savingDistribution"`
+	DelayH    advise.Spread `json:"delayHours"`
+	Cost      float64       `json:"cost"`
+	Money     float64       `json:"money,omitempty"`
+	PerCost   *float64      `json:"savingPerAddedCost"` // nil where nothing is added
+	Late      int           `json:"late"`
+	Pareto    bool          `json:"pareto"`
+	SweetSpot bool          `json:"sweetSpot"`
+
+	label  string
+	sorted []float64 // savings
+	plan   scenario.Planner
+}
+
+// advice is all that was found.
+type advice struct {
+	Options []option    `json:"options"`
+	Zones   []zoneFacts `json:"zones"`
+	Text    string      `json:"recommendation"`
+	policy  map[string]any
+	kind    workload.Kind
+}
+
+type zoneFacts struct {
+	Zone  string  `json:"zone"`
+	Mean  float64 `json:"meanIntensity"`
+	Daily float64 `json:"dailyCoV"`
+	Whole float64 `json:"CoV"`
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+}
+
+// adviceZone is a zone with its series.
+type adviceZone struct {
+	name         string
+	files        []string
+	series, told *carbon.Series
+}
+
+func (o *adviseOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	slot, err := scenario.ParseDuration(o.slot)
+	if err != nil || slot < time.Minute {
+		return fmt.Errorf("--slot: %q; accepted: a duration of at least 1m", o.slot)
+	}
+	var slacks []time.Duration
+	for _, text := range o.slack {
+		d, err := scenario.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("--slack: %w", err)
+		}
+		slacks = append(slacks, d)
+	}
+	if len(slacks) == 0 {
+		return errors.New("--slack: none; accepted: at least one duration")
+	}
+	if !(o.watts > 0) || !(o.pue >= 1) || o.price < 0 || !(o.error >= 0 && o.error <= 1) {
+		return fmt.Errorf("--watts %v, --pue %v, --price %v, --error %v; accepted: above 0, at least 1, at least 0, 0 to 1", o.watts, o.pue, o.price, o.error)
+	}
+	list, err := o.series(slot)
+	if err != nil {
+		return err
+	}
+	kind, err := o.jobKind()
+	if err != nil {
+		return err
+	}
+	planners, err := parsePlanners(o.planners)
+	if err != nil {
+		return err
+	}
+	if len(planners) == 0 {
+		for _, name := range suited[kind] {
+			planners = append(planners, scenario.Planner{Name: name, Label: name})
+		}
+	}
+	b := newBar(stderr, "advising")
+	defer b.close()
+	a := advice{kind: kind}
+	for _, z := range list {
+		a.Zones = append(a.Zones, z.facts(slot))
+	}
+	if o.jobs != "" {
+		err = o.history(ctx, &a, list, slacks, planners, kind, slot, b)
+	} else {
+		err = o.single(ctx, &a, list, slacks, planners, kind, slot, b)
+	}
+	b.close()
+	if err != nil {
+		return err
+	}
+	a.judge(o, slot)
+	return o.write(&a, stdout)
+}
+
+// suited are the planners that are tried by default.
+var suited = map[workload.Kind][]string{
+	workload.Rigid:         {"asap", "window", "gaia-lowest-slot", "gaia-lowest-window", "gaia-saving", "cheapest", "joint"},
+	workload.Interruptible: {"asap", "waitawhile-threshold", "waitawhile-deadline", "gaia-lowest-window", "joint"},
+	workload.Elastic:       {"asap", "waitawhile-threshold", "waitawhile-deadline", "staticscale", "carbonscaler", "joint"},
+}
+
+func (o *adviseOptions) jobKind() (workload.Kind, error) {
+	switch k := workload.Kind(o.kind); {
+	case o.kind == "" && o.profile != "":
+		return workload.Elastic, nil
+	case o.kind == "":
+		return workload.Interruptible, nil
+	case k == workload.Elastic && o.profile == "":
+		return k, errors.New("--kind elastic: accepted: with --profile, the capacity curve")
+	case suited[k] != nil:
+		return k, nil
+	}
+	return "", fmt.Errorf("--kind: %q; accepted: rigid, interruptible or elastic", o.kind)
+}
+
+// series reads the zones that are tried.
+func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
+	var out []adviceZone
+	for _, text := range o.carbon {
+		zone, files, ok := strings.Cut(text, "=")
+		if !ok || zone == "" || files == "" {
+			return nil, fmt.Errorf("--carbon: %q; accepted: ZONE=FILE[,FILE...]", text)
+		}
+		z := adviceZone{name: zone, files: strings.Split(files, ",")}
+		var err error
+		if z.series, err = source.ReadFiles(z.files...); err != nil {
+			return nil, err
+		}
+		out = append(out, z)
+	}
+	zones := o.zones
+	if len(zones) == 0 && len(out) == 0 {
+		zones = []string{"DE"}
+	}
+	for _, zone := range zones {
+		from := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
+		s, err := climatology.Series(zone, from, from.AddDate(1, 0, 0))
+		if err != nil {
+			return nil, fmt.Errorf("--zone: %w; accepted: %s, or --carbon", err, strings.Join(climatology.Zones(), ", "))
+		}
+		out = append(out, adviceZone{name: zone, series: s})
+	}
+	names := map[string]bool{}
+	for i := range out {
+		z := &out[i]
+		if names[z.name] {
+			return nil, fmt.Errorf("zone %s stands twice", z.name)
+		}
+		names[z.name] = true
+		if z.series.Len() == 0 || z.series.End().Sub(z.series.Start()) < 2*slot {
+			return nil, fmt.Errorf("zone %s: %d values; accepted: at least two slots of %s", z.name, z.series.Len(), slot)
+		}
+		z.told = z.series
+		if o.error > 0 {
+			var err error
+			if z.told, err = sim.Noisy(z.series, o.error, o.seed+uint64(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// values are the intensities of all slots; gaps are filled as decisions fill them.
+func values(s *carbon.Series, slot time.Duration) []float64 {
+	n := int(s.End().Sub(s.Start()) / slot)
+	f, _ := carbon.FillSlots(s, timegrid.Grid{Start: s.Start(), Slot: slot, N: n})
+	return f.Values
+}
+
+func (z *adviceZone) facts(slot time.Duration) zoneFacts {
+	v := values(z.series, slot)
+	f := zoneFacts{Zone: z.name, From: z.series.Start().Format(time.DateOnly), To: z.series.End().Format(time.DateOnly)}
+	f.Daily, f.Whole = advise.Variation(v, max(1, int(24*time.Hour/slot)))
+	for _, x := range v {
+		f.Mean += x / float64(len(v))
+	}
+	return f
+}
+
+// single tries one job from every start.
+func (o *adviseOptions) single(ctx context.Context, a *advice, list []adviceZone, slacks []time.Duration, planners []scenario.Planner, kind workload.Kind, slot time.Duration, b *bar) error {
+	length, err := scenario.ParseDuration(o.length)
+	if err != nil || length <= 0 {
+		return fmt.Errorf("--length: %q; accepted: a duration above 0", o.length)
+	}
+	stride := 1
+	if o.stride != "" {
+		d, err := scenario.ParseDuration(o.stride)
+		if err != nil || d < slot || d%slot != 0 {
+			return fmt.Errorf("--stride: %q; accepted: whole slots of %s", o.stride, slot)
+		}
+		stride = int(d / slot)
+	}
+	jobs, err := o.scaled(kind, length.Hours()/slot.Hours())
+	if err != nil {
+		return err
+	}
+	all, done := len(list)*len(jobs)*len(slacks)*len(planners), 0
+	for _, z := range list {
+		actual, told := values(z.series, slot), values(z.told, slot)
+		for _, job := range jobs {
+			for _, slack := range slacks {
+				for _, p := range planners {
+					planner, err := newPlanner(p.Name, p.Parameters, nil, true)
+					if err != nil {
+						return err
+					}
+					outcomes, err := advise.Run(ctx, advise.Study{
+						Job: job, Slot: slot, Slack: int(slack / slot), Stride: stride,
+						Place:  advise.Place{Zone: z.name, Start: z.series.Start(), Intensity: actual, Told: told, Watts: map[string]float64{"worker": o.watts}, PUE: o.pue},
+						Method: advise.Method{Name: p.Label, Planner: planner},
+					})
+					if err != nil {
+						return fmt.Errorf("zone %s, slack %s: %w", z.name, slack, err)
+					}
+					a.add(option{Zone: z.name, Planner: p.Label, Slack: slack, MaxWorkers: job.MaxWorkers, plan: p}, outcomes, slot, o.price)
+					done++
+					b.set(float64(done) / float64(all))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// scaled are the job at each largest scale.
+func (o *adviseOptions) scaled(kind workload.Kind, length float64) ([]advise.Job, error) {
+	base := advise.Job{Length: length, Kind: kind, Request: map[string]float64{"worker": 1}, MinWorkers: o.minWorkers, MaxWorkers: o.minWorkers, Curve: []float64{1}}
+	if kind != workload.Elastic {
+		return []advise.Job{base}, nil
+	}
+	var profile *jobtrace.Profile
+	err := source.WithFile(o.profile, func(r io.Reader) (err error) {
+		profile, err = jobtrace.ReadProfile(r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	scales := o.maxWorkers
+	if len(scales) == 0 {
+		scales = []int{profile.MaxWorkers()}
+	}
+	var out []advise.Job
+	for _, most := range scales {
+		m, err := profile.Scale(o.minWorkers, most)
+		if err != nil {
+			return nil, fmt.Errorf("--max-workers: %w", err)
+		}
+		job := base
+		job.MaxWorkers, job.Curve, job.Watts = most, m.Curve, m.Watts
+		out = append(out, job)
+	}
+	return out, nil
+}
+
+// add sums outcomes up into an option.
+func (a *advice) add(x option, outcomes []advise.Outcome, slot time.Duration, price float64) {
+	s := advise.Summarize(outcomes)
+	h := slot.Hours()
+	hours := func(v advise.Spread) advise.Spread {
+		return advise.Spread{Mean: v.Mean * h, P5: v.P5 * h, P25: v.P25 * h, Median: v.Median * h, P75: v.P75 * h, P95: v.P95 * h}
+	}
+	x.Starts, x.Saving, x.SavingOf, x.DelayH, x.Cost, x.Late = s.Starts, s.Total, s.Saving, hours(s.Delay), s.Cost.Mean, s.Late
+	if len(outcomes) > 0 {
+		x.Money = price * s.Cost.Mean * outcomes[0].WorkersAtOnce * h
+	}
+	if !math.IsInf(s.PerCost, 1) {
+		x.PerCost = &s.PerCost
+	}
+	for _, one := range outcomes {
+		x.sorted = append(x.sorted, one.Saving())
+	}
+	slices.Sort(x.sorted)
+	a.Options = append(a.Options, x)
+}
+
+// history tries all jobs of a trace.
+func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZone, slacks []time.Duration, planners []scenario.Planner, kind workload.Kind, slot time.Duration, b *bar) error {
+	scales := o.maxWorkers
+	if kind != workload.Elastic || len(scales) == 0 {
+		scales = []int{0}
+	}
+	all, done := float64(len(list)*len(slacks)*len(scales)), 0.0
+	for _, z := range list {
+		for _, most := range scales {
+			for _, slack := range slacks {
+				s := &scenario.Scenario{
+					Slot: scenario.Duration{Duration: slot}, Seed: o.seed, Planners: planners,
+					Jobs: scenario.Jobs{File: o.jobs, Format: o.format, Kind: string(kind), MaxDelay: []scenario.Delay{{Delay: scenario.Duration{Duration: slack}}}},
+					Clusters: []scenario.Cluster{{
+						Name: z.name, Zone: z.name, Carbon: z.files, Watts: map[string]float64{"cpu": o.watts}, PUE: o.pue,
+						Forecast: scenario.Forecast{Kind: "noise", Error: o.error},
+					}},
+				}
+				if kind == workload.Elastic {
+					s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: most, Profiles: []string{o.profile}}
+				}
+				cfg, err := s.Build()
+				if err != nil {
+					return err
+				}
+				list, err := entries(s, cfg)
+				if err != nil {
+					return err
+				}
+				trials, err := scenario.Run(ctx, cfg, list, func(share float64) { b.set((done + share) / all) })
+				if err != nil {
+					return err
+				}
+				for i := range planners {
+					a.add(option{Zone: z.name, Planner: planners[i].Label, Slack: slack, MaxWorkers: most, plan: planners[i]}, outcomesOf(cfg, trials[0], trials[i+1], slot), slot, 0)
+					x := &a.Options[len(a.Options)-1]
+					x.Cost = trials[i+1].WorkerHours / trials[0].WorkerHours
+					x.Money = o.price * trials[i+1].WorkerHours
+					x.Late = trials[i+1].Missed
+				}
+				done++
+			}
+		}
+	}
+	return nil
+}
+
+// outcomesOf are the jobs of a trial as outcomes.
+func outcomesOf(cfg sim.Config, baseline, t scenario.Trial, slot time.Duration) []advise.Outcome {
+	out := make([]advise.Outcome, len(cfg.Jobs))
+	for j := range out {
+		out[j] = advise.Outcome{
+			Grams: float64(t.Jobs[j].Emissions), Agnostic: float64(baseline.Jobs[j].Emissions),
+			Delay: t.Jobs[j].Delay.Hours() / slot.Hours(), Wait: t.Jobs[j].Wait.Hours() / slot.Hours(),
+			Workers: t.Jobs[j].WorkerHours, WorkersAtOnce: math.Max(1e-9, baseline.Jobs[j].WorkerHours),
+		}
+	}
+	return out
+}
