@@ -193,3 +193,25 @@ func CDF(sorted []float64, n int) (x, y []float64) {
 	}
 	return x, y
 }
+
+// Standalone draws the chart as a file of its own, with the key inside, readable on
+// light and dark grounds.
+func (c Chart) Standalone() string {
+	svg := string(c.SVG())
+	end := strings.Index(svg, "</svg>")
+	height := c.Height
+	if height == 0 {
+		height = 220
+	}
+	const extra, entry = 22.0, 8.0
+	total := 14 + height + 26 + extra
+	var key strings.Builder
+	x := left
+	for i, s := range c.Series {
+		fmt.Fprintf(&key, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" stroke="%s" stroke-width="3"%s/><text x="%.0f" y="%.0f">%s</text>`,
+			x, total-10, x+18, total-10, hue(i), dash(i), x+23, total-6, template.HTMLEscapeString(s.Name))
+		x += 36 + entry*float64(len(s.Name))
+	}
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f"><style>text{font:11px system-ui,sans-serif;fill:#7a8790}.axis{stroke:#8b969d;stroke-opacity:.45}</style>`, width, total)
+	return head + svg[strings.Index(svg, ">")+1:end] + key.String() + "</svg>\n"
+}
