@@ -36,6 +36,7 @@ type Env struct {
 
 	lock   sync.Mutex
 	series map[string]*carbon.Series
+	traces map[string]*trace.Trace
 }
 
 // Experiment is one figure or table of a paper.

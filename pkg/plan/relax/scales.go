@@ -19,6 +19,10 @@ func (e *Pricer) scale(j int, jb *job, cl *class, tb *table) (float64, bool) {
 	return cost, ok
 }
 
+// workRounding is the share of the work that sums over slots may lack by rounding:
+// where only a full window does the work, it must be enough.
+const workRounding = 1e-12
+
 // near is the relative width of the first bracket around a threshold.
 const near = 0.03
 
@@ -26,7 +30,7 @@ const near = 0.03
 // taken), e.taken (steps above, in no order, the last one in part) and e.share.
 func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
-	work := cl.length * cl.curve[0]
+	work := cl.length * cl.curve[0] * (1 - workRounding)
 	if e.theta[j] == 0 {
 		e.theta[j] = e.guess(cl, tb, from, last, work)
 	}
@@ -35,7 +39,7 @@ func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool)
 	for {
 		var within float64
 		below, cost, within = e.bracket(cl, tb, from, last, lo, hi)
-		if below < work && below+within >= work*(1-1e-12) {
+		if below < work && below+within >= work {
 			break
 		}
 		switch {
