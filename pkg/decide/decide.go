@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
@@ -43,6 +44,10 @@ type Task struct {
 	Submitted time.Time
 	// Deadline is when its work must be done; zero means that it may not wait.
 	Deadline time.Time
+	// LatestStart, where it is set, is when the task must run at the latest, whatever
+	// Remaining says: where the run time is not known but the delay is bounded, waiting
+	// ends when the delay is used up. An elastic task then runs at MinWorkers at least.
+	LatestStart time.Time
 	// Remaining is the run time still needed at MinWorkers, as estimated; for a
 	// running rigid task, what is left of the estimate.
 	Remaining time.Duration
@@ -202,32 +207,52 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 			d.Actions[i].set(t, true, Reason{Code: CodeRunning})
 		case t.Deadline.IsZero():
 			d.Actions[i].set(t, true, Reason{Code: CodeNoSlack})
-		case !s.soft() && !s.Now.Before(t.latestStart(s.Margin)):
+		case !s.soft() && t.LatestStart.IsZero() && !s.Now.Before(t.latestStart(s.Margin)),
+			!s.soft() && t.Scaling == nil && !s.Now.Before(t.latestStart(s.Margin)):
 			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
 		default:
 			movable = append(movable, i)
 		}
 	}
-	if len(movable) == 0 {
-		return d, nil
+	for len(movable) > 0 {
+		overdue, err := s.plan(ctx, &d, movable, planner)
+		if err != nil {
+			return Decision{}, err
+		}
+		if len(overdue) == 0 {
+			break
+		}
+		// What must run now takes its room before the others are planned.
+		for _, i := range overdue {
+			t := &s.Tasks[i]
+			d.Actions[i] = Action{Task: t.ID, Workers: t.Scaling.MinWorkers}
+			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
+			movable = slices.DeleteFunc(movable, func(m int) bool { return m == i })
+		}
 	}
+	return d, nil
+}
+
+// plan plans the movable tasks and writes what follows into d. It returns those elastic
+// tasks whose delay is used up and that the plan does not run now.
+func (s Snapshot) plan(ctx context.Context, d *Decision, movable []int, planner plan.Planner) (overdue []int, err error) {
 	grid, err := s.grid(movable)
 	if err != nil {
-		return Decision{}, err
+		return nil, err
 	}
 	problem, filled, index, ok := s.problem(grid, movable)
 	if !ok {
 		for _, i := range movable {
 			d.Actions[i].set(&s.Tasks[i], true, Reason{Code: CodeNoCarbonData})
 		}
-		return d, nil
+		return nil, nil
 	}
 	if err := problem.Validate(); err != nil {
-		return Decision{}, fmt.Errorf("%w: %w", ErrSnapshot, err)
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	res, err := planner.Plan(ctx, problem)
 	if err != nil {
-		return Decision{}, err
+		return nil, err
 	}
 	d.Status, d.Grid = res.Status, grid
 	placed := make([][]plan.Segment, len(movable))
@@ -238,12 +263,17 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	d.Wake = grid.Time(grid.SlotOf(s.Now) + 1)
 	for job, i := range movable {
 		t := &s.Tasks[i]
-		if latest := t.latestStart(s.Margin); latest.Before(d.Wake) && latest.After(s.Now) {
+		latest := t.latestStart(s.Margin)
+		if latest.Before(d.Wake) && latest.After(s.Now) {
 			d.Wake = latest
 		}
 		segments := placed[job]
 		reason, runs := s.judge(t, problem, job, segments, filled)
+		if !s.soft() && t.Scaling != nil && !t.LatestStart.IsZero() && latest.Add(doneAtOnce(&problem.Jobs[job], segments, s.Slot)).Before(grid.Time(1)) {
+			overdue = append(overdue, i)
+		}
 		a := &d.Actions[i]
+		*a = Action{Task: t.ID}
 		if len(segments) > 0 {
 			if runs || t.State != Running {
 				a.Cluster = problem.Clusters[segments[0].Cluster].Name
@@ -255,7 +285,24 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		}
 		a.set(t, runs, reason)
 	}
-	return d, nil
+	return overdue, nil
+}
+
+// doneAtOnce is the work that a plan does in the current slot, as run time at
+// MinWorkers; a slot where the plan does so and ends there, as the job runs on if it is
+// not done.
+func doneAtOnce(j *workload.Job, segments []plan.Segment, slot time.Duration) time.Duration {
+	done := 0.0
+	for i, x := range segments {
+		if x.Slot > 0 {
+			break
+		}
+		if i == len(segments)-1 {
+			return slot
+		}
+		done += x.Fraction * j.Throughput(x.Workers) / j.Curve[0]
+	}
+	return time.Duration(done*float64(slot)) + time.Second // progress is counted in floating point
 }
 
 // inSnapshot counts the clusters of segments as the snapshot does, where those without
@@ -321,6 +368,9 @@ func (a *Action) set(t *Task, runs bool, r Reason) {
 // latestStart is when the task must run at the latest, an elastic one at its fastest
 // scale, to end by its deadline with the margin kept.
 func (t *Task) latestStart(margin time.Duration) time.Time {
+	if !t.LatestStart.IsZero() {
+		return t.LatestStart.Add(-margin)
+	}
 	remaining := t.Remaining
 	if t.Scaling != nil {
 		_, speedUp := t.Scaling.fastest()
@@ -443,8 +493,12 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 			if cl.Load[r] == nil {
 				cl.Load[r] = make([]float64, g.N)
 			}
+			workers := max(1, t.Workers)
+			if t.Scaling != nil {
+				workers = max(t.Scaling.MinWorkers, t.Workers)
+			}
 			for slot := range min(end, g.N) {
-				cl.Load[r][slot] += q * float64(max(1, t.Workers))
+				cl.Load[r][slot] += q * float64(workers)
 			}
 		}
 	}
@@ -460,6 +514,15 @@ func (s Snapshot) job(g timegrid.Grid, t *Task) workload.Job {
 		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
 		Clusters: t.Clusters, Migratable: t.Migratable,
 	}
+	if t.Scaling != nil && !t.LatestStart.IsZero() {
+		// A job of unknown length may be shorter than expected and must then have ended
+		// sooner: as much of it as slack allows is planned before its delay is used up.
+		early := t.LatestStart.Add(time.Duration(float64(t.Remaining) * shorter))
+		if atOnce := s.Now.Add(t.Remaining + s.Margin); early.Before(atOnce) {
+			early = atOnce
+		}
+		j.Deadline = min(j.Deadline, max(1, g.SlotOf(early.Add(-s.Margin))))
+	}
 	if t.Scaling != nil {
 		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
 	}
@@ -471,6 +534,11 @@ func (s Snapshot) job(g timegrid.Grid, t *Task) workload.Job {
 	}
 	return j
 }
+
+// shorter is the share of its expected length that an elastic job of unknown length is
+// taken to have at least, in its deadline. On six weeks of Azure jobs 0, 1/4, 1/2 and 1
+// saved 42.9, 44.1, 43.9 and 42.3 % with 4, 7, 10 and 16 of 4,000 jobs late.
+const shorter = 0.25
 
 // single is the curve of a job with one worker. Planners never modify what they are given.
 var single = []float64{1}

@@ -52,6 +52,7 @@ type engine struct {
 	active  []*live
 	free    []*live // done: their places are taken by new ones
 	pending []*live // released, waiting for room, in order of release
+	raises  []*live // running, that ask for more workers
 	events  queue
 	rooms   []room
 	base    []decide.Cluster
@@ -281,6 +282,10 @@ func (e *engine) happen() {
 			e.finish(l)
 		case x.kind == slotUsed:
 			e.partEnded(l)
+		case x.kind == usedUp:
+			if !l.released {
+				e.makeDue(l)
+			}
 		case l.workers > 0 && l.want > l.workers: // it asks again; a start does so in settle
 			e.raise(l)
 		}
@@ -368,7 +373,12 @@ func (e *engine) step(l *live) {
 		e.partly(l)
 		return
 	}
+	if latest, ok := e.latest(l); ok && latest <= e.now {
+		e.makeDue(l)
+		return
+	}
 	e.pause(l)
+	e.watch(l)
 }
 
 // partly sees to the end of a slot that is used in part. The last segment of a plan runs
@@ -384,6 +394,22 @@ func (e *engine) partly(l *live) {
 	}
 }
 
+// watch sees to a decision in the middle of a slot where the delay of l is used up in it.
+func (e *engine) watch(l *live) {
+	if latest, ok := e.latest(l); ok && latest > e.now && latest < time.Duration(e.slot+1)*e.cfg.Slot {
+		e.events.push(latest, l, usedUp)
+	}
+}
+
+// latest is when the delay of l is used up, where it is bounded and the run time unknown.
+func (e *engine) latest(l *live) (time.Duration, bool) {
+	j := &e.cfg.Jobs[l.job]
+	if e.cfg.Lengths == nil || e.cfg.atOnce || j.MaxDelay == 0 || !j.Deadline.IsZero() {
+		return 0, false
+	}
+	return j.Submitted.Sub(e.start) + j.MaxDelay + hours(e.progress(l)) - e.cfg.Margin, true
+}
+
 // partEnded goes on to what the plan has for the rest of the slot.
 func (e *engine) partEnded(l *live) {
 	if l.at+1 >= len(l.plan) {
@@ -394,6 +420,7 @@ func (e *engine) partEnded(l *live) {
 		return
 	}
 	e.pause(l)
+	e.watch(l)
 }
 
 // decide hands the jobs that are due to decide.Decide and takes its plans on.
@@ -446,6 +473,7 @@ func (e *engine) take(l *live, a *decide.Action) {
 			l.plan = nil
 		}
 		e.pause(l)
+		e.watch(l)
 	case decide.Release, decide.Resume, decide.Continue, decide.Scale, decide.Move:
 		cluster := l.cluster
 		if len(l.plan) > 0 {
@@ -476,6 +504,9 @@ func (e *engine) task(l *live) decide.Task {
 		t.Deadline = j.Deadline
 	case j.MaxDelay > 0:
 		t.Deadline = j.Submitted.Add(j.MaxDelay + hours(e.progress(l)+left))
+		if latest, ok := e.latest(l); ok {
+			t.LatestStart = e.at(latest + e.cfg.Margin)
+		}
 	}
 	if j.Scale != nil {
 		t.Scaling = &decide.Scaling{MinWorkers: j.Scale.MinWorkers, MaxWorkers: j.Scale.MaxWorkers, Curve: j.Scale.Curve, Watts: j.Scale.Watts}

@@ -24,6 +24,7 @@ const (
 	completes kind = iota
 	slotUsed       // the part of a slot that a plan uses is over
 	asksAgain      // for workers that were denied
+	usedUp         // its delay: it must be decided on
 )
 
 func (a *event) before(b *event) bool {

@@ -32,7 +32,7 @@ func (e *engine) ask(l *live, cluster, workers int) {
 		if workers < l.workers {
 			e.scale(l, workers)
 		} else if workers > l.workers {
-			e.raise(l)
+			e.raises = append(e.raises, l)
 		}
 		return
 	}
@@ -45,8 +45,18 @@ func (e *engine) ask(l *live, cluster, workers int) {
 	}
 }
 
-// settle starts what waits for room, in order of release.
+// settle starts what waits for room, in order of release, then gives the further
+// workers that were asked for.
 func (e *engine) settle() {
+	defer func() {
+		for _, l := range e.raises {
+			if l.workers > 0 && l.want > l.workers {
+				e.raise(l)
+			}
+		}
+		clear(e.raises)
+		e.raises = e.raises[:0]
+	}()
 	kept := e.pending[:0]
 	for _, l := range e.pending {
 		if l.released && !e.begin(l) {
