@@ -176,9 +176,16 @@ func New(p *plan.Problem, terms Terms) *Model {
 		if penalties == nil {
 			penalties = PaperPenalties()
 		}
-		m.onTime, m.soon = make([]float64, m.T+m.longest+1), make([]float64, m.T+m.longest+1)
+		overdue := 0 // the most slots by which a deadline lies before the horizon
+		for j := range m.jobs {
+			overdue = max(overdue, -int(m.jobs[j].deadline))
+		}
+		m.soon, m.onTime = make([]float64, m.T+m.longest+1), make([]float64, m.T+m.longest+1+overdue)
 		for i := range m.soon {
-			m.onTime[i], m.soon[i] = 1/penalties.Lateness(i), 1/penalties.Completion(i)
+			m.soon[i] = 1 / penalties.Completion(i)
+		}
+		for i := range m.onTime {
+			m.onTime[i] = 1 / penalties.Lateness(i)
 		}
 	}
 	return m
@@ -213,7 +220,7 @@ func (m *Model) classify() {
 		}
 		m.jobs[j] = job{
 			class: at, size: size, weight: 1, large: m.large(&m.classes[at], size),
-			arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(min(pj.Deadline, math.MaxInt32)),
+			arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(max(-longestRun, min(pj.Deadline, math.MaxInt32))),
 		}
 	}
 }
@@ -527,7 +534,8 @@ func (m *Model) startCost(j *job, slots, t int) float64 {
 	return -j.weight * (m.terms.Z[1]*m.onTime[max(0, end-int(j.deadline))] + m.terms.Z[2]*m.soon[end])
 }
 
-// longestRun is the run from which on Z's terms make no difference: 1/x is nothing.
+// longestRun is the run, and the time since a deadline, from which on Z's terms make no
+// difference: 1/x is nothing.
 const longestRun = 1 << 20
 
 // timed reports whether the moment a job begins has a cost of its own.

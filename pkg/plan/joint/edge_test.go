@@ -2,12 +2,28 @@ package joint
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
 )
+
+// TestDeadlineBeforeTheHorizon: a soft deadline may have passed before the plan begins.
+func TestDeadlineBeforeTheHorizon(t *testing.T) {
+	for _, deadline := range []int{-3, -1000, math.MinInt32} {
+		p := plantest.OneCluster(1, []float64{5, 3, 8, 1, 9, 2}, plantest.Job("late", workload.Rigid, 0, deadline, 2), plantest.Job("b", workload.Rigid, 0, 5, 3))
+		p.Objective = plan.Objective{Kind: plan.MOSP, Weights: [3]float64{1, 1, 1}, Theta: &[3]float64{1, 1, 1}}
+		res, err := Planner{}.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(p, res.Plan); err != nil || len(res.Plan.Jobs) != 2 {
+			t.Errorf("deadline %d: %d jobs planned: %v", deadline, len(res.Plan.Jobs), err)
+		}
+	}
+}
 
 // TestWorkThatFillsTheWindow: ten slots of a tenth sum to a little less than the work
 // of ten slots; the window holds it all the same. Two such jobs contend, so that the
