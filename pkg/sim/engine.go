@@ -26,6 +26,7 @@ type live struct {
 	since, counted   time.Duration
 	// want is the scale that the decision asks for.
 	want     int
+	partEnd  time.Duration // when the part of this slot that the plan uses is over; 0 for none
 	retry    time.Duration // when it may ask again for what was denied
 	released bool
 	ran      bool // since its plan was last compared with what it did
@@ -384,13 +385,17 @@ func (e *engine) step(l *live) {
 // partly sees to the end of a slot that is used in part. The last segment of a plan runs
 // on: it ends with the job.
 func (e *engine) partly(l *live) {
+	l.partEnd = 0
 	s := l.plan[l.at]
 	if s.Fraction >= 1-workload.Eps || l.at+1 == len(l.plan) {
 		return
 	}
-	end := max(e.now, time.Duration(e.slot)*e.cfg.Slot) + time.Duration(s.Fraction*float64(e.cfg.Slot))
+	end := max(e.now, time.Duration(e.slot)*e.cfg.Slot) + time.Duration(math.Round(s.Fraction*float64(e.cfg.Slot)))
 	if end < time.Duration(e.slot+1)*e.cfg.Slot {
-		e.events.push(end, l, slotUsed)
+		l.partEnd = end
+		if l.workers > 0 && l.workers == l.want {
+			e.events.push(end, l, slotUsed)
+		}
 	}
 }
 
@@ -404,7 +409,7 @@ func (e *engine) watch(l *live) {
 // latest is when the delay of l is used up, where it is bounded and the run time unknown.
 func (e *engine) latest(l *live) (time.Duration, bool) {
 	j := &e.cfg.Jobs[l.job]
-	if e.cfg.Lengths == nil || e.cfg.atOnce || j.MaxDelay == 0 || !j.Deadline.IsZero() {
+	if e.cfg.Lengths == nil || e.cfg.atOnce || !j.bounded() {
 		return 0, false
 	}
 	return j.Submitted.Sub(e.start) + j.MaxDelay + hours(e.progress(l)) - e.cfg.Margin, true
@@ -412,6 +417,7 @@ func (e *engine) latest(l *live) (time.Duration, bool) {
 
 // partEnded goes on to what the plan has for the rest of the slot.
 func (e *engine) partEnded(l *live) {
+	l.partEnd = 0
 	if l.at+1 >= len(l.plan) {
 		return
 	}
@@ -459,7 +465,7 @@ func (e *engine) decide(ctx context.Context) error {
 
 // take carries out an action.
 func (e *engine) take(l *live, a *decide.Action) {
-	l.plan, l.at, l.base, l.left = a.Segments, 0, e.slot, 0
+	l.plan, l.at, l.base, l.left, l.partEnd = a.Segments, 0, e.slot, 0, 0
 	j := &e.cfg.Jobs[l.job]
 	for _, s := range l.plan {
 		l.left += j.Scale.told(max(s.Workers, j.least())) * s.Fraction * e.cfg.Slot.Hours()
@@ -502,7 +508,7 @@ func (e *engine) task(l *live) decide.Task {
 	case e.cfg.atOnce:
 	case !j.Deadline.IsZero():
 		t.Deadline = j.Deadline
-	case j.MaxDelay > 0:
+	case j.bounded():
 		t.Deadline = j.Submitted.Add(j.MaxDelay + hours(e.progress(l)+left))
 		if latest, ok := e.latest(l); ok {
 			t.LatestStart = e.at(latest + e.cfg.Margin)

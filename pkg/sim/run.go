@@ -151,6 +151,9 @@ func (e *engine) open(l *live, workers int, overhead bool) {
 	e.use(l.cluster, j.Request, float64(workers))
 	l.version++
 	e.events.push(e.now+e.remaining(l), l, completes)
+	if l.partEnd > e.now {
+		e.events.push(l.partEnd, l, slotUsed)
+	}
 }
 
 // closeRun ends the current run and prices it.
@@ -261,7 +264,7 @@ func (e *engine) finish(l *live) {
 	o.Wait = l.runs[0].From - submitted
 	o.Delay = o.Finish - submitted - j.Length
 	deadline := j.Deadline
-	if deadline.IsZero() && j.MaxDelay > 0 {
+	if j.bounded() {
 		deadline = j.Submitted.Add(j.MaxDelay + j.Length)
 	}
 	// A thousandth of a second: progress is counted in floating point.

@@ -30,7 +30,8 @@ type Job struct {
 	// Length is its real run time at its least scale, Estimate what planners are told.
 	Length, Estimate time.Duration
 	// Deadline of completion. Where it is zero, MaxDelay is how much later than by
-	// running at once the job may end; where both are zero it may not wait.
+	// running at once at its least scale the job may end; where both are zero only an
+	// elastic job is planned at all.
 	Deadline time.Time
 	MaxDelay time.Duration
 	Kind     workload.Kind
@@ -46,6 +47,11 @@ type Job struct {
 	// RestartKWh is the energy of going on after a pause or elsewhere, TransferKWh that
 	// of a move, at the mean of both intensities.
 	RestartKWh, TransferKWh float64
+}
+
+// bounded says whether the job's deadline is when it would end at once plus MaxDelay.
+func (j *Job) bounded() bool {
+	return j.Deadline.IsZero() && (j.MaxDelay > 0 || j.Scale != nil)
 }
 
 // Scale is how an elastic job scales. It may be shared between jobs.

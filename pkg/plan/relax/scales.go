@@ -23,6 +23,10 @@ func (e *Pricer) scale(j int, jb *job, cl *class, tb *table) (float64, bool) {
 // where only a full window does the work, it must be enough.
 const workRounding = 1e-12
 
+// partRounding is the part of a slot below which a scale is not taken for the work that
+// rounding leaves; far below what Check allows.
+const partRounding = 1e-9
+
 // near is the relative width of the first bracket around a threshold.
 const near = 0.03
 
@@ -30,7 +34,9 @@ const near = 0.03
 // taken), e.taken (steps above, in no order, the last one in part) and e.share.
 func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
-	work := cl.length * cl.curve[0] * (1 - workRounding)
+	work := cl.length * cl.curve[0]
+	rounding := work * workRounding
+	work -= rounding
 	if e.theta[j] == 0 {
 		e.theta[j] = e.guess(cl, tb, from, last, work)
 	}
@@ -64,7 +70,7 @@ func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool)
 		cost += x.work * x.density
 	}
 	x := e.taken[n-1]
-	e.share = math.Min(1, left/x.work)
+	e.share = math.Min(1, (left+rounding)/x.work)
 	cost += e.share * x.work * x.density
 	e.theta[j], e.hint = x.density, x.density
 	return cost * jb.size, true
@@ -245,9 +251,13 @@ func (e *Pricer) partsOf(cl *class, tb *table, from, last int) {
 			}
 			continue
 		}
-		e.parts = append(e.parts, e.corner(h, tb, t, int(shared.corner), share))
-		if corner >= 0 && share < 1 {
-			e.parts = append(e.parts, e.corner(h, tb, t, int(corner), 1-share))
+		switch {
+		case corner >= 0 && share < partRounding: // what rounding leaves is not worth a change of scale
+			e.parts = append(e.parts, e.corner(h, tb, t, int(corner), 1))
+		case corner >= 0 && share < 1-partRounding:
+			e.parts = append(e.parts, e.corner(h, tb, t, int(shared.corner), share), e.corner(h, tb, t, int(corner), 1-share))
+		default:
+			e.parts = append(e.parts, e.corner(h, tb, t, int(shared.corner), share))
 		}
 	}
 }
