@@ -54,6 +54,17 @@ func (a *advice) judge(o *adviseOptions, slot time.Duration) {
 	a.policy = policyOf(x, o, slot)
 }
 
+// plain is a duration without parts that are zero.
+func plain(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}
+
 // sweeter says which of two options gives more saving for its cost: percent for percent
 // of added cost, and where nothing is added the larger saving, then the shorter delay.
 func sweeter(x, y option) bool {
@@ -77,7 +88,7 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 	if o.jobs != "" {
 		what = "these jobs"
 	}
-	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, x.Slack, 100*x.Saving, what)
+	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, plain(x.Slack), 100*x.Saving, what)
 	fmt.Fprintf(&b, " (from 5th to 95th percentile %.0f to %.0f %%)", 100*x.SavingOf.P5, 100*x.SavingOf.P95)
 	switch {
 	case x.DelayH.Mean < -0.05:
@@ -96,7 +107,7 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 		}
 	}
 	if best.Planner != x.Planner || best.Slack != x.Slack || best.MaxWorkers != x.MaxWorkers {
-		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more worker-hours. ", 100*best.Saving, best.Planner, best.Slack, 100*(best.Cost-1))
+		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more worker-hours. ", 100*best.Saving, best.Planner, plain(best.Slack), 100*(best.Cost-1))
 	}
 	for _, z := range a.Zones {
 		if z.Zone == x.Zone {
@@ -121,11 +132,11 @@ func policyOf(x *option, o *adviseOptions, slot time.Duration) map[string]any {
 	}
 	spec := map[string]any{
 		"selector": map[string]any{"matchLabels": map[string]any{"lull.dev/may-wait": "true"}},
-		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": x.Slack.String(), "slot": slot.String(),
+		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": plain(x.Slack), "slot": plain(slot),
 	}
 	if o.jobs == "" {
 		if d, err := scenario.ParseDuration(o.length); err == nil {
-			spec["defaultRuntime"] = d.String()
+			spec["defaultRuntime"] = plain(d)
 		}
 	}
 	return map[string]any{"apiVersion": "lull.dev/v1alpha1", "kind": "CarbonPolicy", "metadata": map[string]any{"name": "advised"}, "spec": spec}
@@ -214,7 +225,7 @@ func (x *option) cells(price bool) []string {
 	}
 	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 	return []string{
-		mark, x.Zone, x.Planner, x.Slack.String(), workers, percent(x.Saving), percent(x.SavingOf.P5), percent(x.SavingOf.Median), percent(x.SavingOf.P95),
+		mark, x.Zone, x.Planner, plain(x.Slack), workers, percent(x.Saving), percent(x.SavingOf.P5), percent(x.SavingOf.Median), percent(x.SavingOf.P95),
 		fmt.Sprintf("%.1f h", x.DelayH.Mean), fmt.Sprintf("%.1f h", x.DelayH.P95), cost, per, fmt.Sprint(x.Late),
 	}
 }
@@ -261,7 +272,7 @@ func (a *advice) document(o *adviseOptions) report.Document {
 			delays.Series = append(delays.Series, report.Series{Name: name, Points: true})
 			costs.Series = append(costs.Series, report.Series{Name: name, Points: true})
 		}
-		label := x.Slack.String()
+		label := plain(x.Slack)
 		delays.Series[k].X, delays.Series[k].Y = append(delays.Series[k].X, x.DelayH.Mean), append(delays.Series[k].Y, 100*x.Saving)
 		delays.Series[k].Labels = append(delays.Series[k].Labels, label)
 		costs.Series[k].X, costs.Series[k].Y = append(costs.Series[k].X, 100*(x.Cost-1)), append(costs.Series[k].Y, 100*x.Saving)

@@ -18,6 +18,20 @@ func lull(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return o.String(), e.String()
 }
 
+// stdout is what a command prints that succeeds.
+func stdout(t *testing.T, args ...string) string {
+	t.Helper()
+	out, _ := lull(t, exitOK, args...)
+	return out
+}
+
+// failure is what a command prints that fails.
+func failure(t *testing.T, args ...string) string {
+	t.Helper()
+	_, text := lull(t, exitError, args...)
+	return text
+}
+
 // TestGenerateAndPlan: an instance by seed, a plan with a proven gap, an explanation, a
 // plan that begins at it, and a plan in hardly any time.
 func TestGenerateAndPlan(t *testing.T) {

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lull.dev/lull/internal/scenario"
+)
+
+func TestSimulate(t *testing.T) {
+	dir := t.TempDir()
+	jobs := filepath.Join(dir, "jobs.csv")
+	if err := os.WriteFile(jobs, []byte("id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\nc,90000,5400,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	html, rows, parquet, js := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.csv"), filepath.Join(dir, "r.parquet"), filepath.Join(dir, "r.json")
+	out := stdout(t, "simulate", "--jobs", jobs, "--zone", "DE", "--max-delay", "1h:6h,24h", "--kind", "interruptible", "--planner", "cheapest,reserve=0.1", "--planner", "joint",
+		"--html", html, "--csv", rows, "--parquet", parquet, "--json", js)
+	for _, want := range []string{"as submitted", "cheapest,reserve=0.1", "joint", "3 jobs"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the table lacks %q:\n%s", want, out)
+		}
+	}
+	var d struct{ Summary []scenario.Summary }
+	text, err := os.ReadFile(js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil || len(d.Summary) != 3 || d.Summary[2].Saving <= 0 || d.Summary[2].Missed != 0 {
+		t.Errorf("%v %+v", err, d.Summary)
+	}
+	for _, file := range []string{html, rows, parquet} {
+		if info, err := os.Stat(file); err != nil || info.Size() < 200 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if again := stdout(t, "simulate", "--jobs", jobs, "--zone", "DE", "--max-delay", "1h:6h,24h", "--kind", "interruptible", "--planner", "joint", "--json", "-"); !strings.Contains(again, `"seed": 1`) {
+		t.Errorf("JSON on standard output: %.80s", again)
+	}
+}
+
+// TestExampleScenario: the example that is printed runs, and uses every part.
+func TestExampleScenario(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(file, []byte(stdout(t, "simulate", "--example")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := stdout(t, "simulate", "-f", file)
+	if b := stdout(t, "simulate", "-f", file); a != b || !strings.Contains(a, "least slack first") {
+		t.Errorf("two runs of one scenario differ, or lack its label:\n%s\n%s", a, b)
+	}
+	if c := stdout(t, "simulate", "-f", file, "--seed", "2"); c == a {
+		t.Error("another seed comes to the same")
+	}
+}
+
+func TestSimulateErrors(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.csv")
+	if err := os.WriteFile(bad, []byte("id,arrival_s,length_s,cpus\na,100,3600,1\nb,50,3600,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	several := filepath.Join(dir, "s.yaml")
+	if err := os.WriteFile(several, []byte("clusters: [{zone: DE}, {zone: SE}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--jobs " + bad:                         bad + ": invalid job trace: line 3: column arrival_s",
+		"--jobs " + dir + "/none.csv":           "none.csv",
+		"--zone ATLANTIS":                       "ATLANTIS",
+		"--planner magic":                       "magic",
+		"--planner cheapest,reserve":            "cheapest,reserve",
+		"--planner cheapest --planner cheapest": "twice",
+		"--planner joint,revise=never":          "never",
+		"--max-delay 1h,2h":                     "1h",
+		"--max-delay soon":                      "soon",
+		"--forecast magic":                      "magic",
+		"--forecast noise:x":                    "noise:x",
+		"--start yesterday":                     "yesterday",
+		"--to xd":                               "xd",
+		"--capacity 0.1":                        "more than any cluster",
+		"-f " + several + " --pue 2":            "single cluster",
+		"--deny 2":                              "denial",
+	} {
+		if out := failure(t, append([]string{"simulate"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
+			t.Errorf("%s: %q lacks %q", args, out, want)
+		}
+	}
+}
+
+func TestAdvise(t *testing.T) {
+	dir := t.TempDir()
+	policy, html := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "a.html")
+	out := stdout(t, "advise", "--length", "3h", "--slack", "6h,24h", "--zone", "DE", "--zone", "SE", "--stride", "5h", "--price", "0.2", "--policy", policy, "--html", html)
+	for _, want := range []string{"CoV", "waitawhile-deadline", "24h", ">*", "In ", "saves"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the advice lacks %q:\n%s", want, out)
+		}
+	}
+	text, err := os.ReadFile(policy)
+	if err != nil || !strings.Contains(string(text), "kind: CarbonPolicy") || !strings.Contains(string(text), "maxDelay: 24h") {
+		t.Errorf("policy: %v\n%s", err, text)
+	}
+	if page, err := os.ReadFile(html); err != nil || strings.Count(string(page), "<svg") != 3 {
+		t.Errorf("page: %v, %d pictures", err, strings.Count(string(page), "<svg"))
+	}
+	profile := filepath.Join(dir, "profile.csv")
+	jobs := filepath.Join(dir, "jobs.csv")
+	for file, text := range map[string]string{profile: "workers,throughput\n1,1\n4,3\n", jobs: "id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := stdout(t, "advise", "--profile", profile, "--max-workers", "2,4", "--slack", "0h", "--stride", "24h", "--json", "-"); !strings.Contains(out, `"maxWorkers": 2`) || !strings.Contains(out, `"carbonscaler"`) {
+		t.Errorf("%.300s", out)
+	}
+	if out := stdout(t, "advise", "--jobs", jobs, "--slack", "12h"); !strings.Contains(out, "these jobs") {
+		t.Errorf("%s", out)
+	}
+	for args, want := range map[string]string{
+		"--length never": "never", "--slack x": "x", "--zone ATLANTIS": "ATLANTIS", "--kind elastic": "--profile", "--kind odd": "odd", "--carbon DE": "ZONE=FILE",
+		"--stride 90m": "90m", "--price -1": "-1", "--planner nobody": "nobody", "--profile " + dir + "/none.csv": "none.csv",
+		"--profile " + profile + " --max-workers 0": "--max-workers", "--zone DE --zone DE": "twice",
+	} {
+		if out := failure(t, append([]string{"advise"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
+			t.Errorf("%s: %q lacks %q", args, out, want)
+		}
+	}
+}

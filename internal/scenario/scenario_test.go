@@ -1,0 +1,180 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/sim"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func read(t *testing.T, text string) *Scenario {
+	t.Helper()
+	s, err := Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestBuildErrors: every fault names its field and value.
+func TestBuildErrors(t *testing.T) {
+	trace := write(t, "jobs.csv", "id,arrival_s,length_s,cpus\na,0,3600,1\na,1,3600,1\n")
+	short := write(t, "x.csv", "time,intensity_gco2eq_per_kwh\n2023-01-01T00:00:00Z,100\n2023-01-01T01:00:00Z,110\n")
+	for text, want := range map[string]string{
+		"objective: money":                "objective: money",
+		"slot: 1s":                        "slot: 1s",
+		"clusters: [{zone: ATLANTIS}]":    "ATLANTIS",
+		"jobs: {kind: soft}":              "jobs.kind: soft",
+		"jobs: {estimate: {error: 2}}":    "jobs.estimate.error: 2",
+		"jobs: {estimate: {kind: guess}}": "guess",
+		"jobs: {file: jobs.txt}":          "jobs.txt",
+		"jobs: {file: " + trace + "}":     `"a"`,
+		"jobs: {kind: elastic}":           "profiles",
+		"jobs: {generate: {perHour: 1, span: 1d, hours: {kind: odd}}}":                              "jobs.generate.hours",
+		"jobs: {generate: {perHour: -1, span: 1d}}":                                                 "-1 per hour",
+		"jobs: {elastic: {profiles: [nofile.csv]}}":                                                 "nofile.csv",
+		"faults: {losses: [{cluster: x}]}":                                                          "faults.losses[0].cluster: x",
+		"clusters: [{zone: DE, forecast: {kind: magic}}]":                                           "forecast.kind: magic",
+		"clusters: [{zone: DE, forecast: {kind: noise, error: 3}}]":                                 "forecast.error: 3",
+		"clusters: [{zone: DE, forecast: {kind: model, model: oracle}}]":                            "forecast.model: oracle",
+		"clusters: [{zone: DE, pue: 0.5}]":                                                          "0.5",
+		"clusters: [{zone: DE, nodes: {count: 1, each: 4, idle: 9, peak: 3}}]":                      "nodes",
+		"clusters: [{zone: DE, outages: [{from: 2023-01-01T00:00:00Z, to: 2023-01-02T00:00:00Z}]}]": "outages",
+		"start: 2030-01-01T00:00:00Z\nclusters: [{carbon: [" + short + "]}]":                        "2030-01-01",
+	} {
+		_, err := read(t, text).Build()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one that names %s", text, err, want)
+		}
+	}
+	for _, bad := range []string{"slott: 1h", "slot: 1 hour", "jobs: 7", "slot: xd"} {
+		if _, err := Read(strings.NewReader(bad)); !errors.Is(err, ErrScenario) {
+			t.Errorf("%s: error %v", bad, err)
+		}
+	}
+	if _, err := Read(strings.NewReader(strings.Repeat("#", maxFile+1))); !errors.Is(err, ErrScenario) {
+		t.Errorf("a file too large: %v", err)
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{"7d": 168 * time.Hour, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour, "90m": 90 * time.Minute, "PT2H": 2 * time.Hour} {
+		if got, err := ParseDuration(text); err != nil || got != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"d", "xd", "-1d", "1d1", "99999999d"} {
+		if d, err := ParseDuration(bad); err == nil {
+			t.Errorf("%s: %v", bad, d)
+		}
+	}
+}
+
+// trials is a small simulation with two planners.
+func trials(t *testing.T) (sim.Config, []Trial) {
+	t.Helper()
+	s := read(t, "jobs: {generate: {perHour: 3, span: 1d}}\nclusters: [{zone: DE, capacity: {cpu: 60}}, {zone: SE, capacity: {cpu: 20}}]")
+	cfg, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Run(context.Background(), cfg, []Entry{{Label: "a", Planner: cheapest.Planner{}}, {Label: "b", Planner: cheapest.Planner{Reserve: 0.2}, Revise: sim.OnChange}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, list
+}
+
+// TestOutputs: CSV, Parquet and JSON say the same as the results, and the page shows all.
+func TestOutputs(t *testing.T) {
+	cfg, list := trials(t)
+	n := len(cfg.Jobs) * len(list)
+	var text bytes.Buffer
+	if err := WriteCSV(&text, cfg, list); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&text).ReadAll()
+	if err != nil || len(rows) != n+1 {
+		t.Fatalf("%d lines of CSV: %v", len(rows), err)
+	}
+	var file bytes.Buffer
+	if err := WriteParquet(&file, cfg, list); err != nil {
+		t.Fatal(err)
+	}
+	r := parquet.NewGenericReader[Row](bytes.NewReader(file.Bytes()))
+	got := make([]Row, n+1)
+	if k, err := r.Read(got); k != n || (err != nil && !errors.Is(err, io.EOF)) {
+		t.Fatalf("%d rows of Parquet: %v", k, err)
+	}
+	sums := Summarize(list)
+	grams := map[string]float64{}
+	for i, row := range got[:n] {
+		grams[row.Planner] += row.CarbonG
+		if rows[i+1][1] != row.Job || rows[i+1][0] != row.Planner || rows[i+1][5] != row.Cluster {
+			t.Fatalf("row %d: %v in CSV, %+v in Parquet", i, rows[i+1], row)
+		}
+	}
+	for _, s := range sums {
+		if math.Abs(grams[s.Planner]-s.CarbonG) > 1e-6*s.CarbonG {
+			t.Errorf("%s: jobs emit %v, the summary says %v", s.Planner, grams[s.Planner], s.CarbonG)
+		}
+	}
+	if sums[0].Saving != 0 || sums[1].Saving <= 0 {
+		t.Errorf("savings %v and %v", sums[0].Saving, sums[1].Saving)
+	}
+	var j bytes.Buffer
+	if err := WriteJSON(&j, cfg, list); err != nil {
+		t.Fatal(err)
+	}
+	var d document
+	if err := json.Unmarshal(j.Bytes(), &d); err != nil || len(d.Summary) != 3 || len(d.Load["a"]) != 2 || len(d.Intensity) != 2 {
+		t.Errorf("JSON: %v %+v", err, d.Summary)
+	}
+	var page bytes.Buffer
+	if err := WritePage(&page, "A <title>", cfg, list); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"A &lt;title&gt;", "as submitted", "<svg", "deadline", "DE", "SE"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, bad := range []string{"NaN", "<script", "https://"} {
+		if strings.Contains(page.String(), bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+}
+
+// TestSideBySide: planners beside each other see equal jobs and do not disturb each other.
+func TestSideBySide(t *testing.T) {
+	_, a := trials(t)
+	_, b := trials(t)
+	for i := range a {
+		if a[i].Emissions != b[i].Emissions || a[i].MeanWait != b[i].MeanWait {
+			t.Errorf("%s: %v and %v", a[i].Label, a[i].Emissions, b[i].Emissions)
+		}
+	}
+}
