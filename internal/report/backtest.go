@@ -38,10 +38,12 @@ func WriteBacktest(w io.Writer, b Backtest) error {
 	}{b, regretBars(b), leadLines(b)})
 }
 
-// hues colours the curves; beyond them colours repeat with another dash.
+// hues colours the curves; beyond them colours repeat with another dash. Pages have
+// brighter ones for a dark ground; pictures that stand alone have these.
 var hues = []string{"#0b7a53", "#b4532a", "#3b6fb6", "#8a5a9e", "#8a7a1f", "#5b6770"}
 
-func hue(i int) string { return hues[i%len(hues)] }
+// hue is the colour of curve i, for a style attribute.
+func hue(i int) string { return fmt.Sprintf("var(--c%d,%s)", i%len(hues), hues[i%len(hues)]) }
 
 func dash(i int) string {
 	if i < len(hues) {
@@ -104,7 +106,7 @@ func leadLines(b Backtest) template.HTML {
 		if !r.Live {
 			continue
 		}
-		fmt.Fprintf(&s, `<path fill="none" stroke="%s" stroke-width="1.8"%s d="`, hue(n), dash(n))
+		fmt.Fprintf(&s, `<path fill="none" style="stroke:%s" stroke-width="1.8"%s d="`, hue(n), dash(n))
 		for k, v := range r.Leads {
 			command := "L"
 			if k == 0 {

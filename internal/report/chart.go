@@ -45,6 +45,12 @@ func (c *Chart) bounds() (x0, x1, y0, y1 float64) {
 	if c.XMin != 0 || c.XMax != 0 {
 		x0, x1 = c.XMin, c.XMax
 	}
+	for _, s := range c.Series {
+		if s.Points && len(s.Labels) > 0 && x1 > x0 {
+			x1 += (x1 - x0) * 0.1 // room for the labels
+			break
+		}
+	}
 	if len(c.XNames) > 0 {
 		x0, x1 = -0.5, float64(len(c.XNames))-0.5
 	}
@@ -84,7 +90,7 @@ func (c Chart) SVG() template.HTML {
 			c.points(&b, i, s, x, y)
 			continue
 		}
-		fmt.Fprintf(&b, `<path fill="none" stroke="%s" stroke-width="1.8"%s d="`, hue(i), dash(i))
+		fmt.Fprintf(&b, `<path fill="none" style="stroke:%s" stroke-width="1.8"%s d="`, hue(i), dash(i))
 		for k := range s.X {
 			switch {
 			case k == 0:
@@ -108,7 +114,7 @@ func (c *Chart) points(b *strings.Builder, i int, s Series, x, y func(float64) f
 		if k < len(s.Labels) {
 			label = s.Labels[k]
 		}
-		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="4.5" fill="%s"><title>%s</title></circle>`, x(s.X[k]), y(s.Y[k]), hue(i), template.HTMLEscapeString(s.Name+" "+label))
+		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="4.5" style="fill:%s"><title>%s</title></circle>`, x(s.X[k]), y(s.Y[k]), hue(i), template.HTMLEscapeString(s.Name+" "+label))
 		if label != "" {
 			fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s</text>`, x(s.X[k])+7, y(s.Y[k])+4, template.HTMLEscapeString(label))
 		}
@@ -126,19 +132,31 @@ func (c *Chart) xLabels(b *strings.Builder, x func(float64) float64, x0, x1, at 
 		}
 		return
 	}
-	const marks = 8
-	for i := 0; i <= marks; i++ {
-		v := x0 + (x1-x0)*float64(i)/marks
-		if c.From.IsZero() {
-			label(v, short(v)+c.XUnit)
-			continue
+	const marks = 9
+	if !c.From.IsZero() {
+		every := 6 * time.Hour
+		for x1-x0 > marks*every.Hours() {
+			every *= 2
 		}
-		t := c.From.Add(time.Duration(v * float64(time.Hour))).UTC()
-		format := "2 Jan 2006"
-		if x1-x0 < 24*12 {
-			format = "2 Jan 15:04"
+		from := c.From.Add(time.Duration(x0 * float64(time.Hour)))
+		for t := from.Truncate(every); ; t = t.Add(every) {
+			v := t.Sub(c.From).Hours()
+			if v > x1 {
+				return
+			}
+			if v < x0 {
+				continue
+			}
+			format := "2 Jan 2006"
+			if every < 24*time.Hour {
+				format = "2 Jan 15:04"
+			}
+			label(v, t.UTC().Format(format))
 		}
-		label(v, t.Format(format))
+	}
+	step := niceCeil((x1 - x0) / marks)
+	for v := math.Ceil(x0/step) * step; v <= x1+step*1e-9; v += step {
+		label(v, short(v)+c.XUnit)
 	}
 }
 
@@ -208,7 +226,7 @@ func (c Chart) Standalone() string {
 	var key strings.Builder
 	x := left
 	for i, s := range c.Series {
-		fmt.Fprintf(&key, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" stroke="%s" stroke-width="3"%s/><text x="%.0f" y="%.0f">%s</text>`,
+		fmt.Fprintf(&key, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" style="stroke:%s" stroke-width="3"%s/><text x="%.0f" y="%.0f">%s</text>`,
 			x, total-10, x+18, total-10, hue(i), dash(i), x+23, total-6, template.HTMLEscapeString(s.Name))
 		x += 36 + entry*float64(len(s.Name))
 	}

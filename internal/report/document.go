@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,15 @@ type Document struct {
 var documentText string
 
 var documentPage = parse("document", documentText)
+
+// cell keeps a short text on one line.
+func cell(text string) string {
+	const most = 16
+	if len(text) > most {
+		return text
+	}
+	return strings.ReplaceAll(text, " ", "\u00a0")
+}
 
 // WriteDocument renders the page.
 func WriteDocument(w io.Writer, d Document) error { return documentPage.Execute(w, d) }

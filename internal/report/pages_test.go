@@ -72,3 +72,35 @@ func TestBacktestPage(t *testing.T) {
 		t.Errorf("page:\n%s", out.String())
 	}
 }
+
+// TestCharts: pictures of lines, stairs, points, names and dates are well formed, on
+// their own as well, whatever the values.
+func TestCharts(t *testing.T) {
+	from := time.Date(2023, 5, 10, 7, 0, 0, 0, time.UTC)
+	d := Document{Title: "A & b", Sections: []Section{{Head: []string{"x"}, Rows: [][]string{{"1 < 2"}}, Notes: []string{"n"}}}}
+	for _, c := range []Chart{
+		{Title: "none"},
+		{Title: "one", Series: []Series{{Name: "a", X: []float64{3}, Y: []float64{-4}}}},
+		{Title: "lines <b>", XUnit: " h", YUnit: " %", Series: []Series{{Name: "a<", X: []float64{0, 1, 5}, Y: []float64{0, -10, 1e6}}, {Name: "b", X: []float64{0, 5}, Y: []float64{1, 1}, Stairs: true}}},
+		{Title: "dates", From: from, Series: []Series{{Name: "a", X: []float64{0, 8760}, Y: []float64{1, 2}}}},
+		{Title: "day", From: from, Series: []Series{{Name: "a", X: []float64{0, 20}, Y: []float64{1, 2}}}},
+		{Title: "points", XNames: []string{"DE", "S&E"}, Series: []Series{{Name: "p", Points: true, X: []float64{0, 1}, Y: []float64{1, 2}, Labels: []string{"l<"}}}},
+	} {
+		d.Sections = append(d.Sections, Section{Title: c.Title, Picture: c.SVG()})
+		wellFormed(t, "<svg"+strings.Replace(c.Standalone(), `<svg xmlns="http://www.w3.org/2000/svg"`, "", 1))
+	}
+	var b bytes.Buffer
+	if err := WriteDocument(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, b.String())
+	if !strings.Contains(b.String(), "10 May 12:00") && !strings.Contains(b.String(), "10 May 18:00") {
+		t.Error("the picture of a day lacks its hours")
+	}
+	if x, y := Thin([]float64{1, 2, 3, 4, 5}, 2); len(x) != 2 || y[0] != 2 || y[1] != 4.5 {
+		t.Errorf("thinned to %v %v", x, y)
+	}
+	if x, y := CDF([]float64{1, 2, 3, 4}, 2); x[len(x)-1] != 4 || y[len(y)-1] != 1 {
+		t.Errorf("distribution %v %v", x, y)
+	}
+}

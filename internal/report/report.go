@@ -58,7 +58,7 @@ func style() template.CSS { return template.CSS(styleText) }
 
 // parse reads a page; it begins with the head that all share.
 func parse(name, text string) *template.Template {
-	t := template.New(name).Funcs(template.FuncMap{"style": style})
+	t := template.New(name).Funcs(template.FuncMap{"style": style, "cell": cell})
 	template.Must(t.New("head.html").Parse(headText))
 	return template.Must(t.Parse(text))
 }
