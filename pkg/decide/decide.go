@@ -269,7 +269,9 @@ func (s Snapshot) plan(ctx context.Context, d *Decision, movable []int, planner 
 		}
 		segments := placed[job]
 		reason, runs := s.judge(t, problem, job, segments, filled)
-		if !s.soft() && t.Scaling != nil && !t.LatestStart.IsZero() && latest.Add(doneAtOnce(&problem.Jobs[job], segments, s.Slot)).Before(grid.Time(1)) {
+		// Without a place it runs as well: the others make room for it.
+		if !s.soft() && t.Scaling != nil && !t.LatestStart.IsZero() &&
+			(len(segments) == 0 || latest.Add(doneAtOnce(&problem.Jobs[job], segments, s.Slot)).Before(grid.Time(1))) {
 			overdue = append(overdue, i)
 		}
 		a := &d.Actions[i]
