@@ -102,7 +102,6 @@ type option struct {
 	Pareto    bool          `json:"pareto"`
 	SweetSpot bool          `json:"sweetSpot"`
 
-	label  string
 	sorted []float64 // savings
 	plan   scenario.Planner
 }

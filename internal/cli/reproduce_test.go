@@ -46,7 +46,7 @@ func TestHeadlines(t *testing.T) {
 		t.Skip(err)
 	}
 	found := recorded(t)
-	for _, name := range []string{"caspian fig4-5", "carbonscaler fig12", "carbonscaler fig22", "carbonflex fig11", "low-carbon-scheduler fig5", "low-carbon-scheduler ranks"} {
+	for _, name := range []string{"caspian fig4-5", "carbonscaler fig12", "carbonflex fig11", "low-carbon-scheduler fig5", "low-carbon-scheduler ranks"} {
 		t.Run(name, func(t *testing.T) {
 			paper, id, _ := strings.Cut(name, " ")
 			list, err := reproduce.Select(paper, id)

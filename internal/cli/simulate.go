@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -28,7 +29,6 @@ var exampleScenario string
 
 type simulateOptions struct {
 	file, start, kind, forecast, estimate    string
-	jobs                                     scenario.Jobs
 	carbon, planners, maxDelay, profiles     []string
 	zone                                     string
 	capacity, watts, pue                     float64
@@ -305,6 +305,8 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	if err != nil {
 		return err
 	}
+	// Jobs and outcomes of a year are most of the memory: half as much again is enough.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	runtime.GC() // the trace as it was read is done with
 	b := newBar(stderr, "simulating")
 	b.unit, b.all = "jobs", len(cfg.Jobs)*(len(list)+1)

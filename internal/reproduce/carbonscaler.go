@@ -292,7 +292,7 @@ func scalerFig13(ctx context.Context, env *Env) (*Result, error) {
 		if p, ok := papers[slack]; ok {
 			res.Rows = append(res.Rows,
 				Row{What: fmt.Sprintf("T = %.0f l: CarbonScaler below agnostic", 1+float64(slack)/12), Unit: "%", Paper: p[0], Anchor: None, Here: percent(got["carbonscaler"].Total), Joint: percent(got["joint"].Total), Why: othersRun},
-				Row{What: fmt.Sprintf("T = %.0f l: suspend-resume below agnostic", 1+float64(slack)/12), Unit: "%", Paper: p[1], Anchor: None, Here: percent(got["waitawhile-deadline"].Total), Joint: None})
+				Row{What: fmt.Sprintf("T = %.0f l: suspend-resume below agnostic", 1+float64(slack)/12), Unit: "%", Paper: p[1], Anchor: None, Here: percent(got["waitawhile-deadline"].Total), Joint: None, Why: othersRun})
 		}
 		env.progress(i+1, len(slacks))
 	}

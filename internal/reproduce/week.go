@@ -223,11 +223,6 @@ func (w *week) evaluate(pl plan.Plan) score {
 	return s
 }
 
-// oracle is CarbonFlex's, deadlines extended where it finds no place.
-func (w *week) oracle(ctx context.Context, planner plan.Planner) (score, error) {
-	return w.rollOut(ctx, planner)
-}
-
 // unscaled is the week with jobs that may pause but not scale.
 func (w *week) unscaled() *week {
 	out := *w

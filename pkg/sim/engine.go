@@ -433,7 +433,7 @@ func (e *engine) partEnded(l *live) {
 func (e *engine) decide(ctx context.Context) error {
 	kept := e.due[:0]
 	for _, l := range e.due {
-		if j := &e.cfg.Jobs[l.job]; l.done < l.total && !(l.released && j.Kind == workload.Rigid) {
+		if j := &e.cfg.Jobs[l.job]; l.done < l.total && (!l.released || j.Kind != workload.Rigid) {
 			kept = append(kept, l)
 			continue
 		}

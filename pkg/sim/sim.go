@@ -134,11 +134,11 @@ type Nodes struct {
 type Revision int
 
 const (
-	// EverySlot: all that may still move, at each boundary of slots, as the live
+	// EverySlot plans all that may still move at each boundary of slots, as the live
 	// controllers do.
 	EverySlot Revision = iota
-	// OnChange: when a job is submitted, its plan is behind or ahead of what it did, or an
-	// outlook is renewed. Without contention and with a perfect forecast this decides
+	// OnChange plans a job when it is submitted, when its plan is behind or ahead of what
+	// it did, and when an outlook is renewed. Without contention and with a perfect forecast this decides
 	// the same at a fraction of the cost.
 	OnChange
 )
