@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/scenario"
 )
 
@@ -103,6 +106,10 @@ func TestAdvise(t *testing.T) {
 	text, err := os.ReadFile(policy)
 	if err != nil || !strings.Contains(string(text), "kind: CarbonPolicy") || !strings.Contains(string(text), "maxDelay: 24h") {
 		t.Errorf("policy: %v\n%s", err, text)
+	}
+	var p v1alpha1.CarbonPolicy
+	if err := yaml.UnmarshalStrict(text, &p); err != nil || p.Spec.MaxDelay.Hours() != 24 || p.Spec.DefaultRuntime.Hours() != 3 || p.Spec.Zone == "" {
+		t.Errorf("as a CarbonPolicy: %v %+v", err, p.Spec)
 	}
 	if page, err := os.ReadFile(html); err != nil || strings.Count(string(page), "<svg") != 3 {
 		t.Errorf("page: %v, %d pictures", err, strings.Count(string(page), "<svg"))

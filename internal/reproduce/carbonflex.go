@@ -221,8 +221,8 @@ func flexFig6(ctx context.Context, env *Env) (*Result, error) {
 	}}
 	papers := map[string][2]Value{mOracle: {58, 54}, mFlex: {51.4, 42}, mScaler: {34, None}, mWait: {20.4, 37}, mGaia: {18.1, 34}, mNoScaling: {None, 49}}
 	whys := map[string]string{
-		mOracle: "the paper's week and sample of the trace are not published; six weeks here", mFlex: "Algorithm 3 loses most of the difference even with the oracle's own capacity (others: 8.6 points); see the notes",
-		mScaler: "lengths by the mean of the history", mWait: "waits pay more in these weeks; others found the same", mGaia: "as for Wait Awhile",
+		mOracle: "the paper's week and sample of the trace are not published; six weeks here, others took other weeks and profiles", mFlex: "Algorithm 3 loses most of the difference even with the oracle's own capacity (others: 8.6 points); see the notes",
+		mScaler: "lengths by the mean of the history", mWait: "waits pay more in these weeks; others found the same", mGaia: "as for Wait Awhile; by mean lengths of the history, others by other classes",
 	}
 	delays := map[string]Value{mFlex: 17.5, mScaler: 22.3}
 	bars := report.Chart{Title: "Saving by method and week", XUnit: "", YUnit: " %"}

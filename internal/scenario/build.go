@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -42,10 +43,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	}
 	series := make([]*carbon.Series, len(s.Clusters))
 	for i := range s.Clusters {
-		if len(s.Clusters[i].Carbon) == 0 {
-			continue
-		}
-		if series[i], err = source.ReadFiles(s.Clusters[i].Carbon...); err != nil {
+		if series[i], err = s.Clusters[i].actual(); err != nil {
 			return cfg, fmt.Errorf("cluster %s: %w", s.Clusters[i].Name, err)
 		}
 	}
@@ -343,6 +341,32 @@ func (s *Scenario) faults() (sim.Faults, error) {
 		f.Losses = append(f.Losses, x)
 	}
 	return f, nil
+}
+
+// actual is the intensity that files state, nil where none does: that of carbon, else
+// what came after recorded forecasts.
+func (c *Cluster) actual() (*carbon.Series, error) {
+	if len(c.Carbon) > 0 {
+		return source.ReadFiles(c.Carbon...)
+	}
+	if c.Forecast.Kind != "recorded" {
+		return nil, nil
+	}
+	issued, err := source.ReadRecorded(c.Forecast.File)
+	if err != nil {
+		return nil, err
+	}
+	h, err := forecast.Actuals(issued)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Forecast.File, err)
+	}
+	var samples []carbon.Sample
+	for i, v := range h.Values {
+		if from := h.Start.Add(time.Duration(i) * h.Step); !math.IsNaN(v) {
+			samples = append(samples, carbon.Sample{From: from, To: from.Add(h.Step), Value: units.CarbonIntensity(v)})
+		}
+	}
+	return carbon.NewSeries(carbon.Provenance{Zone: c.Zone, Source: c.Forecast.File}, samples)
 }
 
 // climate is how long a climatology is taken beyond the last arrival.

@@ -158,7 +158,9 @@ type Estimate struct {
 type Cluster struct {
 	Name string `json:"name"`
 	Zone string `json:"zone"`
-	// Carbon are consecutive files of the intensity; none takes the climatology of Zone.
+	// Carbon are consecutive files of the intensity; none takes what came after recorded
+	// forecasts, else the climatology of Zone. Forecasts and intensity must be of one kind:
+	// direct and life-cycle factors differ.
 	Carbon   []string `json:"carbon"`
 	Forecast Forecast `json:"forecast"`
 	// Outages are times in which the provider of forecasts does not answer.

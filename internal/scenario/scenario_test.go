@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -165,6 +166,48 @@ func TestOutputs(t *testing.T) {
 		if strings.Contains(page.String(), bad) {
 			t.Errorf("the page contains %q", bad)
 		}
+	}
+}
+
+// TestRecordedForecasts: what came after them is the intensity where no other is given,
+// and planning on what was forecast saves no more than on what came.
+func TestRecordedForecasts(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n")
+	day := time.Date(2023, 3, 1, 0, 0, 0, 0, time.UTC)
+	for issue := range 6 {
+		for h := range 48 {
+			at := day.AddDate(0, 0, issue).Add(time.Duration(h) * time.Hour)
+			hour := float64(at.Hour())
+			actual := 200 + 100*math.Sin(hour/24*2*math.Pi) + 10*float64(at.Day())
+			fmt.Fprintf(&text, "%s,%s,%g,%g\n", day.AddDate(0, 0, issue).Format(time.RFC3339), at.Format(time.RFC3339), 200+100*math.Cos(hour/24*2*math.Pi), actual)
+		}
+	}
+	file := write(t, "f.csv", text.String())
+	saving := map[string]float64{}
+	for kind, forecast := range map[string]string{"recorded": "{kind: recorded, file: " + file + "}", "model": "{kind: model, model: persistence}", "perfect": "{kind: perfect}"} {
+		cluster := "{zone: X, forecast: " + forecast + "}"
+		if kind != "recorded" { // the same actual series, as a trace
+			var trace strings.Builder
+			trace.WriteString("time,intensity_gco2eq_per_kwh\n")
+			for h := range 168 {
+				at := day.Add(time.Duration(h) * time.Hour)
+				fmt.Fprintf(&trace, "%s,%g\n", at.Format(time.RFC3339), 200+100*math.Sin(float64(at.Hour())/24*2*math.Pi)+10*float64(at.Day()))
+			}
+			cluster = "{zone: X, forecast: " + forecast + ", carbon: [" + write(t, "c.csv", trace.String()) + "]}"
+		}
+		cfg, err := read(t, "start: 2023-03-01T00:00:00Z\njobs: {generate: {perHour: 2, span: 3d}}\nclusters: ["+cluster+"]").Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := Run(context.Background(), cfg, []Entry{{Label: "a", Planner: cheapest.Planner{}, Revise: sim.OnChange}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saving[kind] = Summarize(list)[1].Saving
+	}
+	if !(saving["perfect"] > saving["recorded"]) || !(saving["perfect"] > saving["model"]) || saving["perfect"] <= 0.1 {
+		t.Errorf("savings %v: a perfect forecast should save most", saving)
 	}
 }
 
