@@ -268,8 +268,12 @@ func scalerFig12(ctx context.Context, env *Env) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := env.profile("resnet18", scalerMost)
+	if err != nil {
+		return nil, err
+	}
 	res.Rows = append(res.Rows, Row{What: "NL 2022, ResNet18, equal watts a worker: below agnostic", Unit: "%", Paper: None, Anchor: 31,
-		Here: percent(equal["carbonscaler"].Total), Joint: percent(equal["joint"].Total), Why: "the power model makes 13 points: measured, eight workers draw 6.8 times what one does"})
+		Here: percent(equal["carbonscaler"].Total), Joint: percent(equal["joint"].Total), Why: fmt.Sprintf("the power model makes %.0f points: measured, eight workers draw %.1f times what one does", 100*(found[key{"NL", "2022"}]["carbonscaler"].Total-equal["carbonscaler"].Total), m.Watts[scalerMost-1]/m.Watts[0])})
 	res.Charts = []report.Chart{c}
 	env.progress(1, 1)
 	return res, nil
@@ -599,7 +603,7 @@ func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
 		}
 		added := map[string]float64{}
 		line := report.Series{Name: name}
-		late := 0
+		late, jobs := 0, 0
 		for _, method := range []string{"carbonscaler", "joint"} {
 			none := 0.0
 			for si, share := range shares {
@@ -623,7 +627,7 @@ func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
 				}
 				added[method] = float64(out.Emissions)/none - 1
 				if method == "carbonscaler" {
-					late = out.Missed
+					late, jobs = out.Missed, len(cfg.Jobs)
 					line.X, line.Y = append(line.X, 100*share), append(line.Y, 100*added[method])
 				}
 				env.progress(wi*len(shares)+si+1, len(names)*len(shares))
@@ -635,7 +639,7 @@ func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
 			p = 15
 		}
 		res.Rows = append(res.Rows, Row{What: name + ", 40 % denied: added carbon", Unit: "%", Paper: p, Anchor: None, Here: percent(added["carbonscaler"]), Joint: percent(added["joint"]),
-			Why: fmt.Sprintf("each worker is denied by itself here, so that most of a request is granted; %d of %d jobs late", late, 725)})
+			Why: fmt.Sprintf("each worker is denied by itself here, so that most of a request is granted; %d of %d jobs late", late, jobs)})
 	}
 	res.Charts = []report.Chart{c}
 	return res, nil
