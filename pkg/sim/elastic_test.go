@@ -230,6 +230,13 @@ func TestUnknownLengths(t *testing.T) {
 				if res := simulate(t, cfg); res.Missed > 0 {
 					t.Errorf("%s seed %d, revision %v: %d late with lengths learned", kind, seed, revise, res.Missed)
 				}
+				cfg.Lengths = nil // estimates that are half wrong
+				for i := range cfg.Jobs {
+					cfg.Jobs[i].Estimate = cfg.Jobs[i].Length * time.Duration(5+i%10) / 10
+				}
+				if res := simulate(t, cfg); res.Missed > 0 {
+					t.Errorf("%s seed %d, revision %v: %d late with wrong estimates", kind, seed, revise, res.Missed)
+				}
 			}
 		}
 	}

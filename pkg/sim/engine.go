@@ -406,10 +406,11 @@ func (e *engine) watch(l *live) {
 	}
 }
 
-// latest is when the delay of l is used up, where it is bounded and the run time unknown.
+// latest is when the delay of l is used up, where it is bounded and the run time not
+// known for sure.
 func (e *engine) latest(l *live) (time.Duration, bool) {
 	j := &e.cfg.Jobs[l.job]
-	if e.cfg.Lengths == nil || e.cfg.atOnce || !j.bounded() {
+	if e.cfg.Lengths == nil && j.Estimate == j.Length || e.cfg.atOnce || !j.bounded() {
 		return 0, false
 	}
 	return j.Submitted.Sub(e.start) + j.MaxDelay + hours(e.progress(l)) - e.cfg.Margin, true
