@@ -64,7 +64,7 @@ func ReadFiles(files ...string) (*carbon.Series, error) {
 	}
 	series, err := carbon.NewSeries(p, samples)
 	if err != nil {
-		return nil, fmt.Errorf("the files %s in this order: %w", strings.Join(files, ", "), err)
+		return nil, fmt.Errorf("the files in this order (%s): %w", strings.Join(files, ", "), err)
 	}
 	return series, nil
 }
