@@ -192,6 +192,10 @@ func (w *week) history(env *Env) ([]*plan.Problem, error) {
 	return out, nil
 }
 
+// jointMargin is what planner joint keeps of the allowed delay where the cluster is full:
+// jobs whose delay is used up need servers at once. At most a third of the least delay.
+const jointMargin = 2 * time.Hour
+
 // score is what a method did with a week.
 type score struct {
 	grams float64
@@ -242,6 +246,9 @@ func (w *week) unscaled() *week {
 // of each queue over the history, or what is learned as jobs run.
 func (w *week) live(ctx context.Context, planner plan.Planner, kind workload.Kind, learned bool, history []*plan.Problem) (score, error) {
 	cfg := sim.Config{Clusters: []sim.Cluster{w.cluster}, Planner: planner, Slot: time.Hour}
+	if learned {
+		cfg.Margin = min(jointMargin, time.Duration(w.delays[0])*time.Hour/3)
+	}
 	class := func(j *sim.Job) int { return queueOf(j.Length) }
 	cfg.Lengths = w.lengths(class, learned, history)
 	cfg.Jobs = append(cfg.Jobs, w.jobs...)
