@@ -217,7 +217,7 @@ func flexFig6(ctx context.Context, env *Env) (*Result, error) {
 	res := &Result{Notes: []string{
 		"CarbonFlex, CarbonScaler and the oracles roll out over the week; agnostic, Wait Awhile, GAIA and joint run in the simulator through decide. Lengths are unknown to all but the oracles: CarbonFlex uses the delay that is left, CarbonScaler, Wait Awhile and GAIA the mean of the history, joint what is learned as jobs end (of the history, then of the week).",
 		"Algorithm 3 gives the capacity of an hour by marginal throughput alone, whatever cleaner hours are ahead, and Algorithm 2 averages the capacities of five hours that look alike; most of the gap to the oracle is there, as others found with the oracle's own capacities.",
-		"Without the margin joint saves about a point more and is late for 1 job in 4,000, at 72 % utilisation for a dozen of 700: more jobs have used up their delay than there are servers.",
+		"Without the margin joint saves a little more and is late for a few jobs where the cluster is full: more of them have used up their delay than there are servers.",
 	}}
 	papers := map[string][2]Value{mOracle: {58, 54}, mFlex: {51.4, 42}, mScaler: {34, None}, mWait: {20.4, 37}, mGaia: {18.1, 34}, mNoScaling: {None, 49}}
 	whys := map[string]string{
