@@ -9,7 +9,6 @@ package decide
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,123 +16,10 @@ import (
 
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
-	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
-
-// ErrSnapshot marks a snapshot that cannot be decided on.
-var ErrSnapshot = errors.New("invalid snapshot")
-
-// State is what a task does now.
-type State string
-
-// The states of a task.
-const (
-	// Waiting: held before its first start, or paused after it.
-	Waiting State = "waiting"
-	// Running: released; its pods run or are about to.
-	Running State = "running"
-)
-
-// Task is a job as observed. All times are grid time.
-type Task struct {
-	ID string
-	// Submitted is when the job was created.
-	Submitted time.Time
-	// Deadline is when its work must be done; zero means that it may not wait.
-	Deadline time.Time
-	// LatestStart, where it is set, is when the task must run at the latest, whatever
-	// Remaining says: where the run time is not known but the delay is bounded, waiting
-	// ends when the delay is used up. An elastic task then runs at MinWorkers at least.
-	LatestStart time.Time
-	// Remaining is the run time still needed at MinWorkers, as estimated; for a
-	// running rigid task, what is left of the estimate.
-	Remaining time.Duration
-	// AtRisk is the part of Remaining that is done already and would be lost if
-	// the task were paused now: what it did since its last checkpoint.
-	AtRisk time.Duration
-	Kind   workload.Kind
-	// Request is what the whole job asks for, by resource; what one worker asks for
-	// where Scaling is set.
-	Request map[string]float64
-	// Scaling is how an elastic task scales; nil for the others.
-	Scaling *Scaling
-	// Workers is the scale of a running elastic task.
-	Workers int
-	// PriorityClass is handed to planners that know critical classes.
-	PriorityClass string
-	State         State
-	// Paused marks a waiting task that has run before.
-	Paused bool
-	// Cluster is where a running or paused task is; empty for one that may still
-	// go anywhere.
-	Cluster string
-	// Clusters are those a task without a cluster may go to; nil allows all.
-	Clusters []string
-	// Migratable tasks may go on anywhere after they have run.
-	Migratable bool
-	// RestartKWh is the energy that going on after a pause takes.
-	RestartKWh float64
-}
-
-// Scaling is how an elastic task scales: fields as of workload.Job.
-type Scaling struct {
-	MinWorkers, MaxWorkers int
-	Curve, Watts           []float64
-}
-
-// fastest is the least scale of most throughput, and how many times that of
-// MinWorkers it is.
-func (s *Scaling) fastest() (workers int, speedUp float64) {
-	workers = s.MinWorkers
-	sum := s.Curve[0]
-	best := sum
-	for i, v := range s.Curve[1:] {
-		if sum += v; sum > best {
-			workers, best = s.MinWorkers+i+1, sum
-		}
-	}
-	return workers, best / s.Curve[0]
-}
-
-// Cluster is a place to run tasks, as observed.
-type Cluster struct {
-	Name, Zone string
-	// Capacity is what tasks may use of each resource, Load what runs there that
-	// is not among the tasks.
-	Capacity, Load map[string]float64
-	// CapacityAt, where it is set, stands for Capacity: what tasks may use in the
-	// current slot and those after it; the last value goes on. LoadAt adds to Load
-	// what is planned or runs in those slots; nothing goes on after it.
-	CapacityAt, LoadAt map[string][]float64
-	Power              power.PerUnit
-	// Carbon is the intensity of the zone, past and forecast; nil where nothing
-	// is known.
-	Carbon *carbon.Series
-	// CarbonLow and CarbonHigh are its 10 % and 90 % quantiles; nil where nobody
-	// states them.
-	CarbonLow, CarbonHigh *carbon.Series
-}
-
-// Snapshot is all that a decision depends on.
-type Snapshot struct {
-	// Now is the grid time of the decision.
-	Now time.Time
-	// Slot is the resolution of planning.
-	Slot time.Duration
-	// Margin is kept between the planned end of a job and its deadline: for
-	// start-up and for what clocks and schedulers add.
-	Margin time.Duration
-	// Objective of the plan; the zero value is least emissions by hard deadlines.
-	// With Caspian's, deadlines are soft: a task waits as the plan says, however late.
-	Objective plan.Objective
-	// Horizon is how far ahead is planned; 0 means to the last deadline.
-	Horizon  time.Duration
-	Clusters []Cluster
-	Tasks    []Task
-}
 
 // Verb is what a task should do.
 type Verb string
@@ -320,8 +206,6 @@ func inSnapshot(segments []plan.Segment, index []int) []plan.Segment {
 	return out
 }
 
-func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
-
 // RunAll is the decision where none can be made: every task runs, for the given
 // reason. Lull holds nothing that it cannot plan.
 func RunAll(s Snapshot, code Code) Decision {
@@ -365,20 +249,6 @@ func (a *Action) set(t *Task, runs bool, r Reason) {
 	default:
 		a.Verb = Release
 	}
-}
-
-// latestStart is when the task must run at the latest, an elastic one at its fastest
-// scale, to end by its deadline with the margin kept.
-func (t *Task) latestStart(margin time.Duration) time.Time {
-	if !t.LatestStart.IsZero() {
-		return t.LatestStart.Add(-margin)
-	}
-	remaining := t.Remaining
-	if t.Scaling != nil {
-		_, speedUp := t.Scaling.fastest()
-		remaining = time.Duration(float64(remaining) / speedUp)
-	}
-	return t.Deadline.Add(-remaining - margin)
 }
 
 // grid spans from the current slot to the last deadline of a movable task.
@@ -628,37 +498,6 @@ func (s Snapshot) source(cluster string, at time.Time) (string, carbon.Basis) {
 		return c.Carbon.Source, c.Carbon.Basis
 	}
 	return "", ""
-}
-
-func (s Snapshot) validate() error {
-	switch {
-	case s.Now.IsZero():
-		return fmt.Errorf("%w: now: not set", ErrSnapshot)
-	case s.Slot < time.Second:
-		return fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrSnapshot, s.Slot)
-	case s.Margin < 0:
-		return fmt.Errorf("%w: margin: %v; accepted: at least 0", ErrSnapshot, s.Margin)
-	case len(s.Clusters) == 0:
-		return fmt.Errorf("%w: clusters: none", ErrSnapshot)
-	}
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		switch {
-		case t.AtRisk < 0 || t.AtRisk > t.Remaining:
-			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
-		case t.Remaining < 0:
-			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
-		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible && t.Kind != workload.Elastic:
-			return fmt.Errorf("%w: task %q: kind: %q; accepted: %q, %q or %q", ErrSnapshot, t.ID, t.Kind, workload.Rigid, workload.Interruptible, workload.Elastic)
-		case (t.Kind == workload.Elastic) != (t.Scaling != nil):
-			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
-		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
-			return fmt.Errorf("%w: task %q: scaling: curve: %v; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve)
-		case t.State != Waiting && t.State != Running:
-			return fmt.Errorf("%w: task %q: state: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.State, Waiting, Running)
-		}
-	}
-	return nil
 }
 
 func constant(v float64, n int) []float64 {
