@@ -259,11 +259,3 @@ func Simulate(ctx context.Context, cfg Config) (Result, error) {
 	}
 	return e.result(), nil
 }
-
-// AsSubmitted returns the same simulation with every job started as soon as
-// there is room: the baseline that savings are stated against. Deadlines are
-// still judged.
-func AsSubmitted(ctx context.Context, cfg Config) (Result, error) {
-	cfg.atOnce = true
-	return Simulate(ctx, cfg)
-}
