@@ -26,9 +26,7 @@ type Chart struct {
 	// From, where set, makes X hours since a time and labels dates.
 	From   time.Time
 	Series []Series
-	// XMin..XMax is the range; that of the values where both are 0.
-	XMin, XMax float64
-	Height     float64 // of the area, 220 where 0
+	Height float64 // of the area, 220 where 0
 	// XNames label whole X values, for categories.
 	XNames []string
 }
@@ -41,9 +39,6 @@ func (c *Chart) bounds() (x0, x1, y0, y1 float64) {
 			x0, x1 = math.Min(x0, s.X[i]), math.Max(x1, s.X[i])
 			y0, y1 = math.Min(y0, s.Y[i]), math.Max(y1, s.Y[i])
 		}
-	}
-	if c.XMin != 0 || c.XMax != 0 {
-		x0, x1 = c.XMin, c.XMax
 	}
 	for _, s := range c.Series {
 		if s.Points && len(s.Labels) > 0 && x1 > x0 {

@@ -439,10 +439,10 @@ func (c *Cluster) outlook(out *sim.Cluster, slot time.Duration, seed uint64) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", field("file"), err)
 		}
-		out.Outlook = sim.Recorded(out.Actual, issued)
+		actual := out.Actual
+		out.Outlook = func() sim.Outlook { return sim.Recorded(actual, issued) }
 	case "model":
-		m, ok := Model(f.Model)
-		if !ok {
+		if _, ok := Model(f.Model); !ok {
 			return fault(field("model"), f.Model, "persistence, day-before, week-before, moving-average, day-weighted, holt-winters, ridge or blend")
 		}
 		every, ahead := f.Every.Duration, f.Ahead.Duration
@@ -452,7 +452,11 @@ func (c *Cluster) outlook(out *sim.Cluster, slot time.Duration, seed uint64) err
 		if ahead == 0 {
 			ahead = 96 * time.Hour
 		}
-		out.Outlook = sim.Modelled(out.Actual, m, max(slot, time.Hour), every, 60*24*time.Hour, ahead)
+		actual := out.Actual
+		out.Outlook = func() sim.Outlook {
+			m, _ := Model(f.Model)
+			return sim.Modelled(actual, m, max(slot, time.Hour), every, 60*24*time.Hour, ahead)
+		}
 	default:
 		return fault(field("kind"), f.Kind, "perfect, noise, recorded or model")
 	}
@@ -463,7 +467,8 @@ func (c *Cluster) outlook(out *sim.Cluster, slot time.Duration, seed uint64) err
 		if out.Outlook == nil {
 			return fault(fmt.Sprintf("cluster %s: outages", c.Name), len(c.Outages), "none with a forecast that is known from the start (perfect, noise)")
 		}
-		out.Outlook = sim.Outage{Of: out.Outlook, From: o.From, To: o.To}
+		answering := out.Outlook
+		out.Outlook = func() sim.Outlook { return sim.Outage{Of: answering(), From: o.From, To: o.To} }
 	}
 	return nil
 }

@@ -30,8 +30,6 @@ type Trial struct {
 	sim.Result
 	// Load is the mean use of the first resource by slot and cluster: Load[c][t].
 	Load [][]float64
-	// Took is the wall time of the simulation.
-	Took time.Duration
 }
 
 // Run simulates the baseline and all entries, as many at once as there are processors,
@@ -73,7 +71,6 @@ func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(sha
 				t.Load[s.Cluster] = append(t.Load[s.Cluster], s.Use[resource])
 			}
 			run.Lengths = freshLengths(cfg.Lengths)
-			began := time.Now()
 			if i == 0 {
 				t.Result, errs[i] = sim.AsSubmitted(ctx, run)
 			} else {
@@ -81,7 +78,6 @@ func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(sha
 				t.Label, run.Planner, run.Revise = e.Label, e.Planner, e.Revise
 				t.Result, errs[i] = sim.Simulate(ctx, run)
 			}
-			t.Took = time.Since(began)
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", t.Label, errs[i])
 			}

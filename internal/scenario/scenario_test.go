@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +209,32 @@ func TestRecordedForecasts(t *testing.T) {
 	}
 	if !(saving["perfect"] > saving["recorded"]) || !(saving["perfect"] > saving["model"]) || saving["perfect"] <= 0.1 {
 		t.Errorf("savings %v: a perfect forecast should save most", saving)
+	}
+}
+
+// TestOutlooksAreNotShared: trials run at the same time, so each has an outlook of its
+// own, which remembers what it was asked last and whose model learns.
+func TestOutlooksAreNotShared(t *testing.T) {
+	cfg, err := read(t, "jobs: {generate: {perHour: 4, span: 2d}}\nclusters: [{zone: DE, forecast: {kind: model, model: holt-winters, every: 1h, ahead: 36h}}]").Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made atomic.Int32
+	outlook := cfg.Clusters[0].Outlook
+	cfg.Clusters[0].Outlook = func() sim.Outlook {
+		made.Add(1)
+		return outlook()
+	}
+	if outlook() == outlook() {
+		t.Error("one outlook for two simulations")
+	}
+	entries := []Entry{{Label: "a", Planner: cheapest.Planner{}}, {Label: "b", Planner: cheapest.Planner{Reserve: 0.1}, Revise: sim.OnChange}}
+	list, err := Run(context.Background(), cfg, entries, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int(made.Load()) != len(list) {
+		t.Errorf("%d outlooks for %d trials", made.Load(), len(list))
 	}
 }
 

@@ -329,7 +329,9 @@ func TestForecastsThatAreRenewed(t *testing.T) {
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{
 			Name: "c", Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Actual: s,
-			Outlook: sim.Recorded(s, []forecast.Issued{{At: t0, Step: time.Hour, Values: flat}, {At: t0.Add(6 * time.Hour), Step: time.Hour, Values: right}}),
+			Outlook: func() sim.Outlook {
+				return sim.Recorded(s, []forecast.Issued{{At: t0, Step: time.Hour, Values: flat}, {At: t0.Add(6 * time.Hour), Step: time.Hour, Values: right}})
+			},
 		}},
 		Planner: cheapest.Planner{}, Slot: time.Hour, Revise: sim.OnChange,
 		Jobs: []sim.Job{{ID: "a", Submitted: t0, Length: time.Hour, Estimate: time.Hour, MaxDelay: 24 * time.Hour, Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}}},

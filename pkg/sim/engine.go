@@ -57,6 +57,7 @@ type engine struct {
 	events  queue
 	rooms   []room
 	base    []decide.Cluster
+	told    []Outlook     // by cluster; nil where the forecast never changes
 	renewal time.Duration // when an outlook changes next; negative for never
 	edges   []edge
 	due     []*live
@@ -91,6 +92,12 @@ func newEngine(cfg Config) (*engine, error) {
 	}
 	e.res.Start = e.start
 	e.buildRooms()
+	e.told = make([]Outlook, len(cfg.Clusters))
+	for c := range e.told {
+		if cfg.Clusters[c].Outlook != nil {
+			e.told[c] = cfg.Clusters[c].Outlook()
+		}
+	}
 	e.renew()
 	e.listEdges()
 	return e, nil
@@ -437,7 +444,7 @@ func (e *engine) observed() []decide.Cluster {
 		if !r.endless {
 			e.base[c].LoadAt = r.taken
 		}
-		if o := e.cfg.Clusters[c].Outlook; o != nil {
+		if o := e.told[c]; o != nil {
 			e.base[c].Carbon, _ = o.At(e.at(e.now))
 		}
 	}
@@ -447,8 +454,7 @@ func (e *engine) observed() []decide.Cluster {
 // renew notes when an outlook changes next.
 func (e *engine) renew() {
 	e.renewal = -1
-	for c := range e.cfg.Clusters {
-		o := e.cfg.Clusters[c].Outlook
+	for _, o := range e.told {
 		if o == nil {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// Outlook is what planners are told of a zone's intensity.
+// Outlook is what planners are told of a zone's intensity. It serves one simulation.
 type Outlook interface {
 	// At returns what is known at now, nil where nothing is, and when that changes
 	// next; the zero time for never.

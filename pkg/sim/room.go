@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -145,10 +147,10 @@ func (e *engine) idle(to time.Duration) {
 	for c := range e.rooms {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
 		if cl.Nodes.Count > 0 && to > r.idleSince {
-			intensity, covered := cl.Actual.Mean(e.at(r.idleSince), e.at(to))
-			kWh := float64(cl.Nodes.Idle) * float64(r.on) * cl.pue() / 1000 * covered.Hours()
-			r.idleKWh += kWh
-			r.idleGrams += kWh * float64(intensity)
+			watts := cl.Nodes.Idle * units.Power(float64(r.on)*cl.pue())
+			grams, missing := power.Emitted(watts, cl.Actual, e.at(r.idleSince), e.at(to))
+			r.idleGrams += float64(grams)
+			r.idleKWh += float64(watts.Over(to - r.idleSince - missing))
 		}
 		r.idleSince = to
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -217,12 +218,11 @@ func (c *Cluster) pue() float64 {
 
 // price counts a run at the intensity that occurred.
 func (e *engine) price(l *live, from, to time.Time) {
-	watts := e.watts(l, l.workers)
-	intensity, covered := e.cfg.Clusters[l.cluster].Actual.Mean(from, to)
-	kWh := watts / 1000 * covered.Hours()
-	l.kWh += kWh
-	l.grams += kWh * float64(intensity)
-	l.missing += to.Sub(from) - covered
+	watts := units.Power(e.watts(l, l.workers))
+	grams, missing := power.Emitted(watts, e.cfg.Clusters[l.cluster].Actual, from, to)
+	l.grams += float64(grams)
+	l.kWh += float64(watts.Over(to.Sub(from) - missing))
+	l.missing += missing
 	e.res.Jobs[l.job].WorkerHours += float64(l.workers) * to.Sub(from).Hours()
 }
 

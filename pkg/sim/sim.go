@@ -104,10 +104,10 @@ type Cluster struct {
 	Power power.PerUnit
 	// Nodes, where set, adds the power of machines that are on.
 	Nodes Nodes
-	// Forecast is what planners see all the time; Outlook, where set, what they are
-	// told instead from time to time.
+	// Forecast is what planners see all the time; Outlook, where set, makes what they are
+	// told instead from time to time: a new one for each simulation, as models learn.
 	Forecast *carbon.Series
-	Outlook  Outlook
+	Outlook  func() Outlook
 	// Actual is what emissions are priced at.
 	Actual *carbon.Series
 }
