@@ -6,16 +6,19 @@ import (
 	"io/fs"
 	"sort"
 	"strings"
+
+	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml admission/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml
 var files embed.FS
 
 // Manifests returns all manifests as one YAML stream, in the order in which
-// they have to be applied: custom resources, access rules, admission policy.
-func Manifests() string {
+// they have to be applied: custom resources, access rules, then an access rule and
+// an admission policy for each of the given kinds of workloads.
+func Manifests(of []*kinds.Kind) string {
 	var documents []string
-	for _, dir := range []string{"crd", "rbac", "admission"} {
+	for _, dir := range []string{"crd", "rbac"} {
 		entries, err := fs.ReadDir(files, dir)
 		if err != nil {
 			panic(err) // the folders are part of the binary
@@ -28,6 +31,9 @@ func Manifests() string {
 			}
 			documents = append(documents, strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")))
 		}
+	}
+	for _, k := range of {
+		documents = append(documents, strings.TrimSpace(k.Manifests()))
 	}
 	return "---\n" + strings.Join(documents, "\n---\n") + "\n"
 }

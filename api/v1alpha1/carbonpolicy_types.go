@@ -24,6 +24,23 @@ type CarbonPolicySpec struct {
 	// +optional
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
+	// kinds of workloads it governs, by name: built-in ones ("lull kinds" lists them) and
+	// those of WorkloadKinds. Kinds that run pods without an end (Deployment, RayCluster)
+	// and bare Pods are governed only where they are named.
+	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob"}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Kinds []string `json:"kinds,omitempty"`
+
+	// paused opens everything: nothing is held, what is held is released, nothing is
+	// scaled.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
 	// zone names the GridZone whose intensity counts.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -60,6 +77,25 @@ type CarbonPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="must be 1m to 24h"
 	// +optional
 	Slot *metav1.Duration `json:"slot,omitempty"`
+
+	// replanThreshold is by how much progress, throughput or the forecast must differ
+	// from what a plan rests on for the rest to be planned anew, a share.
+	// +kubebuilder:validation:Minimum=0.001
+	// +kubebuilder:validation:Maximum=1
+	// +kubebuilder:default=0.05
+	// +optional
+	ReplanThreshold *float64 `json:"replanThreshold,omitempty"`
+
+	// minRun and minPause are the least times between a start or change of scale and the
+	// next change, and between a pause and the next start. Deadlines outrank both.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +optional
+	MinRun *metav1.Duration `json:"minRun,omitempty"`
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +optional
+	MinPause *metav1.Duration `json:"minPause,omitempty"`
 
 	// criticalPriorityClasses never wait.
 	// +kubebuilder:validation:MaxItems=64
@@ -162,7 +198,8 @@ type CarbonPolicyList struct {
 	Items           []CarbonPolicy `json:"items"`
 }
 
-// Annotations on Jobs. The first four are for users; the others are Lull's own.
+// Annotations on workloads. Those before AnnotationPolicy are for users and what runs in
+// their pods; the others are Lull's own.
 const (
 	// AnnotationMaxDelay delays the start of the Job by at most this duration.
 	AnnotationMaxDelay = "lull.dev/max-delay"
@@ -172,6 +209,27 @@ const (
 	AnnotationRuntime = "lull.dev/runtime"
 	// AnnotationInterruptible "true" says that the Job may be paused.
 	AnnotationInterruptible = "lull.dev/interruptible"
+	// AnnotationMinWorkers and AnnotationMaxWorkers make the workload elastic.
+	AnnotationMinWorkers = "lull.dev/min-workers"
+	AnnotationMaxWorkers = "lull.dev/max-workers"
+	// AnnotationProfile names its ScalingProfile.
+	AnnotationProfile = "lull.dev/profile"
+	// AnnotationProgress is the share of its work that is done, 0 to 1, written by the
+	// workload itself ("lull progress").
+	AnnotationProgress = "lull.dev/progress"
+	// AnnotationProgressQuery is a Prometheus query for that share.
+	AnnotationProgressQuery = "lull.dev/progress-query"
+	// AnnotationTandem "true" says that each worker of the workload is a part of it that
+	// must complete (an elastic Indexed Job): the number of completions follows that of
+	// workers.
+	AnnotationTandem = "lull.dev/completions-follow-workers"
+	// AnnotationFamily names the family whose run times and start-up it shares; without
+	// it, owner and labels do.
+	AnnotationFamily = "lull.dev/family"
+	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
+	AnnotationGroupSize = "lull.dev/pod-group-size"
+	// LabelGroup is a label of Pods that start together.
+	LabelGroup = "lull.dev/pod-group"
 
 	// AnnotationPolicy names the policy that governs the Job; set at admission.
 	AnnotationPolicy = "lull.dev/policy"
@@ -183,8 +241,13 @@ const (
 	// AnnotationLatestStart is the wall time (RFC 3339) by which the Job must be
 	// released, whatever happens.
 	AnnotationLatestStart = "lull.dev/latest-start"
-	// AnnotationRan is how long the Job had run when it was last paused.
-	AnnotationRan = "lull.dev/ran"
+	// AnnotationRan is the work done, as run time at the least number of workers, when the
+	// workload last started, paused or changed its scale, AnnotationChanged when that was
+	// (wall time, RFC 3339).
+	AnnotationRan     = "lull.dev/ran"
+	AnnotationChanged = "lull.dev/changed"
+	// AnnotationWorkers is the number of workers of a workload that is held at none.
+	AnnotationWorkers = "lull.dev/workers"
 )
 
 // Values of AnnotationHold.
@@ -192,3 +255,6 @@ const (
 	HoldAdmission = "admission"
 	HoldPaused    = "paused"
 )
+
+// Gate is the scheduling gate that holds Pods.
+const Gate = "lull.dev/hold"

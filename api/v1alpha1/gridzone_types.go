@@ -58,6 +58,10 @@ type GridZoneSpec struct {
 	// +optional
 	Factor Factor `json:"factor,omitempty"`
 
+	// paused opens everything that policies of this zone hold, and scales nothing.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
 	// source is where the intensity comes from.
 	Source GridZoneSource `json:"source"`
 

@@ -16,7 +16,10 @@ var GroupVersion = schema.GroupVersion{Group: "lull.dev", Version: "v1alpha1"}
 
 // AddToScheme registers the types.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &GridZone{}, &GridZoneList{}, &CarbonPolicy{}, &CarbonPolicyList{})
+	s.AddKnownTypes(
+		GroupVersion, &GridZone{}, &GridZoneList{}, &CarbonPolicy{}, &CarbonPolicyList{}, &CarbonPlan{}, &CarbonPlanList{},
+		&ScalingProfile{}, &ScalingProfileList{}, &WorkloadKind{}, &WorkloadKindList{},
+	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 
 	"lull.dev/lull/config"
 	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/kinds"
 )
 
 type controllerOptions struct {
@@ -84,16 +87,45 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 func newManifestsCommand() *cobra.Command {
-	return &cobra.Command{
+	names := kinds.DefaultNames
+	var files []string
+	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print what has to be installed in a cluster",
-		Long:  "Manifests prints the custom resources, the admission policy and the access rules of the controller as YAML.",
+		Long: `Manifests prints the custom resources, the access rules of the controller and, for
+each kind of workload, the access rule and the admission policy that holds it.
+
+Kinds that run pods without an end and bare Pods (Deployment, RayCluster, Pod) are left
+out unless they are named: the controller needs no rights to what it does not govern.
+A kind that Lull does not know is added by a file with a WorkloadKind.`,
 		Example: `  lull manifests | kubectl apply -f -
+  lull manifests --kinds Job,Pod | kubectl apply -f -
+  lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
   lull manifests | kubectl delete -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), config.Manifests())
+			of, err := kinds.Named(names)
+			if err != nil {
+				return fmt.Errorf("--kinds: %w", err)
+			}
+			further := ""
+			for _, name := range files {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					return fmt.Errorf("--kind-file: %w", err)
+				}
+				k, err := kinds.Parse(text)
+				if err != nil {
+					return fmt.Errorf("--kind-file %s: %w", name, err)
+				}
+				of = append(of, k)
+				further += "---\n" + strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")) + "\n"
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of)+further)
 			return err
 		},
 	}
+	cmd.Flags().StringSliceVar(&names, "kinds", names, "built-in kinds of workloads to govern")
+	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
+	return cmd
 }

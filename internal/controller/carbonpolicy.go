@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,18 +22,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
-	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights, generated into config/rbac/role.yaml.
+// Access rights, generated into config/rbac/role.yaml; those to workloads come with their
+// kinds.
 //
-// +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;workloadkinds,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
+// +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -42,16 +45,20 @@ import (
 // planners.
 type PlannerFactory func(name string, parameters map[string]string, criticalClasses []string) (plan.Planner, error)
 
-// CarbonPolicyReconciler decides for all Jobs of a policy at a time.
+// CarbonPolicyReconciler decides for all workloads of a policy at a time.
 type CarbonPolicyReconciler struct {
 	Client  client.Client
 	Zones   *Zones
+	Kinds   *KindSet
 	Applier *kube.Applier
 	Planner PlannerFactory
 	Clock   clock.Clock
+
+	// memories of the policies. One policy is decided at a time.
+	memories map[types.NamespacedName]*feedback.Memory
 }
 
-// policyIndex finds the Jobs of a policy in the cache.
+// policyIndex finds the workloads of a policy in the cache.
 const policyIndex = "lull.dev/policy"
 
 const (
@@ -60,36 +67,49 @@ const (
 	zoneWait = 100 * time.Millisecond
 	// shortest keeps a fast replay from deciding all the time.
 	shortest = 200 * time.Millisecond
+	// attention is how often what runs is looked at, for what its object does not tell:
+	// pods that find no node, progress.
+	attention = 30 * time.Second
 )
 
 // SetupWithManager registers the reconciler. One policy is decided at a time,
 // so that two never count the same free capacity.
 func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &batchv1.Job{}, policyIndex, func(o client.Object) []string {
-		if name := o.GetAnnotations()[v1alpha1.AnnotationPolicy]; name != "" {
-			return []string{name}
-		}
-		return nil
-	}); err != nil {
+	r.memories = map[types.NamespacedName]*feedback.Memory{}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(policyOfJob)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(policyOf)).
 		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
+		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.Kinds.use(c, mgr)
+	return mgr.Add(r.Kinds)
 }
 
-func policyOfJob(_ context.Context, job client.Object) []reconcile.Request {
-	name := job.GetAnnotations()[v1alpha1.AnnotationPolicy]
+func policyOf(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetAnnotations()[v1alpha1.AnnotationPolicy]
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
 func (r *CarbonPolicyReconciler) policiesOfZone(ctx context.Context, zone client.Object) []reconcile.Request {
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Spec.Zone == zone.GetName() })
+}
+
+func (r *CarbonPolicyReconciler) policiesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Namespace == o.GetNamespace() })
+}
+
+func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v1alpha1.CarbonPolicy) bool) []reconcile.Request {
 	var policies v1alpha1.CarbonPolicyList
 	if err := r.Client.List(ctx, &policies); err != nil {
 		log.FromContext(ctx).Error(err, "List policies")
@@ -97,7 +117,7 @@ func (r *CarbonPolicyReconciler) policiesOfZone(ctx context.Context, zone client
 	}
 	var out []reconcile.Request
 	for i := range policies.Items {
-		if policies.Items[i].Spec.Zone == zone.GetName() {
+		if concerned(&policies.Items[i]) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
 		}
 	}
@@ -106,14 +126,17 @@ func (r *CarbonPolicyReconciler) policiesOfZone(ctx context.Context, zone client
 
 // Reconcile observes, decides and applies for one policy.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var jobs batchv1.JobList
-	if err := r.Client.List(ctx, &jobs, client.InNamespace(req.Namespace), client.MatchingFields{policyIndex: req.Name}); err != nil {
+	if !r.Kinds.ready() {
+		return ctrl.Result{RequeueAfter: zoneWait}, nil
+	}
+	workloads, err := r.Kinds.Workloads(ctx, req.NamespacedName)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	var policy v1alpha1.CarbonPolicy
 	if err := r.Client.Get(ctx, req.NamespacedName, &policy); err != nil {
 		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, r.releaseOrphans(ctx, req, jobs.Items)
+			return ctrl.Result{}, r.releaseOrphans(ctx, req, workloads)
 		}
 		return ctrl.Result{}, err
 	}
@@ -127,29 +150,43 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		}
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
-	now := r.Clock.Now()
-	view, err := r.observe(ctx, &policy, zone, jobs.Items, now)
+	c := kube.Context{Policy: &policy, Timeline: zone.Timeline, Now: r.Clock.Now()}
+	memory := r.memory(req.NamespacedName)
+	view, err := r.observe(ctx, c, zone, workloads, memory)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	decision, err := r.decide(ctx, &policy, view.Snapshot)
+	decision, err := r.decide(ctx, c, zone, &view, memory)
 	if err != nil {
-		// A policy that cannot decide must not hold: its Jobs run.
+		// A policy that cannot decide must not hold: its workloads run.
 		problem = errors.Join(problem, err)
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
-	conflicted, err := r.apply(ctx, &policy, view, decision, zone.Timeline, now)
+	conflicted, err := r.apply(ctx, c, &view, &decision, memory)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	after := max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(now))
+	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
 	if conflicted {
 		after = shortest
 	}
-	if err := r.writeStatus(ctx, &policy, view, problem, now.Add(after)); err != nil {
+	if err := r.writePlans(ctx, c, &view, &decision, memory); err != nil {
+		return ctrl.Result{}, err
+	}
+	memory.Forget(&view)
+	if err := r.writeStatus(ctx, &policy, &view, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+func (r *CarbonPolicyReconciler) memory(policy types.NamespacedName) *feedback.Memory {
+	m := r.memories[policy]
+	if m == nil {
+		m = feedback.New()
+		r.memories[policy] = m
+	}
+	return m
 }
 
 // zone returns what is known of the policy's zone. wait says that the zone has
@@ -173,34 +210,78 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 	return Zone{}, err, true
 }
 
-func (r *CarbonPolicyReconciler) observe(ctx context.Context, policy *v1alpha1.CarbonPolicy, zone Zone, jobs []batchv1.Job, now time.Time) (kube.View, error) {
+func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory) (kube.View, error) {
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes); err != nil {
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return kube.View{}, err
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods); err != nil {
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
 		return kube.View{}, err
 	}
-	return kube.Observe(kube.Input{
-		Now: now, Timeline: zone.Timeline, Policy: policy, Carbon: zone.Outlook, Jobs: jobs, Nodes: nodes.Items, Pods: pods.Items,
+	var profiles v1alpha1.ScalingProfileList
+	if err := r.Client.List(ctx, &profiles, client.InNamespace(c.Policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return kube.View{}, err
+	}
+	byName := make(map[string]*v1alpha1.ScalingProfile, len(profiles.Items))
+	for i := range profiles.Items {
+		byName[profiles.Items[i].Name] = &profiles.Items[i]
+	}
+	for _, w := range workloads {
+		if memory.Known(w.UID()) || w.Facts.Finished {
+			continue
+		}
+		var p v1alpha1.CarbonPlan
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
+		if err == nil {
+			memory.Load(w.UID(), &p)
+		} else if !apierrors.IsNotFound(err) {
+			return kube.View{}, err
+		}
+	}
+	view, err := kube.Observe(kube.Input{
+		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
+		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	})
+	memory.Ended(&view, c)
+	return view, err
 }
 
-func (r *CarbonPolicyReconciler) decide(ctx context.Context, policy *v1alpha1.CarbonPolicy, s decide.Snapshot) (decide.Decision, error) {
-	planner, err := r.Planner(policy.Spec.Planner.Name, policy.Spec.Planner.Parameters, policy.Spec.CriticalPriorityClasses)
+// defaultThreshold is that of a policy that was created without the API server's defaults.
+const defaultThreshold = 0.05
+
+func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zone Zone, view *kube.View, memory *feedback.Memory) (decide.Decision, error) {
+	spec := &c.Policy.Spec
+	threshold := defaultThreshold
+	if spec.ReplanThreshold != nil {
+		threshold = *spec.ReplanThreshold
+	}
+	s := &view.Snapshot
+	forecast := memory.Forecast(s.Clusters[0].Carbon, s.Now, threshold)
+	due := memory.Prepare(view, forecast, threshold, c)
+	if spec.Paused || zone.Paused {
+		return decide.RunAll(*s, decide.CodePaused), nil
+	}
+	planner, err := r.Planner(spec.Planner.Name, spec.Planner.Parameters, spec.CriticalPriorityClasses)
 	if err != nil {
 		return decide.Decision{}, fmt.Errorf("spec.planner: %w", err)
 	}
 	begin := time.Now()
-	d, err := decide.Decide(ctx, s, planner)
+	d, err := decide.Decide(ctx, *s, planner)
 	metrics.DecisionSeconds.Observe(time.Since(begin).Seconds())
-	return d, err
+	if err != nil {
+		return d, err
+	}
+	for _, trigger := range due {
+		metrics.Plans.WithLabelValues(trigger.Reason).Inc()
+	}
+	memory.Keep(view, &d, due, forecast)
+	return d, nil
 }
 
 // apply carries the decision out. A conflict means that the cache was behind;
-// the next decision, moments later, sees the Job as it is.
-func (r *CarbonPolicyReconciler) apply(ctx context.Context, policy *v1alpha1.CarbonPolicy, view kube.View, d decide.Decision, tl timegrid.Timeline, now time.Time) (conflicted bool, err error) {
+// the next decision, moments later, sees the workload as it is.
+func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted bool, err error) {
 	var errs []error
 	note := func(verb decide.Verb, reason decide.Code, wrote bool, err error) {
 		switch {
@@ -213,23 +294,29 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, policy *v1alpha1.Car
 		}
 	}
 	for _, bad := range view.Invalid {
-		wrote, err := r.Applier.ReleaseInvalid(ctx, bad.Job, bad.Err, tl.ToGrid(now))
-		note(decide.Release, "InvalidAnnotation", wrote, err)
+		wrote, err := r.Applier.ReleaseInvalid(ctx, bad.Workload, bad.Err, c.Timeline.ToGrid(c.Now))
+		note(decide.Release, kube.CodeInvalid, wrote, err)
 	}
-	for i, a := range d.Actions {
-		wrote, err := r.Applier.Apply(ctx, view.Jobs[i], a, view.Snapshot, policy, tl, now)
+	for i := range d.Actions {
+		a := &d.Actions[i]
+		wrote, err := r.Applier.Apply(ctx, view.Workloads[i], &view.Snapshot.Tasks[i], *a, view.Progress[i], c)
 		note(a.Verb, a.Reason.Code, wrote, err)
+		if wrote && err == nil {
+			memory.Applied(view.Workloads[i], a, &view.Snapshot)
+		}
 	}
 	return conflicted, errors.Join(errs...)
 }
 
 // releaseOrphans opens what a deleted policy holds.
-func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, jobs []batchv1.Job) error {
+func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
+	delete(r.memories, req.NamespacedName)
 	var errs []error
-	for i := range jobs {
-		wrote, err := r.Applier.ReleaseOrphan(ctx, &jobs[i], r.Clock.Now())
+	for _, w := range workloads {
+		message := fmt.Sprintf("the CarbonPolicy %s is gone, runs at once", req.Name)
+		wrote, err := r.Applier.ReleaseHeld(ctx, w, kube.CodePolicyGone, message, r.Clock.Now())
 		if wrote {
-			metrics.Actions.WithLabelValues(string(decide.Release), "PolicyGone").Inc()
+			metrics.Actions.WithLabelValues(string(decide.Release), string(kube.CodePolicyGone)).Inc()
 		}
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
@@ -239,14 +326,14 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	return errors.Join(errs...)
 }
 
-func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view kube.View, problem error, wake time.Time) error {
-	for state, n := range map[string]int{"waiting": view.Waiting, "running": view.Running, "finished": view.Finished} {
+func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view *kube.View, problem error, wake time.Time) error {
+	for state, n := range map[string]int{"waiting": view.Waiting, "running": view.Running, "finished": len(view.Finished)} {
 		metrics.Jobs.WithLabelValues(policy.Namespace, policy.Name, state).Set(float64(n))
 	}
 	before := policy.DeepCopy()
 	s := &policy.Status
 	s.ObservedGeneration = policy.Generation
-	s.Waiting, s.Running, s.Finished = int32(view.Waiting), int32(view.Running), int32(view.Finished)
+	s.Waiting, s.Running, s.Finished = int32(view.Waiting), int32(view.Running), int32(len(view.Finished))
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)

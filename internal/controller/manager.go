@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +59,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	set := NewKindSet()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
@@ -68,8 +68,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		LeaderElectionReleaseOnCancel: true,
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}: {Transform: stripPod}, &batchv1.Job{}: {Transform: stripManagedFields}, &corev1.Node{}: {Transform: stripNode},
+				&corev1.Pod{}: {Transform: stripPod}, &corev1.Node{}: {Transform: stripNode},
 			},
+			DefaultTransform: set.Transform,
 		},
 	})
 	if err != nil {
@@ -87,7 +88,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Zones: zones, Planner: o.Planner, Clock: o.Clock,
+		Client: mgr.GetClient(), Zones: zones, Kinds: set, Planner: o.Planner, Clock: o.Clock,
 		Applier: &kube.Applier{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("lull")},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
@@ -101,8 +102,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return mgr.Start(ctx)
 }
 
-// The cache keeps of pods and nodes what a snapshot reads, of Jobs all but the
-// managed fields: thousands of them must not cost hundreds of megabytes.
+// The cache keeps of pods and nodes what a snapshot reads: thousands of them must not
+// cost hundreds of megabytes.
 
 func stripManagedFields(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
@@ -119,9 +120,18 @@ func stripPod(o any) (any, error) {
 	kept := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
+			Labels: pod.Labels, CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
+	}
+	if pod.Annotations[v1alpha1.AnnotationPolicy] != "" { // a workload of its own
+		kept.Annotations, kept.Spec.SchedulingGates, kept.Spec.PriorityClassName = pod.Annotations, pod.Spec.SchedulingGates, pod.Spec.PriorityClassName
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled || c.Type == corev1.PodReady {
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
+		}
 	}
 	for _, c := range pod.Spec.Containers {
 		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: c.Resources})

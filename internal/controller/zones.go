@@ -14,6 +14,8 @@ type Zone struct {
 	// Outlook is the last one; without series while nothing is known.
 	Outlook  carbon.Outlook
 	Timeline timegrid.Timeline
+	// Paused says that policies of the zone hold nothing.
+	Paused bool
 }
 
 // Zones keeps the zones in memory, so that no decision waits for a source. It

@@ -21,13 +21,14 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/config"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/carbon"
 )
 
 // Install applies Lull's manifests (as `lull manifests | kubectl apply -f -`
 // does) and waits until the custom resources are served.
 func Install(ctx context.Context, c client.Client) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests())))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(kinds.Default()))))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {

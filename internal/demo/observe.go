@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/timegrid"
 )
 
@@ -79,7 +78,7 @@ func (r *recorder) see(obj any) {
 		o := r.entry(x.Name)
 		_, held := x.Annotations[v1alpha1.AnnotationHold]
 		o.created, o.held, o.running = x.CreationTimestamp.Time, held, x.Status.Active > 0
-		if kube.Finished(x) {
+		if finished(x) {
 			o.running = false
 			if x.Status.CompletionTime != nil {
 				o.finished, o.succeeded = x.Status.CompletionTime.Time, true
@@ -93,6 +92,16 @@ func (r *recorder) see(obj any) {
 }
 
 // failure is what the Job's conditions say of its failure.
+// finished reports whether a Job has completed or failed for good.
+func finished(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
 func failure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {

@@ -5,66 +5,135 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/units"
 )
 
-// ErrAnnotation marks an annotation of a Job that cannot be read.
+// ErrAnnotation marks an annotation of a workload that cannot be read.
 var ErrAnnotation = errors.New("invalid annotation")
 
-// JobOptions is what the user says of a Job, by annotations over the defaults
-// of the policy.
-type JobOptions struct {
-	Runtime       time.Duration
+// Options is what the user says of a workload, by annotations over the defaults of the
+// policy.
+type Options struct {
+	Runtime time.Duration
+	// RuntimeStated says that the annotation is there.
+	RuntimeStated bool
 	MaxDelay      time.Duration
 	Deadline      time.Time // zero where the annotation is absent
 	Interruptible bool
+	// MinWorkers and MaxWorkers of an elastic workload; 0 for others.
+	MinWorkers, MaxWorkers int
+	Profile                string
+	// Progress is what the workload says of itself; negative where it says nothing.
+	Progress float64
+	// GroupSize is how many Pods the group has; 0 for others.
+	GroupSize int
+	// maxDelayStated says that the annotation is there.
+	maxDelayStated bool
 }
 
-// ReadOptions reads the annotations of a Job. The error wraps ErrAnnotation and
-// names the annotation, its value and what is accepted.
-func ReadOptions(job *batchv1.Job, spec *v1alpha1.CarbonPolicySpec) (JobOptions, error) {
-	o := JobOptions{Runtime: time.Hour, MaxDelay: 24 * time.Hour}
+// maxScale bounds the number of workers that annotations may ask for.
+const maxScale = 100_000
+
+// ReadOptions reads the annotations of a workload of a kind. The error wraps ErrAnnotation and names the annotation, its
+// value and what is accepted.
+//
+// Without a kind the annotations that need one are not read.
+func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec, kind *kinds.Kind) (Options, error) {
+	o := Options{Runtime: time.Hour, MaxDelay: 24 * time.Hour, Progress: -1}
 	if spec.DefaultRuntime != nil {
 		o.Runtime = spec.DefaultRuntime.Duration
 	}
 	if spec.MaxDelay != nil {
 		o.MaxDelay = spec.MaxDelay.Duration
 	}
-	if text, ok := job.Annotations[v1alpha1.AnnotationRuntime]; ok {
+	if text, ok := annotations[v1alpha1.AnnotationRuntime]; ok {
 		d, err := units.ParseDuration(text)
 		if err != nil || d == 0 {
 			return o, annotationError(v1alpha1.AnnotationRuntime, text, units.AcceptedDurations+", above 0")
 		}
-		o.Runtime = d
+		o.Runtime, o.RuntimeStated = d, true
 	}
-	if text, ok := job.Annotations[v1alpha1.AnnotationMaxDelay]; ok {
+	if text, ok := annotations[v1alpha1.AnnotationMaxDelay]; ok {
 		d, err := units.ParseDuration(text)
 		if err != nil {
 			return o, annotationError(v1alpha1.AnnotationMaxDelay, text, units.AcceptedDurations)
 		}
-		o.MaxDelay = d
+		o.MaxDelay, o.maxDelayStated = d, true
 	}
-	if text, ok := job.Annotations[v1alpha1.AnnotationDeadline]; ok {
+	if text, ok := annotations[v1alpha1.AnnotationDeadline]; ok {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			return o, annotationError(v1alpha1.AnnotationDeadline, text, "a time in RFC 3339, e.g. 2026-03-01T06:00:00Z")
 		}
 		o.Deadline = at
 	}
-	switch text, ok := job.Annotations[v1alpha1.AnnotationInterruptible]; {
+	switch text, ok := annotations[v1alpha1.AnnotationInterruptible]; {
 	case !ok || text == "false":
 	case text == "true":
+		if kind != nil && !kind.Pausable() {
+			return o, annotationError(v1alpha1.AnnotationInterruptible, text, fmt.Sprintf("%q: a %s cannot be held again once it runs", "false", kind.Name))
+		}
 		o.Interruptible = true
 	default:
 		return o, annotationError(v1alpha1.AnnotationInterruptible, text, `"true" or "false"`)
 	}
-	return o, nil
+	if text, ok := annotations[v1alpha1.AnnotationProgress]; ok {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 1) {
+			return o, annotationError(v1alpha1.AnnotationProgress, text, "a number from 0 to 1")
+		}
+		o.Progress = v
+	}
+	if text, ok := annotations[v1alpha1.AnnotationGroupSize]; ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxScale {
+			return o, annotationError(v1alpha1.AnnotationGroupSize, text, fmt.Sprintf("a whole number from 1 to %d", maxScale))
+		}
+		o.GroupSize = n
+	}
+	if kind == nil {
+		return o, nil
+	}
+	return o, o.readScale(annotations, kind)
 }
+
+// readScale reads what makes a workload elastic.
+func (o *Options) readScale(annotations map[string]string, kind *kinds.Kind) error {
+	o.Profile = annotations[v1alpha1.AnnotationProfile]
+	for name, to := range map[string]*int{v1alpha1.AnnotationMinWorkers: &o.MinWorkers, v1alpha1.AnnotationMaxWorkers: &o.MaxWorkers} {
+		text, ok := annotations[name]
+		if !ok {
+			continue
+		}
+		if !kind.Elastic() {
+			return annotationError(name, text, "none: the number of workers of a "+kind.Name+" cannot be changed")
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxScale {
+			return annotationError(name, text, fmt.Sprintf("a whole number from 1 to %d", maxScale))
+		}
+		*to = n
+	}
+	switch {
+	case o.MaxWorkers == 0 && o.MinWorkers == 0:
+		return nil
+	case o.MaxWorkers == 0:
+		return annotationError(v1alpha1.AnnotationMinWorkers, strconv.Itoa(o.MinWorkers), "with "+v1alpha1.AnnotationMaxWorkers+" only")
+	}
+	o.MinWorkers = max(1, o.MinWorkers)
+	if o.MaxWorkers < o.MinWorkers {
+		return annotationError(v1alpha1.AnnotationMaxWorkers, strconv.Itoa(o.MaxWorkers), fmt.Sprintf("at least %s, %d", v1alpha1.AnnotationMinWorkers, o.MinWorkers))
+	}
+	return nil
+}
+
+// Elastic reports whether the workload may be scaled.
+func (o *Options) Elastic() bool { return o.MaxWorkers > 0 }
 
 func annotationError(name, value, accepted string) error {
 	const most = 80
@@ -74,15 +143,12 @@ func annotationError(name, value, accepted string) error {
 	return fmt.Errorf("%w %s: %q; accepted: %s", ErrAnnotation, name, value, accepted)
 }
 
-// deadline is when the work of a Job created at created must be done: the
+// deadline is when the work of a workload created at created must be done: the
 // earlier of the stated deadline and, unless only a deadline is stated, the
 // longest delay plus the run time.
-func (o JobOptions) deadline(job *batchv1.Job, created time.Time) time.Time {
+func (o *Options) deadline(created time.Time) time.Time {
 	byDelay := created.Add(o.MaxDelay + o.Runtime)
-	if o.Deadline.IsZero() {
-		return byDelay
-	}
-	if _, stated := job.Annotations[v1alpha1.AnnotationMaxDelay]; stated && byDelay.Before(o.Deadline) {
+	if o.Deadline.IsZero() || (o.maxDelayStated && byDelay.Before(o.Deadline)) {
 		return byDelay
 	}
 	return o.Deadline

@@ -7,12 +7,14 @@ import (
 	"math"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
@@ -23,13 +25,13 @@ type Recorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Applier carries decisions out. It is the only writer of Jobs in Lull.
+// Applier carries decisions out. It is the only writer of workloads in Lull.
 type Applier struct {
 	Client   client.Client
 	Recorder Recorder
 }
 
-// Record is the last decision on a Job, as its annotation lull.dev/decision
+// Record is the last decision on a workload, as its annotation lull.dev/decision
 // shows it. Times are those of the zone's series.
 type Record struct {
 	Verb         decide.Verb `json:"verb"`
@@ -39,6 +41,8 @@ type Record struct {
 	At           time.Time   `json:"at"`
 	PlannedStart *time.Time  `json:"plannedStart,omitempty"`
 	LatestStart  *time.Time  `json:"latestStart,omitempty"`
+	// Workers of an elastic workload from now on.
+	Workers int `json:"workers,omitempty"`
 	// Intensities in gCO2eq/kWh, emissions in gCO2eq.
 	IntensityNow  float64 `json:"intensityNow,omitempty"`
 	IntensityThen float64 `json:"intensityThen,omitempty"`
@@ -53,20 +57,29 @@ type Record struct {
 	Estimated      bool    `json:"estimated,omitempty"`
 }
 
-// codeInvalid is the reason of a Job released for annotations nobody can read.
-const codeInvalid decide.Code = "InvalidAnnotation"
-
-// codePolicyGone is the reason of a Job released because its policy is gone.
-const codePolicyGone decide.Code = "PolicyGone"
+// Reasons of releases that no plan is behind.
+const (
+	// CodeInvalid: the annotations of the workload cannot be read.
+	CodeInvalid decide.Code = "InvalidAnnotation"
+	// CodePolicyGone: the policy is gone.
+	CodePolicyGone decide.Code = "PolicyGone"
+	// CodeFailsafe: its latest start has come and nobody else has let it go.
+	CodeFailsafe decide.Code = "Failsafe"
+	// CodeReleasedAll: somebody asked for everything to be let go.
+	CodeReleasedAll decide.Code = "ReleasedAll"
+)
 
 func newRecord(a decide.Action, now time.Time) Record {
 	r := a.Reason
 	rec := Record{
-		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second),
+		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second), Workers: a.Workers,
 		IntensityNow: float64(r.IntensityNow), IntensityThen: float64(r.IntensityThen),
 		ExpectedG: float64(r.ExpectedG), ImmediateG: float64(r.ImmediateG), ExpectedSaving: r.Saving(),
 		ThenLow: round(r.ThenLow), ThenHigh: round(r.ThenHigh),
 		Source: r.Source, Basis: string(r.Basis), Estimated: r.Estimated,
+	}
+	if a.Workers > 0 && a.Verb != decide.Continue {
+		rec.Message += fmt.Sprintf("; %d workers", a.Workers)
 	}
 	if !r.PlannedStart.IsZero() {
 		t := r.PlannedStart.UTC()
@@ -82,52 +95,85 @@ func newRecord(a decide.Action, now time.Time) Record {
 // round keeps three decimals.
 func round(v units.CarbonIntensity) float64 { return math.Round(float64(v)*1000) / 1000 }
 
-// ReadRecord returns the last decision on a Job; false when there is none.
-func ReadRecord(job *batchv1.Job) (Record, bool) {
+// ReadRecord returns the last decision on a workload; false when there is none.
+func ReadRecord(annotations map[string]string) (Record, bool) {
 	var r Record
-	text, ok := job.Annotations[v1alpha1.AnnotationDecision]
+	text, ok := annotations[v1alpha1.AnnotationDecision]
 	if !ok || json.Unmarshal([]byte(text), &r) != nil {
 		return Record{}, false
 	}
 	return r, true
 }
 
-// Apply carries out one action on the Job it concerns and says whether it wrote
-// anything. The write fails with a conflict when the Job has changed since it
+// Context is what an action is carried out in.
+type Context struct {
+	Policy   *v1alpha1.CarbonPolicy
+	Timeline timegrid.Timeline
+	Now      time.Time // wall time
+}
+
+// Apply carries out one action on the workload it concerns and says whether it wrote
+// anything. The write fails with a conflict when an object has changed since it
 // was read: the caller then decides anew.
-func (ap *Applier) Apply(ctx context.Context, job *batchv1.Job, a decide.Action, s decide.Snapshot, policy *v1alpha1.CarbonPolicy, tl timegrid.Timeline, now time.Time) (bool, error) {
-	rec := newRecord(a, s.Now)
-	if policy.Spec.Mode == v1alpha1.ModeShadow && !isSuspended(job) {
-		if _, told := ReadRecord(job); told {
+func (ap *Applier) Apply(ctx context.Context, w *Workload, t *decide.Task, a decide.Action, p Progress, c Context) (bool, error) {
+	rec := newRecord(a, c.Timeline.ToGrid(c.Now))
+	if c.Policy.Spec.Mode == v1alpha1.ModeShadow && !w.Facts.Suspended {
+		if _, told := ReadRecord(w.Annotations()); told {
 			return false, nil
 		}
 		rec.Mode = string(v1alpha1.ModeShadow)
-		return ap.write(ctx, job, rec, "Would"+string(a.Verb), corev1.EventTypeNormal, nil)
+		return ap.write(ctx, w, rec, "Would"+string(a.Verb), corev1.EventTypeNormal, nil)
+	}
+	mark := func(patch *kinds.Patch) {
+		patch.Annotate(v1alpha1.AnnotationRan, p.Done.Round(time.Second).String())
+		patch.Annotate(v1alpha1.AnnotationChanged, c.Now.UTC().Format(time.RFC3339))
 	}
 	switch a.Verb {
 	case decide.Release, decide.Resume:
-		return ap.write(ctx, job, rec, string(a.Verb), corev1.EventTypeNormal, release)
+		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+			release(w, patch, a.Workers)
+			if t.Kind != "rigid" {
+				mark(patch)
+			}
+		})
+	case decide.Scale:
+		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+			w.Kind.Scale(patch, a.Workers)
+			mark(patch)
+		})
 	case decide.Pause:
-		return ap.write(ctx, job, rec, string(a.Verb), corev1.EventTypeNormal, func(j *batchv1.Job) {
-			yes := true
-			j.Annotations[v1alpha1.AnnotationRan] = ran(job, now, tl, false).Round(time.Second).String()
-			j.Annotations[v1alpha1.AnnotationHold] = v1alpha1.HoldPaused
-			j.Annotations[v1alpha1.AnnotationLatestStart] = wallText(tl, a.Reason.LatestStart)
-			j.Spec.Suspend = &yes
+		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+			w.Kind.Hold(patch)
+			mark(patch)
+			patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused)
+			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 		})
 	case decide.Wait:
-		if last, told := ReadRecord(job); told && sameWait(last, rec) {
+		if last, told := ReadRecord(w.Annotations()); told && (sameWait(last, rec) || rec.Reason == decide.CodeTooSoon) {
 			return false, nil
 		}
-		return ap.write(ctx, job, rec, string(a.Verb), corev1.EventTypeNormal, func(j *batchv1.Job) {
-			j.Annotations[v1alpha1.AnnotationLatestStart] = wallText(tl, a.Reason.LatestStart)
+		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 		})
-	case decide.Continue:
+	case decide.Continue, decide.Move:
+		if len(w.Objects) > 1 && !w.Facts.Suspended { // a group that was let go in part
+			return ap.releaseRest(ctx, w, rec)
+		}
 	}
 	return false, nil
 }
 
-// sameWait reports whether a waiting Job would be told nothing new.
+// releaseRest lets go the Pods of a group that are still held.
+func (ap *Applier) releaseRest(ctx context.Context, w *Workload, rec Record) (bool, error) {
+	for _, o := range w.Objects {
+		if w.Kind.Read(o.Object).Suspended {
+			return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
+		}
+	}
+	return false, nil
+}
+
+// sameWait reports whether a waiting workload would be told nothing new.
 func sameWait(a, b Record) bool {
 	return a.Verb == b.Verb && a.Reason == b.Reason && equalTime(a.PlannedStart, b.PlannedStart) && equalTime(a.LatestStart, b.LatestStart)
 }
@@ -143,54 +189,60 @@ func wallText(tl timegrid.Timeline, grid time.Time) string {
 	return tl.ToWall(grid).UTC().Format(time.RFC3339)
 }
 
-// ReleaseInvalid releases a Job whose annotations cannot be read, as if it were
+// ReleaseInvalid releases a workload whose annotations cannot be read, as if it were
 // not governed, and says why in a warning.
-func (ap *Applier) ReleaseInvalid(ctx context.Context, job *batchv1.Job, reason error, now time.Time) (bool, error) {
-	rec := Record{Verb: decide.Release, Reason: codeInvalid, Message: reason.Error() + "; the Job runs as if it were not governed", At: now.UTC().Truncate(time.Second)}
-	return ap.write(ctx, job, rec, string(codeInvalid), corev1.EventTypeWarning, release)
+func (ap *Applier) ReleaseInvalid(ctx context.Context, w *Workload, reason error, now time.Time) (bool, error) {
+	rec := Record{Verb: decide.Release, Reason: CodeInvalid, Message: reason.Error() + "; the " + w.Kind.Name + " runs as if it were not governed", At: now.UTC().Truncate(time.Second)}
+	return ap.write(ctx, w, rec, string(CodeInvalid), corev1.EventTypeWarning, func(patch *kinds.Patch) { release(w, patch, 0) })
 }
 
-// ReleaseOrphan releases a Job whose policy is gone.
-func (ap *Applier) ReleaseOrphan(ctx context.Context, job *batchv1.Job, now time.Time) (bool, error) {
-	if _, held := job.Annotations[v1alpha1.AnnotationHold]; !held || !isSuspended(job) || job.DeletionTimestamp != nil {
+// ReleaseHeld releases a workload that Lull holds, for a reason that no plan is behind.
+func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Code, message string, now time.Time) (bool, error) {
+	if !w.Held() || w.deleted() {
 		return false, nil
 	}
-	rec := Record{
-		Verb: decide.Release, Reason: codePolicyGone, At: now.UTC().Truncate(time.Second),
-		Message: fmt.Sprintf("the CarbonPolicy %s is gone, runs at once", job.Annotations[v1alpha1.AnnotationPolicy]),
+	rec := Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message}
+	return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
+}
+
+// release lets a workload run; of a group, the Pod that the patch is of.
+func release(w *Workload, patch *kinds.Patch, workers int) {
+	if w.Facts.Suspended || len(w.Objects) > 1 {
+		w.Kind.Release(patch, workers)
 	}
-	return ap.write(ctx, job, rec, string(decide.Release), corev1.EventTypeNormal, release)
+	patch.Annotate(v1alpha1.AnnotationHold, "")
+	patch.Annotate(v1alpha1.AnnotationLatestStart, "")
 }
 
-func isSuspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
-
-// release lets a Job run.
-func release(j *batchv1.Job) {
-	no := false
-	j.Spec.Suspend = &no
-	delete(j.Annotations, v1alpha1.AnnotationHold)
-	delete(j.Annotations, v1alpha1.AnnotationLatestStart)
-}
-
-// write patches the Job with the record and the change, and tells the event
+// write patches the objects with the record and the change, and tells the event
 // once the API server has taken it.
-func (ap *Applier) write(ctx context.Context, job *batchv1.Job, rec Record, reason, eventType string, change func(*batchv1.Job)) (bool, error) {
+func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, eventType string, change func(*kinds.Patch)) (bool, error) {
 	text, err := json.Marshal(rec)
 	if err != nil {
 		return false, err
 	}
-	changed := job.DeepCopy()
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
+	var first *unstructured.Unstructured
+	for _, o := range w.Objects {
+		patch := kinds.NewPatch(o.Object)
+		patch.Annotate(v1alpha1.AnnotationDecision, string(text))
+		if change != nil {
+			change(patch)
+		}
+		body, err := json.Marshal(patch)
+		if err != nil {
+			return false, err
+		}
+		target := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": w.Kind.GVK().GroupVersion().String(), "kind": w.Kind.Spec.Kind,
+			"metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},
+		}}
+		if err := ap.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, body)); err != nil {
+			return false, fmt.Errorf("%s: %w", describe(w), err)
+		}
+		if first == nil {
+			first = target
+		}
 	}
-	changed.Annotations[v1alpha1.AnnotationDecision] = string(text)
-	if change != nil {
-		change(changed)
-	}
-	patch := client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{})
-	if err := ap.Client.Patch(ctx, changed, patch); err != nil {
-		return false, err
-	}
-	ap.Recorder.Eventf(changed, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
+	ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
 	return true, nil
 }

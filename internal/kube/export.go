@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/trace"
 )
 
@@ -145,14 +146,14 @@ func readWorkload(item []byte) (run, bool, error) {
 
 // stated adds what annotations of Lull say; false where it did not run for any time.
 func (x run) stated(j *batchv1.Job) (run, bool, error) {
-	o, err := ReadOptions(j, &v1alpha1.CarbonPolicySpec{})
+	o, err := ReadOptions(j.Annotations, &v1alpha1.CarbonPolicySpec{}, nil)
 	if err != nil {
 		return x, false, err
 	}
-	if _, ok := j.Annotations[v1alpha1.AnnotationRuntime]; ok {
+	if o.RuntimeStated {
 		x.job.Estimate = o.Runtime
 	}
-	if _, ok := j.Annotations[v1alpha1.AnnotationMaxDelay]; ok {
+	if o.maxDelayStated {
 		x.job.MaxDelay = o.MaxDelay
 	}
 	x.deadline = o.Deadline
@@ -177,6 +178,6 @@ func addRequests(to map[string]float64, spec *corev1.PodSpec, pods int64) {
 		}
 	}
 	if to[trace.CPU] == 0 {
-		to[trace.CPU] = assumedCPU * float64(pods)
+		to[trace.CPU] = kinds.AssumedCPU * float64(pods)
 	}
 }

@@ -11,9 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
@@ -51,13 +54,36 @@ func running(j *batchv1.Job) {
 	j.Status.StartTime, j.Status.Active = &started, 1
 }
 
+// workloadOf is a Job as the cache holds it.
+func workloadOf(t testing.TB, job *batchv1.Job) *Workload {
+	t.Helper()
+	obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewWorkload(jobKind(t), &unstructured.Unstructured{Object: obj})
+}
+
+func jobKind(t testing.TB) *kinds.Kind {
+	t.Helper()
+	named, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return named[0]
+}
+
 func observe(t *testing.T, policy v1alpha1.CarbonPolicySpec, tl timegrid.Timeline, jobs ...batchv1.Job) View {
 	t.Helper()
+	var workloads []*Workload
+	for i := range jobs {
+		workloads = append(workloads, workloadOf(t, &jobs[i]))
+	}
 	node := corev1.Node{Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi")},
 		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	v, err := Observe(Input{Now: now, Timeline: tl, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Jobs: jobs, Nodes: []corev1.Node{node}})
+	v, err := Observe(Input{Now: now, Timeline: tl, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: workloads, Nodes: []corev1.Node{node}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,12 +180,12 @@ func TestRequestAndLoad(t *testing.T) {
 		j.Spec.Parallelism = &three
 		j.Spec.Template.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 	})
-	if got := Request(&j)["cpu"]; got != 6 {
+	if got := workloadOf(t, &j).whole()["cpu"]; got != 6 {
 		t.Errorf("3 pods whose init container wants 2 CPUs ask for %v, want 6", got)
 	}
 	empty := newJob("b", func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{} })
-	if got := Request(&empty)["cpu"]; got != assumedCPU {
-		t.Errorf("a pod that asks for nothing counts as %v CPUs, want %v", got, assumedCPU)
+	if got := workloadOf(t, &empty).whole()["cpu"]; got != kinds.AssumedCPU {
+		t.Errorf("a pod that asks for nothing counts as %v CPUs, want %v", got, kinds.AssumedCPU)
 	}
 	pod := func(phase corev1.PodPhase, owner string) corev1.Pod {
 		return corev1.Pod{
@@ -169,10 +195,12 @@ func TestRequestAndLoad(t *testing.T) {
 		}
 	}
 	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), pod(corev1.PodPending, "y"), pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
-	if got := load(pods, map[string]bool{"ours": true}, map[string]float64{"cpu": 16})["cpu"]; got != 8 {
+	ours := func(pod *corev1.Pod) bool { return pod.OwnerReferences[0].UID == "ours" }
+	nobodys := func(*corev1.Pod) bool { return false }
+	if got := load(pods, ours, map[string]float64{"cpu": 16})["cpu"]; got != 8 {
 		t.Errorf("load %v, want 8: finished pods and our own do not count", got)
 	}
-	if got := load(pods, nil, map[string]float64{"cpu": 10})["cpu"]; got != 10 {
+	if got := load(pods, nobodys, map[string]float64{"cpu": 10})["cpu"]; got != 10 {
 		t.Errorf("load %v exceeds the capacity 10", got)
 	}
 	down := corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}}
@@ -205,7 +233,7 @@ func FuzzReadOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, runtime, delay, deadline, interruptible string) {
 		j := newJob("a", annotate(v1alpha1.AnnotationRuntime, runtime), annotate(v1alpha1.AnnotationMaxDelay, delay),
 			annotate(v1alpha1.AnnotationDeadline, deadline), annotate(v1alpha1.AnnotationInterruptible, interruptible))
-		o, err := ReadOptions(&j, &policy)
+		o, err := ReadOptions(j.Annotations, &policy, jobKind(t))
 		if err != nil {
 			if !errors.Is(err, ErrAnnotation) {
 				t.Fatalf("error of another kind: %v", err)
@@ -240,7 +268,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		t.Errorf("saving %v, want 0.75", rec.ExpectedSaving)
 	}
 	broken := newJob("a", annotate(v1alpha1.AnnotationDecision, "{"))
-	if _, ok := ReadRecord(&broken); ok {
+	if _, ok := ReadRecord(broken.Annotations); ok {
 		t.Error("a broken record was read")
 	}
 }

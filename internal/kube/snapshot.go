@@ -1,11 +1,10 @@
 package kube
 
 import (
+	"math"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -19,202 +18,361 @@ import (
 // localCluster is the name of the one cluster a policy decides for.
 const localCluster = "local"
 
-// assumedCPU is what a pod without a CPU request counts as: planning needs some
-// size, and nothing is known of it.
-const assumedCPU = 1.0
-
 // Input is what a snapshot is made from: API objects as observed.
 type Input struct {
 	Now      time.Time // wall time
 	Timeline timegrid.Timeline
 	Policy   *v1alpha1.CarbonPolicy
+	// Paused opens everything, whatever the policy says.
+	Paused bool
 	// Carbon is what is known of the policy's zone; without series if nothing is.
-	Carbon carbon.Outlook
-	Jobs   []batchv1.Job // those that name the policy
-	Nodes  []corev1.Node
-	Pods   []corev1.Pod
+	Carbon    carbon.Outlook
+	Workloads []*Workload // those that name the policy
+	Nodes     []corev1.Node
+	Pods      []corev1.Pod
+	// Profiles are the ScalingProfiles of the policy's namespace, by name.
+	Profiles map[string]*v1alpha1.ScalingProfile
+	// Learned is what earlier runs taught; nil knows nothing.
+	Learned Learned
+}
+
+// Learned is what is known of a workload from runs of its family and of its own.
+type Learned interface {
+	// Runtime is the expected run time in all of a workload that states none and has done
+	// some of it; prior is the policy's.
+	Runtime(w *Workload, prior, done time.Duration) time.Duration
+	// Startup is how long a start takes until pods run.
+	Startup(w *Workload) time.Duration
+	// Observed is its throughput by workers, where it has no profile.
+	Observed(w *Workload) []v1alpha1.ObservedPoint
+	// Progress is the share of its work that is done, as measured from outside; negative
+	// where nothing is.
+	Progress(w *Workload) float64
+	// MostWorkers is the scale beyond which more were denied; 0 where none was.
+	MostWorkers(w *Workload) int
 }
 
 // View is a snapshot with the objects behind it.
 type View struct {
 	Snapshot decide.Snapshot
-	// Jobs[i] is the object of Snapshot.Tasks[i].
-	Jobs []*batchv1.Job
-	// Invalid are Jobs whose annotations cannot be read, with the error.
-	Invalid []InvalidJob
+	// Workloads[i] and Progress[i] are those of Snapshot.Tasks[i].
+	Workloads []*Workload
+	Progress  []Progress
+	// Invalid are workloads whose annotations cannot be read, with the error.
+	Invalid []Invalid
+	// Finished are those that have ended.
+	Finished []*Workload
 	// Counts for the status of the policy.
-	Waiting, Running, Finished int
+	Waiting, Running int
 }
 
-// InvalidJob is a Job that cannot be governed.
-type InvalidJob struct {
-	Job *batchv1.Job
-	Err error
+// Progress is how far a workload is.
+type Progress struct {
+	// Share of the work that is done, 0 to 1, and Source where that is known from.
+	Share  float64
+	Source string
+	// Done is that share as run time at the least number of workers.
+	Done, Runtime time.Duration
+	// Running and Pending are its pods, Denied those of them that no node has room for; Up
+	// is when the last of them started (wall time).
+	Running, Pending, Denied int
+	Up                       time.Time
+	// Since is when the present run at the present scale began (grid time); zero where it
+	// does not run.
+	Since time.Time
+	// Speed is by how much it runs faster at its least scale than its run time says, as
+	// observed.
+	Speed float64
+	// Watts at the present scale, PUE included.
+	Watts float64
 }
 
-// Observe translates objects into a snapshot. Finished Jobs, Jobs that are
-// being deleted and Jobs that their users suspended are not part of it.
+// The sources of progress.
+const (
+	FromAnnotation  = "annotation"
+	FromCompletions = "completions"
+	FromPrometheus  = "prometheus"
+	FromModel       = "model"
+)
+
+// Invalid is a workload that cannot be governed.
+type Invalid struct {
+	Workload *Workload
+	Err      error
+}
+
+// defaultDwell is MinRun and MinPause of a policy that was created without the API
+// server's defaults.
+const defaultDwell = 5 * time.Minute
+
+// Observe translates objects into a snapshot. What is finished, being deleted or held by
+// its user is not part of it.
 func Observe(in Input) (View, error) {
-	watts := map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
-	if len(in.Policy.Spec.Power.WattsPerUnit) > 0 {
-		watts = in.Policy.Spec.Power.WattsPerUnit
-	}
-	model, err := power.NewPerUnit(watts, in.Policy.Spec.Power.PUE)
+	model, err := power.NewPerUnit(wattsPerUnit(in.Policy), in.Policy.Spec.Power.PUE)
 	if err != nil {
 		return View{}, err
 	}
-	ours := map[string]bool{}
-	for i := range in.Jobs {
-		ours[string(in.Jobs[i].UID)] = true
-	}
 	capacity := Capacity(in.Nodes)
-	starts := podStarts(in.Pods, ours)
 	v := View{Snapshot: decide.Snapshot{
-		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute,
+		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute, MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
 			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model,
 			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 			Capacity: capacity,
 		}},
 	}}
-	if d := in.Policy.Spec.Slot; d != nil {
-		v.Snapshot.Slot = d.Duration
+	s := &v.Snapshot
+	spec := &in.Policy.Spec
+	if spec.Slot != nil {
+		s.Slot = spec.Slot.Duration
 	}
-	if d := in.Policy.Spec.StartMargin; d != nil {
-		v.Snapshot.Margin = d.Duration
+	if spec.StartMargin != nil {
+		s.Margin = spec.StartMargin.Duration
 	}
-	for i := range in.Jobs {
-		v.add(in, &in.Jobs[i], starts)
+	if spec.MinRun != nil {
+		s.MinRun = spec.MinRun.Duration
 	}
-	// Pods of Jobs that are not tasks (released ones that cannot be read, ones
-	// being deleted) are load like those of strangers.
-	tasks := make(map[string]bool, len(v.Jobs))
-	for _, job := range v.Jobs {
-		tasks[string(job.UID)] = true
+	if spec.MinPause != nil {
+		s.MinPause = spec.MinPause.Duration
 	}
-	v.Snapshot.Clusters[0].Load = load(in.Pods, tasks, capacity)
+	index := newPodIndex(in.Workloads)
+	pods := make([]podCount, len(in.Workloads))
+	isTask := make([]bool, len(in.Workloads))
+	for i := range in.Pods {
+		if w, ours := index.of(&in.Pods[i]); ours {
+			pods[w].add(&in.Pods[i])
+		}
+	}
+	for i, w := range in.Workloads {
+		isTask[i] = v.add(in, w, pods[i])
+	}
+	// Pods of workloads that are not tasks (released ones that cannot be read, ones being
+	// deleted) are load like those of strangers.
+	s.Clusters[0].Load = load(in.Pods, func(pod *corev1.Pod) bool {
+		i, ours := index.of(pod)
+		return ours && isTask[i]
+	}, capacity)
 	return v, nil
 }
 
-func (v *View) add(in Input, job *batchv1.Job, starts map[types.UID]time.Time) {
-	_, held := job.Annotations[v1alpha1.AnnotationHold]
-	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
-	switch {
-	case Finished(job):
-		v.Finished++
-		return
-	case job.DeletionTimestamp != nil, suspended && !held:
-		return
+func wattsPerUnit(policy *v1alpha1.CarbonPolicy) map[string]float64 {
+	if len(policy.Spec.Power.WattsPerUnit) > 0 {
+		return policy.Spec.Power.WattsPerUnit
 	}
-	options, err := ReadOptions(job, &in.Policy.Spec)
+	return map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
+}
+
+// add makes a task of a workload, if it is one.
+func (v *View) add(in Input, w *Workload, pods podCount) bool {
+	switch {
+	case w.Facts.Finished:
+		v.Finished = append(v.Finished, w)
+		return false
+	case w.deleted(), w.Facts.Suspended && !w.Held(), w.Facts.Managed:
+		return false
+	}
+	o, err := ReadOptions(w.Annotations(), &in.Policy.Spec, w.Kind)
+	var scaling *decide.Scaling
+	speed := 1.0
+	if err == nil && o.Elastic() {
+		scaling, speed, err = scalingOf(in, w, &o)
+	}
 	if err != nil {
-		if _, told := job.Annotations[v1alpha1.AnnotationDecision]; suspended || !told {
-			v.Invalid = append(v.Invalid, InvalidJob{job, err})
+		if _, told := w.Annotations()[v1alpha1.AnnotationDecision]; w.Facts.Suspended || !told {
+			v.Invalid = append(v.Invalid, Invalid{w, err})
 		}
-		return
+		return false
+	}
+	if o.GroupSize > len(w.Objects) {
+		v.Waiting++ // Pods of the group are still to come
+		return false
 	}
 	t := decide.Task{
-		ID: string(job.UID), Submitted: in.Timeline.ToGrid(job.CreationTimestamp.Time), Kind: workload.Rigid,
-		Request: Request(job), PriorityClass: job.Spec.Template.Spec.PriorityClassName, State: decide.Running, Cluster: localCluster,
+		ID: string(w.UID()), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
+		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
 	}
-	if options.Interruptible {
-		t.Kind = workload.Interruptible
+	p := Progress{Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
+	switch {
+	case scaling != nil:
+		t.Kind, t.Request, t.Workers = workload.Elastic, w.perWorker(o.MinWorkers), w.Facts.Workers
+	case o.Interruptible:
+		t.Kind, t.Request = workload.Interruptible, w.whole()
+	default:
+		t.Request = w.whole()
 	}
+	p.measure(in, w, &o, scaling)
+	t.Remaining = max(0, time.Duration(float64(p.Runtime-p.Done)/p.Speed))
 	shadow := in.Policy.Spec.Mode == v1alpha1.ModeShadow
-	// Critical Jobs may not wait, nor may one that is still held when its policy
-	// has been switched to Shadow.
-	if !critical(in.Policy, job) && (!shadow || !suspended) {
-		t.Deadline = options.deadline(job, t.Submitted)
+	// Critical workloads may not wait, nor may one that is still held when its policy
+	// has been paused or switched to Shadow.
+	if !in.Paused && !critical(in.Policy, w) && (!shadow || !w.Facts.Suspended) {
+		o.Runtime = p.Runtime
+		t.Deadline = o.deadline(t.Submitted)
 	}
-	t.Remaining = remaining(in, job, options.Runtime, suspended)
-	if since, runs := starts[job.UID]; runs && completions(job) > 1 {
-		// A completion under way starts anew after a pause. A Job of a single
-		// completion that says it is interruptible is taken to keep checkpoints.
-		t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(since))))
+	v.lifecycle(in, w, &t, &p, pods, shadow)
+	model := v.Snapshot.Clusters[0].Power
+	p.Watts = wattsOf(&t, w, model)
+	if in.Learned != nil && t.Kind != workload.Rigid {
+		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000
+	}
+	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
+	v.Workloads = append(v.Workloads, w)
+	v.Progress = append(v.Progress, p)
+	return true
+}
+
+// lifecycle says what the workload does, and what a change would cost or is under way.
+func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pods podCount, shadow bool) {
+	if at, ok := changed(w); ok {
+		t.Changed = in.Timeline.ToGrid(at)
+	}
+	if at := sinceOf(w); !at.IsZero() && !w.Facts.Suspended {
+		p.Since = in.Timeline.ToGrid(at)
 	}
 	switch {
-	case suspended:
-		t.State = decide.Waiting
-		t.Paused = job.Annotations[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused
+	case w.Facts.Suspended:
+		t.State, t.Workers = decide.Waiting, 0
+		t.Paused = w.Annotations()[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused
+		t.Changing = t.Paused && (pods.running > 0 || w.Facts.Active)
 		v.Waiting++
-	case shadow && job.Annotations[v1alpha1.AnnotationDecision] == "":
-		// What would have been decided, had the Job been held.
-		t.State = decide.Waiting
+	case shadow && w.Annotations()[v1alpha1.AnnotationDecision] == "":
+		// What would have been decided, had the workload been held.
+		t.State, t.Workers = decide.Waiting, 0
 		v.Running++
 	default:
 		v.Running++
-	}
-	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
-	v.Jobs = append(v.Jobs, job)
-}
-
-func critical(policy *v1alpha1.CarbonPolicy, job *batchv1.Job) bool {
-	for _, class := range policy.Spec.CriticalPriorityClasses {
-		if class == job.Spec.Template.Spec.PriorityClassName {
-			return true
+		// Pods that neither run nor wait: the change has not reached them yet.
+		t.Changing = t.Scaling != nil && in.Now.Sub(sinceOf(w)) < settling && p.Running != w.Facts.Workers
+		if !pods.first.IsZero() && w.Facts.Of > 1 {
+			// A part under way starts anew after a pause. A workload of a single part that
+			// says it is interruptible is taken to keep checkpoints.
+			t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
 		}
 	}
-	return false
 }
 
-// remaining estimates the run time a Job still needs, in grid time. A Job of
-// several completions reports its own progress; for the others the time it has
-// run counts. While it runs, an interruptible Job of several completions is
-// charged for the completions under way: pausing would lose them.
-func remaining(in Input, job *batchv1.Job, runtime time.Duration, suspended bool) time.Duration {
-	if n := completions(job); n > 1 {
-		left := float64(n-min(n, job.Status.Succeeded)) / float64(n)
-		return time.Duration(left * float64(runtime))
-	}
-	return max(0, runtime-ran(job, in.Now, in.Timeline, suspended))
-}
+// settling is how long (wall time) a change may be under way before others may follow.
+const settling = 2 * time.Minute
 
-func completions(job *batchv1.Job) int32 {
-	if job.Spec.Completions == nil {
-		return 1
+// whole is what all pods of a workload that does not scale ask for.
+func (w *Workload) whole() map[string]float64 {
+	n := 1
+	if w.Facts.Workers > 0 {
+		n = w.Facts.Workers
+	} else if w.Kind.Spec.Hold.Zero {
+		n = heldWorkers(w)
 	}
-	return *job.Spec.Completions
-}
-
-// ran returns how long a Job has run up to now, in grid time, earlier runs
-// included.
-func ran(job *batchv1.Job, now time.Time, tl timegrid.Timeline, suspended bool) time.Duration {
-	// The annotation is Lull's own and absent before the first pause; one that
-	// somebody broke counts as none, which errs on the side of the deadline.
-	sum, _ := time.ParseDuration(job.Annotations[v1alpha1.AnnotationRan])
-	if !suspended && job.Status.StartTime != nil {
-		sum += tl.GridDuration(now.Sub(job.Status.StartTime.Time))
+	if w.Facts.Of > 0 {
+		n = min(n, max(1, w.Facts.Of-w.Facts.Done))
 	}
-	return max(0, sum)
-}
-
-// Finished reports whether a Job has completed or failed for good.
-func Finished(job *batchv1.Job) bool {
-	for _, c := range job.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return true
-		}
+	out := make(map[string]float64, len(w.Facts.Request))
+	for r, q := range w.Facts.Request {
+		out[r] = q * float64(n)
 	}
-	return false
-}
-
-// Request returns what the pods of a Job that run at one time ask for.
-func Request(job *batchv1.Job) map[string]float64 {
-	pods := int32(1)
-	if p := job.Spec.Parallelism; p != nil {
-		pods = *p
-	}
-	if job.Spec.Completions != nil {
-		pods = min(pods, max(1, *job.Spec.Completions-job.Status.Succeeded))
-	}
-	out := amounts(resourcehelper.PodRequests(&corev1.Pod{Spec: job.Spec.Template.Spec}, resourcehelper.PodResourcesOptions{}))
-	if out[string(corev1.ResourceCPU)] == 0 {
-		out[string(corev1.ResourceCPU)] = assumedCPU
-	}
-	for r := range out {
-		out[r] *= float64(max(1, pods))
+	for r, q := range w.Facts.Fixed {
+		out[r] += q
 	}
 	return out
+}
+
+// perWorker is what one worker asks for, with its part of the pods that do not scale: at
+// the least scale all of them, at larger ones more than they take.
+func (w *Workload) perWorker(least int) map[string]float64 {
+	if len(w.Facts.Fixed) == 0 {
+		return w.Facts.Request
+	}
+	out := make(map[string]float64, len(w.Facts.Request))
+	for r, q := range w.Facts.Request {
+		out[r] = q
+	}
+	for r, q := range w.Facts.Fixed {
+		out[r] += q / float64(least)
+	}
+	return out
+}
+
+// wattsOf is the power at the present scale, or at the least one while it does not run,
+// PUE included.
+func wattsOf(t *decide.Task, w *Workload, model power.PerUnit) float64 {
+	if t.Scaling == nil {
+		return float64(model.Of(t.Request))
+	}
+	workers := min(max(t.Scaling.MinWorkers, t.Workers), t.Scaling.MaxWorkers)
+	if t.Scaling.Watts != nil {
+		return t.Scaling.Watts[workers-t.Scaling.MinWorkers] * max(1, model.PUE)
+	}
+	return float64(workers)*float64(model.Of(w.Facts.Request)) + float64(model.Of(w.Facts.Fixed))
+}
+
+func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
+	for _, class := range policy.Spec.CriticalPriorityClasses {
+		if class == w.Facts.PriorityClass {
+			return true
+		}
+	}
+	return false
+}
+
+// measure finds out how far the workload is: by what it says of itself, by what is
+// measured, by its finished parts, else by the time it has run at the scales it had.
+func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling) {
+	p.Runtime = o.Runtime
+	modelled := Work(w, scaling, in.Now, in.Timeline)
+	if in.Learned != nil && !o.RuntimeStated {
+		p.Runtime = in.Learned.Runtime(w, o.Runtime, modelled)
+	}
+	share := func(v float64, source string) {
+		p.Share, p.Source = v, source
+		p.Done = time.Duration(v * float64(p.Runtime))
+	}
+	measured := -1.0
+	if in.Learned != nil {
+		measured = in.Learned.Progress(w)
+	}
+	switch {
+	case o.Progress >= 0:
+		share(o.Progress, FromAnnotation)
+	case measured >= 0:
+		share(math.Min(1, measured), FromPrometheus)
+	case w.Facts.Of > 1:
+		share(float64(min(w.Facts.Done, w.Facts.Of))/float64(w.Facts.Of), FromCompletions)
+	default:
+		p.Done, p.Source = modelled, FromModel
+		p.Share = min(1, float64(modelled)/float64(p.Runtime))
+	}
+}
+
+// Work is the work that a workload has done by the model: as run time at its least number
+// of workers, in grid time, earlier runs included.
+func Work(w *Workload, scaling *decide.Scaling, now time.Time, tl timegrid.Timeline) time.Duration {
+	// The annotation is Lull's own and absent before the first change; one that somebody
+	// broke counts as none, which errs on the side of the deadline.
+	sum, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
+	since := sinceOf(w)
+	if w.Facts.Suspended || since.IsZero() {
+		return max(0, sum)
+	}
+	rate := 1.0
+	if scaling != nil {
+		rate = scaling.Rate(w.Facts.Workers)
+	}
+	return max(0, sum) + max(0, time.Duration(rate*float64(tl.GridDuration(now.Sub(since)))))
+}
+
+// sinceOf is when the present run at the present scale began (wall time); zero where it
+// does not run.
+func sinceOf(w *Workload) time.Time {
+	since := w.Facts.Started
+	if at, ok := changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
+		since = at
+	}
+	return since
+}
+
+// changed is when the workload last started, paused or changed its scale.
+func changed(w *Workload) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, w.Annotations()[v1alpha1.AnnotationChanged])
+	return at, err == nil
 }
 
 // Capacity sums what the ready, schedulable nodes offer.
@@ -241,11 +399,11 @@ func ready(node *corev1.Node) bool {
 }
 
 // load sums what the live pods of others ask for, up to the capacity.
-func load(pods []corev1.Pod, ours map[string]bool, capacity map[string]float64) map[string]float64 {
+func load(pods []corev1.Pod, ours func(*corev1.Pod) bool, capacity map[string]float64) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || ownedBy(pod, ours) {
+		if over(pod) || ours(pod) {
 			continue
 		}
 		for r, q := range amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
@@ -255,30 +413,32 @@ func load(pods []corev1.Pod, ours map[string]bool, capacity map[string]float64) 
 	return sum
 }
 
-// podStarts returns when the longest running pod of each Job has started.
-func podStarts(pods []corev1.Pod, jobs map[string]bool) map[types.UID]time.Time {
-	out := map[types.UID]time.Time{}
-	for i := range pods {
-		pod := &pods[i]
-		if pod.Status.Phase != corev1.PodRunning || pod.Status.StartTime == nil {
-			continue
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (c *podCount) add(pod *corev1.Pod) {
+	switch {
+	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
+		c.running++
+		if pod.Status.StartTime == nil {
+			return
 		}
-		for _, o := range pod.OwnerReferences {
-			if first, seen := out[o.UID]; jobs[string(o.UID)] && (!seen || pod.Status.StartTime.Time.Before(first)) {
-				out[o.UID] = pod.Status.StartTime.Time
+		at := pod.Status.StartTime.Time
+		if c.first.IsZero() || at.Before(c.first) {
+			c.first = at
+		}
+		if at.After(c.latest) {
+			c.latest = at
+		}
+	case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil:
+		c.pending++
+		for _, x := range pod.Status.Conditions {
+			if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse && x.Reason == corev1.PodReasonUnschedulable {
+				c.denied++
 			}
 		}
 	}
-	return out
-}
-
-func ownedBy(pod *corev1.Pod, uids map[string]bool) bool {
-	for _, o := range pod.OwnerReferences {
-		if uids[string(o.UID)] {
-			return true
-		}
-	}
-	return false
 }
 
 func amounts(list corev1.ResourceList) map[string]float64 {

@@ -70,6 +70,11 @@ var (
 		Name: "lull_actions_total",
 		Help: "Writes to Jobs, by verb and reason.",
 	}, []string{"verb", "reason"})
+	// Plans counts the plans that were made, and why.
+	Plans = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_plans_total",
+		Help: "Plans made for workloads, by what called for them.",
+	}, []string{"trigger"})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -79,5 +84,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, DecisionSeconds)
+	metrics.Registry.MustRegister(Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, DecisionSeconds)
 }

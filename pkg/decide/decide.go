@@ -59,6 +59,9 @@ type Decision struct {
 	Grid timegrid.Grid
 	// Status is that of the planner's result, empty where no planner was needed.
 	Status plan.Status
+	// Gap is how far from the least emissions possible the plan of the tasks planned now is
+	// at most, a share of what it emits; nil where the planner proves no bound.
+	Gap *float64
 }
 
 // maxSlots bounds the horizon of one decision.
@@ -84,7 +87,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		return Decision{}, err
 	}
 	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(24 * time.Hour)}
-	movable := make([]int, 0, len(s.Tasks))
+	movable, kept := make([]int, 0, len(s.Tasks)), 0
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		d.Actions[i] = Action{Task: t.ID}
@@ -96,14 +99,22 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		case !s.soft() && t.LatestStart.IsZero() && !s.Now.Before(t.latestStart(s.Margin)),
 			!s.soft() && t.Scaling == nil && !s.Now.Before(t.latestStart(s.Margin)):
 			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
+		case t.Standing != nil && s.follow(&d, i):
+			kept++
 		default:
 			movable = append(movable, i)
 		}
 	}
+	wake := d.Wake
 	for len(movable) > 0 {
 		overdue, err := s.plan(ctx, &d, movable, planner)
 		if err != nil {
 			return Decision{}, err
+		}
+		if kept > 0 && s.crowded(&d, movable) {
+			// No room in time beside the plans that stand: all are made anew.
+			movable, kept = s.planned(&d), 0
+			continue
 		}
 		if len(overdue) == 0 {
 			break
@@ -116,7 +127,34 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 			movable = slices.DeleteFunc(movable, func(m int) bool { return m == i })
 		}
 	}
+	if wake.Before(d.Wake) {
+		d.Wake = wake
+	}
+	s.settle(&d)
 	return d, nil
+}
+
+// crowded reports whether a task that was planned has found no place in time.
+func (s Snapshot) crowded(d *Decision, movable []int) bool {
+	for _, i := range movable {
+		if d.Actions[i].Reason.Code == CodeDeadlineAtRisk {
+			return true
+		}
+	}
+	return false
+}
+
+// planned lists the tasks that have a plan or were looked for one.
+func (s Snapshot) planned(d *Decision) []int {
+	var out []int
+	for i := range d.Actions {
+		switch d.Actions[i].Reason.Code {
+		case CodeRunning, CodeNoSlack, CodeLatestStart, CodeNoCarbonData:
+		default:
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // plan plans the movable tasks and writes what follows into d. It returns those elastic
@@ -140,7 +178,7 @@ func (s Snapshot) plan(ctx context.Context, d *Decision, movable []int, planner 
 	if err != nil {
 		return nil, err
 	}
-	d.Status, d.Grid = res.Status, grid
+	d.Status, d.Grid, d.Gap = res.Status, grid, gap(problem, res)
 	placed := make([][]plan.Segment, len(movable))
 	for _, jp := range res.Plan.Jobs {
 		placed[jp.Job] = jp.Segments
@@ -174,6 +212,19 @@ func (s Snapshot) plan(ctx context.Context, d *Decision, movable []int, planner 
 		a.set(t, runs, reason)
 	}
 	return overdue, nil
+}
+
+// gap is how far the plan is from its bound, relative to the plan.
+func gap(p *plan.Problem, res plan.Result) *float64 {
+	if res.Bound == nil || p.Objective.Kind != plan.Carbon || len(res.Unplaced) > 0 {
+		return nil
+	}
+	value := plan.Evaluate(p, res.Plan).CarbonG
+	share := 0.0
+	if value > 0 {
+		share = math.Max(0, 1-*res.Bound/value)
+	}
+	return &share
 }
 
 // doneAtOnce is the work that a plan does in the current slot, as run time at
@@ -357,7 +408,11 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 		moves[i] = true
 	}
 	for i, t := range s.Tasks {
-		if moves[i] || (t.Cluster != "" && t.Cluster != cl.Name) {
+		if moves[i] || (t.Standing == nil && t.Cluster != "" && t.Cluster != cl.Name) {
+			continue
+		}
+		if t.Standing != nil {
+			t.Standing.addLoad(g, cl, &t)
 			continue
 		}
 		end := max(1, g.CeilSlot(s.Now.Add(t.Remaining)))

@@ -31,6 +31,10 @@ const (
 	CodeNoCarbonData Code = "NoCarbonData"
 	// CodePlannerFailed: the planner could not be run, so the job runs.
 	CodePlannerFailed Code = "PlannerFailed"
+	// CodeTooSoon: a change is due, but the last one was a moment ago or is under way.
+	CodeTooSoon Code = "TooSoon"
+	// CodePaused: policy or zone are paused, everything runs as it is.
+	CodePaused Code = "Paused"
 	// CodeRunning: it runs and cannot be paused.
 	CodeRunning Code = "Running"
 )
@@ -102,6 +106,10 @@ func (r Reason) Message() string {
 		return "no carbon data, runs at once"
 	case CodePlannerFailed:
 		return "the planner failed, runs at once"
+	case CodeTooSoon:
+		return "stays as it is: the last change was a moment ago"
+	case CodePaused:
+		return "policy or zone are paused: runs as if not governed"
 	case CodeRunning:
 		return "running"
 	}

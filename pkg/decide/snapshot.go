@@ -64,12 +64,31 @@ type Task struct {
 	Migratable bool
 	// RestartKWh is the energy that going on after a pause takes.
 	RestartKWh float64
+	// Standing is a plan made earlier that is to be followed; nil plans the task anew.
+	Standing *Standing
+	// Changed is when the task last started, paused or changed its scale; zero where that
+	// is not known. Changing says that this is still under way.
+	Changed  time.Time
+	Changing bool
 }
 
 // Scaling is how an elastic task scales: fields as of workload.Job.
 type Scaling struct {
 	MinWorkers, MaxWorkers int
 	Curve, Watts           []float64
+}
+
+// Rate is how many times as fast as at MinWorkers the task runs with the given number of
+// workers, which is taken into their range; fewer than MinWorkers count in proportion.
+func (s *Scaling) Rate(workers int) float64 {
+	if workers < s.MinWorkers {
+		return float64(max(0, workers)) / float64(s.MinWorkers)
+	}
+	sum := 0.0
+	for _, v := range s.Curve[:min(workers-s.MinWorkers+1, len(s.Curve))] {
+		sum += v
+	}
+	return sum / s.Curve[0]
 }
 
 // fastest is the least scale of most throughput, and how many times that of
@@ -118,9 +137,12 @@ type Snapshot struct {
 	// With Caspian's, deadlines are soft: a task waits as the plan says, however late.
 	Objective plan.Objective
 	// Horizon is how far ahead is planned; 0 means to the last deadline.
-	Horizon  time.Duration
-	Clusters []Cluster
-	Tasks    []Task
+	Horizon time.Duration
+	// MinRun and MinPause are the least times from a start or change of scale to the next
+	// change, and from a pause to the next start.
+	MinRun, MinPause time.Duration
+	Clusters         []Cluster
+	Tasks            []Task
 }
 
 func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
@@ -163,6 +185,8 @@ func (s Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
 		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
 			return fmt.Errorf("%w: task %q: scaling: curve: %v; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve)
+		case t.Standing != nil && len(t.Standing.Phases) == 0:
+			return fmt.Errorf("%w: task %q: standing: no phases; accepted: at least one, or none standing", ErrSnapshot, t.ID)
 		case t.State != Waiting && t.State != Running:
 			return fmt.Errorf("%w: task %q: state: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.State, Waiting, Running)
 		}

@@ -1,8 +1,9 @@
 package sim
 
 import (
-	"sort"
 	"time"
+
+	"lull.dev/lull/pkg/workload"
 )
 
 // Lengths estimates run times where they are not known beforehand.
@@ -35,13 +36,7 @@ func (m MeanOf) Observe(*Job) {}
 type Learned struct {
 	Class func(j *Job) int
 
-	classes map[int]*observed
-}
-
-type observed struct {
-	lengths []time.Duration // ascending
-	above   []float64       // above[i] is the sum of lengths[i:], ns
-	fresh   []time.Duration
+	classes map[int]*workload.Lengths
 }
 
 // learnedFrom is the least number of jobs an estimate rests on.
@@ -50,28 +45,13 @@ const learnedFrom = 5
 // Observe implements Lengths.
 func (l *Learned) Observe(j *Job) {
 	if l.classes == nil {
-		l.classes = map[int]*observed{}
+		l.classes = map[int]*workload.Lengths{}
 	}
 	c := l.Class(j)
 	if l.classes[c] == nil {
-		l.classes[c] = &observed{}
+		l.classes[c] = &workload.Lengths{}
 	}
-	o := l.classes[c]
-	o.fresh = append(o.fresh, j.Length)
-	if len(o.fresh) > 8+len(o.lengths)/8 {
-		o.merge()
-	}
-}
-
-// merge sorts what was seen since in; its cost is spread over many observations.
-func (o *observed) merge() {
-	o.lengths = append(o.lengths, o.fresh...)
-	o.fresh = o.fresh[:0]
-	sort.Slice(o.lengths, func(a, b int) bool { return o.lengths[a] < o.lengths[b] })
-	o.above = make([]float64, len(o.lengths)+1)
-	for i := len(o.lengths) - 1; i >= 0; i-- {
-		o.above[i] = o.above[i+1] + float64(o.lengths[i])
-	}
+	l.classes[c].Add(j.Length)
 }
 
 // Estimate implements Lengths.
@@ -79,13 +59,12 @@ func (o *observed) merge() {
 // Complexity: O(log jobs).
 func (l *Learned) Estimate(j *Job, done time.Duration) time.Duration {
 	o := l.classes[l.Class(j)]
-	if o == nil || len(o.lengths) == 0 {
+	if o == nil {
 		return j.Estimate
 	}
-	i := sort.Search(len(o.lengths), func(i int) bool { return o.lengths[i] > done })
-	n := len(o.lengths) - i
+	mean, n := o.Above(done)
 	if n < learnedFrom {
 		return j.Estimate
 	}
-	return time.Duration(o.above[i] / float64(n))
+	return mean
 }

@@ -41,7 +41,8 @@ func freePorts() (ports, error) {
 var controllers = []string{
 	"job-controller", "cronjob-controller", "garbage-collector-controller", "namespace-controller",
 	"serviceaccount-controller", "node-lifecycle-controller", "taint-eviction-controller",
-	"pod-garbage-collector-controller", "ttl-after-finished-controller",
+	"pod-garbage-collector-controller", "ttl-after-finished-controller", "deployment-controller", "replicaset-controller",
+	"clusterrole-aggregation-controller",
 }
 
 // etcd is first to start and last to stop.

@@ -1,0 +1,338 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kube"
+)
+
+// KindSet watches the kinds of workloads that the API server serves: the built-in ones and
+// those of WorkloadKinds. It is safe for concurrent use.
+type KindSet struct {
+	cache  cache.Cache
+	client client.Client
+	mapper meta.RESTMapper
+	// watch wakes policies for changes of a kind.
+	watch func(obj client.Object) error
+
+	mu      sync.RWMutex
+	known   map[schema.GroupVersionKind]*kinds.Kind
+	watched map[schema.GroupVersionKind]cache.Informer
+	told    map[string]string // the last problem of each kind
+	// seen are the objects of each policy as they were last read.
+	seen map[types.NamespacedName]map[types.UID]seen
+
+	builtin []*kinds.Kind
+	// further are the WorkloadKinds as last compiled, by name.
+	further map[string]compiled
+}
+
+type compiled struct {
+	version string
+	kind    *kinds.Kind
+}
+
+// seen is an object as it was read.
+type seen struct {
+	version  string
+	kind     *kinds.Kind
+	workload *kube.Workload
+}
+
+// lookForKinds is how often is asked whether further kinds are served.
+const lookForKinds = 15 * time.Second
+
+// NewKindSet returns a set that watches nothing yet.
+func NewKindSet() *KindSet {
+	s := &KindSet{
+		known: map[schema.GroupVersionKind]*kinds.Kind{}, watched: map[schema.GroupVersionKind]cache.Informer{},
+		told: map[string]string{}, seen: map[types.NamespacedName]map[types.UID]seen{}, builtin: kinds.Builtin(), further: map[string]compiled{},
+	}
+	for _, k := range s.builtin {
+		s.known[k.GVK()] = k
+	}
+	return s
+}
+
+// Transform shortens what the cache keeps of workloads.
+func (s *KindSet) Transform(o any) (any, error) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return stripManagedFields(o)
+	}
+	s.mu.RLock()
+	k := s.known[u.GroupVersionKind()]
+	s.mu.RUnlock()
+	if k != nil {
+		k.Prune(u.Object)
+	}
+	return o, nil
+}
+
+// use connects the set to a controller that is woken by its kinds.
+func (s *KindSet) use(c controller.Controller, mgr manager.Manager) {
+	in := mgr.GetCache()
+	s.cache, s.client, s.mapper = in, mgr.GetClient(), mgr.GetRESTMapper()
+	s.watch = func(obj client.Object) error {
+		return c.Watch(ctrlsource.Kind(in, obj, handler.EnqueueRequestsFromMapFunc(policyOf)))
+	}
+}
+
+// Start implements manager.Runnable.
+func (s *KindSet) Start(ctx context.Context) error {
+	for {
+		s.sync(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookForKinds):
+		}
+	}
+}
+
+// sync begins to watch kinds that are served and not watched yet, and drops those that are
+// no longer served.
+func (s *KindSet) sync(ctx context.Context) {
+	all := map[schema.GroupVersionKind]*kinds.Kind{}
+	byName := map[string]schema.GroupVersionKind{}
+	for _, k := range s.builtin {
+		all[k.GVK()], byName[k.Name] = k, k.GVK()
+	}
+	var further v1alpha1.WorkloadKindList
+	if err := s.cache.List(ctx, &further); err != nil {
+		s.tell(ctx, "WorkloadKinds", err)
+		return
+	}
+	for i := range further.Items {
+		w := &further.Items[i]
+		c := s.further[w.Name]
+		if version := string(w.UID) + w.ResourceVersion; c.version != version {
+			k, err := kinds.New(w.Name, &w.Spec)
+			s.tell(ctx, w.Name, err)
+			c = compiled{version, k}
+			s.further[w.Name] = c
+		}
+		k := c.kind
+		if k == nil {
+			continue
+		}
+		delete(all, byName[k.Name]) // it replaces a built-in one
+		all[k.GVK()] = k
+	}
+	s.mu.Lock()
+	s.known = all
+	s.mu.Unlock()
+	for gvk, k := range all {
+		if k.Spec.Hold.Gate {
+			continue // Pods are watched anyway
+		}
+		_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			s.drop(ctx, gvk)
+		case err == nil:
+			s.tell(ctx, k.Name, s.begin(ctx, gvk))
+		default:
+			s.tell(ctx, k.Name, err)
+		}
+	}
+	s.mu.RLock()
+	var gone []schema.GroupVersionKind
+	for gvk := range s.watched {
+		if all[gvk] == nil {
+			gone = append(gone, gvk)
+		}
+	}
+	s.mu.RUnlock()
+	for _, gvk := range gone {
+		s.drop(ctx, gvk)
+	}
+}
+
+// begin watches a kind.
+func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error {
+	s.mu.RLock()
+	_, watched := s.watched[gvk]
+	s.mu.RUnlock()
+	if watched {
+		return nil
+	}
+	allowed, err := s.allowed(ctx, gvk)
+	if err != nil || !allowed {
+		return err
+	}
+	obj := empty(gvk)
+	if err := s.cache.IndexField(ctx, obj, policyIndex, policyNameOf); err != nil {
+		return fmt.Errorf("index %s: %w", gvk.Kind, err)
+	}
+	informer, err := s.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	if err := s.watch(obj); err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	s.mu.Lock()
+	s.watched[gvk] = informer
+	s.mu.Unlock()
+	log.FromContext(ctx).Info("Watch workloads", "kind", gvk.Kind, "group", gvk.Group)
+	return nil
+}
+
+// allowed asks whether the controller may list objects of a kind. What it may not is not
+// governed: "lull manifests --kinds" grants it.
+func (s *KindSet) allowed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	m, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return false, err
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: gvk.Group, Version: gvk.Version, Resource: m.Resource.Resource},
+	}}
+	if err := s.client.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask for access to %s: %w", gvk.Kind, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// drop stops watching a kind.
+func (s *KindSet) drop(ctx context.Context, gvk schema.GroupVersionKind) {
+	s.mu.Lock()
+	_, watched := s.watched[gvk]
+	delete(s.watched, gvk)
+	s.mu.Unlock()
+	if watched {
+		if err := s.cache.RemoveInformer(ctx, empty(gvk)); err != nil {
+			log.FromContext(ctx).Error(err, "Stop watching", "kind", gvk.Kind)
+		}
+	}
+}
+
+// tell logs a problem with a kind once.
+func (s *KindSet) tell(ctx context.Context, kind string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if s.told[kind] != text {
+		s.told[kind] = text
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Workload kind", "kind", kind)
+		}
+	}
+}
+
+// ready reports whether all watched kinds have been listed once.
+func (s *KindSet) ready() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, informer := range s.watched {
+		if !informer.HasSynced() {
+			return false
+		}
+	}
+	return len(s.watched) > 0
+}
+
+// Workloads returns those that name a policy. What has not changed since is not read
+// again. A kind that is not (yet) allowed to be listed has none.
+func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([]*kube.Workload, error) {
+	s.mu.RLock()
+	type active struct {
+		kind     *kinds.Kind
+		informer cache.Informer
+	}
+	var list []active
+	var pod *kinds.Kind
+	for gvk, k := range s.known {
+		if k.Spec.Hold.Gate {
+			pod = k
+		} else if informer, ok := s.watched[gvk]; ok {
+			list = append(list, active{k, informer})
+		}
+	}
+	before := s.seen[policy]
+	s.mu.RUnlock()
+	now := make(map[types.UID]seen, len(before))
+	var out []*kube.Workload
+	options := []client.ListOption{client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.Name}, client.UnsafeDisableDeepCopy}
+	for _, a := range list {
+		if !a.informer.HasSynced() {
+			continue
+		}
+		objects := &unstructured.UnstructuredList{}
+		gvk := a.kind.GVK()
+		gvk.Kind += "List"
+		objects.SetGroupVersionKind(gvk)
+		if err := s.cache.List(ctx, objects, options...); err != nil {
+			return nil, fmt.Errorf("list %s: %w", a.kind.Name, err)
+		}
+		for i := range objects.Items {
+			out = append(out, read(a.kind, &objects.Items[i], before, now))
+		}
+	}
+	if pod != nil {
+		var pods corev1.PodList
+		if err := s.cache.List(ctx, &pods, options...); err != nil {
+			return nil, fmt.Errorf("list Pods: %w", err)
+		}
+		for i := range pods.Items {
+			u, err := kube.PodObject(&pods.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, read(pod, u, before, now))
+		}
+	}
+	s.mu.Lock()
+	s.seen[policy] = now
+	if len(now) == 0 {
+		delete(s.seen, policy)
+	}
+	s.mu.Unlock()
+	return kube.Group(out), nil
+}
+
+// read reads an object, unless this version of it has been read before.
+func read(kind *kinds.Kind, u *unstructured.Unstructured, before, now map[types.UID]seen) *kube.Workload {
+	uid, version := u.GetUID(), u.GetResourceVersion()
+	x, ok := before[uid]
+	if !ok || x.version != version || x.kind != kind {
+		obj := *u
+		x = seen{version, kind, kube.NewWorkload(kind, &obj)}
+	}
+	now[uid] = x
+	return x.workload
+}
+
+func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u
+}
+
+func policyNameOf(o client.Object) []string {
+	if name := o.GetAnnotations()[v1alpha1.AnnotationPolicy]; name != "" {
+		return []string{name}
+	}
+	return nil
+}

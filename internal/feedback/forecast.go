@@ -1,0 +1,85 @@
+package feedback
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+)
+
+// outlook is the forecast that the plans of a policy rest on.
+type outlook struct {
+	id     string
+	issued time.Time
+	series *carbon.Series
+}
+
+// looksAhead is how far two forecasts are compared.
+const looksAhead = 24 * time.Hour
+
+// Forecast names the outlook: another name than before means that a provider has issued a
+// forecast since, or that what is expected of the next day differs from what the plans
+// rest on by more than the threshold, relative to its mean.
+func (m *Memory) Forecast(series *carbon.Series, now time.Time, threshold float64) string {
+	if series == nil {
+		m.outlook = outlook{id: "none"}
+		return m.outlook.id
+	}
+	issued := issuedAt(series, now)
+	off := 0.0
+	if m.outlook.series != nil {
+		if m.outlook.series == series {
+			return m.outlook.id
+		}
+		off = difference(m.outlook.series, series, now)
+	}
+	switch {
+	case m.outlook.series == nil || !issued.Equal(m.outlook.issued):
+		m.outlook = outlook{issued: issued, series: series, id: "issued " + issued.UTC().Format(time.RFC3339)}
+		if issued.IsZero() {
+			m.outlook.id = "as known at first"
+		}
+	case off > threshold:
+		m.outlook = outlook{issued: issued, series: series, id: fmt.Sprintf("%.0f %% off the one before, at %s", 100*off, now.UTC().Format(time.RFC3339))}
+	}
+	return m.outlook.id
+}
+
+// issuedAt is when a provider has issued what the series says of the next hour; zero where
+// it rests on something else.
+func issuedAt(series *carbon.Series, now time.Time) time.Time {
+	x, ok := series.At(now.Add(time.Hour))
+	if !ok {
+		return time.Time{}
+	}
+	p := &series.Provenance
+	if x.Of != nil {
+		p = x.Of
+	}
+	if p.Basis == carbon.LiveForecast || p.Basis == carbon.CachedForecast {
+		return p.IssuedAt
+	}
+	return time.Time{}
+}
+
+// difference is the mean absolute difference of two series over the hours ahead that both
+// cover, relative to the mean of the first.
+func difference(a, b *carbon.Series, now time.Time) float64 {
+	sum, mean := 0.0, 0.0
+	for at := now; at.Before(now.Add(looksAhead)); at = at.Add(time.Hour) {
+		x, ok := a.At(at)
+		y, too := b.At(at)
+		if ok && too {
+			sum += math.Abs(float64(x.Value - y.Value))
+			mean += float64(x.Value)
+		}
+	}
+	if mean == 0 {
+		if sum > 0 {
+			return 1
+		}
+		return 0
+	}
+	return sum / mean
+}

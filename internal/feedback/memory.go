@@ -1,0 +1,400 @@
+// Package feedback closes the loop between plans and what becomes of them: it keeps the
+// plan of each workload, notices what calls for another one, and learns from what is
+// observed how fast workloads run, how they scale and how long they take to start.
+//
+// It keeps in memory what CarbonPlans keep in the API: after a restart each record is read
+// from the plan of its workload; what was never written is learned anew.
+package feedback
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/workload"
+)
+
+// The reasons for which a workload is planned anew.
+const (
+	Submitted          = "Submitted"
+	ControllerStarted  = "ControllerStarted"
+	NewForecast        = "NewForecast"
+	ProgressDeviates   = "ProgressDeviates"
+	ThroughputDeviates = "ThroughputDeviates"
+	ScaleUpDenied      = "ScaleUpDenied"
+	PlanEnded          = "PlanEnded"
+	ObjectChanged      = "ObjectChanged"
+	NoRoom             = "NoRoom"
+)
+
+// Triggers lists them: the values of the metric's label.
+var Triggers = []string{Submitted, ControllerStarted, NewForecast, ProgressDeviates, ThroughputDeviates, ScaleUpDenied, PlanEnded, ObjectChanged, NoRoom}
+
+// Record is what is remembered of a workload.
+type Record struct {
+	standing *decide.Standing
+	// forecast that the plan rests on, signature what it was planned from.
+	forecast, signature string
+	// plannedAt and doneThen are when the plan was made, and the work done by then; speed
+	// is how fast each scale was taken to be.
+	plannedAt time.Time
+	doneThen  time.Duration
+	scaling   *decide.Scaling
+	speed     float64
+
+	trigger   v1alpha1.PlanTrigger
+	plans     int32
+	expectedG float64 // of the plan alone, when it was made
+	baselineG float64 // of the work as submitted
+	bound     *float64
+
+	emittedG, energyKWh float64
+	counted             time.Time
+
+	sample   sample
+	observed []v1alpha1.ObservedPoint
+
+	starts    int32
+	startup   time.Duration
+	starting  time.Time // when the start under way was asked for; zero for none
+	mostUntil time.Time
+	most      int
+
+	family string
+	status v1alpha1.CarbonPlanStatus // as last written
+	wrote  time.Time                 // wall time
+}
+
+// sample begins a measurement of throughput.
+type sample struct {
+	at      time.Time
+	done    time.Duration
+	workers int
+}
+
+// Memory is that of one policy. It is not safe for concurrent use.
+type Memory struct {
+	records  map[types.UID]*Record
+	families map[string]*family
+	finished map[types.UID]bool
+	outlook  outlook
+}
+
+// family is what workloads alike have in common.
+type family struct {
+	lengths workload.Lengths
+	startup time.Duration
+}
+
+// New returns an empty memory.
+func New() *Memory {
+	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}}
+}
+
+// Family names the workloads that a workload is like: by the annotation lull.dev/family,
+// else by what its name begins with, who owns it and its labels without those that
+// controllers add.
+func Family(w *kube.Workload) string {
+	if name := w.Annotations()[v1alpha1.AnnotationFamily]; name != "" {
+		return w.Namespace() + "/" + name
+	}
+	var parts []string
+	for k, v := range w.Objects[0].GetLabels() {
+		if !strings.Contains(k, "controller-uid") && !strings.Contains(k, "job-name") && k != v1alpha1.LabelGroup {
+			parts = append(parts, k+"="+v)
+		}
+	}
+	for _, o := range w.Objects[0].GetOwnerReferences() {
+		parts = append(parts, "owner "+o.Kind+"/"+o.Name)
+	}
+	sort.Strings(parts)
+	return w.Namespace() + "/" + w.Kind.Name + "/" + strings.Join(parts, ",")
+}
+
+func (m *Memory) family(name string) *family {
+	f := m.families[name]
+	if f == nil {
+		f = &family{}
+		m.families[name] = f
+	}
+	return f
+}
+
+func (m *Memory) record(w *kube.Workload) *Record {
+	r := m.records[w.UID()]
+	if r == nil {
+		r = &Record{family: Family(w), speed: 1}
+		m.records[w.UID()] = r
+	}
+	return r
+}
+
+// Load takes up the plan that an earlier controller wrote; nothing where the workload is
+// known already.
+func (m *Memory) Load(uid types.UID, p *v1alpha1.CarbonPlan) {
+	if m.records[uid] != nil || p.Spec.Workload.UID != uid {
+		return
+	}
+	s := &p.Status
+	r := &Record{
+		speed: 1, plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
+		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
+	}
+	if s.CountedAt != nil {
+		r.counted = s.CountedAt.Time
+	}
+	if s.Trigger != nil {
+		r.trigger = *s.Trigger
+	}
+	m.records[uid] = r
+}
+
+// Known reports whether there is a record of the workload.
+func (m *Memory) Known(uid types.UID) bool { return m.records[uid] != nil }
+
+// priorRuns is how many runs the stated prior of the run time counts for.
+const priorRuns = 3
+
+// Runtime implements kube.Learned: the mean of the run times of the family above what is
+// done already, the policy's default counting as priorRuns runs of its own length.
+func (m *Memory) Runtime(w *kube.Workload, prior, done time.Duration) time.Duration {
+	mean, n := m.family(Family(w)).lengths.Above(done)
+	sum, count := float64(mean)*float64(n), float64(n)
+	if prior > done {
+		sum, count = sum+priorRuns*float64(prior), count+priorRuns
+	}
+	if count == 0 {
+		// It has run for longer than anything known: as long again as half of that.
+		return done + done/2
+	}
+	return time.Duration(sum / count)
+}
+
+// Startup implements kube.Learned: that of the workload, else that of its family.
+func (m *Memory) Startup(w *kube.Workload) time.Duration {
+	if r := m.records[w.UID()]; r != nil && r.startup > 0 {
+		return r.startup
+	}
+	return m.family(Family(w)).startup
+}
+
+// Observed implements kube.Learned.
+func (m *Memory) Observed(w *kube.Workload) []v1alpha1.ObservedPoint {
+	if r := m.records[w.UID()]; r != nil {
+		return r.observed
+	}
+	return nil
+}
+
+// Progress implements kube.Learned: nothing is measured from outside.
+func (m *Memory) Progress(*kube.Workload) float64 { return -1 }
+
+// MostWorkers implements kube.Learned.
+func (m *Memory) MostWorkers(w *kube.Workload) int {
+	if r := m.records[w.UID()]; r != nil {
+		return r.most
+	}
+	return 0
+}
+
+// Ended learns from workloads that have finished, each once.
+func (m *Memory) Ended(view *kube.View, c kube.Context) {
+	still := make(map[types.UID]bool, len(view.Finished))
+	for _, w := range view.Finished {
+		still[w.UID()] = true
+		if m.finished[w.UID()] {
+			continue
+		}
+		m.finished[w.UID()] = true
+		if length := lengthOf(w, c); length > 0 {
+			m.family(Family(w)).lengths.Add(length)
+		}
+	}
+	for uid := range m.finished {
+		if !still[uid] {
+			delete(m.finished, uid)
+		}
+	}
+}
+
+// lengthOf is how long a finished workload has run in one go; 0 where that is not known.
+func lengthOf(w *kube.Workload, c kube.Context) time.Duration {
+	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || w.Annotations()[v1alpha1.AnnotationRan] != "" {
+		return 0 // not known, or not in one go at one scale
+	}
+	return c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))
+}
+
+// Forget drops what is no task any more.
+func (m *Memory) Forget(view *kube.View) {
+	keep := make(map[types.UID]bool, len(view.Workloads))
+	for _, w := range view.Workloads {
+		keep[w.UID()] = true
+	}
+	for _, w := range view.Finished {
+		keep[w.UID()] = true
+	}
+	for uid := range m.records {
+		if !keep[uid] {
+			delete(m.records, uid)
+		}
+	}
+}
+
+// Prepare gives each task of the view its standing plan, or none where it is to be planned
+// anew, and says for each of those why. forecast names the outlook as it is now,
+// threshold is the deviation that counts.
+func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c kube.Context) map[int]v1alpha1.PlanTrigger {
+	s := &view.Snapshot
+	due := map[int]v1alpha1.PlanTrigger{}
+	for i := range s.Tasks {
+		t, p, w := &s.Tasks[i], &view.Progress[i], view.Workloads[i]
+		known := m.Known(w.UID())
+		r := m.record(w)
+		m.count(r, t, p, s)
+		m.starting(r, t, p, c)
+		reason, message := r.check(t, p, s, forecast, threshold)
+		if reason == "" {
+			t.Standing = r.standing
+			continue
+		}
+		if reason == Submitted && known {
+			reason = ControllerStarted
+		}
+		due[i] = v1alpha1.PlanTrigger{Reason: reason, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: message}
+	}
+	return due
+}
+
+// check says why a task is to be planned anew; "" where its plan stands.
+func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, forecast string, threshold float64) (reason, message string) {
+	signature := signatureOf(t)
+	switch {
+	case r.standing == nil:
+		return Submitted, ""
+	case r.signature != signature:
+		return ObjectChanged, "what the workload asks for has changed"
+	case r.forecast != forecast:
+		return NewForecast, "a forecast was issued: " + forecast
+	}
+	if t.State == decide.Running && t.Kind == workload.Rigid {
+		return "", ""
+	}
+	if message := r.denied(t, p, s); message != "" {
+		return ScaleUpDenied, message
+	}
+	if message := r.throughput(t, p, s, threshold); message != "" {
+		return ThroughputDeviates, message
+	}
+	if message := r.deviates(t, p, s, threshold); message != "" {
+		return ProgressDeviates, message
+	}
+	if _, _, done := r.standing.At(s.Now); done {
+		return PlanEnded, "the plan has ended and the work has not"
+	}
+	return "", ""
+}
+
+// signatureOf is what a plan of the task rests on beside time, progress and forecast.
+func signatureOf(t *decide.Task) string {
+	s := fmt.Sprintf("%d %s %v", t.Deadline.Unix(), t.Kind, t.Request)
+	if t.Scaling != nil {
+		s += fmt.Sprintf(" %d", t.Scaling.MinWorkers)
+	}
+	return s
+}
+
+// expected is the work that the plan would have done by now.
+func (r *Record) expected(now time.Time) time.Duration {
+	sum := 0.0
+	for _, ph := range r.standing.Phases {
+		from, to := ph.From, ph.To
+		if from.Before(r.plannedAt) {
+			from = r.plannedAt
+		}
+		if to.After(now) {
+			to = now
+		}
+		if to.After(from) {
+			rate := 1.0
+			if r.scaling != nil {
+				rate = r.scaling.Rate(ph.Workers)
+			}
+			sum += rate * r.speed * float64(to.Sub(from))
+		}
+	}
+	return r.doneThen + time.Duration(sum)
+}
+
+// deviates says how progress differs from the plan, if by more than the threshold of what
+// should have been done since, and by more than is noise: a slot's worth of the threshold.
+func (r *Record) deviates(t *decide.Task, p *kube.Progress, s *decide.Snapshot, threshold float64) string {
+	if t.State != decide.Running || t.Changing {
+		return ""
+	}
+	want := r.expected(s.Now)
+	since := want - r.doneThen
+	off := p.Done - want
+	if math.Abs(float64(off)) <= threshold*float64(max(since, s.Slot)) {
+		return ""
+	}
+	return fmt.Sprintf("%v of work done (%s), planned were %v", p.Done.Round(time.Second), p.Source, want.Round(time.Second))
+}
+
+// denied notices workers that no node has room for; what runs is the most for a while.
+func (r *Record) denied(t *decide.Task, p *kube.Progress, s *decide.Snapshot) string {
+	if r.most > 0 && !s.Now.Before(r.mostUntil) {
+		r.most = 0
+		return "more workers may be asked for again"
+	}
+	if t.Scaling == nil || t.State != decide.Running || p.Denied == 0 || p.Running < t.Scaling.MinWorkers {
+		return ""
+	}
+	if r.most == p.Running {
+		return ""
+	}
+	r.most, r.mostUntil = p.Running, s.Now.Add(deniedFor)
+	return fmt.Sprintf("%d of %d workers found no node", p.Denied, t.Workers)
+}
+
+// deniedFor is how long (grid time) no more workers are asked for than run after some
+// were denied.
+const deniedFor = time.Hour
+
+// starting measures how long a start takes until the pods run.
+func (m *Memory) starting(r *Record, t *decide.Task, p *kube.Progress, c kube.Context) {
+	if t.State != decide.Running {
+		r.starting = time.Time{}
+		return
+	}
+	if r.starting.IsZero() || p.Running < max(1, t.Workers) || p.Up.IsZero() {
+		return
+	}
+	took := c.Timeline.ToGrid(p.Up).Sub(r.starting)
+	r.starting = time.Time{}
+	if took <= 0 {
+		return
+	}
+	r.starts++
+	r.startup = blend(r.startup, took)
+	f := m.family(r.family)
+	f.startup = blend(f.startup, took)
+}
+
+// recent is the weight of the newest of several measurements.
+const recent = 0.3
+
+func blend(old, latest time.Duration) time.Duration {
+	if old == 0 {
+		return latest
+	}
+	return time.Duration((1-recent)*float64(old) + recent*float64(latest))
+}

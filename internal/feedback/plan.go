@@ -1,0 +1,257 @@
+package feedback
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/pkg/decide"
+)
+
+// Keep keeps the plans that a decision has made, with what each rests on.
+func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, forecast string) {
+	s := &view.Snapshot
+	for i := range s.Tasks {
+		t, a, p := &s.Tasks[i], &d.Actions[i], &view.Progress[i]
+		r := m.record(view.Workloads[i])
+		trigger, planned := due[i]
+		if a.Segments == nil && !planned {
+			continue
+		}
+		if !planned { // its plan stood, but made no room for another
+			trigger = v1alpha1.PlanTrigger{Reason: NoRoom, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: "another workload found no place in time beside this plan"}
+		}
+		r.standing = nil
+		phases := s.Phases(d.Grid, a)
+		if len(phases) == 0 {
+			phases = atOnce(t, a, s)
+		}
+		if len(phases) > 0 {
+			r.standing = &decide.Standing{Phases: phases, Reason: a.Reason}
+		}
+		r.forecast, r.signature = forecast, signatureOf(t)
+		r.plannedAt, r.doneThen, r.scaling, r.speed = s.Now, p.Done, t.Scaling, p.Speed
+		r.trigger, r.bound = trigger, d.Gap
+		r.plans++
+		r.expectedG = float64(a.Reason.ExpectedG)
+		if r.baselineG == 0 {
+			r.baselineG = r.emittedG + float64(a.Reason.ImmediateG)
+		}
+	}
+}
+
+// atOnce is the plan of a task that runs without one having been made: on at its scale until
+// it should be done.
+func atOnce(t *decide.Task, a *decide.Action, s *decide.Snapshot) []decide.Phase {
+	switch a.Verb {
+	case decide.Wait, decide.Pause:
+		return nil
+	}
+	left := t.Remaining
+	if t.Scaling != nil {
+		left = time.Duration(float64(left) / math.Max(t.Scaling.Rate(a.Workers), 1e-9))
+	}
+	ph := decide.Phase{From: s.Now, To: s.Now.Add(max(left, s.Slot)), Cluster: s.Clusters[0].Name, Workers: max(1, a.Workers)}
+	if c := s.Clusters[0].Carbon; c != nil {
+		ph.Intensity, _ = c.Mean(ph.From, ph.To)
+	}
+	return []decide.Phase{ph}
+}
+
+// Applied notes that an action has been carried out.
+func (m *Memory) Applied(w *kube.Workload, a *decide.Action, s *decide.Snapshot) {
+	switch a.Verb {
+	case decide.Release, decide.Resume:
+		m.record(w).starting = s.Now
+	}
+}
+
+// Status is the plan of task i as it is to be shown.
+func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.CarbonPlanStatus {
+	s := &view.Snapshot
+	t, p, w := &s.Tasks[i], &view.Progress[i], view.Workloads[i]
+	r := m.record(w)
+	out := v1alpha1.CarbonPlanStatus{
+		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: a.Reason.Message(),
+		Cluster: s.Clusters[0].Name, Workers: int32(workersOf(t, w)),
+		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
+		BaselineG: sig(r.baselineG), EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: "model",
+		CountedAt: timeOf(r.counted), Bound: r.bound,
+		Progress: math.Round(p.Share*1000) / 1000, ProgressSource: p.Source,
+		Starts: r.starts, Startup: metav1.Duration{Duration: r.startup.Round(time.Second)}, Observed: r.observed, Plans: r.plans,
+	}
+	if last, told := kube.ReadRecord(w.Annotations()); told && last.Reason == a.Reason.Code {
+		out.Message = last.Message // the one that was told, with what the plan was expected to save
+	}
+	switch {
+	case t.State == decide.Waiting && t.Paused:
+		out.State = v1alpha1.PlanPaused
+	case t.State == decide.Waiting:
+		out.State = v1alpha1.PlanWaiting
+	}
+	if out.State != v1alpha1.PlanRunning {
+		out.Workers = 0
+	}
+	if r.trigger.Reason != "" {
+		trigger := r.trigger
+		out.Trigger = &trigger
+	}
+	if r.standing != nil {
+		for _, ph := range r.standing.Phases {
+			if ph.To.After(s.Now) {
+				out.Phases = append(out.Phases, v1alpha1.PlanPhase{
+					From: metav1.NewTime(ph.From.UTC()), To: metav1.NewTime(ph.To.UTC().Truncate(time.Second)),
+					Cluster: ph.Cluster, Workers: int32(ph.Workers), Intensity: math.Round(float64(ph.Intensity)*10) / 10,
+				})
+			}
+		}
+	}
+	out.ExpectedG = sig(r.emittedG + r.ahead(t, p, s))
+	out.Shown = shown(&out, s.Now)
+	return out
+}
+
+// workersOf is the number of workers that run or are about to.
+func workersOf(t *decide.Task, w *kube.Workload) int {
+	if t.Scaling != nil {
+		return t.Workers
+	}
+	return max(1, w.Facts.Workers)
+}
+
+// ahead is what the rest of the plan emits.
+func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) float64 {
+	if r.standing == nil || len(r.standing.Phases) == 0 {
+		return 0
+	}
+	pue := math.Max(1, s.Clusters[0].Power.PUE)
+	sum := 0.0
+	for _, ph := range r.standing.Phases {
+		from := ph.From
+		if from.Before(s.Now) {
+			from = s.Now
+		}
+		if !ph.To.After(from) {
+			continue
+		}
+		watts := p.Watts
+		if t.Scaling != nil {
+			n := min(max(ph.Workers, t.Scaling.MinWorkers), t.Scaling.MaxWorkers)
+			if t.Scaling.Watts != nil {
+				watts = pue * t.Scaling.Watts[n-t.Scaling.MinWorkers]
+			} else {
+				watts = float64(n) * float64(s.Clusters[0].Power.Of(t.Request))
+			}
+		}
+		sum += watts / 1000 * ph.To.Sub(from).Hours() * float64(ph.Intensity)
+	}
+	return sum
+}
+
+// shown puts figures into words.
+func shown(p *v1alpha1.CarbonPlanStatus, now time.Time) v1alpha1.PlanShown {
+	out := v1alpha1.PlanShown{Progress: percent(p.Progress)}
+	if p.BaselineG > 0 {
+		out.Saves = percent(1 - p.ExpectedG/p.BaselineG)
+	}
+	if p.Bound != nil {
+		out.Bound = fmt.Sprintf("within %.1f%%", 100**p.Bound)
+	}
+	for i, ph := range p.Phases {
+		from := ph.From.Time
+		if from.After(now) {
+			out.Next = from.UTC().Format("Jan 2 15:04") + fmt.Sprintf(" x%d", ph.Workers)
+			break
+		}
+		if to := ph.To.Time; i+1 < len(p.Phases) && p.Phases[i+1].From.After(to) || i+1 == len(p.Phases) {
+			out.Next = to.UTC().Format("Jan 2 15:04") + " x0"
+			if i+1 == len(p.Phases) {
+				out.Next = to.UTC().Format("Jan 2 15:04") + " done"
+			}
+			break
+		}
+	}
+	return out
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+
+// sig keeps four significant digits.
+func sig(v float64) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+func timeOf(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	t := metav1.NewTime(at.UTC().Truncate(time.Second))
+	return &t
+}
+
+// rewrite is the least time between two writes of a plan that only tell of progress.
+const rewrite = 30 * time.Second
+
+// ToWrite reports whether the status differs from the one last written by enough to write
+// it: in what is planned or decided at once, in figures after a while.
+func (m *Memory) ToWrite(w *kube.Workload, next *v1alpha1.CarbonPlanStatus, now time.Time) bool {
+	r := m.record(w)
+	last := &r.status
+	switch {
+	case last.State != next.State, last.Reason != next.Reason, last.Workers != next.Workers, last.Plans != next.Plans, !samePhases(last.Phases, next.Phases), !last.Deadline.Equal(next.Deadline):
+		return true
+	case now.Sub(r.wrote) < rewrite:
+		return false
+	}
+	const step = 0.01
+	return math.Abs(last.Progress-next.Progress) >= step || math.Abs(last.EmittedG-next.EmittedG) > step*math.Max(last.EmittedG, 1)
+}
+
+// Wrote notes what was written.
+func (m *Memory) Wrote(w *kube.Workload, status *v1alpha1.CarbonPlanStatus, now time.Time) {
+	r := m.record(w)
+	r.status, r.wrote = *status.DeepCopy(), now
+}
+
+// Written is the status as last written; without a state where none was.
+func (m *Memory) Written(w *kube.Workload) v1alpha1.CarbonPlanStatus { return m.record(w).status }
+
+// Unwritten notes that the plan is gone from the API.
+func (m *Memory) Unwritten(w *kube.Workload) { m.record(w).status = v1alpha1.CarbonPlanStatus{} }
+
+// samePhases compares what is still ahead: a phase that has passed is no difference.
+func samePhases(old, next []v1alpha1.PlanPhase) bool {
+	if len(next) > len(old) {
+		return false
+	}
+	old = old[len(old)-len(next):]
+	for i := range next {
+		if !next[i].From.Equal(&old[i].From) || !next[i].To.Equal(&old[i].To) || next[i].Workers != old[i].Workers || next[i].Cluster != old[i].Cluster {
+			return false
+		}
+	}
+	return true
+}
+
+// FinishedStatus is the last status of a workload that has ended; false where there is
+// nothing to tell any more.
+func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bool) {
+	r := m.records[w.UID()]
+	if r == nil || r.status.State == v1alpha1.PlanFinished || r.status.State == "" {
+		return v1alpha1.CarbonPlanStatus{}, false
+	}
+	out := *r.status.DeepCopy()
+	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
+	out.Phases, out.Workers, out.Progress = nil, 0, 1
+	out.EmittedG, out.EnergyKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.emittedG)
+	out.Shown = shown(&out, time.Time{})
+	return out, true
+}

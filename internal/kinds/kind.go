@@ -1,0 +1,412 @@
+// Package kinds knows kinds of workloads by facts that are data: where an object is
+// suspended, where its number of workers stands, how its end is recognised. It reads
+// objects of any kind into Facts and says which changes hold, release and scale them; it
+// writes nothing itself.
+//
+// The built-in kinds are the files of builtin; a WorkloadKind resource adds one, or
+// replaces a built-in one of the same name.
+package kinds
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sort"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// ErrKind marks a kind that cannot be used.
+var ErrKind = errors.New("invalid workload kind")
+
+// Kind is a kind of workload, ready for use. It is immutable.
+type Kind struct {
+	// Name is how policies call it.
+	Name string
+	Spec v1alpha1.WorkloadKindSpec
+
+	suspend                                      path
+	replicas, worker, resources                  path
+	tandem                                       []path
+	pods                                         []podsOf
+	podLabels                                    map[string]path
+	priorityClass, started, ended, done, of, who path
+	active, finished                             []match
+}
+
+type podsOf struct {
+	each, template path
+	counts         []path
+}
+
+type match struct {
+	condition string
+	path      path
+	values    []string
+}
+
+// New compiles a kind. The error wraps ErrKind and names the field, its value and what is
+// accepted.
+func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
+	k := &Kind{Name: name, Spec: *spec.DeepCopy()}
+	var first error
+	compile := func(field string, p v1alpha1.Path) path {
+		if p == "" {
+			return nil
+		}
+		c, err := parsePath(string(p))
+		if err != nil && first == nil {
+			first = fmt.Errorf("%w %q: spec.%s: %w", ErrKind, name, field, err)
+		}
+		return c
+	}
+	single := func(field string, p v1alpha1.Path) path {
+		c := compile(field, p)
+		for _, s := range c {
+			if s.all && first == nil {
+				first = fmt.Errorf("%w %q: spec.%s: %q; accepted: a path without [*]", ErrKind, name, field, p)
+			}
+		}
+		return c
+	}
+	if spec.Version == "" || spec.Kind == "" || spec.Resource == "" {
+		return nil, fmt.Errorf("%w %q: spec.version, kind, resource: %q, %q, %q; accepted: all three set", ErrKind, name, spec.Version, spec.Kind, spec.Resource)
+	}
+	ways := 0
+	for _, is := range []bool{spec.Hold.Suspend != "", spec.Hold.Gate, spec.Hold.Zero} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return nil, fmt.Errorf("%w %q: spec.hold: %d ways; accepted: exactly one of suspend, gate and zero", ErrKind, name, ways)
+	case spec.Hold.Gate && (spec.Kind != "Pod" || spec.Group != ""):
+		return nil, fmt.Errorf("%w %q: spec.hold.gate: kind %s; accepted: Pod only", ErrKind, name, spec.Kind)
+	case spec.Hold.Zero && (spec.Workers == nil || spec.Workers.Fixed):
+		return nil, fmt.Errorf("%w %q: spec.hold.zero; accepted: with workers that scale", ErrKind, name)
+	}
+	k.suspend = single("hold.suspend", spec.Hold.Suspend)
+	if w := spec.Workers; w != nil {
+		if w.Replicas == "" {
+			return nil, fmt.Errorf("%w %q: spec.workers.replicas: not set", ErrKind, name)
+		}
+		k.replicas, k.worker, k.resources = single("workers.replicas", w.Replicas), single("workers.template", w.Template), single("workers.resources", w.Resources)
+		for i, t := range w.Tandem {
+			k.tandem = append(k.tandem, single(fmt.Sprintf("workers.tandem[%d]", i), t))
+		}
+	}
+	for i := range spec.Pods {
+		p := &spec.Pods[i]
+		g := podsOf{each: compile(fmt.Sprintf("pods[%d].each", i), p.Each), template: single(fmt.Sprintf("pods[%d].template", i), p.Template)}
+		for j, c := range p.Counts {
+			g.counts = append(g.counts, single(fmt.Sprintf("pods[%d].counts[%d]", i, j), c))
+		}
+		k.pods = append(k.pods, g)
+	}
+	k.podLabels = map[string]path{}
+	for label, p := range spec.PodLabels {
+		k.podLabels[label] = single(fmt.Sprintf("podLabels[%s]", label), p)
+	}
+	k.priorityClass, k.who = single("priorityClass", spec.PriorityClass), single("managedBy", spec.ManagedBy)
+	k.started, k.ended = single("started", spec.Started), single("ended", spec.Ended)
+	if c := spec.Completions; c != nil {
+		k.done, k.of = single("completions.done", c.Done), single("completions.of", c.Of)
+	}
+	matches := func(field string, of []v1alpha1.StatusMatch) (out []match) {
+		for i := range of {
+			if (of[i].Condition == "") == (of[i].Path == "") && first == nil {
+				first = fmt.Errorf("%w %q: spec.%s[%d]; accepted: either condition or path", ErrKind, name, field, i)
+			}
+			out = append(out, match{of[i].Condition, single(fmt.Sprintf("%s[%d].path", field, i), of[i].Path), of[i].Values})
+		}
+		return out
+	}
+	k.active, k.finished = matches("active", spec.Active), matches("finished", spec.Finished)
+	if first != nil {
+		return nil, first
+	}
+	return k, nil
+}
+
+// GVK is the group, version and kind.
+func (k *Kind) GVK() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.Spec.Group, Version: k.Spec.Version, Kind: k.Spec.Kind}
+}
+
+// Elastic reports whether the number of workers can be changed.
+func (k *Kind) Elastic() bool { return k.Spec.Workers != nil && !k.Spec.Workers.Fixed }
+
+// Pausable reports whether what runs can be held again.
+func (k *Kind) Pausable() bool { return !k.Spec.Hold.Gate }
+
+// Ends reports whether the kind has an end.
+func (k *Kind) Ends() bool { return len(k.finished) > 0 }
+
+//go:embed builtin/*.yaml
+var files embed.FS
+
+// Builtin returns the built-in kinds by name.
+func Builtin() []*Kind {
+	entries, err := fs.ReadDir(files, "builtin")
+	if err != nil {
+		panic(err) // part of the binary
+	}
+	var out []*Kind
+	for _, e := range entries {
+		text, err := fs.ReadFile(files, "builtin/"+e.Name())
+		if err != nil {
+			panic(err)
+		}
+		k, err := Parse(text)
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", e.Name(), err)) // a test reads them all
+		}
+		out = append(out, k)
+	}
+	sort.Slice(out, func(a, b int) bool { return out[a].Name < out[b].Name })
+	return out
+}
+
+// DefaultNames are the kinds that a policy governs where it names none: batch work with an
+// end of its own.
+var DefaultNames = []string{"Job", "JobSet", "MPIJob", "PyTorchJob", "TrainJob", "RayJob"}
+
+// Default returns the kinds of DefaultNames.
+func Default() []*Kind {
+	kinds, err := Named(DefaultNames)
+	if err != nil {
+		panic(err) // a test asks for them
+	}
+	return kinds
+}
+
+// Named returns built-in kinds by name. The error wraps ErrKind and lists those there are.
+func Named(names []string) ([]*Kind, error) {
+	byName := map[string]*Kind{}
+	var all []string
+	for _, k := range Builtin() {
+		byName[k.Name] = k
+		all = append(all, k.Name)
+	}
+	var out []*Kind
+	for _, name := range names {
+		k := byName[name]
+		if k == nil {
+			return nil, fmt.Errorf("%w: %q; accepted: %s", ErrKind, name, strings.Join(all, ", "))
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// Parse reads a WorkloadKind from YAML, strictly.
+func Parse(text []byte) (*Kind, error) {
+	var w v1alpha1.WorkloadKind
+	if err := yaml.UnmarshalStrict(text, &w); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKind, err)
+	}
+	if w.APIVersion != v1alpha1.GroupVersion.String() || w.Kind != "WorkloadKind" || w.Name == "" {
+		return nil, fmt.Errorf("%w: %s %s %q; accepted: a %s WorkloadKind with a name", ErrKind, w.APIVersion, w.Kind, w.Name, v1alpha1.GroupVersion)
+	}
+	return New(w.Name, &w.Spec)
+}
+
+// Facts is what Lull knows of an object.
+type Facts struct {
+	// Suspended says that the object is kept from running, by whomever.
+	Suspended bool
+	// Active says that pods of it run or are about to.
+	Active, Finished bool
+	// Started is when the present run began; zero where that is not known.
+	Started time.Time
+	// Ended is when it finished; zero where that is not known.
+	Ended time.Time
+	// Workers is the number the object asks for; 0 for kinds without.
+	Workers int
+	// Request is what one worker asks for (of a kind without workers, all its pods),
+	// Fixed what its other pods do.
+	Request, Fixed map[string]float64
+	PriorityClass  string
+	// Done of Of parts are finished; Of is 0 where the work has no parts.
+	Done, Of int
+	// Tandem says that there is one part for each worker; Done and Of are 0 then.
+	Tandem bool
+	// Managed says that somebody else runs the object.
+	Managed bool
+}
+
+// Read reads an object. Fields that are absent or of another type count as not set, as
+// the API server has validated what there is.
+func (k *Kind) Read(obj map[string]any) Facts {
+	f := Facts{Finished: matchesAny(k.finished, obj), Active: matchesAny(k.active, obj), PriorityClass: k.priorityClass.text(obj), Managed: k.who.text(obj) != ""}
+	if at, err := time.Parse(time.RFC3339, k.started.text(obj)); err == nil {
+		f.Started = at
+	}
+	if f.Finished {
+		f.Ended = k.endOf(obj)
+	}
+	if len(k.replicas) > 0 {
+		f.Workers = k.replicas.number(obj, 1)
+		f.Request = k.requestOfWorker(obj)
+	}
+	if len(k.of) > 0 {
+		f.Done, f.Of = k.done.number(obj, 0), k.of.number(obj, 0)
+	}
+	for _, t := range k.tandem {
+		if inTandem(obj) && t.number(obj, -1) == f.Workers {
+			f.Tandem, f.Done, f.Of = true, 0, 0
+		}
+	}
+	f.Fixed = map[string]float64{}
+	for i := range k.pods {
+		k.pods[i].add(f.Fixed, obj)
+	}
+	switch {
+	case k.Spec.Hold.Gate:
+		f.Suspended = gateOf(obj) >= 0
+		f.Request = requests(obj)
+	case k.Spec.Hold.Zero:
+		f.Suspended = f.Workers == 0
+	default:
+		v, _ := k.suspend.get(obj)
+		f.Suspended, _ = v.(bool)
+	}
+	if len(k.replicas) == 0 && !k.Spec.Hold.Gate {
+		f.Request, f.Fixed = f.Fixed, nil
+	}
+	return f
+}
+
+// PodLabels returns the labels of the object's pods; nil where they are not known (yet).
+func (k *Kind) PodLabels(obj map[string]any) map[string]string {
+	out := make(map[string]string, len(k.podLabels))
+	for label, p := range k.podLabels {
+		v := p.text(obj)
+		if v == "" {
+			return nil
+		}
+		out[label] = v
+	}
+	return out
+}
+
+// endOf is when a finished object ended; zero where it does not say.
+func (k *Kind) endOf(obj map[string]any) time.Time {
+	if at, err := time.Parse(time.RFC3339, k.ended.text(obj)); err == nil {
+		return at
+	}
+	for i := range k.finished {
+		if c := k.finished[i].find(obj); c != nil {
+			text, _ := c["lastTransitionTime"].(string)
+			at, err := time.Parse(time.RFC3339, text)
+			if err == nil {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func matchesAny(of []match, obj map[string]any) bool {
+	for i := range of {
+		if of[i].holds(obj) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *match) holds(obj map[string]any) bool {
+	if m.condition != "" {
+		return m.find(obj) != nil
+	}
+	v, ok := m.path.get(obj)
+	if !ok {
+		return false
+	}
+	if len(m.values) == 0 {
+		return v != "" && v != false && v != int64(0) && v != float64(0)
+	}
+	text := fmt.Sprint(v)
+	for _, x := range m.values {
+		if x == text {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the condition that is looked for, where it is True.
+func (m *match) find(obj map[string]any) map[string]any {
+	status, _ := obj["status"].(map[string]any)
+	list, _ := status["conditions"].([]any)
+	for _, c := range list {
+		if c, ok := c.(map[string]any); ok && m.condition != "" && c["type"] == m.condition && c["status"] == "True" {
+			return c
+		}
+	}
+	return nil
+}
+
+func (k *Kind) requestOfWorker(obj map[string]any) map[string]float64 {
+	if len(k.worker) > 0 {
+		t, _ := k.worker.get(obj)
+		template, _ := t.(map[string]any)
+		return requests(template)
+	}
+	v, _ := k.resources.get(obj)
+	resources, _ := v.(map[string]any)
+	return requests(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "worker", "resources": resources}}}})
+}
+
+func (g *podsOf) add(sum map[string]float64, obj map[string]any) {
+	items := []any{obj}
+	if len(g.each) > 0 {
+		items = g.each.each(obj)
+	}
+	for _, item := range items {
+		count := 1
+		for _, c := range g.counts {
+			count *= c.number(item, 1)
+		}
+		t, ok := g.template.get(item)
+		template, isMap := t.(map[string]any)
+		if !ok || !isMap {
+			continue
+		}
+		for r, q := range requests(template) {
+			sum[r] += q * float64(count)
+		}
+	}
+}
+
+// AssumedCPU is what a pod without a CPU request counts as: planning needs some size, and
+// nothing is known of it.
+const AssumedCPU = 1.0
+
+// requests sums what a pod of the template asks for, as the scheduler counts it.
+func requests(template map[string]any) map[string]float64 {
+	var pod corev1.Pod
+	if spec, ok := template["spec"].(map[string]any); ok {
+		// What does not fit the type counts as nothing, as above.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod.Spec)
+	}
+	out := map[string]float64{}
+	for r, q := range resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}) {
+		out[string(r)] = q.AsApproximateFloat64()
+	}
+	if out[string(corev1.ResourceCPU)] == 0 {
+		out[string(corev1.ResourceCPU)] = AssumedCPU
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// Manifests are the access rule and the admission policy that a kind needs, as YAML
+// documents.
+func (k *Kind) Manifests() string { return k.access() + "---\n" + k.admission() }
+
+// objectName is that of the kind's cluster-wide objects.
+func (k *Kind) objectName() string {
+	if k.Spec.Group == "" || !strings.Contains(k.Spec.Group, ".") {
+		return k.Spec.Resource
+	}
+	return k.Spec.Resource + "." + k.Spec.Group
+}
+
+// access grants what reading, holding and scaling objects of the kind takes; the roles of
+// controller and failsafe aggregate it.
+func (k *Kind) access() string {
+	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: lull-kind-%s
+  labels:
+    lull.dev/aggregate: "kinds"
+rules:
+- apiGroups: [%q]
+  resources: [%q]
+  verbs: ["get", "list", "watch", "patch"]
+`, k.objectName(), k.Spec.Group, k.Spec.Resource)
+}
+
+// notOwned is true where no other controller owns the object.
+func (k *Kind) notOwned() string {
+	var allowed []string
+	for _, o := range k.Spec.Owners {
+		allowed = append(allowed, "'"+o+"'")
+	}
+	return fmt.Sprintf("!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && !(o.kind in [%s]))", strings.Join(allowed, ", "))
+}
+
+// notHeldByUser is true where the user lets the object run.
+func (k *Kind) notHeldByUser() string {
+	switch {
+	case k.Spec.Hold.Gate:
+		return "object.spec.?schedulingGates.orValue([]).size() == 0"
+	case k.Spec.Hold.Zero:
+		return k.replicas.cel("object") + ".orValue(1) > 0"
+	}
+	return "!" + k.suspend.cel("object") + ".orValue(false)"
+}
+
+// admission is the policy that holds objects of the kind at creation. The API server
+// itself evaluates it: there is no webhook to be down, and should the evaluation fail, the
+// object is created as the user wrote it.
+func (k *Kind) admission() string {
+	group := k.Spec.Group
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Objects of kind %s that a CarbonPolicy governs are created held, with the name of the
+# policy in an annotation; the controller releases them. The API server itself evaluates
+# this: there is no webhook to be down. Should the evaluation fail, the object is created
+# as the user wrote it (failurePolicy Ignore).
+#
+# Left alone are objects that their users hold themselves, that another controller owns or
+# manages, or that wait in a Kueue queue. Those of a critical priority class and those of a
+# policy in Shadow mode or paused are marked but not held.
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata:
+  name: hold-%[2]s.lull.dev
+spec:
+  paramKind:
+    apiVersion: lull.dev/v1alpha1
+    kind: CarbonPolicy
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [%[3]q]
+      apiVersions: [%[4]q]
+      operations: ["CREATE"]
+      resources: [%[5]q]
+  failurePolicy: Ignore
+  reinvocationPolicy: Never
+  matchConditions:
+  - name: kind-is-governed
+    expression: "'%[6]s' in params.spec.?kinds.orValue(['Job', 'JobSet', 'MPIJob', 'PyTorchJob', 'TrainJob', 'RayJob'])"
+  - name: not-held-by-user
+    expression: "%[7]s"
+  - name: not-part-of-a-workload
+    expression: "%[8]s"
+  - name: not-in-a-queue
+    expression: "!('kueue.x-k8s.io/queue-name' in object.metadata.?labels.orValue({}))"
+`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned())
+	if len(k.who) > 0 {
+		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"!%s.hasValue()\"\n", k.who.cel("object"))
+	}
+	b.WriteString(matchSelector)
+	critical := "false"
+	if len(k.priorityClass) > 0 {
+		critical = k.priorityClass.cel("object") + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([])"
+	}
+	fmt.Fprintf(&b, `  variables:
+  - name: critical
+    expression: "%s"
+  - name: hold
+    expression: "params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false) && !variables.critical"
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >-
+        (has(object.metadata.annotations) ? [] : [JSONPatch{op: "add", path: "/metadata/annotations", value: {}}])
+        + [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: string(params.metadata.name)}]
+        + (!variables.hold ? [] :
+        [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: "%s"}]
+%[6]s)
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata:
+  name: hold-%[5]s.lull.dev
+spec:
+  policyName: hold-%[5]s.lull.dev
+  # Without a namespace, the policies of the object's own namespace are used, each
+  # in its turn.
+  paramRef:
+    selector: {}
+    parameterNotFoundAction: Allow
+`, critical, escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch())
+	return b.String()
+}
+
+// holdPatch is the CEL that holds an object at creation.
+func (k *Kind) holdPatch() string {
+	const indent = "        "
+	switch {
+	case k.Spec.Hold.Gate:
+		return indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "/spec/schedulingGates", value: [{"name": "%s"}]}]`, v1alpha1.Gate)
+	case k.Spec.Hold.Zero:
+		return indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: string(%s.orValue(1))}]`, escape(v1alpha1.AnnotationWorkers), k.replicas.cel("object")) +
+			"\n" + indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "%s", value: 0}]`, k.replicas.pointer(len(k.replicas)))
+	}
+	var b strings.Builder
+	for n := 2; n < len(k.suspend); n++ { // spec itself is always there
+		fmt.Fprintf(&b, "%s+ (%s.hasValue() ? [] : [JSONPatch{op: \"add\", path: \"%s\", value: {}}])\n", indent, k.suspend[:n].cel("object"), k.suspend.pointer(n))
+	}
+	fmt.Fprintf(&b, `%s+ [JSONPatch{op: "add", path: "%s", value: true}]`, indent, k.suspend.pointer(len(k.suspend)))
+	return b.String()
+}
+
+// matchSelector evaluates the label selector of the policy.
+const matchSelector = `  - name: match-labels
+    expression: >-
+      params.spec.?selector.matchLabels.orValue({}).all(k,
+      k in object.metadata.?labels.orValue({}) && object.metadata.labels[k] == params.spec.selector.matchLabels[k])
+  - name: match-expressions
+    expression: >-
+      params.spec.?selector.matchExpressions.orValue([]).all(e,
+      e.operator == 'Exists' ? e.key in object.metadata.?labels.orValue({}) :
+      e.operator == 'DoesNotExist' ? !(e.key in object.metadata.?labels.orValue({})) :
+      e.operator == 'In' ? e.key in object.metadata.?labels.orValue({}) && object.metadata.labels[e.key] in e.?values.orValue([]) :
+      e.operator == 'NotIn' ? !(e.key in object.metadata.?labels.orValue({}) && object.metadata.labels[e.key] in e.?values.orValue([])) :
+      false)
+  - name: not-governed-yet
+    expression: "!('lull.dev/policy' in object.metadata.?annotations.orValue({}))"
+`

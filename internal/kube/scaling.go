@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"fmt"
+	"sort"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/trace"
+)
+
+// serialShare is the share of the work that more workers do not speed up, where nothing is
+// known of how a workload scales: Amdahl's law, speed-up n / (1 + s (n - 1)).
+const serialShare = 0.05
+
+// point is what is known of one scale.
+type point struct {
+	throughput, watts float64
+	// measured says that watts are known.
+	measured bool
+}
+
+// scalingOf is how an elastic workload scales: by its profile with what was observed
+// since, else by the prior of serialShare with what was observed of itself. speed is the
+// throughput observed at the least scale, relative to the one declared.
+func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, speed float64, err error) {
+	points := map[int]point{}
+	var seen []v1alpha1.ObservedPoint
+	if o.Profile != "" {
+		profile, ok := in.Profiles[o.Profile]
+		if !ok {
+			return nil, 1, annotationError(v1alpha1.AnnotationProfile, o.Profile, "the name of a ScalingProfile of the namespace")
+		}
+		points = declared(profile)
+		seen = profile.Status.Observed
+	} else {
+		for n := 1; n <= o.MaxWorkers; n *= 2 {
+			points[n] = point{throughput: float64(n) / (1 + serialShare*float64(n-1))}
+		}
+		points[o.MaxWorkers] = point{throughput: float64(o.MaxWorkers) / (1 + serialShare*float64(o.MaxWorkers-1))}
+		if in.Learned != nil {
+			seen = in.Learned.Observed(w)
+		}
+	}
+	most := o.MaxWorkers
+	if in.Learned != nil {
+		if n := in.Learned.MostWorkers(w); n > 0 {
+			most = max(o.MinWorkers, min(most, n))
+		}
+	}
+	before, err := profileOf(points).Scale(o.MinWorkers, most)
+	if err != nil {
+		return nil, 1, err
+	}
+	for _, x := range seen {
+		points[int(x.Workers)] = point{throughput: x.Throughput}
+	}
+	m, err := profileOf(points).Scale(o.MinWorkers, most)
+	if err != nil {
+		return nil, 1, err
+	}
+	first := m.Curve[0]
+	for i := range m.Curve {
+		m.Curve[i] /= first
+	}
+	scaling = &decide.Scaling{MinWorkers: o.MinWorkers, MaxWorkers: most, Curve: m.Curve, Watts: before.Watts}
+	if scaling.Watts == nil && len(w.Facts.Fixed) > 0 {
+		watts := wattsPerUnit(in.Policy)
+		fixed, worker := power.Sum(w.Facts.Fixed, watts), power.Sum(w.Facts.Request, watts)
+		for n := o.MinWorkers; n <= most; n++ {
+			scaling.Watts = append(scaling.Watts, fixed+float64(n)*worker)
+		}
+	}
+	return scaling, first / before.Curve[0], nil
+}
+
+// declared are the points of a profile, relative to the first.
+func declared(profile *v1alpha1.ScalingProfile) map[int]point {
+	points := map[int]point{}
+	first := 0.0
+	for _, p := range profile.Spec.Points {
+		if first == 0 {
+			first = p.Throughput
+		}
+		x := point{throughput: p.Throughput / first}
+		if p.Watts != nil {
+			x.watts, x.measured = *p.Watts, true
+		}
+		points[int(p.Workers)] = x
+	}
+	return points
+}
+
+// profileOf orders points by workers; watts only where every point has them.
+func profileOf(points map[int]point) *trace.Profile {
+	p := &trace.Profile{}
+	for n := range points {
+		p.Workers = append(p.Workers, n)
+	}
+	sort.Ints(p.Workers)
+	measured := 0
+	for _, n := range p.Workers {
+		x := points[n]
+		p.Throughput, p.Watts = append(p.Throughput, x.throughput), append(p.Watts, x.watts)
+		if x.measured {
+			measured++
+		}
+	}
+	if measured < len(p.Workers) {
+		p.Watts = nil
+	}
+	return p
+}
+
+// heldWorkers is the number of workers of a workload that is held at none.
+func heldWorkers(w *Workload) int { return kinds.HeldWorkers(w.Objects[0].Object) }
+
+// describe names a workload for people.
+func describe(w *Workload) string {
+	return fmt.Sprintf("%s %s/%s", w.Kind.Name, w.Namespace(), w.Name())
+}

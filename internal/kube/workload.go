@@ -1,0 +1,224 @@
+package kube
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sort"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+)
+
+// Workload is what one plan is about: an object of a known kind, or a group of Pods that
+// start together.
+type Workload struct {
+	Kind *kinds.Kind
+	// Objects are the object, or the Pods of a group by name. They are not modified.
+	Objects []*unstructured.Unstructured
+	// Facts are those of the object; of a group, those of its Pods together.
+	Facts kinds.Facts
+}
+
+// NewWorkload reads an object.
+func NewWorkload(kind *kinds.Kind, obj *unstructured.Unstructured) *Workload {
+	return &Workload{Kind: kind, Objects: []*unstructured.Unstructured{obj}, Facts: kind.Read(obj.Object)}
+}
+
+// PodObject is a Pod of the cache as the other kinds come.
+func PodObject(pod *corev1.Pod) (*unstructured.Unstructured, error) {
+	obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return nil, err
+	}
+	obj["apiVersion"], obj["kind"] = "v1", "Pod"
+	return &unstructured.Unstructured{Object: obj}, nil
+}
+
+// Group joins the Pods among workloads that carry the same label lull.dev/pod-group.
+func Group(in []*Workload) []*Workload {
+	out := make([]*Workload, 0, len(in))
+	groups := map[string]*Workload{}
+	for _, w := range in {
+		name := w.Objects[0].GetLabels()[v1alpha1.LabelGroup]
+		if name == "" || !w.Kind.Spec.Hold.Gate {
+			out = append(out, w)
+			continue
+		}
+		key := w.Namespace() + "/" + name
+		g := groups[key]
+		if g == nil {
+			g = &Workload{Kind: w.Kind, Facts: w.Facts}
+			g.Facts.Request = map[string]float64{}
+			groups[key] = g
+			out = append(out, g)
+		}
+		g.join(w)
+	}
+	for _, g := range groups {
+		sort.Slice(g.Objects, func(a, b int) bool { return g.Objects[a].GetName() < g.Objects[b].GetName() })
+	}
+	return out
+}
+
+// join adds a Pod to a group: it is held while no Pod of it has been let go, and finished
+// when all are.
+func (w *Workload) join(pod *Workload) {
+	w.Objects = append(w.Objects, pod.Objects[0])
+	w.Facts.Suspended = w.Facts.Suspended && pod.Facts.Suspended
+	w.Facts.Finished = w.Facts.Finished && pod.Facts.Finished
+	w.Facts.Active = w.Facts.Active || pod.Facts.Active
+	if s := pod.Facts.Started; !s.IsZero() && (w.Facts.Started.IsZero() || s.Before(w.Facts.Started)) {
+		w.Facts.Started = s
+	}
+	if !pod.Facts.Finished {
+		for r, q := range pod.Facts.Request {
+			w.Facts.Request[r] += q
+		}
+	}
+}
+
+// Name of the object, or of the group.
+func (w *Workload) Name() string {
+	if g := w.group(); g != "" {
+		return g
+	}
+	return w.Objects[0].GetName()
+}
+
+func (w *Workload) group() string {
+	if !w.Kind.Spec.Hold.Gate {
+		return ""
+	}
+	return w.Objects[0].GetLabels()[v1alpha1.LabelGroup]
+}
+
+// Namespace of the object.
+func (w *Workload) Namespace() string { return w.Objects[0].GetNamespace() }
+
+// UID of the object, or of the first Pod of a group.
+func (w *Workload) UID() types.UID { return w.Objects[0].GetUID() }
+
+// Annotations of the object, or of the first Pod of a group.
+func (w *Workload) Annotations() map[string]string { return w.Objects[0].GetAnnotations() }
+
+// Created is when the object, or the first Pod of a group, was created.
+func (w *Workload) Created() time.Time {
+	first := w.Objects[0].GetCreationTimestamp().Time
+	for _, o := range w.Objects[1:] {
+		if at := o.GetCreationTimestamp().Time; at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Held reports whether Lull keeps it from running.
+func (w *Workload) Held() bool {
+	return w.Facts.Suspended && w.Annotations()[v1alpha1.AnnotationHold] != ""
+}
+
+func (w *Workload) deleted() bool {
+	for _, o := range w.Objects {
+		if o.GetDeletionTimestamp() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// podCount counts the pods of a workload.
+type podCount struct {
+	// denied are pending ones that the scheduler has found no node for.
+	running, pending, denied int
+	// first is when the longest running one started, latest the one that started last.
+	first, latest time.Time
+}
+
+// podIndex finds the workload that a pod belongs to.
+type podIndex struct {
+	byUID   map[types.UID]int
+	byLabel map[string]map[string]int // label -> namespace/value -> workload
+}
+
+func newPodIndex(workloads []*Workload) podIndex {
+	x := podIndex{byUID: map[types.UID]int{}, byLabel: map[string]map[string]int{}}
+	for i, w := range workloads {
+		for _, o := range w.Objects {
+			x.byUID[o.GetUID()] = i
+		}
+		for label, value := range w.Kind.PodLabels(w.Objects[0].Object) {
+			if x.byLabel[label] == nil {
+				x.byLabel[label] = map[string]int{}
+			}
+			x.byLabel[label][w.Namespace()+"/"+value] = i
+		}
+	}
+	return x
+}
+
+// of returns the place of the pod's workload; false for a stranger's.
+func (x podIndex) of(pod *corev1.Pod) (int, bool) {
+	if i, ok := x.byUID[pod.UID]; ok {
+		return i, true
+	}
+	for _, o := range pod.OwnerReferences {
+		if i, ok := x.byUID[o.UID]; ok {
+			return i, true
+		}
+	}
+	for label, values := range x.byLabel {
+		if v, ok := pod.Labels[label]; ok {
+			if i, ok := values[pod.Namespace+"/"+v]; ok {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// PlanName is the name of a workload's CarbonPlan.
+func PlanName(w *Workload) string {
+	kind := w.Kind.Name
+	if w.group() != "" {
+		kind = "podgroup"
+	}
+	return PlanNameOf(kind, w.Name())
+}
+
+// PlanNameOf is the name of the CarbonPlan of a workload of a kind and name.
+func PlanNameOf(kind, name string) string {
+	const most = 253
+	out := strings.ToLower(kind) + "-" + name
+	if len(out) > most {
+		sum := sha256.Sum256([]byte(out))
+		out = out[:most-17] + "-" + hex.EncodeToString(sum[:8])
+	}
+	return out
+}
+
+// Reference names the workload in its plan.
+func (w *Workload) Reference() v1alpha1.WorkloadReference {
+	ref := v1alpha1.WorkloadReference{APIVersion: w.Kind.GVK().GroupVersion().String(), Kind: w.Kind.Spec.Kind, Name: w.Name(), UID: w.UID()}
+	if w.group() != "" {
+		ref.Kind = "PodGroup"
+	}
+	return ref
+}
+
+// Owners are the owner references of its plan: when the last of the objects goes, so does
+// the plan.
+func (w *Workload) Owners() []metav1.OwnerReference {
+	out := make([]metav1.OwnerReference, len(w.Objects))
+	for i, o := range w.Objects {
+		out[i] = metav1.OwnerReference{APIVersion: w.Kind.GVK().GroupVersion().String(), Kind: w.Kind.Spec.Kind, Name: o.GetName(), UID: o.GetUID()}
+	}
+	return out
+}

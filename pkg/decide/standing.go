@@ -1,0 +1,179 @@
+package decide
+
+import (
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
+)
+
+// Phase is a time at one cluster and scale, in grid time, half-open.
+type Phase struct {
+	From, To time.Time
+	Cluster  string
+	Workers  int
+	// Intensity is the mean over the phase, in gCO2eq/kWh, as the plan expects it.
+	Intensity units.CarbonIntensity
+}
+
+// Standing is a plan made earlier that goes on until something changes: Decide follows it
+// instead of planning the task anew, and plans the others around it.
+type Standing struct {
+	// Phases in order of time, at least one.
+	Phases []Phase
+	// Reason of the plan.
+	Reason Reason
+}
+
+// At returns what the plan does at a time: the phase that runs, or nil between phases, and
+// the next change. done says that the plan has nothing left.
+func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) {
+	for i := range st.Phases {
+		p := &st.Phases[i]
+		switch {
+		case now.Before(p.From):
+			return nil, p.From, false
+		case now.Before(p.To):
+			return p, p.To, false
+		}
+	}
+	return nil, time.Time{}, true
+}
+
+// Phases turns the segments of an action into phases: slots that follow one another at the
+// same cluster and scale become one. It is nil where the action has no plan.
+func (s Snapshot) Phases(g timegrid.Grid, a *Action) []Phase {
+	var out []Phase
+	sum := 0.0 // of the intensities of the last phase, by time
+	for _, seg := range a.Segments {
+		from := g.Time(seg.Slot)
+		to := from.Add(time.Duration(seg.Fraction * float64(g.Slot)))
+		if !to.After(from) {
+			continue
+		}
+		c := &s.Clusters[seg.Cluster]
+		mean := 0.0
+		if c.Carbon != nil {
+			v, _ := c.Carbon.Mean(from, to)
+			mean = float64(v)
+		}
+		weight := to.Sub(from).Hours()
+		if n := len(out); n > 0 && out[n-1].To.Equal(from) && out[n-1].Workers == seg.Workers && out[n-1].Cluster == c.Name {
+			sum += mean * weight
+			out[n-1].To = to
+			out[n-1].Intensity = units.CarbonIntensity(sum / to.Sub(out[n-1].From).Hours())
+			continue
+		}
+		sum = mean * weight
+		out = append(out, Phase{From: from, To: to, Cluster: c.Name, Workers: seg.Workers, Intensity: units.CarbonIntensity(mean)})
+	}
+	return out
+}
+
+// follow turns the standing plan of a task into an action; false where it has nothing left
+// or would hold the task beyond its latest start.
+func (s Snapshot) follow(d *Decision, i int) bool {
+	t := &s.Tasks[i]
+	phase, next, done := t.Standing.At(s.Now)
+	if done {
+		return false
+	}
+	r := t.Standing.Reason
+	r.LatestStart = t.latestStart(s.Margin)
+	a := &d.Actions[i]
+	*a = Action{Task: t.ID}
+	if phase == nil && !s.Now.Before(r.LatestStart) && !s.soft() {
+		return false
+	}
+	if next.Before(d.Wake) {
+		d.Wake = next
+	}
+	if phase == nil {
+		r.Code, r.PlannedStart = CodeCleanerLater, next
+		if r.LatestStart.Before(d.Wake) {
+			d.Wake = r.LatestStart
+		}
+		a.set(t, false, r)
+		return true
+	}
+	r.Code, r.PlannedStart = CodeCleanNow, s.Now
+	if v, ok := s.intensity(phase.Cluster); ok {
+		r.IntensityNow = v
+	}
+	a.Cluster = phase.Cluster
+	if t.Scaling != nil {
+		a.Workers = phase.Workers
+	}
+	a.set(t, true, r)
+	return true
+}
+
+func (s Snapshot) intensity(cluster string) (units.CarbonIntensity, bool) {
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		if c.Name == cluster && c.Carbon != nil {
+			x, ok := c.Carbon.At(s.Now)
+			return x.Value, ok
+		}
+	}
+	return 0, false
+}
+
+// addLoad counts a standing plan as load.
+func (st *Standing) addLoad(g timegrid.Grid, cl plan.Cluster, t *Task) {
+	for i := range st.Phases {
+		p := &st.Phases[i]
+		if p.Cluster != cl.Name {
+			continue
+		}
+		workers := 1.0
+		if t.Scaling != nil {
+			workers = float64(p.Workers)
+		}
+		for slot := max(0, g.SlotOf(p.From)); slot < g.N && g.Time(slot).Before(p.To); slot++ {
+			for r, q := range t.Request {
+				if cl.Load[r] == nil {
+					cl.Load[r] = make([]float64, g.N)
+				}
+				cl.Load[r][slot] += q * workers
+			}
+		}
+	}
+}
+
+// settle withholds changes that come too soon: while one is in flight, within MinRun of a
+// start or change of scale, within MinPause of a pause. Deadlines outrank all of them.
+func (s Snapshot) settle(d *Decision) {
+	for i := range d.Actions {
+		t, a := &s.Tasks[i], &d.Actions[i]
+		switch a.Reason.Code {
+		case CodeLatestStart, CodeNoSlack, CodeDeadlineAtRisk, CodeNoCarbonData:
+			continue
+		}
+		var until time.Time
+		switch a.Verb {
+		case Pause, Scale:
+			until = t.Changed.Add(s.MinRun)
+		case Resume:
+			until = t.Changed.Add(s.MinPause)
+			if latest := t.latestStart(s.Margin); latest.Before(until) {
+				until = latest
+			}
+		default:
+			continue
+		}
+		if !t.Changing && (t.Changed.IsZero() || !s.Now.Before(until)) {
+			continue
+		}
+		if until.After(s.Now) && until.Before(d.Wake) {
+			d.Wake = until
+		}
+		a.Reason.Code = CodeTooSoon
+		if t.State == Running {
+			a.Verb, a.Workers = Continue, t.Workers
+		} else {
+			a.Verb, a.Workers = Wait, 0
+		}
+	}
+}
