@@ -39,16 +39,14 @@ func (r *CarbonPolicyReconciler) writePlan(ctx context.Context, c kube.Context, 
 	}
 	before := memory.Written(w)
 	if before.State == "" {
-		err := r.Client.Create(ctx, p)
-		switch {
-		case apierrors.IsNotFound(err): // the namespace is going
-			return nil
-		case err != nil && !apierrors.IsAlreadyExists(err):
+		if err := r.Client.Create(ctx, p); err != nil {
+			// Not found: the namespace is going. Already there: the plan of an earlier
+			// workload of the same name, which goes with its owner; or this workload's own,
+			// which the cache has not seen yet. Both are tried again.
+			if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+				err = nil
+			}
 			return err
-		case err != nil:
-			// One of an earlier workload of the same name goes with its owner; one that is
-			// this workload's own, and that the cache has not seen yet, is taken up.
-			return nil
 		}
 	}
 	base := p.DeepCopy()

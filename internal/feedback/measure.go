@@ -26,8 +26,8 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 		return
 	}
 	watts := p.Watts
-	if t.Workers > 0 && p.Running+p.Pending > 0 && p.Running < t.Workers {
-		watts *= float64(p.Running) / float64(t.Workers)
+	if t.Scaling != nil && p.Running+p.Pending > 0 && p.Running < t.Workers {
+		watts *= float64(p.Running) / float64(t.Workers) // fewer workers than asked for
 	}
 	r.energyKWh += watts / 1000 * s.Now.Sub(from).Hours()
 	if c := s.Clusters[0].Carbon; c != nil {
@@ -40,7 +40,7 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 // should do. Where it differs by more than the threshold the profile is corrected. It
 // says so where that happens.
 func (r *Record) throughput(t *decide.Task, p *kube.Progress, s *decide.Snapshot, threshold float64) string {
-	steady := t.State == decide.Running && t.Scaling != nil && !t.Changing && p.Running >= t.Workers && p.Source != kube.FromModel
+	steady := t.State == decide.Running && t.Scaling != nil && !t.Changing && p.Running >= p.Wanted && p.Source != kube.FromModel
 	if !steady || r.sample.workers != t.Workers || r.sample.at.Before(p.Since) {
 		r.sample = sample{}
 		if steady {

@@ -215,7 +215,9 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 		}
 		m.finished[w.UID()] = true
 		if length := lengthOf(w, c); length > 0 {
-			m.family(Family(w)).lengths.Add(length)
+			lengths := &m.family(Family(w)).lengths
+			lengths.Add(length)
+			lengths.Merge()
 		}
 	}
 	for uid := range m.finished {
@@ -375,7 +377,7 @@ func (m *Memory) starting(r *Record, t *decide.Task, p *kube.Progress, c kube.Co
 		r.starting = time.Time{}
 		return
 	}
-	if r.starting.IsZero() || p.Running < max(1, t.Workers) || p.Up.IsZero() {
+	if r.starting.IsZero() || p.Running < max(1, p.Wanted) || p.Up.IsZero() {
 		return
 	}
 	took := c.Timeline.ToGrid(p.Up).Sub(r.starting)

@@ -50,9 +50,9 @@ func (k *Kind) notHeldByUser() string {
 	case k.Spec.Hold.Gate:
 		return "object.spec.?schedulingGates.orValue([]).size() == 0"
 	case k.Spec.Hold.Zero:
-		return k.replicas.cel("object") + ".orValue(1) > 0"
+		return k.replicas.cel() + ".orValue(1) > 0"
 	}
-	return "!" + k.suspend.cel("object") + ".orValue(false)"
+	return "!" + k.suspend.cel() + ".orValue(false)"
 }
 
 // admission is the policy that holds objects of the kind at creation. The API server
@@ -96,12 +96,12 @@ spec:
     expression: "!('kueue.x-k8s.io/queue-name' in object.metadata.?labels.orValue({}))"
 `, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned())
 	if len(k.who) > 0 {
-		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"!%s.hasValue()\"\n", k.who.cel("object"))
+		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"!%s.hasValue()\"\n", k.who.cel())
 	}
 	b.WriteString(matchSelector)
 	critical := "false"
 	if len(k.priorityClass) > 0 {
-		critical = k.priorityClass.cel("object") + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([])"
+		critical = k.priorityClass.cel() + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([])"
 	}
 	fmt.Fprintf(&b, `  variables:
   - name: critical
@@ -140,12 +140,12 @@ func (k *Kind) holdPatch() string {
 	case k.Spec.Hold.Gate:
 		return indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "/spec/schedulingGates", value: [{"name": "%s"}]}]`, v1alpha1.Gate)
 	case k.Spec.Hold.Zero:
-		return indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: string(%s.orValue(1))}]`, escape(v1alpha1.AnnotationWorkers), k.replicas.cel("object")) +
+		return indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: string(%s.orValue(1))}]`, escape(v1alpha1.AnnotationWorkers), k.replicas.cel()) +
 			"\n" + indent + fmt.Sprintf(`+ [JSONPatch{op: "add", path: "%s", value: 0}]`, k.replicas.pointer(len(k.replicas)))
 	}
 	var b strings.Builder
 	for n := 2; n < len(k.suspend); n++ { // spec itself is always there
-		fmt.Fprintf(&b, "%s+ (%s.hasValue() ? [] : [JSONPatch{op: \"add\", path: \"%s\", value: {}}])\n", indent, k.suspend[:n].cel("object"), k.suspend.pointer(n))
+		fmt.Fprintf(&b, "%s+ (%s.hasValue() ? [] : [JSONPatch{op: \"add\", path: \"%s\", value: {}}])\n", indent, k.suspend[:n].cel(), k.suspend.pointer(n))
 	}
 	fmt.Fprintf(&b, `%s+ [JSONPatch{op: "add", path: "%s", value: true}]`, indent, k.suspend.pointer(len(k.suspend)))
 	return b.String()

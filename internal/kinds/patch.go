@@ -57,11 +57,13 @@ func (p *Patch) made(pointer string) bool {
 	return false
 }
 
-var annotations = path{{key: "metadata", index: -1}, {key: "annotations", index: -1}}
+func annotationPath(name string) path {
+	return path{{key: "metadata", index: -1}, {key: "annotations", index: -1}, {key: name, index: -1}}
+}
 
 // Annotate sets annotations; an empty value removes one.
 func (p *Patch) Annotate(name, value string) {
-	at := append(annotations[:2:2], step{key: name, index: -1})
+	at := annotationPath(name)
 	old, has := at.get(p.obj)
 	switch {
 	case value == "" && has:
@@ -103,7 +105,7 @@ func (k *Kind) Release(p *Patch, workers int) {
 }
 
 func annotation(obj map[string]any, name string) string {
-	return append(annotations[:2:2], step{key: name, index: -1}).text(obj)
+	return annotationPath(name).text(obj)
 }
 
 func inTandem(obj map[string]any) bool { return annotation(obj, v1alpha1.AnnotationTandem) == "true" }

@@ -205,10 +205,10 @@ func escape(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// cel is the path as an optional CEL expression on an object.
-func (p path) cel(object string) string {
+// cel is the path as an optional CEL expression on the variable object.
+func (p path) cel() string {
 	var b strings.Builder
-	b.WriteString(object)
+	b.WriteString("object")
 	for _, s := range p {
 		switch {
 		case s.index >= 0:

@@ -76,6 +76,8 @@ type Progress struct {
 	// Running and Pending are its pods, Denied those of them that no node has room for; Up
 	// is when the last of them started (wall time).
 	Running, Pending, Denied int
+	// Wanted is how many workers should run.
+	Wanted int
 	Up                       time.Time
 	// Since is when the present run at the present scale began (grid time); zero where it
 	// does not run.
@@ -242,7 +244,8 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 	default:
 		v.Running++
 		// Pods that neither run nor wait: the change has not reached them yet.
-		t.Changing = t.Scaling != nil && in.Now.Sub(sinceOf(w)) < settling && p.Running != w.Facts.Workers
+		p.Wanted = w.wanted()
+		t.Changing = t.Scaling != nil && in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted
 		if !pods.first.IsZero() && w.Facts.Of > 1 {
 			// A part under way starts anew after a pause. A workload of a single part that
 			// says it is interruptible is taken to keep checkpoints.
@@ -254,8 +257,8 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 // settling is how long (wall time) a change may be under way before others may follow.
 const settling = 2 * time.Minute
 
-// whole is what all pods of a workload that does not scale ask for.
-func (w *Workload) whole() map[string]float64 {
+// wanted is how many workers run at a time: no more than parts are left.
+func (w *Workload) wanted() int {
 	n := 1
 	if w.Facts.Workers > 0 {
 		n = w.Facts.Workers
@@ -265,6 +268,12 @@ func (w *Workload) whole() map[string]float64 {
 	if w.Facts.Of > 0 {
 		n = min(n, max(1, w.Facts.Of-w.Facts.Done))
 	}
+	return n
+}
+
+// whole is what all pods of a workload that does not scale ask for.
+func (w *Workload) whole() map[string]float64 {
+	n := w.wanted()
 	out := make(map[string]float64, len(w.Facts.Request))
 	for r, q := range w.Facts.Request {
 		out[r] = q * float64(n)
@@ -335,7 +344,10 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 	case measured >= 0:
 		share(math.Min(1, measured), FromPrometheus)
 	case w.Facts.Of > 1:
-		share(float64(min(w.Facts.Done, w.Facts.Of))/float64(w.Facts.Of), FromCompletions)
+		// Between finished parts and those begun too, as far as the model says.
+		done, of := float64(min(w.Facts.Done, w.Facts.Of)), float64(w.Facts.Of)
+		begun := math.Min(of, done+float64(p.Running))
+		share(math.Min(math.Max(float64(modelled)/float64(p.Runtime), done/of), begun/of), FromCompletions)
 	default:
 		p.Done, p.Source = modelled, FromModel
 		p.Share = min(1, float64(modelled)/float64(p.Runtime))

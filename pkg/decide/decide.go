@@ -408,10 +408,11 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 		moves[i] = true
 	}
 	for i, t := range s.Tasks {
-		if moves[i] || (t.Standing == nil && t.Cluster != "" && t.Cluster != cl.Name) {
+		stands := s.stands(&t)
+		if moves[i] || (!stands && t.Cluster != "" && t.Cluster != cl.Name) {
 			continue
 		}
-		if t.Standing != nil {
+		if stands {
 			t.Standing.addLoad(g, cl, &t)
 			continue
 		}

@@ -75,17 +75,14 @@ func (s Snapshot) Phases(g timegrid.Grid, a *Action) []Phase {
 // or would hold the task beyond its latest start.
 func (s Snapshot) follow(d *Decision, i int) bool {
 	t := &s.Tasks[i]
-	phase, next, done := t.Standing.At(s.Now)
-	if done {
+	phase, next, _ := t.Standing.At(s.Now)
+	if !s.stands(t) {
 		return false
 	}
 	r := t.Standing.Reason
 	r.LatestStart = t.latestStart(s.Margin)
 	a := &d.Actions[i]
 	*a = Action{Task: t.ID}
-	if phase == nil && !s.Now.Before(r.LatestStart) && !s.soft() {
-		return false
-	}
 	if next.Before(d.Wake) {
 		d.Wake = next
 	}
@@ -107,6 +104,16 @@ func (s Snapshot) follow(d *Decision, i int) bool {
 	}
 	a.set(t, true, r)
 	return true
+}
+
+// stands reports whether the standing plan of a task can be followed: it has something left
+// and does not hold the task beyond its latest start.
+func (s Snapshot) stands(t *Task) bool {
+	if t.Standing == nil {
+		return false
+	}
+	phase, _, done := t.Standing.At(s.Now)
+	return !done && (phase != nil || s.soft() || s.Now.Before(t.latestStart(s.Margin)))
 }
 
 func (s Snapshot) intensity(cluster string) (units.CarbonIntensity, bool) {

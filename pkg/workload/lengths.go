@@ -12,18 +12,17 @@ type Lengths struct {
 	fresh  []time.Duration
 }
 
-// small is how many run times are few.
-const small = 64
-
-// Add notes a run time. Its cost is spread over many.
+// Add notes a run time. It counts once a number of them have come together, so that its
+// cost is spread, or at Merge.
 func (l *Lengths) Add(length time.Duration) {
 	l.fresh = append(l.fresh, length)
 	if len(l.fresh) > 8+len(l.sorted)/8 {
-		l.merge()
+		l.Merge()
 	}
 }
 
-func (l *Lengths) merge() {
+// Merge makes all run times noted so far count.
+func (l *Lengths) Merge() {
 	l.sorted = append(l.sorted, l.fresh...)
 	l.fresh = l.fresh[:0]
 	sort.Slice(l.sorted, func(a, b int) bool { return l.sorted[a] < l.sorted[b] })
@@ -38,9 +37,6 @@ func (l *Lengths) merge() {
 //
 // Complexity: O(log run times).
 func (l *Lengths) Above(done time.Duration) (mean time.Duration, n int) {
-	if len(l.sorted) < small && len(l.fresh) > 0 {
-		l.merge() // where there are few, each counts at once
-	}
 	i := sort.Search(len(l.sorted), func(i int) bool { return l.sorted[i] > done })
 	if n = len(l.sorted) - i; n == 0 {
 		return 0, 0

@@ -1,0 +1,171 @@
+package decide_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/carbonscaler"
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/workload"
+)
+
+// counting notes how many jobs it was asked to plan.
+type counting struct {
+	plan.Planner
+	jobs []int
+}
+
+func (c *counting) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	c.jobs = append(c.jobs, len(p.Jobs))
+	return c.Planner.Plan(ctx, p)
+}
+
+// elastic is a task of four hours at one worker, of up to four.
+func elastic(id string, submitted, deadline time.Time) decide.Task {
+	t := task(id, submitted, deadline, 4*time.Hour)
+	t.Kind, t.Scaling = workload.Elastic, &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 0.9, 0.8, 0.7}}
+	return t
+}
+
+func must(t *testing.T, s decide.Snapshot, p plan.Planner) decide.Decision {
+	t.Helper()
+	d, err := decide.Decide(context.Background(), s, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestStandingPlanIsFollowed: decided once and followed slot by slot, a plan gives the same
+// actions as its segments say, without the planner being asked again.
+func TestStandingPlanIsFollowed(t *testing.T) {
+	s := snapshot(t, at(0), elastic("a", at(0), at(24)))
+	d := must(t, s, carbonscaler.Planner{})
+	phases := s.Phases(d.Grid, &d.Actions[0])
+	if len(phases) == 0 || phases[0].From.Before(at(10)) || phases[len(phases)-1].To.After(at(16)) {
+		t.Fatalf("phases %+v, want some in the clean hours 10 to 16", phases)
+	}
+	if phases[0].Intensity != 100 {
+		t.Errorf("intensity %v, want 100", phases[0].Intensity)
+	}
+	standing := &decide.Standing{Phases: phases, Reason: d.Actions[0].Reason}
+	p := &counting{Planner: carbonscaler.Planner{}}
+	running, workers := false, 0
+	for q := 0; q < 4*16; q++ {
+		now := at(float64(q) / 4)
+		x := s
+		x.Now, x.Tasks = now, []decide.Task{s.Tasks[0]}
+		x.Tasks[0].Standing = standing
+		if running {
+			x.Tasks[0].State, x.Tasks[0].Workers, x.Tasks[0].Cluster = decide.Running, workers, "c"
+		}
+		ph, next, done := standing.At(now)
+		if done {
+			break
+		}
+		d := must(t, x, p)
+		a := d.Actions[0]
+		want := decide.Wait
+		switch {
+		case ph != nil && !running:
+			want = decide.Release
+		case ph != nil && ph.Workers == workers:
+			want = decide.Continue
+		case ph != nil:
+			want = decide.Scale
+		case running:
+			want = decide.Pause
+		}
+		if a.Verb != want || (ph != nil && a.Workers != ph.Workers) {
+			t.Fatalf("at %v: %s to %d workers, want %s of %+v", now, a.Verb, a.Workers, want, ph)
+		}
+		if d.Wake.After(next) {
+			t.Fatalf("at %v: wakes at %v, after the next change %v", now, d.Wake, next)
+		}
+		running, workers = ph != nil, a.Workers
+	}
+	if len(p.jobs) != 0 {
+		t.Errorf("the planner was asked %v times", p.jobs)
+	}
+}
+
+// TestOthersArePlannedAroundStandingPlans: a further task finds the room that a plan leaves.
+func TestOthersArePlannedAroundStandingPlans(t *testing.T) {
+	first := task("a", at(0), at(24), 6*time.Hour)
+	first.Request = map[string]float64{"cpu": 8}
+	first.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(16), Cluster: "c", Workers: 1}}}
+	second := task("b", at(0), at(24), 2*time.Hour)
+	second.Request = map[string]float64{"cpu": 4}
+	p := &counting{Planner: cheapest.Planner{}}
+	d := must(t, snapshot(t, at(0), first, second), p)
+	if start := d.Actions[1].Reason.PlannedStart; !start.Before(at(8.01)) && start.Before(at(16)) {
+		t.Errorf("starts at %v, among the hours that are taken", start)
+	}
+	if len(p.jobs) != 1 || p.jobs[0] != 1 {
+		t.Errorf("planned %v jobs, want one alone", p.jobs)
+	}
+}
+
+// TestStandingPlansMakeRoom: where a further task finds no place in time, all plans are made
+// anew.
+func TestStandingPlansMakeRoom(t *testing.T) {
+	first := task("a", at(0), at(24), 6*time.Hour)
+	first.Request = map[string]float64{"cpu": 8}
+	first.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(16), Cluster: "c", Workers: 1}}}
+	second := task("b", at(9), at(15), 4*time.Hour)
+	second.Request = map[string]float64{"cpu": 4}
+	p := &counting{Planner: cheapest.Planner{}}
+	d := must(t, snapshot(t, at(9), first, second), p)
+	if len(p.jobs) != 2 || p.jobs[1] != 2 {
+		t.Fatalf("planned %v jobs, want one and then both", p.jobs)
+	}
+	if d.Actions[1].Reason.Code == decide.CodeDeadlineAtRisk || d.Actions[0].Segments == nil {
+		t.Errorf("actions %+v", d.Actions)
+	}
+}
+
+// TestLatestStartOutranksStandingPlans: a plan that would start too late is not followed.
+func TestLatestStartOutranksStandingPlans(t *testing.T) {
+	x := task("a", at(0), at(12), 4*time.Hour)
+	x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(14), Cluster: "c", Workers: 1}}}
+	d := must(t, snapshot(t, at(8), x), cheapest.Planner{})
+	if a := d.Actions[0]; a.Verb != decide.Release || a.Reason.Code != decide.CodeLatestStart {
+		t.Errorf("action %+v, want release at the latest start", a)
+	}
+}
+
+// TestChangesKeepTheirDistance: a change too soon after another, or while one is under way,
+// is withheld; a deadline outranks that.
+func TestChangesKeepTheirDistance(t *testing.T) {
+	base := elastic("a", at(0), at(24))
+	base.State, base.Workers, base.Cluster = decide.Running, 2, "c"
+	base.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(16), Cluster: "c", Workers: 4}}}
+	for name, tc := range map[string]struct {
+		change  func(*decide.Task)
+		verb    decide.Verb
+		workers int
+	}{
+		"long ago":     {func(x *decide.Task) { x.Changed = at(9) }, decide.Scale, 4},
+		"a moment ago": {func(x *decide.Task) { x.Changed = at(10.9) }, decide.Continue, 2},
+		"under way":    {func(x *decide.Task) { x.Changed, x.Changing = at(9), true }, decide.Continue, 2},
+		"paused a moment ago": {func(x *decide.Task) {
+			x.State, x.Paused, x.Workers, x.Changed = decide.Waiting, true, 0, at(10.9)
+		}, decide.Wait, 0},
+		"deadline": {func(x *decide.Task) { x.Changed, x.Deadline = at(10.9), at(12); x.Standing = nil }, decide.Scale, 4},
+	} {
+		x := base
+		tc.change(&x)
+		s := snapshot(t, at(11), x)
+		s.MinRun, s.MinPause = 30*time.Minute, 30*time.Minute
+		d := must(t, s, carbonscaler.Planner{})
+		if a := d.Actions[0]; a.Verb != tc.verb || a.Workers != tc.workers {
+			t.Errorf("%s: %s to %d (%s), want %s to %d", name, a.Verb, a.Workers, a.Reason.Code, tc.verb, tc.workers)
+		}
+		if tc.verb != decide.Scale && name != "under way" && d.Wake.After(at(11.5)) {
+			t.Errorf("%s: wakes at %v", name, d.Wake)
+		}
+	}
+}
