@@ -66,6 +66,7 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	./bin/controller-gen object paths=./api/...
 	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=config/crd
 	./bin/controller-gen rbac:roleName=lull-controller paths=./internal/controller/... output:rbac:dir=config/rbac
+	./bin/controller-gen rbac:roleName=lull-failsafe paths=./internal/failsafe/... output:rbac:dir=config/rbac/failsafe
 
 .PHONY: verify
 verify: generate lint ## fail if generated files, formatting or modules are out of date

@@ -10,7 +10,7 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml
 var files embed.FS
 
 // Manifests returns all manifests as one YAML stream, in the order in which
@@ -18,13 +18,16 @@ var files embed.FS
 // an admission policy for each of the given kinds of workloads.
 func Manifests(of []*kinds.Kind) string {
 	var documents []string
-	for _, dir := range []string{"crd", "rbac"} {
+	for _, dir := range []string{"crd", "rbac", "rbac/failsafe"} {
 		entries, err := fs.ReadDir(files, dir)
 		if err != nil {
 			panic(err) // the folders are part of the binary
 		}
 		sort.Slice(entries, func(a, b int) bool { return entries[a].Name() < entries[b].Name() })
 		for _, e := range entries {
+			if e.IsDir() {
+				continue
+			}
 			text, err := fs.ReadFile(files, dir+"/"+e.Name())
 			if err != nil {
 				panic(err)

@@ -58,18 +58,23 @@ The custom resources and the admission policy must be installed first:
 }
 
 func runController(ctx context.Context, o controllerOptions, stderr io.Writer) error {
-	level := slog.LevelInfo
-	if o.verbose {
-		level = slog.LevelDebug
-	}
-	logger := logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level}))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	setLogger(stderr, o.verbose)
 	cfg, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return err
 	}
 	return controller.Run(ctx, cfg, o.Options)
+}
+
+// setLogger writes structured logs.
+func setLogger(to io.Writer, verbose bool) {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	logger := logr.FromSlogHandler(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 }
 
 // restConfig finds the cluster: the given file, else the usual places.

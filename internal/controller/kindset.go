@@ -6,9 +6,7 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +28,6 @@ import (
 type KindSet struct {
 	cache  cache.Cache
 	client client.Client
-	mapper meta.RESTMapper
 	// watch wakes policies for changes of a kind.
 	watch func(obj client.Object) error
 
@@ -91,7 +88,7 @@ func (s *KindSet) Transform(o any) (any, error) {
 // use connects the set to a controller that is woken by its kinds.
 func (s *KindSet) use(c controller.Controller, mgr manager.Manager) {
 	in := mgr.GetCache()
-	s.cache, s.client, s.mapper = in, mgr.GetClient(), mgr.GetRESTMapper()
+	s.cache, s.client = in, mgr.GetClient()
 	s.watch = func(obj client.Object) error {
 		return c.Watch(ctrlsource.Kind(in, obj, handler.EnqueueRequestsFromMapFunc(policyOf)))
 	}
@@ -145,14 +142,14 @@ func (s *KindSet) sync(ctx context.Context) {
 		if k.Spec.Hold.Gate {
 			continue // Pods are watched anyway
 		}
-		_, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		served, err := kube.Served(ctx, s.client, k)
 		switch {
-		case meta.IsNoMatchError(err):
-			s.drop(ctx, gvk)
-		case err == nil:
+		case err != nil:
+			s.tell(ctx, k.Name, err)
+		case served:
 			s.tell(ctx, k.Name, s.begin(ctx, gvk))
 		default:
-			s.tell(ctx, k.Name, err)
+			s.drop(ctx, gvk)
 		}
 	}
 	s.mu.RLock()
@@ -176,10 +173,6 @@ func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	if watched {
 		return nil
 	}
-	allowed, err := s.allowed(ctx, gvk)
-	if err != nil || !allowed {
-		return err
-	}
 	obj := empty(gvk)
 	if err := s.cache.IndexField(ctx, obj, policyIndex, policyNameOf); err != nil {
 		return fmt.Errorf("index %s: %w", gvk.Kind, err)
@@ -196,22 +189,6 @@ func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	s.mu.Unlock()
 	log.FromContext(ctx).Info("Watch workloads", "kind", gvk.Kind, "group", gvk.Group)
 	return nil
-}
-
-// allowed asks whether the controller may list objects of a kind. What it may not is not
-// governed: "lull manifests --kinds" grants it.
-func (s *KindSet) allowed(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
-	m, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return false, err
-	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: gvk.Group, Version: gvk.Version, Resource: m.Resource.Resource},
-	}}
-	if err := s.client.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask for access to %s: %w", gvk.Kind, err)
-	}
-	return review.Status.Allowed, nil
 }
 
 // drop stops watching a kind.

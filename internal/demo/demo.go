@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
@@ -104,7 +105,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	fmt.Fprintln(o.Out, "Installing Lull and starting its controller ...")
-	if err := Install(ctx, c); err != nil {
+	if err := Install(ctx, c, kinds.Default()); err != nil {
 		return err
 	}
 	recorded := ""

@@ -25,10 +25,10 @@ import (
 	"lull.dev/lull/pkg/carbon"
 )
 
-// Install applies Lull's manifests (as `lull manifests | kubectl apply -f -`
-// does) and waits until the custom resources are served.
-func Install(ctx context.Context, c client.Client) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(kinds.Default()))))
+// Install applies Lull's manifests for some kinds of workloads (as
+// `lull manifests | kubectl apply -f -` does) and waits until the custom resources are served.
+func Install(ctx context.Context, c client.Client, of []*kinds.Kind) error {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of))))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -153,3 +153,18 @@ func (o *Options) deadline(created time.Time) time.Time {
 	}
 	return o.Deadline
 }
+
+// LatestStart is when a workload that has not run must start at the latest to end by its
+// deadline at its least scale, by what stands in its annotations and its policy: for those
+// who know nothing else. created and the result are grid time.
+func LatestStart(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec, created time.Time) (time.Time, error) {
+	o, err := ReadOptions(annotations, spec, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	margin := defaultMargin
+	if spec.StartMargin != nil {
+		margin = spec.StartMargin.Duration
+	}
+	return o.deadline(created).Add(-o.Runtime - margin), nil
+}

@@ -65,6 +65,8 @@ const (
 	CodePolicyGone decide.Code = "PolicyGone"
 	// CodeFailsafe: its latest start has come and nobody else has let it go.
 	CodeFailsafe decide.Code = "Failsafe"
+	// CodeReleased: somebody has let this one go.
+	CodeReleased decide.Code = "Released"
 	// CodeReleasedAll: somebody asked for everything to be let go.
 	CodeReleasedAll decide.Code = "ReleasedAll"
 )
@@ -245,4 +247,19 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 	}
 	ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
 	return true, nil
+}
+
+// Ungovern lets a workload run and takes it out of its policy; false where none governs it.
+func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bool, error) {
+	if w.Annotations()[v1alpha1.AnnotationPolicy] == "" {
+		return false, nil
+	}
+	rec := Record{Verb: decide.Release, Reason: CodeReleased, At: now.UTC().Truncate(time.Second), Message: "was released by hand and is no longer governed"}
+	held := w.Held()
+	return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		if held {
+			release(w, patch, 0)
+		}
+		patch.Annotate(v1alpha1.AnnotationPolicy, "")
+	})
 }

@@ -78,7 +78,7 @@ type Progress struct {
 	Running, Pending, Denied int
 	// Wanted is how many workers should run.
 	Wanted int
-	Up                       time.Time
+	Up     time.Time
 	// Since is when the present run at the present scale began (grid time); zero where it
 	// does not run.
 	Since time.Time
@@ -103,6 +103,10 @@ type Invalid struct {
 	Err      error
 }
 
+// defaultMargin is StartMargin of a policy that was created without the API server's
+// defaults.
+const defaultMargin = 5 * time.Minute
+
 // defaultDwell is MinRun and MinPause of a policy that was created without the API
 // server's defaults.
 const defaultDwell = 5 * time.Minute
@@ -116,7 +120,7 @@ func Observe(in Input) (View, error) {
 	}
 	capacity := Capacity(in.Nodes)
 	v := View{Snapshot: decide.Snapshot{
-		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: 5 * time.Minute, MinRun: defaultDwell, MinPause: defaultDwell,
+		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: defaultMargin, MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
 			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model,
 			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,

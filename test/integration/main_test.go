@@ -33,6 +33,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/internal/kinds"
 )
 
 // factor is how fast the tests' zones replay: an hour in four seconds.
@@ -44,6 +45,7 @@ var env struct {
 	dir        string
 	kubeconfig string // the administrator's
 	restricted string // the controller's own service account's
+	failsafe   string // the watchdog's
 	client     client.Client
 	config     *rest.Config
 }
@@ -118,7 +120,7 @@ func connect() error {
 		return err
 	}
 	ctx := context.Background()
-	if err := demo.Install(ctx, env.client); err != nil {
+	if err := demo.Install(ctx, env.client, kinds.Builtin()); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
@@ -128,7 +130,17 @@ func connect() error {
 	if err != nil {
 		return err
 	}
-	token, err := clientset.CoreV1().ServiceAccounts("lull-system").CreateToken(ctx, "lull-controller", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	env.restricted = filepath.Join(env.dir, "controller-kubeconfig")
+	if err := restrict(ctx, config, clientset, "lull-controller", env.restricted); err != nil {
+		return err
+	}
+	env.failsafe = filepath.Join(env.dir, "failsafe-kubeconfig")
+	return restrict(ctx, config, clientset, "lull-failsafe", env.failsafe)
+}
+
+// restrict writes a kubeconfig with the rights of a service account.
+func restrict(ctx context.Context, config *rest.Config, clientset kubernetes.Interface, account, file string) error {
+	token, err := clientset.CoreV1().ServiceAccounts("lull-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -137,20 +149,24 @@ func connect() error {
 	restricted.AuthInfos["lull"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	restricted.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lull"}
 	restricted.CurrentContext = "lab"
-	env.restricted = filepath.Join(env.dir, "controller-kubeconfig")
-	return clientcmd.WriteToFile(*restricted, env.restricted)
+	return clientcmd.WriteToFile(*restricted, file)
 }
 
 // startController runs the real binary with the rights of its service account.
 func startController(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "controller.log"))
+	return start(t, append([]string{"controller", "--kubeconfig", env.restricted}, flags...))
+}
+
+// start runs a process of Lull until the end of the test, without a lease of its own unless
+// the flags say otherwise.
+func start(t *testing.T, args []string) *exec.Cmd {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), args[0]+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{
-		"controller", "--kubeconfig", env.restricted, "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-	}, flags...)
+	args = append([]string{args[0], "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, args[1:]...)
 	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -165,7 +181,7 @@ func startController(t *testing.T, flags ...string) *exec.Cmd {
 			if len(text) > 6000 {
 				text = text[len(text)-6000:]
 			}
-			t.Logf("end of the controller's log:\n%s", text)
+			t.Logf("end of the log of %s:\n%s", args[0], text)
 		}
 		_ = log.Close()
 	})

@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/pkg/units"
+)
+
+// noEvents is the recorder of commands: the annotation on the object says what was done.
+type noEvents struct{}
+
+func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+func newStatusCommand() *cobra.Command {
+	var f clusterFlags
+	system := ""
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show whether Lull works, its zones, policies and what waits",
+		Example: `  lull status
+  lull status -n team-a`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			return status(cmd.Context(), cmd.OutOrStdout(), c, f.namespace, system, time.Now())
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().Lookup("namespace").Usage = "namespace (default all)"
+	cmd.Flags().StringVar(&system, "system-namespace", "lull-system", "namespace of the controller")
+	return cmd
+}
+
+func status(ctx context.Context, out io.Writer, c client.Client, namespace, system string, now time.Time) error {
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, name := range []string{"controller", "failsafe"} {
+		says, err := leader(ctx, c, system, name, now)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", name, says)
+	}
+	known, err := served(ctx, c)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, k := range known {
+		names = append(names, k.Name)
+	}
+	fmt.Fprintf(tw, "kinds\t%s\n", strings.Join(names, ", "))
+
+	var zones v1alpha1.GridZoneList
+	if err := c.List(ctx, &zones); err != nil {
+		return fmt.Errorf("list GridZones: %w", err)
+	}
+	fmt.Fprint(tw, "\nZONE\tINTENSITY\tTREND\tBASIS\tREADY\t\n")
+	for i := range zones.Items {
+		z := &zones.Items[i]
+		now := "unknown"
+		if z.Status.Intensity != nil {
+			now = units.CarbonIntensity(*z.Status.Intensity).String()
+		}
+		note := ""
+		if z.Spec.Paused {
+			note = "paused"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", z.Name, now, z.Status.Trend, z.Status.Basis, ready(z.Status.Conditions), note)
+	}
+
+	var policies v1alpha1.CarbonPolicyList
+	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list CarbonPolicies: %w", err)
+	}
+	var plans v1alpha1.CarbonPlanList
+	if err := c.List(ctx, &plans, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list CarbonPlans: %w", err)
+	}
+	type sum struct{ expected, baseline float64 }
+	sums := map[string]sum{}
+	for i := range plans.Items {
+		p := &plans.Items[i]
+		key := p.Namespace + "/" + p.Spec.Policy
+		s := sums[key]
+		sums[key] = sum{s.expected + p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
+	}
+	fmt.Fprint(tw, "\nPOLICY\tZONE\tPLANNER\tWAITING\tRUNNING\tFINISHED\tEXPECTED\tSAVES\tREADY\t\n")
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		s := sums[p.Namespace+"/"+p.Name]
+		saves, note := "", ""
+		if s.baseline > 0 {
+			saves = fmt.Sprintf("%.0f %%", 100*(1-s.expected/s.baseline))
+		}
+		if p.Spec.Paused {
+			note = "paused"
+		} else if p.Spec.Mode == v1alpha1.ModeShadow {
+			note = "shadow"
+		}
+		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Spec.Zone, p.Spec.Planner.Name,
+			p.Status.Waiting, p.Status.Running, p.Status.Finished, units.Emissions(s.expected), saves, ready(p.Status.Conditions), note)
+	}
+	return tw.Flush()
+}
+
+// leader says who holds a lease, and since when nobody has renewed it.
+func leader(ctx context.Context, c client.Client, system, name string, now time.Time) (string, error) {
+	var lease coordinationv1.Lease
+	err := c.Get(ctx, client.ObjectKey{Namespace: system, Name: name + ".lull.dev"}, &lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "no lease: not installed, or without --leader-elect", nil
+	case err != nil:
+		return "", fmt.Errorf("read the lease of the %s: %w", name, err)
+	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
+		return "nobody holds the lease", nil
+	}
+	age := now.Sub(lease.Spec.RenewTime.Time).Round(time.Second)
+	state := "at work"
+	if d := lease.Spec.LeaseDurationSeconds; d != nil && age > time.Duration(*d)*time.Second {
+		state = fmt.Sprintf("silent for %v", age)
+	}
+	return fmt.Sprintf("%s (%s)", state, *lease.Spec.HolderIdentity), nil
+}
+
+func ready(conditions []metav1.Condition) string {
+	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if c == nil {
+		return "unknown"
+	}
+	if c.Status == "True" {
+		return "yes"
+	}
+	const most = 60
+	text := c.Message
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return "no: " + text
+}
+
+func newTopCommand() *cobra.Command {
+	var f clusterFlags
+	by := ""
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show what workloads emit and save, the largest first",
+		Example: `  lull top -A
+  lull top -A --by namespace`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			ns, err := f.scope()
+			if err != nil {
+				return err
+			}
+			var plans v1alpha1.CarbonPlanList
+			if err := c.List(cmd.Context(), &plans, client.InNamespace(ns)); err != nil {
+				return fmt.Errorf("list CarbonPlans: %w", err)
+			}
+			return top(cmd.OutOrStdout(), plans.Items, by)
+		},
+	}
+	f.registerAll(cmd)
+	cmd.Flags().StringVar(&by, "by", "workload", "workload, namespace, policy or kind")
+	return cmd
+}
+
+// topRow is a line of lull top.
+type topRow struct {
+	name, state                  string
+	count                        int
+	workers                      int32
+	emitted, expected, baselineG float64
+}
+
+func top(out io.Writer, plans []v1alpha1.CarbonPlan, by string) error {
+	rows := map[string]*topRow{}
+	for i := range plans {
+		p := &plans[i]
+		var key string
+		switch by {
+		case "workload":
+			key = p.Namespace + "/" + strings.ToLower(p.Spec.Workload.Kind) + "/" + p.Spec.Workload.Name
+		case "namespace":
+			key = p.Namespace
+		case "policy":
+			key = p.Namespace + "/" + p.Spec.Policy
+		case "kind":
+			key = p.Spec.Workload.Kind
+		default:
+			return fmt.Errorf("--by: %q; accepted: workload, namespace, policy or kind", by)
+		}
+		r := rows[key]
+		if r == nil {
+			r = &topRow{name: key, state: string(p.Status.State)}
+			rows[key] = r
+		}
+		r.count++
+		r.workers += p.Status.Workers
+		r.emitted += p.Status.EmittedG
+		r.expected += p.Status.ExpectedG
+		r.baselineG += p.Status.BaselineG
+	}
+	sorted := make([]*topRow, 0, len(rows))
+	for _, r := range rows {
+		sorted = append(sorted, r)
+	}
+	sort.Slice(sorted, func(a, b int) bool {
+		if sorted[a].expected != sorted[b].expected {
+			return sorted[a].expected > sorted[b].expected
+		}
+		return sorted[a].name < sorted[b].name
+	})
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	second := "STATE"
+	if by != "workload" {
+		second = "WORKLOADS"
+	}
+	fmt.Fprintf(tw, "%s\t%s\tWORKERS\tEMITTED\tEXPECTED\tAT ONCE\tSAVES\n", strings.ToUpper(by), second)
+	for _, r := range sorted {
+		what := r.state
+		if by != "workload" {
+			what = fmt.Sprint(r.count)
+		}
+		saves := ""
+		if r.baselineG > 0 {
+			saves = fmt.Sprintf("%.0f %%", 100*(1-r.expected/r.baselineG))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.name, what, r.workers, units.Emissions(r.emitted), units.Emissions(r.expected), units.Emissions(r.baselineG), saves)
+	}
+	return tw.Flush()
+}
+
+func newKindsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kinds [NAME]",
+		Short: "List the kinds of workloads that Lull knows, or show what it knows of one",
+		Long: `Kinds lists the built-in kinds of workloads. With a name it prints the facts as a
+WorkloadKind: the form in which further kinds are added.`,
+		Example: `  lull kinds
+  lull kinds MPIJob`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if len(args) == 1 {
+				k, err := kinds.Named(args)
+				if err != nil {
+					return err
+				}
+				w := v1alpha1.WorkloadKind{Spec: k[0].Spec}
+				w.APIVersion, w.Kind, w.Name = v1alpha1.GroupVersion.String(), "WorkloadKind", k[0].Name
+				text, err := yaml.Marshal(w)
+				if err != nil {
+					return err
+				}
+				_, err = out.Write(text)
+				return err
+			}
+			tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+			fmt.Fprint(tw, "KIND\tAPI\tHELD BY\tSCALES\tPAUSES\tENDS\tBY DEFAULT\n")
+			byDefault := strings.Join(kinds.DefaultNames, " ")
+			for _, k := range kinds.Builtin() {
+				api := k.Spec.Version
+				if k.Spec.Group != "" {
+					api = k.Spec.Group + "/" + k.Spec.Version
+				}
+				held := string(k.Spec.Hold.Suspend)
+				switch {
+				case k.Spec.Hold.Gate:
+					held = "scheduling gate"
+				case k.Spec.Hold.Zero:
+					held = "no workers"
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, api, held, yes(k.Elastic()), yes(k.Pausable()), yes(k.Ends()),
+					yes(strings.Contains(" "+byDefault+" ", " "+k.Name+" ")))
+			}
+			return tw.Flush()
+		},
+	}
+	return cmd
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}

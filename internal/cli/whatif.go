@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
+)
+
+func newExplainCommand() *cobra.Command {
+	var f clusterFlags
+	cmd := &cobra.Command{
+		Use:   "explain KIND/NAME",
+		Short: "Tell what is planned for a workload, why, and what would change it",
+		Long: `Explain shows the plan of a workload as its CarbonPlan has it, hour by hour beside the
+expected intensity, and what would be planned if the workload had more time, could be
+paused or could scale: each planned with the policy's own planner, by the forecast of
+its GridZone, as if nothing else ran.`,
+		Example: "  lull explain job/train -n team-a",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			w, err := f.workload(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			x, err := gather(ctx, c, w)
+			if err != nil {
+				return err
+			}
+			return x.write(ctx, cmd.OutOrStdout(), time.Now())
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// explanation is all that is needed to explain a workload.
+type explanation struct {
+	w        *kube.Workload
+	policy   v1alpha1.CarbonPolicy
+	zone     v1alpha1.GridZone
+	plan     *v1alpha1.CarbonPlan // nil where there is none yet
+	profiles map[string]*v1alpha1.ScalingProfile
+}
+
+func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanation, error) {
+	x := &explanation{w: w, profiles: map[string]*v1alpha1.ScalingProfile{}}
+	name := w.Annotations()[v1alpha1.AnnotationPolicy]
+	if name == "" {
+		return nil, fmt.Errorf("%s %s/%s is not governed: no CarbonPolicy of its namespace selected it when it was created", w.Kind.Name, w.Namespace(), w.Name())
+	}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: name}, &x.policy); err != nil {
+		return nil, fmt.Errorf("read CarbonPolicy %s: %w", name, err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: x.policy.Spec.Zone}, &x.zone); err != nil {
+		return nil, fmt.Errorf("read GridZone %s: %w", x.policy.Spec.Zone, err)
+	}
+	var p v1alpha1.CarbonPlan
+	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
+	if err == nil {
+		x.plan = &p
+	} else if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read CarbonPlan: %w", err)
+	}
+	var profiles v1alpha1.ScalingProfileList
+	if err := c.List(ctx, &profiles, client.InNamespace(w.Namespace())); err != nil {
+		return nil, fmt.Errorf("list ScalingProfiles: %w", err)
+	}
+	for i := range profiles.Items {
+		x.profiles[profiles.Items[i].Name] = &profiles.Items[i]
+	}
+	return x, nil
+}
+
+func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) error {
+	fmt.Fprintf(out, "%s %s/%s, governed by CarbonPolicy %s (planner %s) in zone %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.policy.Name, x.policy.Spec.Planner.Name, x.zone.Name)
+	if x.plan == nil {
+		fmt.Fprintln(out, "no plan yet: the controller has not seen it")
+	} else {
+		x.writePlan(out)
+	}
+	if x.w.Facts.Finished {
+		return nil
+	}
+	return x.whatIf(ctx, out, now)
+}
+
+func (x *explanation) writePlan(out io.Writer) {
+	s := &x.plan.Status
+	fmt.Fprintf(out, "%s: %s (%s)\n", s.State, s.Message, s.Reason)
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	at := func(label string, t time.Time) {
+		fmt.Fprintf(tw, "%s\t%s\n", label, t.UTC().Format(time.RFC3339))
+	}
+	if s.Deadline != nil {
+		at("deadline", s.Deadline.Time)
+	}
+	if s.LatestStart != nil {
+		at("runs at the latest from", s.LatestStart.Time)
+	}
+	fmt.Fprintf(tw, "progress\t%s (by %s)\n", s.Shown.Progress, s.ProgressSource)
+	fmt.Fprintf(tw, "emits\t%s, at once and in one piece %s", units.Emissions(s.ExpectedG), units.Emissions(s.BaselineG))
+	if s.Shown.Saves != "" {
+		fmt.Fprintf(tw, ": saves %s", s.Shown.Saves)
+	}
+	fmt.Fprintln(tw)
+	if s.Shown.Bound != "" {
+		fmt.Fprintf(tw, "proven\tthe policy's plans are %s of the least emissions possible\n", s.Shown.Bound)
+	}
+	if s.Trigger != nil {
+		fmt.Fprintf(tw, "plan %d\tmade for %s at %s", s.Plans, s.Trigger.Reason, s.Trigger.At.UTC().Format(time.RFC3339))
+		if s.Trigger.Message != "" {
+			fmt.Fprintf(tw, ": %s", s.Trigger.Message)
+		}
+		fmt.Fprintln(tw)
+	}
+	_ = tw.Flush()
+	if len(s.Phases) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	tw = tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprint(tw, "HOUR\tINTENSITY\t\tWORKERS\n")
+	most := 0.0
+	for _, p := range x.zone.Status.Forecast {
+		most = math.Max(most, p.Intensity)
+	}
+	end := s.Phases[len(s.Phases)-1].To.Time
+	for _, p := range x.zone.Status.Forecast {
+		if p.Time.Time.After(end) {
+			break
+		}
+		bar := ""
+		if most > 0 {
+			bar = strings.Repeat("#", int(math.Round(20*p.Intensity/most)))
+		}
+		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", p.Time.UTC().Format("Jan 2 15:04"), p.Intensity, bar, workersIn(s.Phases, p.Time.Time, p.Time.Add(time.Hour)))
+	}
+	_ = tw.Flush()
+}
+
+// workersIn are the scales of a plan within an interval.
+func workersIn(phases []v1alpha1.PlanPhase, from, to time.Time) string {
+	var out []string
+	for _, p := range phases {
+		if p.From.Time.Before(to) && p.To.After(from) {
+			text := fmt.Sprint(p.Workers)
+			if len(out) == 0 || out[len(out)-1] != text {
+				out = append(out, text)
+			}
+		}
+	}
+	if out == nil {
+		return "-"
+	}
+	return strings.Join(out, ", ")
+}
+
+// forecastSeries is what a GridZone says of the hours to come.
+func forecastSeries(zone *v1alpha1.GridZone) (*carbon.Series, error) {
+	var samples []carbon.Sample
+	for _, p := range zone.Status.Forecast {
+		samples = append(samples, carbon.Sample{From: p.Time.Time, To: p.Time.Add(time.Hour), Value: units.CarbonIntensity(p.Intensity)})
+	}
+	return carbon.NewSeries(carbon.Provenance{Zone: zone.Spec.Zone, Source: zone.Status.Source}, samples)
+}
+
+// otherwise is one thing that could be otherwise.
+type otherwise struct {
+	what  string
+	apply func(t *decide.Task) bool // false where it does not apply
+}
+
+// changes are what a user could do about a workload.
+func (x *explanation) changes() []otherwise {
+	return []otherwise{
+		{"as it is", func(*decide.Task) bool { return true }},
+		later(6 * time.Hour), later(24 * time.Hour),
+		{"it could be paused (" + v1alpha1.AnnotationInterruptible + ")", func(t *decide.Task) bool {
+			if t.Kind != workload.Rigid || !x.w.Kind.Pausable() {
+				return false
+			}
+			t.Kind = workload.Interruptible
+			return true
+		}},
+		{"it could use up to 4 times the workers (" + v1alpha1.AnnotationMaxWorkers + ")", func(t *decide.Task) bool {
+			if !x.w.Kind.Elastic() {
+				return false
+			}
+			const wider = 4
+			n := max(1, x.w.Facts.Workers)
+			if t.Scaling != nil {
+				n = t.Scaling.MaxWorkers
+			} else {
+				for r := range t.Request {
+					t.Request[r] /= float64(n)
+				}
+				t.Scaling = &decide.Scaling{MinWorkers: n, MaxWorkers: n, Curve: []float64{1}}
+				t.Kind, t.Workers = workload.Elastic, n
+			}
+			s := *t.Scaling
+			s.Curve = append([]float64(nil), s.Curve...)
+			if s.Watts != nil {
+				s.Watts = append([]float64(nil), s.Watts...)
+			}
+			for len(s.Curve) < wider*n-s.MinWorkers+1 {
+				s.Curve = append(s.Curve, 0.9*s.Curve[0]/float64(s.MinWorkers)) // each adds nine tenths of the first
+				if k := len(s.Watts); k > 0 {
+					s.Watts = append(s.Watts, s.Watts[k-1]+s.Watts[0]/float64(s.MinWorkers))
+				}
+			}
+			s.MaxWorkers = wider * n
+			t.Scaling = &s
+			return true
+		}},
+	}
+}
+
+func later(d time.Duration) otherwise {
+	return otherwise{fmt.Sprintf("it had %.0f hours more", d.Hours()), func(t *decide.Task) bool {
+		t.Deadline = t.Deadline.Add(d)
+		return true
+	}}
+}
+
+// whatIf plans the workload alone, as it is and otherwise.
+func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) error {
+	tl, err := kube.ZoneTimeline(&x.zone)
+	if err != nil {
+		return err
+	}
+	series, err := forecastSeries(&x.zone)
+	if err != nil {
+		return fmt.Errorf("forecast of GridZone %s: %w", x.zone.Name, err)
+	}
+	view, err := kube.Observe(kube.Input{
+		Now: now, Timeline: tl, Policy: &x.policy, Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles,
+	})
+	if err != nil {
+		return err
+	}
+	if len(view.Invalid) > 0 {
+		fmt.Fprintf(out, "\nnot governed: %v\n", view.Invalid[0].Err)
+		return nil
+	}
+	if len(view.Snapshot.Tasks) == 0 || view.Snapshot.Tasks[0].Deadline.IsZero() {
+		fmt.Fprintln(out, "\nnothing would change it: it may not wait (critical, paused, or held by its user)")
+		return nil
+	}
+	if t := &view.Snapshot.Tasks[0]; t.State == decide.Running && t.Kind == workload.Rigid {
+		fmt.Fprintln(out, "\nit runs in one piece: nothing will change that now")
+	}
+	planner, err := NewPlanner(x.policy.Spec.Planner.Name, x.policy.Spec.Planner.Parameters, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nwhat would be planned now, were it alone:")
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprint(tw, "IF\tSTARTS\tENDS\tEMITS\tSAVES\n")
+	for _, c := range x.changes() {
+		if err := x.row(ctx, tw, view.Snapshot, c, planner); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, c otherwise, planner plan.Planner) error {
+	t := s.Tasks[0]
+	t.Request = map[string]float64{}
+	for r, q := range s.Tasks[0].Request {
+		t.Request[r] = q
+	}
+	if t.State == decide.Running && t.Kind == workload.Rigid {
+		t.State = decide.Waiting // as if it had not begun
+	}
+	if !c.apply(&t) {
+		return nil
+	}
+	s.Tasks = []decide.Task{t}
+	room := map[string]float64{}
+	for r, q := range t.Request {
+		workers := 1
+		if t.Scaling != nil {
+			workers = t.Scaling.MaxWorkers
+		}
+		room[r] = 2 * float64(workers) * math.Max(q, 1)
+	}
+	cluster := s.Clusters[0]
+	cluster.Capacity, cluster.Load = room, nil
+	s.Clusters = []decide.Cluster{cluster}
+	d, err := decide.Decide(ctx, s, planner)
+	if err != nil {
+		return err
+	}
+	a := &d.Actions[0]
+	phases := s.Phases(d.Grid, a)
+	if len(phases) == 0 {
+		fmt.Fprintf(tw, "%s\tnow\t\t\t%s\n", c.what, a.Reason.Message())
+		return nil
+	}
+	saves := fmt.Sprintf("%.0f %%", 100*a.Reason.Saving())
+	fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", c.what, phases[0].From.UTC().Format("Jan 2 15:04"), phases[len(phases)-1].To.UTC().Format("Jan 2 15:04"), a.Reason.ExpectedG, saves)
+	return nil
+}

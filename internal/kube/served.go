@@ -1,0 +1,83 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+)
+
+// Served reports whether the API server serves a kind and its objects may be listed. What
+// may not be listed is not governed: "lull manifests --kinds" grants it.
+func Served(ctx context.Context, c client.Client, k *kinds.Kind) (bool, error) {
+	m, err := c.RESTMapper().RESTMapping(k.GVK().GroupKind(), k.GVK().Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for kind %s: %w", k.Name, err)
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: k.Spec.Group, Version: k.Spec.Version, Resource: m.Resource.Resource},
+	}}
+	if err := c.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask for access to kind %s: %w", k.Name, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// Kinds returns the built-in kinds and those of WorkloadKinds, which replace built-in ones
+// of the same name. Invalid ones are left out, with the first error.
+func Kinds(ctx context.Context, c client.Reader) ([]*kinds.Kind, error) {
+	out := kinds.Builtin()
+	var further v1alpha1.WorkloadKindList
+	if err := c.List(ctx, &further); err != nil {
+		return nil, fmt.Errorf("list WorkloadKinds: %w", err)
+	}
+	var first error
+	for i := range further.Items {
+		k, err := kinds.New(further.Items[i].Name, &further.Items[i].Spec)
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		replaced := false
+		for j := range out {
+			if out[j].Name == k.Name {
+				out[j], replaced = k, true
+			}
+		}
+		if !replaced {
+			out = append(out, k)
+		}
+	}
+	return out, first
+}
+
+// MetadataList is an empty list of the metadata of a kind.
+func MetadataList(k *kinds.Kind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	gvk := k.GVK()
+	gvk.Kind += "List"
+	list.SetGroupVersionKind(gvk)
+	return list
+}
+
+// Fetch reads one object of a kind.
+func Fetch(ctx context.Context, c client.Reader, k *kinds.Kind, key client.ObjectKey) (*Workload, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(k.GVK())
+	if err := c.Get(ctx, key, obj); err != nil {
+		return nil, err
+	}
+	return NewWorkload(k, obj), nil
+}

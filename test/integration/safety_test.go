@@ -1,0 +1,236 @@
+//go:build integration
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// command runs a command of Lull as the administrator and returns what it prints.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.kubeconfig)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("lull %s: %v\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return out.String()
+}
+
+// TestFailsafe: with no controller at all, the watchdog releases each hold when its time has
+// come, and none before: of a Job that no controller has ever seen, of one that an earlier
+// controller held, and of one whose policy is gone.
+func TestFailsafe(t *testing.T) {
+	controller := startController(t)
+	b := newBed(t, dirtyThenClean(), nil)
+	b.submit(b.job("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b.eventually("a decision", func() bool { return b.decision("seen") == "CleanerLater" })
+	must(t, controller.Process.Kill())
+	_ = controller.Wait()
+	// The clean hours come and nobody releases; what stands in the object does.
+	start(t, []string{"failsafe", "--kubeconfig", env.failsafe, "--grace", "0s", "--every", "200ms"})
+	b.submit(b.job("unseen", map[string]string{v1alpha1.AnnotationMaxDelay: "12h"}))
+	b.submit(b.job("long", map[string]string{v1alpha1.AnnotationMaxDelay: "480h"}))
+	latest, err := time.Parse(time.RFC3339, b.get("seen").Annotations[v1alpha1.AnnotationLatestStart])
+	must(t, err)
+	created := b.get("unseen").CreationTimestamp.Time
+	b.eventually("the unseen Job to be released", func() bool { return !b.suspended("unseen") })
+	if waited := b.gridTime(time.Now()).Sub(b.gridTime(created)); waited < 9*time.Hour {
+		t.Errorf("released after %v of the series, long before its latest start", waited)
+	}
+	if !b.suspended("seen") && time.Now().Before(latest) {
+		t.Error("a Job was released before its time")
+	}
+	b.eventually("the Job that a controller held to be released", func() bool { return !b.suspended("seen") })
+	if time.Now().Before(latest.Add(-time.Second)) {
+		t.Errorf("released before its latest start %v", latest)
+	}
+	if got := b.decision("seen"); got != "Failsafe" {
+		t.Errorf("released for %q", got)
+	}
+	if !b.suspended("long") {
+		t.Error("a Job with weeks of slack was released")
+	}
+	must(t, env.client.Delete(context.Background(), &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns}}))
+	b.eventually("the Job whose policy is gone to be released", func() bool { return !b.suspended("long") })
+	b.eventually("all to finish", func() bool { return b.finished("seen") && b.finished("unseen") && b.finished("long") })
+}
+
+// TestPausedOpensEverything: a policy, and a zone, that is paused releases what is held and
+// holds nothing more; at work again it does.
+func TestPausedOpensEverything(t *testing.T) {
+	startController(t)
+	ctx := context.Background()
+	b := newBed(t, dirtyThenClean(), nil)
+	long := map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}
+	b.submit(b.job("one", long))
+	b.eventually("a decision", func() bool { return b.decision("one") == "CleanerLater" })
+	pause := func(obj client.Object, paused string) {
+		must(t, env.client.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"paused":`+paused+`}}`))))
+	}
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns}}
+	pause(policy, "true")
+	b.eventually("the Job to be released", func() bool { return !b.suspended("one") })
+	if got := b.decision("one"); got != "Paused" {
+		t.Errorf("released for %q", got)
+	}
+	b.eventually("admission to hold nothing", func() bool {
+		probe := b.job("probe", long)
+		must(t, env.client.Create(ctx, probe, client.DryRunAll))
+		return probe.Spec.Suspend == nil || !*probe.Spec.Suspend
+	})
+	pause(policy, "false")
+	b.eventually("admission to hold again", func() bool {
+		probe := b.job("probe", long)
+		must(t, env.client.Create(ctx, probe, client.DryRunAll))
+		return *probe.Spec.Suspend
+	})
+	b.submit(b.job("two", long))
+	b.eventually("the second Job to be held", func() bool { return b.decision("two") == "CleanerLater" })
+	pause(&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}, "true")
+	b.eventually("the second Job to be released", func() bool { return !b.suspended("two") })
+}
+
+// TestReleaseByHand: one workload, and everything, without a controller.
+func TestReleaseByHand(t *testing.T) {
+	b := newBed(t, dirtyThenClean(), nil)
+	long := map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}
+	for _, name := range []string{"one", "two", "three"} {
+		b.submit(b.job(name, long))
+	}
+	out := command(t, "release", "job/one", "-n", b.ns)
+	if b.suspended("one") || b.get("one").Annotations[v1alpha1.AnnotationPolicy] != "" || !strings.Contains(out, "no longer governed") {
+		t.Errorf("after release of one: %s\n%v", out, b.get("one").Annotations)
+	}
+	out = command(t, "release", "--all", "-n", b.ns)
+	if b.suspended("two") || b.suspended("three") || !strings.Contains(out, "2 workloads released") || !strings.Contains(out, "1 of 1 policies paused") {
+		t.Errorf("after release of all: %s", out)
+	}
+	if out := command(t, "release", "--all", "--undo", "-n", b.ns); !strings.Contains(out, "1 of 1 policies at work again") {
+		t.Errorf("undo: %s", out)
+	}
+}
+
+// TestOperatorsCommands: what a person asks for reads as it should, on a live cluster.
+func TestOperatorsCommands(t *testing.T) {
+	startController(t)
+	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"} })
+	must(t, env.client.Create(context.Background(), concave(b.ns)))
+	b.submit(b.elasticJob("wide", 8, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "12h", v1alpha1.AnnotationProfile: "concave"}))
+	b.submit(b.job("plain", map[string]string{v1alpha1.AnnotationMaxDelay: "12h"}))
+	b.eventually("plans", func() bool { return b.plan("job-wide").Status.State != "" && b.plan("job-plain").Status.State != "" })
+	for _, x := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"status", "-n", b.ns}, []string{"controller", "no lease", "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
+		{[]string{"top", "-n", b.ns}, []string{"WORKLOAD", "job/wide", "job/plain", "Waiting"}},
+		{[]string{"top", "-n", b.ns, "--by", "policy"}, []string{b.ns + "/clean", "2"}},
+		{[]string{"explain", "job/wide", "-n", b.ns}, []string{"saves", "deadline", "proven", "HOUR", "as it is", "6 hours more", "4 times the workers"}},
+		{[]string{"explain", "job/plain", "-n", b.ns}, []string{"it could be paused", "runs at the latest"}},
+	} {
+		out := command(t, x.args...)
+		for _, part := range x.want {
+			if !strings.Contains(out, part) {
+				t.Errorf("lull %s lacks %q:\n%s", strings.Join(x.args, " "), part, out)
+			}
+		}
+		t.Logf("lull %s\n%s", strings.Join(x.args, " "), out)
+	}
+	command(t, "progress", "0.25", "--workload", "job/wide", "-n", b.ns)
+	if got := b.get("wide").Annotations[v1alpha1.AnnotationProgress]; got != "0.25" {
+		t.Errorf("progress %q", got)
+	}
+}
+
+// TestPodsAndDeployments: kinds without a suspend field: a Pod and a group of Pods are held
+// by their scheduling gate, a Deployment at no replicas, and get back what they had.
+func TestPodsAndDeployments(t *testing.T) {
+	startController(t)
+	ctx := context.Background()
+	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "Pod", "Deployment"} })
+	labels := map[string]string{"team": "batch"}
+	annotations := map[string]string{v1alpha1.AnnotationRuntime: "1h", v1alpha1.AnnotationMaxDelay: "12h", "lab.lull.dev/runtime": "1h"}
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
+		Name: "work", Image: "example.invalid/work", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+	}}}
+	pod := func(name, group string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns, Labels: map[string]string{"team": "batch"}, Annotations: annotations}, Spec: *spec.DeepCopy()}
+		if group != "" {
+			p.Labels[v1alpha1.LabelGroup] = group
+			p.Annotations = map[string]string{v1alpha1.AnnotationGroupSize: "2"}
+			for k, v := range annotations {
+				p.Annotations[k] = v
+			}
+		}
+		return p
+	}
+	three := int32(3)
+	always := spec.DeepCopy()
+	always.RestartPolicy = corev1.RestartPolicyAlways
+	for _, obj := range []client.Object{
+		pod("alone", ""), pod("left", "pair"), pod("right", "pair"),
+		&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: b.ns, Labels: labels, Annotations: annotations},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "w"}}, Spec: *always},
+			},
+		},
+	} {
+		must(t, env.client.Create(ctx, obj))
+	}
+	gates := func(name string) int {
+		var p corev1.Pod
+		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: name}, &p))
+		return len(p.Spec.SchedulingGates)
+	}
+	deployment := func() *appsv1.Deployment {
+		var d appsv1.Deployment
+		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "workers"}, &d))
+		return &d
+	}
+	if gates("alone") != 1 || gates("left") != 1 || gates("right") != 1 || *deployment().Spec.Replicas != 0 {
+		t.Fatalf("held: gates %d %d %d, replicas %d", gates("alone"), gates("left"), gates("right"), *deployment().Spec.Replicas)
+	}
+	b.eventually("plans for each, and one for the group", func() bool {
+		return b.plan("pod-alone").Status.State == v1alpha1.PlanWaiting && b.plan("podgroup-pair").Status.State == v1alpha1.PlanWaiting &&
+			b.plan("deployment-workers").Status.State == v1alpha1.PlanWaiting
+	})
+	if n := len(b.plan("podgroup-pair").OwnerReferences); n != 2 {
+		t.Errorf("the plan of the group has %d owners, want both Pods", n)
+	}
+	b.eventually("the Pods to run", func() bool { return gates("alone") == 0 && gates("left") == 0 && gates("right") == 0 })
+	b.eventually("the Deployment to have its replicas back", func() bool { return *deployment().Spec.Replicas == 3 })
+	if at := b.gridTime(time.Now()); at.Before(gridStart.Add(7*time.Hour + 40*time.Minute)) {
+		t.Errorf("released at %v of the series, want the clean hours from 08:00", at)
+	}
+	b.eventually("the Pods to be done", func() bool { return b.plan("podgroup-pair").Status.State == v1alpha1.PlanFinished })
+	// A pod of the Deployment is part of it, not a workload.
+	var pods corev1.PodList
+	must(t, env.client.List(ctx, &pods, client.InNamespace(b.ns), client.MatchingLabels{"app": "w"}))
+	for i := range pods.Items {
+		if pods.Items[i].Annotations[v1alpha1.AnnotationPolicy] != "" {
+			t.Error("a pod that a ReplicaSet owns is governed by itself")
+		}
+	}
+	var jobs batchv1.JobList
+	must(t, env.client.List(ctx, &jobs, client.InNamespace(b.ns)))
+}
