@@ -43,6 +43,21 @@ test: deps build ## unit, property, fuzz-seed and integration tests
 	cd lab && $(GO) test -vet=off ./...
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 20m ./test/...
 
+OPERATORS := jobset mpi-operator training-operator trainer kuberay
+
+# Each has a module of its own: they rest on different versions of Kubernetes.
+bin/operators/%: lab/operators/%/go.mod lab/operators/%/go.sum
+	@echo "Building $*; the first time this takes a minute or two."
+	cd lab/operators/$* && $(GO) build -ldflags '-s -w' -o ../../../$@ $$($(GO) list tool)
+
+.PHONY: operators
+operators: $(OPERATORS:%=bin/operators/%) ## build the operators of the kinds that Lull governs, for their tests
+
+.PHONY: test-operators
+test-operators: build operators ## tests of the kinds that need an operator, with the real ones
+	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
+		$(GO) test -tags integration,operators -count=1 -timeout 20m -run Operator ./test/integration
+
 # What the tests need beyond Go: Python 3, for the independent scorer of plans.
 .PHONY: deps
 deps:

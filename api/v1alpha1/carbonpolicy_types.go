@@ -24,8 +24,8 @@ type CarbonPolicySpec struct {
 	// +optional
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
-	// kinds of workloads it governs, by name: built-in ones ("lull kinds" lists them) and
-	// those of WorkloadKinds. Kinds that run pods without an end (Deployment, RayCluster)
+	// kinds of workloads it governs: built-in ones ("lull kinds" lists them) and those of
+	// WorkloadKinds, by their spec.kind. Kinds that run pods without an end (Deployment, RayCluster)
 	// and bare Pods are governed only where they are named.
 	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob"}
 	// +kubebuilder:validation:MinItems=1

@@ -147,7 +147,7 @@ func (x *explanation) writePlan(out io.Writer) {
 	}
 	end := s.Phases[len(s.Phases)-1].To.Time
 	for _, p := range x.zone.Status.Forecast {
-		if p.Time.Time.After(end) {
+		if p.Time.After(end) {
 			break
 		}
 		bar := ""

@@ -26,14 +26,14 @@ import (
 // KindSet watches the kinds of workloads that the API server serves: the built-in ones and
 // those of WorkloadKinds. It is safe for concurrent use.
 type KindSet struct {
-	cache  cache.Cache
-	client client.Client
+	cache cache.Cache
+	live  client.Reader
 	// watch wakes policies for changes of a kind.
 	watch func(obj client.Object) error
 
 	mu      sync.RWMutex
 	known   map[schema.GroupVersionKind]*kinds.Kind
-	watched map[schema.GroupVersionKind]cache.Informer
+	watched map[schema.GroupVersionKind]watched
 	told    map[string]string // the last problem of each kind
 	// seen are the objects of each policy as they were last read.
 	seen map[types.NamespacedName]map[types.UID]seen
@@ -41,6 +41,11 @@ type KindSet struct {
 	builtin []*kinds.Kind
 	// further are the WorkloadKinds as last compiled, by name.
 	further map[string]compiled
+}
+
+type watched struct {
+	informer cache.Informer
+	since    time.Time
 }
 
 type compiled struct {
@@ -61,7 +66,7 @@ const lookForKinds = 15 * time.Second
 // NewKindSet returns a set that watches nothing yet.
 func NewKindSet() *KindSet {
 	s := &KindSet{
-		known: map[schema.GroupVersionKind]*kinds.Kind{}, watched: map[schema.GroupVersionKind]cache.Informer{},
+		known: map[schema.GroupVersionKind]*kinds.Kind{}, watched: map[schema.GroupVersionKind]watched{},
 		told: map[string]string{}, seen: map[types.NamespacedName]map[types.UID]seen{}, builtin: kinds.Builtin(), further: map[string]compiled{},
 	}
 	for _, k := range s.builtin {
@@ -88,7 +93,7 @@ func (s *KindSet) Transform(o any) (any, error) {
 // use connects the set to a controller that is woken by its kinds.
 func (s *KindSet) use(c controller.Controller, mgr manager.Manager) {
 	in := mgr.GetCache()
-	s.cache, s.client = in, mgr.GetClient()
+	s.cache, s.live = in, mgr.GetAPIReader()
 	s.watch = func(obj client.Object) error {
 		return c.Watch(ctrlsource.Kind(in, obj, handler.EnqueueRequestsFromMapFunc(policyOf)))
 	}
@@ -132,7 +137,7 @@ func (s *KindSet) sync(ctx context.Context) {
 		if k == nil {
 			continue
 		}
-		delete(all, byName[k.Name]) // it replaces a built-in one
+		delete(all, byName[k.Name]) // it replaces a built-in one of the same kind
 		all[k.GVK()] = k
 	}
 	s.mu.Lock()
@@ -142,7 +147,7 @@ func (s *KindSet) sync(ctx context.Context) {
 		if k.Spec.Hold.Gate {
 			continue // Pods are watched anyway
 		}
-		served, err := kube.Served(ctx, s.client, k)
+		served, err := kube.Served(ctx, s.live, k)
 		switch {
 		case err != nil:
 			s.tell(ctx, k.Name, err)
@@ -168,9 +173,9 @@ func (s *KindSet) sync(ctx context.Context) {
 // begin watches a kind.
 func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error {
 	s.mu.RLock()
-	_, watched := s.watched[gvk]
+	_, is := s.watched[gvk]
 	s.mu.RUnlock()
-	if watched {
+	if is {
 		return nil
 	}
 	obj := empty(gvk)
@@ -185,7 +190,7 @@ func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	s.mu.Lock()
-	s.watched[gvk] = informer
+	s.watched[gvk] = watched{informer, time.Now()}
 	s.mu.Unlock()
 	log.FromContext(ctx).Info("Watch workloads", "kind", gvk.Kind, "group", gvk.Group)
 	return nil
@@ -194,10 +199,10 @@ func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 // drop stops watching a kind.
 func (s *KindSet) drop(ctx context.Context, gvk schema.GroupVersionKind) {
 	s.mu.Lock()
-	_, watched := s.watched[gvk]
+	_, was := s.watched[gvk]
 	delete(s.watched, gvk)
 	s.mu.Unlock()
-	if watched {
+	if was {
 		if err := s.cache.RemoveInformer(ctx, empty(gvk)); err != nil {
 			log.FromContext(ctx).Error(err, "Stop watching", "kind", gvk.Kind)
 		}
@@ -218,12 +223,16 @@ func (s *KindSet) tell(ctx context.Context, kind string, err error) {
 	}
 }
 
-// ready reports whether all watched kinds have been listed once.
+// listed is how long a kind may take to be listed before the others are decided without it.
+const listed = 20 * time.Second
+
+// ready reports whether all watched kinds have been listed once, or do not let themselves be
+// listed.
 func (s *KindSet) ready() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, informer := range s.watched {
-		if !informer.HasSynced() {
+	for _, w := range s.watched {
+		if !w.informer.HasSynced() && time.Since(w.since) < listed {
 			return false
 		}
 	}
@@ -243,8 +252,8 @@ func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([
 	for gvk, k := range s.known {
 		if k.Spec.Hold.Gate {
 			pod = k
-		} else if informer, ok := s.watched[gvk]; ok {
-			list = append(list, active{k, informer})
+		} else if w, ok := s.watched[gvk]; ok {
+			list = append(list, active{k, w.informer})
 		}
 	}
 	before := s.seen[policy]

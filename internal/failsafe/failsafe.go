@@ -220,13 +220,13 @@ func (d *Watchdog) due(ctx context.Context, m *metav1.PartialObjectMetadata) (ti
 	if err := d.Cache.Get(ctx, client.ObjectKey{Name: policy.Spec.Zone}, &zone); client.IgnoreNotFound(err) != nil {
 		return time.Time{}, "", err
 	}
-	tl, err := kube.ZoneTimeline(&zone)
-	if err != nil {
-		return created, fmt.Sprintf("GridZone %s: %v", zone.Name, err), nil
+	tl, problem := kube.ZoneTimeline(&zone)
+	if problem != nil {
+		return created, fmt.Sprintf("GridZone %s: %v", zone.Name, problem), nil
 	}
-	latest, err := kube.LatestStart(m.Annotations, &policy.Spec, tl.ToGrid(created))
-	if err != nil {
-		return created, err.Error(), nil
+	latest, problem := kube.LatestStart(m.Annotations, &policy.Spec, tl.ToGrid(created))
+	if problem != nil { // what nobody can read is not held
+		return created, problem.Error(), nil
 	}
 	at := tl.ToWall(latest)
 	return at, fmt.Sprintf("latest safe start %s has come, and no controller has seen it", at.UTC().Format(time.RFC3339)), nil

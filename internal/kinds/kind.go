@@ -30,7 +30,7 @@ var ErrKind = errors.New("invalid workload kind")
 
 // Kind is a kind of workload, ready for use. It is immutable.
 type Kind struct {
-	// Name is how policies call it.
+	// Name is how policies call it: the kind of its objects.
 	Name string
 	Spec v1alpha1.WorkloadKindSpec
 
@@ -54,10 +54,10 @@ type match struct {
 	values    []string
 }
 
-// New compiles a kind. The error wraps ErrKind and names the field, its value and what is
+// New compiles a kind; name is that of the WorkloadKind, for errors. The error wraps ErrKind and names the field, its value and what is
 // accepted.
 func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
-	k := &Kind{Name: name, Spec: *spec.DeepCopy()}
+	k := &Kind{Name: spec.Kind, Spec: *spec.DeepCopy()}
 	var first error
 	compile := func(field string, p v1alpha1.Path) path {
 		if p == "" {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,27 +14,22 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-// Served reports whether the API server serves a kind and its objects may be listed. What
-// may not be listed is not governed: "lull manifests --kinds" grants it.
-func Served(ctx context.Context, c client.Client, k *kinds.Kind) (bool, error) {
-	m, err := c.RESTMapper().RESTMapping(k.GVK().GroupKind(), k.GVK().Version)
-	if meta.IsNoMatchError(err) {
+// Served reports whether the API server serves a kind and its objects may be listed, by
+// listing one. What may not be listed is not governed: "lull manifests --kinds" grants it.
+// live must read from the API server.
+func Served(ctx context.Context, live client.Reader, k *kinds.Kind) (bool, error) {
+	err := live.List(ctx, MetadataList(k), client.Limit(1))
+	switch {
+	case err == nil:
+		return true, nil
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("look for kind %s: %w", k.Name, err)
-	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: k.Spec.Group, Version: k.Spec.Version, Resource: m.Resource.Resource},
-	}}
-	if err := c.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask for access to kind %s: %w", k.Name, err)
-	}
-	return review.Status.Allowed, nil
+	return false, fmt.Errorf("look for kind %s: %w", k.Name, err)
 }
 
 // Kinds returns the built-in kinds and those of WorkloadKinds, which replace built-in ones
-// of the same name. Invalid ones are left out, with the first error.
+// of the same kind. Invalid ones are left out, with the first error.
 func Kinds(ctx context.Context, c client.Reader) ([]*kinds.Kind, error) {
 	out := kinds.Builtin()
 	var further v1alpha1.WorkloadKindList

@@ -319,6 +319,12 @@ func (b bed) eventually(what string, done func() bool) {
 			return
 		}
 	}
+	var plans v1alpha1.CarbonPlanList
+	_ = env.client.List(context.Background(), &plans, client.InNamespace(b.ns))
+	for i := range plans.Items {
+		text, _ := json.Marshal(plans.Items[i].Status)
+		b.t.Logf("%s: %s", plans.Items[i].Name, text)
+	}
 	b.t.Fatalf("gave up waiting for %s", what)
 }
 
