@@ -70,9 +70,19 @@ type WorkloadKindSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Owners []string `json:"owners,omitempty"`
-	// managedBy is a field that, where it is set, says that somebody else runs the object.
+	// managedBy says who runs the object.
 	// +optional
-	ManagedBy Path `json:"managedBy,omitempty"`
+	ManagedBy *ManagedBySpec `json:"managedBy,omitempty"`
+}
+
+// ManagedBySpec is a field that names who runs an object: an object of which that is anybody
+// but its usual controller is left alone.
+type ManagedBySpec struct {
+	Path Path `json:"path"`
+	// own are the values that name the usual controller, as does an absent field.
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Own []string `json:"own,omitempty"`
 }
 
 // Path leads to a field of an object.

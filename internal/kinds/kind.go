@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -117,7 +118,10 @@ func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
 	for label, p := range spec.PodLabels {
 		k.podLabels[label] = single(fmt.Sprintf("podLabels[%s]", label), p)
 	}
-	k.priorityClass, k.who = single("priorityClass", spec.PriorityClass), single("managedBy", spec.ManagedBy)
+	k.priorityClass = single("priorityClass", spec.PriorityClass)
+	if m := spec.ManagedBy; m != nil {
+		k.who = single("managedBy.path", m.Path)
+	}
 	k.started, k.ended = single("started", spec.Started), single("ended", spec.Ended)
 	if c := spec.Completions; c != nil {
 		k.done, k.of = single("completions.done", c.Done), single("completions.of", c.Of)
@@ -248,7 +252,7 @@ type Facts struct {
 // Read reads an object. Fields that are absent or of another type count as not set, as
 // the API server has validated what there is.
 func (k *Kind) Read(obj map[string]any) Facts {
-	f := Facts{Finished: matchesAny(k.finished, obj), Active: matchesAny(k.active, obj), PriorityClass: k.priorityClass.text(obj), Managed: k.who.text(obj) != ""}
+	f := Facts{Finished: matchesAny(k.finished, obj), Active: matchesAny(k.active, obj), PriorityClass: k.priorityClass.text(obj), Managed: k.managed(obj)}
 	if at, err := time.Parse(time.RFC3339, k.started.text(obj)); err == nil {
 		f.Started = at
 	}
@@ -285,6 +289,12 @@ func (k *Kind) Read(obj map[string]any) Facts {
 		f.Request, f.Fixed = f.Fixed, nil
 	}
 	return f
+}
+
+// managed reports whether somebody else than the usual controller runs the object.
+func (k *Kind) managed(obj map[string]any) bool {
+	who := k.who.text(obj)
+	return who != "" && !slices.Contains(k.Spec.ManagedBy.Own, who)
 }
 
 // PodLabels returns the labels of the object's pods; nil where they are not known (yet).

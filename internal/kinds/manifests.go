@@ -96,7 +96,11 @@ spec:
     expression: "!('kueue.x-k8s.io/queue-name' in object.metadata.?labels.orValue({}))"
 `, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned())
 	if len(k.who) > 0 {
-		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"!%s.hasValue()\"\n", k.who.cel())
+		own := []string{"''"}
+		for _, o := range k.Spec.ManagedBy.Own {
+			own = append(own, "'"+o+"'")
+		}
+		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"%s.orValue('') in [%s]\"\n", k.who.cel(), strings.Join(own, ", "))
 	}
 	b.WriteString(matchSelector)
 	critical := "false"

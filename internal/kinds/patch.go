@@ -135,6 +135,22 @@ func (k *Kind) Scale(p *Patch, workers int) {
 	p.set(k.replicas, workers)
 }
 
+// Set makes an object that is still to be created one that runs at once with the given number
+// of workers.
+func (k *Kind) Set(obj map[string]any, workers int) {
+	if len(k.suspend) > 0 {
+		k.suspend.put(obj, false)
+	}
+	if k.Elastic() {
+		for _, t := range k.tandem {
+			if inTandem(obj) && t.number(obj, -1) == k.replicas.number(obj, 1) {
+				t.put(obj, int64(workers))
+			}
+		}
+		k.replicas.put(obj, int64(workers))
+	}
+}
+
 // gateOf is the place of Lull's scheduling gate in a Pod; -1 where it has none.
 func gateOf(obj map[string]any) int {
 	spec, _ := obj["spec"].(map[string]any)

@@ -131,6 +131,22 @@ func (s step) of(obj any) (any, bool) {
 	return nil, false
 }
 
+// put sets a field, making the maps that lead there; nothing where a list is too short.
+func (p path) put(obj map[string]any, value any) {
+	var at any = obj
+	for i, s := range p[:len(p)-1] {
+		next, ok := s.of(at)
+		if m, is := at.(map[string]any); is && (!ok || next == nil) && p[i+1].index < 0 {
+			next = map[string]any{}
+			m[s.key] = next
+		}
+		at = next
+	}
+	if m, ok := at.(map[string]any); ok {
+		m[p[len(p)-1].key] = value
+	}
+}
+
 // each returns all that the path leads to, in the order of lists and of names.
 func (p path) each(obj any) []any {
 	found := []any{obj}

@@ -230,16 +230,9 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 		if change != nil {
 			change(patch)
 		}
-		body, err := json.Marshal(patch)
+		target, err := ap.send(ctx, w, o, patch)
 		if err != nil {
 			return false, err
-		}
-		target := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": w.Kind.GVK().GroupVersion().String(), "kind": w.Kind.Spec.Kind,
-			"metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},
-		}}
-		if err := ap.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, body)); err != nil {
-			return false, fmt.Errorf("%s: %w", describe(w), err)
 		}
 		if first == nil {
 			first = target
@@ -262,4 +255,31 @@ func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bo
 		}
 		patch.Annotate(v1alpha1.AnnotationPolicy, "")
 	})
+}
+
+// ScaleTo changes the number of workers of an object, for those who measure how it scales.
+func (ap *Applier) ScaleTo(ctx context.Context, w *Workload, workers int) error {
+	patch := kinds.NewPatch(w.Objects[0].Object)
+	w.Kind.Scale(patch, workers)
+	if patch.Empty() {
+		return nil
+	}
+	_, err := ap.send(ctx, w, w.Objects[0], patch)
+	return err
+}
+
+// send sends a patch of one object of a workload, and returns the object as it is then.
+func (ap *Applier) send(ctx context.Context, w *Workload, o *unstructured.Unstructured, patch *kinds.Patch) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	target := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": w.Kind.GVK().GroupVersion().String(), "kind": w.Kind.Spec.Kind,
+		"metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},
+	}}
+	if err := ap.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, body)); err != nil {
+		return nil, fmt.Errorf("%s: %w", describe(w), err)
+	}
+	return target, nil
 }

@@ -206,7 +206,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	default:
 		t.Request = w.whole()
 	}
-	p.measure(in, w, &o, scaling)
+	p.measure(in, w, &o, scaling, pods)
 	t.Remaining = max(0, time.Duration(float64(p.Runtime-p.Done)/p.Speed))
 	shadow := in.Policy.Spec.Mode == v1alpha1.ModeShadow
 	// Critical workloads may not wait, nor may one that is still held when its policy
@@ -328,9 +328,9 @@ func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
 
 // measure finds out how far the workload is: by what it says of itself, by what is
 // measured, by its finished parts, else by the time it has run at the scales it had.
-func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling) {
+func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling, pods podCount) {
 	p.Runtime = o.Runtime
-	modelled := Work(w, scaling, in.Now, in.Timeline)
+	modelled := work(in, w, scaling, pods)
 	if in.Learned != nil && !o.RuntimeStated {
 		p.Runtime = in.Learned.Runtime(w, o.Runtime, modelled)
 	}
@@ -358,9 +358,10 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 	}
 }
 
-// Work is the work that a workload has done by the model: as run time at its least number
-// of workers, in grid time, earlier runs included.
-func Work(w *Workload, scaling *decide.Scaling, now time.Time, tl timegrid.Timeline) time.Duration {
+// work is the work that a workload has done by the model: as run time at its least number
+// of workers, in grid time, earlier runs included. Where the pods are known nothing is done
+// while none runs: its controller may be down, or no node have room.
+func work(in Input, w *Workload, scaling *decide.Scaling, pods podCount) time.Duration {
 	// The annotation is Lull's own and absent before the first change; one that somebody
 	// broke counts as none, which errs on the side of the deadline.
 	sum, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
@@ -368,11 +369,19 @@ func Work(w *Workload, scaling *decide.Scaling, now time.Time, tl timegrid.Timel
 	if w.Facts.Suspended || since.IsZero() {
 		return max(0, sum)
 	}
+	if in.Pods != nil && w.Facts.Of <= 1 {
+		if pods.running == 0 {
+			return max(0, sum)
+		}
+		if pods.first.After(since) {
+			since = pods.first
+		}
+	}
 	rate := 1.0
 	if scaling != nil {
 		rate = scaling.Rate(w.Facts.Workers)
 	}
-	return max(0, sum) + max(0, time.Duration(rate*float64(tl.GridDuration(now.Sub(since)))))
+	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(in.Now.Sub(since)))))
 }
 
 // sinceOf is when the present run at the present scale began (wall time); zero where it

@@ -120,9 +120,15 @@ func (x asPrinted) run(t *testing.T) {
 		if x.change != nil {
 			x.change(obj)
 		}
+		var err error
+		t.Cleanup(func() {
+			if t.Failed() && err != nil {
+				t.Logf("the last dry run: %v", err)
+			}
+		})
 		b.eventually("admission to know the kind", func() bool {
 			probe := obj.DeepCopy()
-			err := env.client.Create(ctx, probe, client.DryRunAll)
+			err = env.client.Create(ctx, probe, client.DryRunAll)
 			return err == nil && probe.GetAnnotations()[v1alpha1.AnnotationPolicy] != ""
 		})
 		must(t, env.client.Create(ctx, obj))

@@ -21,6 +21,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -317,6 +318,13 @@ func (b bed) eventually(what string, done func() bool) {
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
+		}
+	}
+	var told eventsv1.EventList
+	_ = env.client.List(context.Background(), &told, client.InNamespace(b.ns))
+	for _, e := range told.Items {
+		if e.ReportingController == "lull" {
+			b.t.Logf("%s %s %s: %s", e.EventTime.Format("15:04:05"), e.Regarding.Name, e.Reason, e.Note)
 		}
 	}
 	var plans v1alpha1.CarbonPlanList

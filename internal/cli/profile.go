@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/profiler"
+	"lull.dev/lull/pkg/power"
+	curves "lull.dev/lull/pkg/trace"
+	"lull.dev/lull/pkg/units"
+)
+
+func newProfileCommand() *cobra.Command {
+	var f clusterFlags
+	o := profiler.Options{Clock: clock.RealClock{}}
+	file, name, zone, to := "", "", "", ""
+	watts := map[string]string{}
+	cmd := &cobra.Command{
+		Use:   "profile -f FILE",
+		Short: "Measure how a workload scales, and write its ScalingProfile",
+		Long: `Profile creates the workload of a file, runs it at each number of workers for a while,
+reads its progress (what it writes by "lull progress", or its finished parts), and writes
+the ScalingProfile that workloads name by the annotation lull.dev/profile. The workload
+is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
+		Example: `  lull profile -f job.yaml --min 1 --max 8 --duration 60s
+  lull profile -f job.yaml --max 16 --step 4 --zone de --keep
+  lull profile -f job.yaml --max 8 -o profile.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			out := cmd.OutOrStdout()
+			if o.Duration < time.Second || o.Patience < time.Second {
+				return fmt.Errorf("--duration, --patience: %v, %v; accepted: at least 1s", o.Duration, o.Patience)
+			}
+			perUnit, err := wattsPerUnit(watts)
+			if err != nil {
+				return err
+			}
+			if o.Watts, err = power.NewPerUnit(perUnit, 1); err != nil {
+				return fmt.Errorf("--watts: %w", err)
+			}
+			scales, err := o.Scales()
+			if err != nil {
+				return err
+			}
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			kind, obj, err := f.readWorkload(ctx, c, file)
+			if err != nil {
+				return err
+			}
+			intensity, err := zoneIntensity(ctx, c, zone)
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name = obj.GetName()
+			}
+			obj.SetName(obj.GetName() + "-profile")
+			o.Tell = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+			o.Tell("%s %s/%s at %d scales, %v each", kind.Name, obj.GetNamespace(), obj.GetName(), len(scales), o.Duration)
+			res, err := profiler.Run(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, kind, obj, o)
+			if err != nil {
+				return err
+			}
+			grams := res.EnergyKWh * intensity
+			p := res.Profile(name, obj.GetNamespace(), &o, grams)
+			if err := drawCurve(out, &res); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "\n%.1f %% of the run was profiled; it took %s", 100*res.Share, units.Energy(res.EnergyKWh))
+			if zone != "" {
+				fmt.Fprintf(out, " and emitted %s", units.Emissions(grams))
+			}
+			fmt.Fprintln(out, ", by the power model")
+			return writeProfile(ctx, out, c, p, to)
+		},
+	}
+	f.register(cmd)
+	fl := cmd.Flags()
+	fl.StringVarP(&file, "filename", "f", "", "file with the workload (YAML or JSON)")
+	fl.StringVar(&name, "name", "", "name of the ScalingProfile (default that of the workload)")
+	fl.IntVar(&o.Min, "min", 1, "least number of workers")
+	fl.IntVar(&o.Max, "max", 8, "largest number of workers")
+	fl.IntVar(&o.Step, "step", 1, "distance of the scales that are measured; those between are interpolated")
+	fl.DurationVar(&o.Duration, "duration", time.Minute, "how long each scale is measured")
+	fl.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run")
+	fl.BoolVar(&o.Keep, "keep", false, "let the workload go on afterwards")
+	fl.StringVar(&zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
+	fl.StringVarP(&to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
+	fl.StringToStringVar(&watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")
+	_ = cmd.MarkFlagRequired("filename")
+	return cmd
+}
+
+func wattsPerUnit(stated map[string]string) (map[string]float64, error) {
+	if len(stated) == 0 {
+		return map[string]float64{"cpu": power.DefaultWattsPerCPU}, nil
+	}
+	out := map[string]float64{}
+	for r, text := range stated {
+		var v float64
+		if _, err := fmt.Sscanf(text, "%g", &v); err != nil || !(v >= 0) {
+			return nil, fmt.Errorf("--watts: %s=%q; accepted: a number of at least 0", r, text)
+		}
+		out[r] = v
+	}
+	return out, nil
+}
+
+// maxManifest bounds a file with a workload.
+const maxManifest = 1 << 20
+
+// readWorkload reads a workload of a known kind from a file.
+func (f *clusterFlags) readWorkload(ctx context.Context, c client.Client, file string) (*kinds.Kind, *unstructured.Unstructured, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("-f: %w", err)
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, maxManifest))
+	if err != nil {
+		return nil, nil, fmt.Errorf("-f %s: %w", file, err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &obj.Object); err != nil {
+		return nil, nil, fmt.Errorf("-f %s: %w", file, err)
+	}
+	if obj.GetName() == "" {
+		return nil, nil, fmt.Errorf("-f %s: metadata.name: not set", file)
+	}
+	if obj.GetNamespace() == "" {
+		ns, err := f.scope()
+		if err != nil {
+			return nil, nil, err
+		}
+		obj.SetNamespace(ns)
+	}
+	all, err := kube.Kinds(ctx, c)
+	if err != nil && all == nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, k := range all {
+		if k.GVK() == obj.GroupVersionKind() {
+			return k, obj, nil
+		}
+		names = append(names, k.Name)
+	}
+	return nil, nil, fmt.Errorf("-f %s: kind: %s; accepted: %s", file, obj.GroupVersionKind(), strings.Join(names, ", "))
+}
+
+// zoneIntensity is the present intensity of a GridZone in gCO2eq/kWh; 0 where none is named.
+func zoneIntensity(ctx context.Context, c client.Client, name string) (float64, error) {
+	if name == "" {
+		return 0, nil
+	}
+	var zone v1alpha1.GridZone
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, &zone); err != nil {
+		return 0, fmt.Errorf("--zone: %w", err)
+	}
+	if zone.Status.Intensity == nil {
+		return 0, fmt.Errorf("--zone: the intensity of GridZone %s is not known", name)
+	}
+	return *zone.Status.Intensity, nil
+}
+
+// drawCurve draws throughput by workers, with the scales in between interpolated.
+func drawCurve(out io.Writer, res *profiler.Result) error {
+	p := &curves.Profile{}
+	for _, x := range res.Points {
+		p.Workers, p.Throughput = append(p.Workers, x.Workers), append(p.Throughput, x.Throughput)
+	}
+	m, err := p.Scale(p.Workers[0], p.MaxWorkers())
+	if err != nil {
+		return err
+	}
+	most, sum := 0.0, 0.0
+	for _, v := range m.Curve {
+		most += v
+	}
+	const width = 40
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprint(tw, "\nWORKERS\tRUNS/H\tSPEED-UP\tADDS\t\n")
+	next := 0
+	for i, v := range m.Curve {
+		sum += v
+		workers, note := p.Workers[0]+i, "interpolated"
+		if p.Workers[next] == workers {
+			next++
+			note = ""
+		}
+		fmt.Fprintf(tw, "%d\t%.4g\t%.2f\t%.2f\t%s %s\n", workers, sum, sum/m.Curve[0], v/m.Curve[0], strings.Repeat("#", int(width*sum/most)), note)
+	}
+	return tw.Flush()
+}
+
+func writeProfile(ctx context.Context, out io.Writer, c client.Client, p *v1alpha1.ScalingProfile, to string) error {
+	if to != "" {
+		text, err := yaml.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			return fmt.Errorf("-o: %w", err)
+		}
+		_, err = fmt.Fprintf(out, "wrote %s\n", to)
+		return err
+	}
+	var old v1alpha1.ScalingProfile
+	err := c.Get(ctx, client.ObjectKeyFromObject(p), &old)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = c.Create(ctx, p)
+	case err == nil:
+		old.Spec = p.Spec
+		err = c.Update(ctx, &old)
+	}
+	if err != nil {
+		return fmt.Errorf("write ScalingProfile %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	_, err = fmt.Fprintf(out, "wrote ScalingProfile %s/%s: name it in workloads as %s: %s\n", p.Namespace, p.Name, v1alpha1.AnnotationProfile, p.Name)
+	return err
+}

@@ -1,0 +1,253 @@
+package feedback
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
+)
+
+var t0 = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func at(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
+
+func job(t *testing.T, text string) *kube.Workload {
+	t.Helper()
+	named, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &obj); err != nil {
+		t.Fatal(err)
+	}
+	return kube.NewWorkload(named[0], &unstructured.Unstructured{Object: obj})
+}
+
+func flat(t *testing.T, value float64) *carbon.Series {
+	t.Helper()
+	s, err := carbon.NewSeries(carbon.Provenance{Zone: "X"}, []carbon.Sample{{From: at(-24), To: at(48), Value: units.CarbonIntensity(value)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// view is a running elastic task of up to four workers, at the given time.
+func view(t *testing.T, now time.Time, workers int, done time.Duration) *kube.View {
+	t.Helper()
+	model, err := power.NewPerUnit(map[string]float64{"cpu": 100}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := job(t, `{metadata: {name: a, namespace: ns, uid: u1, labels: {team: x}}, spec: {parallelism: 1}}`)
+	return &kube.View{
+		Snapshot: decide.Snapshot{
+			Now: now, Slot: 15 * time.Minute,
+			Clusters: []decide.Cluster{{Name: "local", Power: model, Carbon: flat(t, 200)}},
+			Tasks: []decide.Task{{
+				ID: "u1", Kind: workload.Elastic, State: decide.Running, Workers: workers, Deadline: at(24), Remaining: 8*time.Hour - done,
+				Request: map[string]float64{"cpu": 1}, Scaling: &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}},
+			}},
+		},
+		Workloads: []*kube.Workload{w},
+		Progress: []kube.Progress{{
+			Share: float64(done) / float64(8*time.Hour), Source: kube.FromAnnotation, Done: done, Runtime: 8 * time.Hour, Speed: 1,
+			Running: workers, Wanted: workers, Since: at(0), Up: at(0), Watts: 100 * float64(workers),
+		}},
+	}
+}
+
+// planned keeps a plan of four hours at two workers from now on.
+func planned(t *testing.T, m *Memory, v *kube.View, forecast string) {
+	t.Helper()
+	due := m.Prepare(v, forecast, 0.05, kube.Context{Now: v.Snapshot.Now})
+	if len(due) != 1 {
+		t.Fatalf("due %v, want the task", due)
+	}
+	r := m.record(v.Workloads[0])
+	r.standing = &decide.Standing{Phases: []decide.Phase{{From: v.Snapshot.Now, To: v.Snapshot.Now.Add(4 * time.Hour), Cluster: "local", Workers: 2, Intensity: 200}}}
+	r.forecast, r.signature = forecast, signatureOf(&v.Snapshot.Tasks[0])
+	r.plannedAt, r.doneThen, r.scaling, r.speed = v.Snapshot.Now, v.Progress[0].Done, v.Snapshot.Tasks[0].Scaling, 1
+}
+
+// TestTriggers: a plan stands while all goes as it says, and each thing that does not is
+// told by its name.
+func TestTriggers(t *testing.T) {
+	const f = "as known at first"
+	for name, tc := range map[string]struct {
+		now    time.Time
+		done   time.Duration
+		change func(v *kube.View)
+		fc     string
+		want   string
+	}{
+		"as planned":            {at(2), 4 * time.Hour, nil, f, ""},
+		"within the threshold":  {at(2), 4*time.Hour - 8*time.Minute, nil, f, ""},
+		"behind":                {at(2), 3 * time.Hour, nil, f, ProgressDeviates},
+		"ahead":                 {at(2), 5 * time.Hour, nil, f, ProgressDeviates},
+		"while it changes":      {at(2), 3 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Changing = true }, f, ""},
+		"another forecast":      {at(2), 4 * time.Hour, nil, "issued later", NewForecast},
+		"another deadline":      {at(2), 4 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Deadline = at(30) }, f, ObjectChanged},
+		"a worker without node": {at(2), 4 * time.Hour, func(v *kube.View) { v.Progress[0].Denied, v.Progress[0].Running = 1, 1 }, f, ScaleUpDenied},
+		"the plan is over":      {at(4), 8 * time.Hour, nil, f, PlanEnded},
+	} {
+		m := New()
+		planned(t, m, view(t, at(0), 2, 0), f)
+		v := view(t, tc.now, 2, tc.done)
+		if tc.change != nil {
+			tc.change(v)
+		}
+		due := m.Prepare(v, tc.fc, 0.05, kube.Context{Now: tc.now})
+		if got := due[0].Reason; got != tc.want {
+			t.Errorf("%s: %q (%s), want %q", name, got, due[0].Message, tc.want)
+		}
+		if (v.Snapshot.Tasks[0].Standing == nil) != (tc.want != "") {
+			t.Errorf("%s: standing %v", name, v.Snapshot.Tasks[0].Standing)
+		}
+	}
+}
+
+// TestThroughputIsLearned: what a scale is seen to do replaces what its profile says.
+func TestThroughputIsLearned(t *testing.T) {
+	m := New()
+	planned(t, m, view(t, at(0), 2, 0), "f")
+	c := kube.Context{}
+	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c) // the measurement begins
+	// In half an hour at two workers, 48 minutes of work instead of an hour.
+	due := m.Prepare(view(t, at(1), 2, time.Hour+48*time.Minute), "f", 0.05, c)
+	if due[0].Reason != ThroughputDeviates || !strings.Contains(due[0].Message, "1.60") {
+		t.Fatalf("due %+v", due)
+	}
+	seen := m.Observed(view(t, at(1), 2, 0).Workloads[0])
+	if len(seen) != 1 || seen[0].Workers != 2 || seen[0].Throughput < 1.59 || seen[0].Throughput > 1.61 {
+		t.Errorf("observed %+v", seen)
+	}
+	// What comes in steps is not measured by less than a slot.
+	m = New()
+	planned(t, m, view(t, at(0), 2, 0), "f")
+	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c)
+	if due := m.Prepare(view(t, at(0.6), 2, time.Hour+12*time.Minute), "f", 0.05, c); len(due) != 0 {
+		t.Errorf("due %+v", due)
+	}
+}
+
+// TestCounting: energy and emissions add up over any cut of the time.
+func TestCounting(t *testing.T) {
+	total := func(steps ...float64) (kwh, grams float64) {
+		m := New()
+		planned(t, m, view(t, at(0), 2, 0), "f")
+		for _, h := range steps {
+			m.Prepare(view(t, at(h), 2, time.Duration(2*h*float64(time.Hour))), "f", 0.05, kube.Context{})
+		}
+		r := m.record(view(t, at(0), 2, 0).Workloads[0])
+		return r.energyKWh, r.emittedG
+	}
+	for _, steps := range [][]float64{{3}, {1, 2, 3}, {0.1, 2.7, 3}} {
+		kwh, grams := total(steps...)
+		if diff(kwh, 0.6) || diff(grams, 120) { // 200 W for three hours at 200 g/kWh
+			t.Errorf("steps %v: %v kWh, %v g, want 0.6 and 120", steps, kwh, grams)
+		}
+	}
+}
+
+func diff(a, b float64) bool { return a-b > 1e-9 || b-a > 1e-9 }
+
+// TestRuntimeOfAFamily: the stated prior counts as three runs; what has outlived all that is
+// known is expected to go on.
+func TestRuntimeOfAFamily(t *testing.T) {
+	m := New()
+	w := job(t, `{metadata: {name: next, namespace: ns, uid: u9, labels: {team: x, job-name: next}}}`)
+	if got := m.Runtime(w, time.Hour, 0); got != time.Hour {
+		t.Errorf("nothing known: %v, want the prior", got)
+	}
+	for i, hours := range []string{"02", "02", "02"} {
+		ended := job(t, `{metadata: {name: a, namespace: ns, uid: e`+string(rune('0'+i))+`, labels: {team: x, job-name: a}}, spec: {}, status: {startTime: "2026-03-01T00:00:00Z", completionTime: "2026-03-01T`+hours+`:00:00Z", conditions: [{type: Complete, status: "True"}]}}`)
+		if !ended.Facts.Finished {
+			t.Fatal("not finished")
+		}
+		v := &kube.View{Finished: []*kube.Workload{ended}}
+		m.Ended(v, kube.Context{})
+		m.Ended(v, kube.Context{}) // seen again: counts once
+	}
+	if got := m.Runtime(w, time.Hour, 0); got != 90*time.Minute {
+		t.Errorf("three runs of two hours and a prior of one: %v, want 1h30m", got)
+	}
+	if got := m.Runtime(w, time.Hour, 90*time.Minute); got != 2*time.Hour {
+		t.Errorf("after an hour and a half: %v, want 2h", got)
+	}
+	if got := m.Runtime(w, time.Hour, 4*time.Hour); got != 6*time.Hour {
+		t.Errorf("after four hours: %v, want 6h", got)
+	}
+	other := job(t, `{metadata: {name: next, namespace: ns, uid: u8, labels: {team: y}}}`)
+	if got := m.Runtime(other, time.Hour, 0); got != time.Hour {
+		t.Errorf("another family: %v, want the prior", got)
+	}
+	called := job(t, `{metadata: {name: next, namespace: ns, uid: u7, annotations: {lull.dev/family: nightly}}}`)
+	if Family(called) != "ns/nightly" {
+		t.Errorf("family %q", Family(called))
+	}
+}
+
+// TestForecastChanges: a forecast counts as new when a provider issued it, or when the day
+// ahead differs by more than the threshold.
+func TestForecastChanges(t *testing.T) {
+	m := New()
+	first := m.Forecast(flat(t, 200), at(0), 0.05)
+	if got := m.Forecast(flat(t, 206), at(0), 0.05); got != first {
+		t.Errorf("3 %% off: %q, want the same", got)
+	}
+	second := m.Forecast(flat(t, 230), at(0), 0.05)
+	if second == first || !strings.Contains(second, "15 %") {
+		t.Errorf("15 %% off: %q", second)
+	}
+	issued := carbon.Provenance{Zone: "X", Basis: carbon.LiveForecast, IssuedAt: at(1)}
+	s, err := carbon.NewSeries(issued, []carbon.Sample{{From: at(0), To: at(48), Value: 230}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Forecast(s, at(1), 0.05); got == second || !strings.Contains(got, "2026-03-01T01:00:00Z") {
+		t.Errorf("issued anew: %q", got)
+	}
+	if got := m.Forecast(nil, at(1), 0.05); got != "none" {
+		t.Errorf("nothing known: %q", got)
+	}
+}
+
+// TestPlansAreWrittenWhenTheyDiffer: phases that have passed, or small progress, are no
+// reason to write.
+func TestPlansAreWrittenWhenTheyDiffer(t *testing.T) {
+	m := New()
+	v := view(t, at(0), 2, 0)
+	planned(t, m, v, "f")
+	a := &decide.Action{Verb: decide.Continue, Reason: decide.Reason{Code: decide.CodeCleanNow}}
+	s := m.Status(v, 0, a)
+	w := v.Workloads[0]
+	if !m.ToWrite(w, &s, at(0)) {
+		t.Error("a first plan is not written")
+	}
+	if s.Shown.Next != "Mar 1 04:00 done" || s.Workers != 2 || diff(s.ExpectedG, 160) {
+		t.Errorf("status %+v", s)
+	}
+	m.Wrote(w, &s, at(0))
+	later := m.Status(view(t, at(0.001), 2, 0), 0, a)
+	if m.ToWrite(w, &later, at(0.001)) {
+		t.Error("the same plan is written again")
+	}
+	paused := later
+	paused.State = v1alpha1.PlanPaused
+	if !m.ToWrite(w, &paused, at(0.001)) {
+		t.Error("a pause is not written")
+	}
+}
