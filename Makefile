@@ -82,13 +82,14 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=config/crd
 	./bin/controller-gen rbac:roleName=lull-controller paths=./internal/controller/... output:rbac:dir=config/rbac
 	./bin/controller-gen rbac:roleName=lull-failsafe paths=./internal/failsafe/... output:rbac:dir=config/rbac/failsafe
+	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
 .PHONY: verify
 verify: generate lint ## fail if generated files, formatting or modules are out of date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
-	@git diff --exit-code -- api config || (echo "generated files are out of date: commit what make generate changed"; exit 1)
+	@git diff --exit-code -- api config docs/reference.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
 	@test -z "$$(git ls-files --others --exclude-standard -- api config)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench

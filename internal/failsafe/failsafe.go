@@ -220,14 +220,23 @@ func (d *Watchdog) due(ctx context.Context, m *metav1.PartialObjectMetadata) (ti
 	if err := d.Cache.Get(ctx, client.ObjectKey{Name: policy.Spec.Zone}, &zone); client.IgnoreNotFound(err) != nil {
 		return time.Time{}, "", err
 	}
-	tl, problem := kube.ZoneTimeline(&zone)
-	if problem != nil {
-		return created, fmt.Sprintf("GridZone %s: %v", zone.Name, problem), nil
-	}
-	latest, problem := kube.LatestStart(m.Annotations, &policy.Spec, tl.ToGrid(created))
+	at, problem := latestStart(m, &policy, &zone)
+	why := fmt.Sprintf("latest safe start %s has come, and no controller has seen it", at.UTC().Format(time.RFC3339))
 	if problem != nil { // what nobody can read is not held
-		return created, problem.Error(), nil
+		at, why = created, problem.Error()
 	}
-	at := tl.ToWall(latest)
-	return at, fmt.Sprintf("latest safe start %s has come, and no controller has seen it", at.UTC().Format(time.RFC3339)), nil
+	return at, why, nil
+}
+
+// latestStart is when an object that no controller has seen must run at the latest.
+func latestStart(m *metav1.PartialObjectMetadata, policy *v1alpha1.CarbonPolicy, zone *v1alpha1.GridZone) (time.Time, error) {
+	tl, err := kube.ZoneTimeline(zone)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("GridZone %s: %w", zone.Name, err)
+	}
+	latest, err := kube.LatestStart(m.Annotations, &policy.Spec, tl.ToGrid(m.CreationTimestamp.Time))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return tl.ToWall(latest), nil
 }

@@ -83,6 +83,9 @@ var (
 	})
 )
 
+// all are the metrics in the order of the reference.
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, DecisionSeconds}
+
 func init() {
-	metrics.Registry.MustRegister(Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, DecisionSeconds)
+	metrics.Registry.MustRegister(all...)
 }
