@@ -45,8 +45,8 @@ type PlanPhase struct {
 
 // PlanTrigger is why a plan was made.
 type PlanTrigger struct {
-	// reason: Submitted, NewForecast, ProgressDeviates, ThroughputDeviates,
-	// ScaleUpDenied, PlanEnded, ObjectChanged or ControllerStarted.
+	// reason: Submitted, ControllerStarted, NewForecast, ProgressDeviates,
+	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged or NoRoom.
 	Reason string      `json:"reason"`
 	At     metav1.Time `json:"at"`
 	// message says it in words.

@@ -102,6 +102,9 @@ func TestTriggers(t *testing.T) {
 		"another deadline":      {at(2), 4 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Deadline = at(30) }, f, ObjectChanged},
 		"a worker without node": {at(2), 4 * time.Hour, func(v *kube.View) { v.Progress[0].Denied, v.Progress[0].Running = 1, 1 }, f, ScaleUpDenied},
 		"the plan is over":      {at(4), 8 * time.Hour, nil, f, PlanEnded},
+		"a pause would lose work": {at(2), 4 * time.Hour, func(v *kube.View) {
+			v.Snapshot.Tasks[0].AtRisk = time.Hour
+		}, f, ""}, // no pause is planned
 	} {
 		m := New()
 		planned(t, m, view(t, at(0), 2, 0), f)
@@ -249,5 +252,23 @@ func TestPlansAreWrittenWhenTheyDiffer(t *testing.T) {
 	paused.State = v1alpha1.PlanPaused
 	if !m.ToWrite(w, &paused, at(0.001)) {
 		t.Error("a pause is not written")
+	}
+}
+
+// TestPauseThatWouldLoseWork: a planned pause in the middle of something is judged anew, and
+// told so.
+func TestPauseThatWouldLoseWork(t *testing.T) {
+	m := New()
+	planned(t, m, view(t, at(0), 2, 0), "f")
+	r := m.record(view(t, at(0), 2, 0).Workloads[0])
+	r.standing.Phases = []decide.Phase{{From: at(0), To: at(2), Cluster: "local", Workers: 2}, {From: at(6), To: at(8), Cluster: "local", Workers: 2}}
+	v := view(t, at(3), 2, 4*time.Hour)
+	if due := m.Prepare(v, "f", 0.05, kube.Context{}); len(due) != 0 {
+		t.Fatalf("nothing at risk: due %+v", due)
+	}
+	v = view(t, at(3), 2, 4*time.Hour)
+	v.Snapshot.Tasks[0].AtRisk = 30 * time.Minute
+	if due := m.Prepare(v, "f", 0.05, kube.Context{}); due[0].Reason != PauseWouldLose || !strings.Contains(due[0].Message, "30m") {
+		t.Fatalf("due %+v", due)
 	}
 }

@@ -31,12 +31,13 @@ const (
 	ThroughputDeviates = "ThroughputDeviates"
 	ScaleUpDenied      = "ScaleUpDenied"
 	PlanEnded          = "PlanEnded"
+	PauseWouldLose     = "PauseWouldLose"
 	ObjectChanged      = "ObjectChanged"
 	NoRoom             = "NoRoom"
 )
 
 // Triggers lists them: the values of the metric's label.
-var Triggers = []string{Submitted, ControllerStarted, NewForecast, ProgressDeviates, ThroughputDeviates, ScaleUpDenied, PlanEnded, ObjectChanged, NoRoom}
+var Triggers = []string{Submitted, ControllerStarted, NewForecast, ProgressDeviates, ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged, NoRoom}
 
 // Record is what is remembered of a workload.
 type Record struct {
@@ -299,8 +300,11 @@ func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, for
 	if message := r.deviates(t, p, s, threshold); message != "" {
 		return ProgressDeviates, message
 	}
-	if _, _, done := r.standing.At(s.Now); done {
+	switch phase, _, done := r.standing.At(s.Now); {
+	case done:
 		return PlanEnded, "the plan has ended and the work has not"
+	case phase == nil && t.State == decide.Running && t.AtRisk > 0:
+		return PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))
 	}
 	return "", ""
 }

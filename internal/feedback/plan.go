@@ -27,8 +27,14 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		}
 		r.standing = nil
 		phases := s.Phases(d.Grid, a)
-		if len(phases) == 0 {
+		switch {
+		case len(phases) == 0:
 			phases = atOnce(t, a, s)
+		case a.Verb == decide.Continue && phases[0].From.After(s.Now):
+			// It runs on against its plan, which is judged again at the next slot.
+			on := atOnce(t, a, s)[0]
+			on.To = d.Grid.Time(d.Grid.SlotOf(s.Now) + 1)
+			phases = append([]decide.Phase{on}, phases...)
 		}
 		if len(phases) > 0 {
 			r.standing = &decide.Standing{Phases: phases, Reason: a.Reason}

@@ -250,9 +250,11 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 		// Pods that neither run nor wait: the change has not reached them yet.
 		p.Wanted = w.wanted()
 		t.Changing = t.Scaling != nil && in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted
-		if !pods.first.IsZero() && w.Facts.Of > 1 {
-			// A part under way starts anew after a pause. A workload of a single part that
-			// says it is interruptible is taken to keep checkpoints.
+		if !pods.first.IsZero() && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
+			// A part under way starts anew after a pause: what remains is all of it. A
+			// workload of a single part that says it is interruptible is taken to keep
+			// checkpoints.
+			t.Remaining = time.Duration(float64(p.Runtime) * float64(max(0, w.Facts.Of-w.Facts.Done)) / float64(w.Facts.Of))
 			t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
 		}
 	}

@@ -106,14 +106,19 @@ func (s Snapshot) follow(d *Decision, i int) bool {
 	return true
 }
 
-// stands reports whether the standing plan of a task can be followed: it has something left
-// and does not hold the task beyond its latest start.
+// stands reports whether the standing plan of a task can be followed: it has something left,
+// does not hold the task beyond its latest start, and does not pause it where that would lose
+// work, which is judged anew.
 func (s Snapshot) stands(t *Task) bool {
 	if t.Standing == nil {
 		return false
 	}
 	phase, _, done := t.Standing.At(s.Now)
-	return !done && (phase != nil || s.soft() || s.Now.Before(t.latestStart(s.Margin)))
+	if done || phase != nil {
+		return !done
+	}
+	loses := t.State == Running && t.AtRisk > 0
+	return !loses && (s.soft() || s.Now.Before(t.latestStart(s.Margin)))
 }
 
 func (s Snapshot) intensity(cluster string) (units.CarbonIntensity, bool) {

@@ -169,3 +169,18 @@ func TestChangesKeepTheirDistance(t *testing.T) {
 		}
 	}
 }
+
+// TestPausesThatLoseWorkAreJudgedAnew: where a plan would pause a task in the middle of
+// something, what that loses is weighed against what the cleaner hours save.
+func TestPausesThatLoseWorkAreJudgedAnew(t *testing.T) {
+	x := task("a", at(0), at(40), 2*time.Hour)
+	x.Kind, x.State, x.Cluster = workload.Interruptible, decide.Running, "c"
+	// A pause now, for the clean hours from 10 on.
+	x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(12), Cluster: "c", Workers: 1}}}
+	for risk, want := range map[time.Duration]decide.Verb{0: decide.Pause, 30 * time.Minute: decide.Pause, 119 * time.Minute: decide.Continue} {
+		x.AtRisk = risk
+		if a := must(t, snapshot(t, at(8), x), cheapest.Planner{}).Actions[0]; a.Verb != want {
+			t.Errorf("%v at risk: %s (%s), want %s", risk, a.Verb, a.Reason.Code, want)
+		}
+	}
+}
