@@ -99,6 +99,7 @@ type asPrinted struct {
 // run applies the example and follows it from its hold to its end.
 func (x asPrinted) run(t *testing.T) {
 	t.Helper()
+	t.Parallel() // each has a namespace, a zone and a policy of its own
 	ctx := context.Background()
 	kind := kindNamed(t, x.kind)
 	b := newBed(t, narrow(), func(p *v1alpha1.CarbonPolicy) {
@@ -208,9 +209,13 @@ func kindNamed(t *testing.T, name string) *kinds.Kind {
 // TestKindsAsPrinted applies the examples of the kinds that every cluster has.
 func TestKindsAsPrinted(t *testing.T) {
 	startController(t)
-	asPrinted{page: "job", kind: "Job", plan: "job-render"}.run(t)
-	asPrinted{page: "pod", kind: "Pod", plan: "podgroup-pair"}.run(t)
-	asPrinted{page: "deployment", kind: "Deployment", plan: "deployment-transcoders", endless: true, unfinished: true}.run(t)
+	for _, x := range []asPrinted{
+		{page: "job", kind: "Job", plan: "job-render"},
+		{page: "pod", kind: "Pod", plan: "podgroup-pair"},
+		{page: "deployment", kind: "Deployment", plan: "deployment-transcoders", endless: true, unfinished: true},
+	} {
+		t.Run(x.kind, x.run)
+	}
 }
 
 func crunchKind(t *testing.T) *kinds.Kind {

@@ -40,6 +40,9 @@ import (
 // factor is how fast the tests' zones replay: an hour in four seconds.
 const factor = 900
 
+// nodes of the lab, of 16 CPUs each.
+var nodes = "2"
+
 // env is the one lab that the tests share; each test has its own namespace and
 // zone.
 var env struct {
@@ -77,7 +80,7 @@ func run(m *testing.M) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var log bytes.Buffer
-	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--foreground", "--dir", labDir, "--nodes", "2", "--cpu", "16", "--time-factor", fmt.Sprint(factor))
+	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor))
 	up.Stdout, up.Stderr = &log, &log
 	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := up.Start(); err != nil {

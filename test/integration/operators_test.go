@@ -213,16 +213,9 @@ webhooks:
 	}
 }
 
-func TestOperatorJobSet(t *testing.T) {
-	jobset(t)
-	startController(t)
-	asPrinted{page: "jobset", kind: "JobSet", plan: "jobset-simulation"}.run(t)
-}
-
-// TestOperatorTrainJob: a TrainJob becomes a JobSet, which is part of it and not governed by
-// itself.
-func TestOperatorTrainJob(t *testing.T) {
-	jobset(t)
+// trainer runs the controller of TrainJobs, and the runtime that the example names.
+func trainer(t *testing.T) {
+	t.Helper()
 	o := newOperator(t, "trainer")
 	o.apply("github.com/kubeflow/trainer/v2", "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
 		"manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml", "manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml")
@@ -254,8 +247,6 @@ spec:
               spec: {containers: [{name: node, image: example.invalid/torch}]}
 `
 	o.applyText(runtime)
-	startController(t)
-	asPrinted{page: "trainjob", kind: "TrainJob", plan: "trainjob-finetune"}.run(t)
 }
 
 func mpi(t *testing.T) {
@@ -268,10 +259,23 @@ func mpi(t *testing.T) {
 	o.start("-kubeConfig", env.kubeconfig)
 }
 
-func TestOperatorMPIJob(t *testing.T) {
-	mpi(t)
-	startController(t)
-	asPrinted{page: "mpijob", kind: "MPIJob", plan: "mpijob-train", change: workersRunOn("mpiReplicaSpecs")}.run(t)
+func training(t *testing.T) {
+	t.Helper()
+	o := newOperator(t, "training-operator")
+	o.apply("github.com/kubeflow/training-operator", "manifests/base/crds/kubeflow.org_pytorchjobs.yaml")
+	namespace(t, "kubeflow")
+	o.applyText("apiVersion: v1\nkind: Secret\nmetadata: {name: training-operator-webhook-cert, namespace: kubeflow}\n")
+	o.applyText(fmt.Sprintf(emptyWebhooks, "validator.training-operator.kubeflow.org"))
+	o.certificates(mounted)
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(mounted)) })
+	o.start("--enable-scheme", "pytorchjob", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--webhook-server-port", fmt.Sprint(port(t)))
+}
+
+func ray(t *testing.T) {
+	t.Helper()
+	o := newOperator(t, "kuberay")
+	o.apply("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayclusters.yaml", "config/crd/bases/ray.io_rayjobs.yaml", "config/crd/bases/ray.io_rayservices.yaml")
+	o.start("--enable-leader-election=false", "--metrics-addr", "0", "--health-probe-bind-address", "0")
 }
 
 // workersRunOn lets the workers run until the operator ends them, as real ones do.
@@ -281,35 +285,36 @@ func workersRunOn(group string) func(*unstructured.Unstructured) {
 	}
 }
 
-func TestOperatorPyTorchJob(t *testing.T) {
-	o := newOperator(t, "training-operator")
-	o.apply("github.com/kubeflow/training-operator", "manifests/base/crds/kubeflow.org_pytorchjobs.yaml")
-	namespace(t, "kubeflow")
-	o.applyText("apiVersion: v1\nkind: Secret\nmetadata: {name: training-operator-webhook-cert, namespace: kubeflow}\n")
-	o.applyText(fmt.Sprintf(emptyWebhooks, "validator.training-operator.kubeflow.org"))
-	o.certificates(mounted)
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(mounted)) })
-	o.start("--enable-scheme", "pytorchjob", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--webhook-server-port", fmt.Sprint(port(t)))
-	startController(t)
-	asPrinted{page: "pytorchjob", kind: "PyTorchJob", plan: "pytorchjob-train", change: workersRunOn("pytorchReplicaSpecs")}.run(t)
-}
+func init() { nodes = "6" } // the kinds run at the same time
 
-// TestOperatorRay: what Ray itself does cannot run here, so a RayJob has no end; its cluster
-// comes, scales and, held, has no pods.
-func TestOperatorRay(t *testing.T) {
-	o := newOperator(t, "kuberay")
-	o.apply("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayclusters.yaml", "config/crd/bases/ray.io_rayjobs.yaml", "config/crd/bases/ray.io_rayservices.yaml")
-	o.start("--enable-leader-election=false", "--metrics-addr", "0", "--health-probe-bind-address", "0")
-	startController(t)
-	asPrinted{page: "raycluster", kind: "RayCluster", plan: "raycluster-pool", endless: true, unfinished: true}.run(t)
-	asPrinted{page: "rayjob", kind: "RayJob", plan: "rayjob-tune", endless: true, unfinished: true}.run(t)
-}
-
-// TestOperatorPausesAndResumes: an MPIJob that may pause gives its pods up in the dirty hours
-// and has them again after.
-func TestOperatorPausesAndResumes(t *testing.T) {
+// TestOperators runs the operators and, beside each other, the examples of their kinds. A
+// TrainJob becomes a JobSet, which is part of it and not governed by itself. What Ray itself
+// does cannot run here, so a RayJob has no end; its cluster comes, scales and, held, has no
+// pods.
+func TestOperators(t *testing.T) {
+	jobset(t)
+	trainer(t)
 	mpi(t)
+	training(t)
+	ray(t)
 	startController(t)
+	for _, x := range []asPrinted{
+		{page: "jobset", kind: "JobSet", plan: "jobset-simulation"},
+		{page: "trainjob", kind: "TrainJob", plan: "trainjob-finetune"},
+		{page: "mpijob", kind: "MPIJob", plan: "mpijob-train", change: workersRunOn("mpiReplicaSpecs")},
+		{page: "pytorchjob", kind: "PyTorchJob", plan: "pytorchjob-train", change: workersRunOn("pytorchReplicaSpecs")},
+		{page: "raycluster", kind: "RayCluster", plan: "raycluster-pool", endless: true, unfinished: true},
+		{page: "rayjob", kind: "RayJob", plan: "rayjob-tune", endless: true, unfinished: true},
+	} {
+		t.Run(x.kind, x.run)
+	}
+	t.Run("pauses and resumes", pausesAndResumes)
+}
+
+// pausesAndResumes: an MPIJob that may pause gives its pods up in the dirty hours
+// and has them again after.
+func pausesAndResumes(t *testing.T) {
+	t.Parallel()
 	hourly := []float64{100, 100, 100, 600, 600, 600, 600, 100, 100, 100, 100, 100, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600}
 	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "MPIJob"} })
 	obj := documented(t, "mpijob")[0]
