@@ -234,7 +234,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		var p v1alpha1.CarbonPlan
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
 		if err == nil {
-			memory.Load(w.UID(), &p)
+			memory.Load(w, &p)
 		} else if !apierrors.IsNotFound(err) {
 			return kube.View{}, err
 		}

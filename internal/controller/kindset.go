@@ -34,6 +34,7 @@ type KindSet struct {
 	mu      sync.RWMutex
 	known   map[schema.GroupVersionKind]*kinds.Kind
 	watched map[schema.GroupVersionKind]watched
+	looked  bool              // once, at what is served
 	told    map[string]string // the last problem of each kind
 	// seen are the objects of each policy as they were last read.
 	seen map[types.NamespacedName]map[types.UID]seen
@@ -168,6 +169,9 @@ func (s *KindSet) sync(ctx context.Context) {
 	for _, gvk := range gone {
 		s.drop(ctx, gvk)
 	}
+	s.mu.Lock()
+	s.looked = true
+	s.mu.Unlock()
 }
 
 // begin watches a kind.
@@ -226,8 +230,8 @@ func (s *KindSet) tell(ctx context.Context, kind string, err error) {
 // listed is how long a kind may take to be listed before the others are decided without it.
 const listed = 20 * time.Second
 
-// ready reports whether all watched kinds have been listed once, or do not let themselves be
-// listed.
+// ready reports whether it is known which kinds are served, and all of them have been listed
+// once, or do not let themselves be listed.
 func (s *KindSet) ready() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -236,7 +240,7 @@ func (s *KindSet) ready() bool {
 			return false
 		}
 	}
-	return len(s.watched) > 0
+	return s.looked
 }
 
 // Workloads returns those that name a policy. What has not changed since is not read

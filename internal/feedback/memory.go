@@ -70,6 +70,8 @@ type Record struct {
 	most      int
 
 	family string
+	// loaded says that an earlier controller has planned it, and this one has not yet.
+	loaded bool
 	status v1alpha1.CarbonPlanStatus // as last written
 	wrote  time.Time                 // wall time
 }
@@ -140,13 +142,14 @@ func (m *Memory) record(w *kube.Workload) *Record {
 
 // Load takes up the plan that an earlier controller wrote; nothing where the workload is
 // known already.
-func (m *Memory) Load(uid types.UID, p *v1alpha1.CarbonPlan) {
+func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
+	uid := w.UID()
 	if m.records[uid] != nil || p.Spec.Workload.UID != uid {
 		return
 	}
 	s := &p.Status
 	r := &Record{
-		speed: 1, plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
+		loaded: true, family: Family(w), speed: 1, plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
 		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
 	}
 	if s.CountedAt != nil {
@@ -167,7 +170,10 @@ const priorRuns = 3
 // Runtime implements kube.Learned: the mean of the run times of the family above what is
 // done already, the policy's default counting as priorRuns runs of its own length.
 func (m *Memory) Runtime(w *kube.Workload, prior, done time.Duration) time.Duration {
-	mean, n := m.family(Family(w)).lengths.Above(done)
+	mean, n := m.family(m.familyOf(w)).lengths.Above(done)
+	if n == 0 && prior > done {
+		return prior
+	}
 	sum, count := float64(mean)*float64(n), float64(n)
 	if prior > done {
 		sum, count = sum+priorRuns*float64(prior), count+priorRuns
@@ -176,7 +182,20 @@ func (m *Memory) Runtime(w *kube.Workload, prior, done time.Duration) time.Durat
 		// It has run for longer than anything known: as long again as half of that.
 		return done + done/2
 	}
-	return time.Duration(sum / count)
+	return steady(time.Duration(sum / count))
+}
+
+// step is the relative distance of the run times that Runtime gives: what little each further
+// run teaches must not move the plans of all the others.
+const step = 1.05
+
+// steady rounds to a power of step.
+func steady(d time.Duration) time.Duration {
+	if d <= 0 {
+		return d
+	}
+	n := math.Round(math.Log(d.Seconds()) / math.Log(step))
+	return time.Duration(math.Pow(step, n) * float64(time.Second)).Round(time.Second)
 }
 
 // Startup implements kube.Learned: that of the workload, else that of its family.
@@ -184,7 +203,15 @@ func (m *Memory) Startup(w *kube.Workload) time.Duration {
 	if r := m.records[w.UID()]; r != nil && r.startup > 0 {
 		return r.startup
 	}
-	return m.family(Family(w)).startup
+	return m.family(m.familyOf(w)).startup
+}
+
+// familyOf is the family of a workload, which is worked out once.
+func (m *Memory) familyOf(w *kube.Workload) string {
+	if r := m.records[w.UID()]; r != nil {
+		return r.family
+	}
+	return Family(w)
 }
 
 // Observed implements kube.Learned.
@@ -260,7 +287,6 @@ func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c 
 	due := map[int]v1alpha1.PlanTrigger{}
 	for i := range s.Tasks {
 		t, p, w := &s.Tasks[i], &view.Progress[i], view.Workloads[i]
-		known := m.Known(w.UID())
 		r := m.record(w)
 		m.count(r, t, p, s)
 		m.starting(r, t, p, c)
@@ -269,7 +295,7 @@ func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c 
 			t.Standing = r.standing
 			continue
 		}
-		if reason == Submitted && known {
+		if reason == Submitted && r.loaded {
 			reason = ControllerStarted
 		}
 		due[i] = v1alpha1.PlanTrigger{Reason: reason, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: message}

@@ -43,6 +43,7 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		r.plannedAt, r.doneThen, r.scaling, r.speed = s.Now, p.Done, t.Scaling, p.Speed
 		r.trigger, r.bound = trigger, d.Gap
 		r.plans++
+		r.loaded = false
 		r.expectedG = float64(a.Reason.ExpectedG)
 		if r.baselineG == 0 {
 			r.baselineG = r.emittedG + float64(a.Reason.ImmediateG)

@@ -200,7 +200,7 @@ func (ap *Applier) ReleaseInvalid(ctx context.Context, w *Workload, reason error
 
 // ReleaseHeld releases a workload that Lull holds, for a reason that no plan is behind.
 func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Code, message string, now time.Time) (bool, error) {
-	if !w.Held() || w.deleted() {
+	if !w.anyHeld() || w.deleted() {
 		return false, nil
 	}
 	rec := Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message}

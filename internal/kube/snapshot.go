@@ -239,7 +239,8 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 	case w.Facts.Suspended:
 		t.State, t.Workers = decide.Waiting, 0
 		t.Paused = w.Annotations()[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused
-		t.Changing = t.Paused && (pods.running > 0 || w.Facts.Active)
+		at, _ := changed(w)
+		t.Changing = t.Paused && in.Now.Sub(at) < settling && (pods.running > 0 || w.Facts.Active)
 		v.Waiting++
 	case shadow && w.Annotations()[v1alpha1.AnnotationDecision] == "":
 		// What would have been decided, had the workload been held.

@@ -125,6 +125,20 @@ func (w *Workload) Held() bool {
 	return w.Facts.Suspended && w.Annotations()[v1alpha1.AnnotationHold] != ""
 }
 
+// anyHeld reports whether any of the objects is kept from running by Lull: a group may have
+// been let go in part.
+func (w *Workload) anyHeld() bool {
+	if len(w.Objects) == 1 {
+		return w.Held()
+	}
+	for _, o := range w.Objects {
+		if o.GetAnnotations()[v1alpha1.AnnotationHold] != "" && w.Kind.Read(o.Object).Suspended {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *Workload) deleted() bool {
 	for _, o := range w.Objects {
 		if o.GetDeletionTimestamp() != nil {
