@@ -315,10 +315,10 @@ func (b bed) gridTime(wall time.Time) time.Time {
 	return gridStart.Add(wall.Sub(zone.CreationTimestamp.Time) * factor)
 }
 
-// eventually polls for up to 90 seconds: generous, for slow machines.
+// eventually polls for up to four minutes: generous, for slow machines.
 func (b bed) eventually(what string, done func() bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(240 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}

@@ -25,6 +25,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +83,12 @@ func (o operator) applyText(text string) {
 		if len(obj.Object) == 0 || obj.GetKind() == "" {
 			continue
 		}
-		must(o.t, env.client.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership))
+		var err error
+		bed{t: o.t}.eventually(obj.GetKind()+" to be accepted", func() bool { // discovery lags behind a new kind
+			err = env.client.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership)
+			return !meta.IsNoMatchError(err)
+		})
+		must(o.t, err)
 		if obj.GetKind() != "CustomResourceDefinition" { // shared by the tests
 			o.t.Cleanup(func() { _ = env.client.Delete(context.Background(), obj) })
 		}
