@@ -92,7 +92,7 @@ type CarbonPlanStatus struct {
 	Bound *float64 `json:"bound,omitempty"`
 
 	// progress of the work, 0 to 1, and where that is known from: completions,
-	// annotation, prometheus or model.
+	// annotation or model.
 	// +optional
 	Progress float64 `json:"progress"`
 	// +optional
@@ -102,8 +102,7 @@ type CarbonPlanStatus struct {
 	Starts int32 `json:"starts,omitempty"`
 	// +optional
 	Startup metav1.Duration `json:"startup,omitempty"`
-	// energyKWh and emittedG so far, and where the energy is known from: kepler, dcgm or
-	// model.
+	// energyKWh and emittedG so far, and where the energy is known from: model.
 	// +optional
 	EnergyKWh float64 `json:"energyKWh,omitempty"`
 	// +optional
@@ -113,7 +112,7 @@ type CarbonPlanStatus struct {
 	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 	// +optional
 	EnergySource string `json:"energySource,omitempty"`
-	// observed throughput by number of workers, where no ScalingProfile is named.
+	// observed throughput by number of workers, which corrects the profile.
 	// +listType=map
 	// +listMapKey=workers
 	// +optional

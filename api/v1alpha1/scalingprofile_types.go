@@ -8,7 +8,7 @@ import (
 // power by number of workers.
 type ScalingProfileSpec struct {
 	// points are what was measured or is declared, by rising number of workers. Between
-	// them lies a monotone interpolation; beyond the last nothing is gained.
+	// them lies a monotone interpolation; beyond the last the last increment goes on.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:XValidation:rule="self.all(i, p, i == 0 || p.workers > self[i-1].workers)",message="workers must rise from point to point"
@@ -55,20 +55,10 @@ type ProfilingCost struct {
 	EmissionsG float64 `json:"emissionsG,omitempty"`
 }
 
-// ScalingProfileStatus is what was learned since, from workloads that name the profile.
-type ScalingProfileStatus struct {
-	// observed replaces points of the same number of workers. Throughput is relative to
-	// that of the first point of the profile.
-	// +listType=map
-	// +listMapKey=workers
-	// +optional
-	Observed []ObservedPoint `json:"observed,omitempty"`
-}
-
 // ObservedPoint is a scale as it was seen to run.
 type ObservedPoint struct {
 	Workers int32 `json:"workers"`
-	// throughput relative to that of the least number of workers.
+	// throughput relative to that declared for the least number of workers.
 	Throughput float64 `json:"throughput"`
 	// samples it is the mean of; recent ones weigh more.
 	Samples int32       `json:"samples"`
@@ -80,7 +70,6 @@ type ObservedPoint struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=sprof
-// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Unit",type=string,JSONPath=`.spec.unit`
 // +kubebuilder:printcolumn:name="Workers",type=string,JSONPath=`.spec.points[*].workers`
 // +kubebuilder:printcolumn:name="Throughput",type=string,JSONPath=`.spec.points[*].throughput`
@@ -91,8 +80,6 @@ type ScalingProfile struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              ScalingProfileSpec `json:"spec"`
-	// +optional
-	Status ScalingProfileStatus `json:"status,omitempty"`
 }
 
 // ScalingProfileList is a list of profiles.

@@ -272,7 +272,7 @@ WorkloadKind: the form in which further kinds are added.`,
 					return err
 				}
 				w := v1alpha1.WorkloadKind{Spec: k[0].Spec}
-				w.APIVersion, w.Kind, w.Name = v1alpha1.GroupVersion.String(), "WorkloadKind", k[0].Spec.Resource+"."+k[0].Spec.Group
+				w.APIVersion, w.Kind, w.Name = v1alpha1.GroupVersion.String(), "WorkloadKind", strings.TrimSuffix(k[0].Spec.Resource+"."+k[0].Spec.Group, ".")
 				text, err := yaml.Marshal(w)
 				if err != nil {
 					return err

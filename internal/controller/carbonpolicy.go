@@ -37,7 +37,6 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
-// +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -299,7 +298,7 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	}
 	for i := range d.Actions {
 		a := &d.Actions[i]
-		wrote, err := r.Applier.Apply(ctx, view.Workloads[i], &view.Snapshot.Tasks[i], *a, view.Progress[i], c)
+		wrote, err := r.Applier.Apply(ctx, view.Workloads[i], *a, view.Progress[i], c)
 		note(a.Verb, a.Reason.Code, wrote, err)
 		if wrote && err == nil {
 			memory.Applied(view.Workloads[i], a, &view.Snapshot)

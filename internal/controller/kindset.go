@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +41,6 @@ type KindSet struct {
 	// seen are the objects of each policy as they were last read.
 	seen map[types.NamespacedName]map[types.UID]seen
 
-	builtin []*kinds.Kind
 	// further are the WorkloadKinds as last compiled, by name.
 	further map[string]compiled
 }
@@ -68,9 +69,9 @@ const lookForKinds = 15 * time.Second
 func NewKindSet() *KindSet {
 	s := &KindSet{
 		known: map[schema.GroupVersionKind]*kinds.Kind{}, watched: map[schema.GroupVersionKind]watched{},
-		told: map[string]string{}, seen: map[types.NamespacedName]map[types.UID]seen{}, builtin: kinds.Builtin(), further: map[string]compiled{},
+		told: map[string]string{}, seen: map[types.NamespacedName]map[types.UID]seen{}, further: map[string]compiled{},
 	}
-	for _, k := range s.builtin {
+	for _, k := range kinds.Builtin() {
 		s.known[k.GVK()] = k
 	}
 	return s
@@ -116,17 +117,14 @@ func (s *KindSet) Start(ctx context.Context) error {
 // no longer served.
 func (s *KindSet) sync(ctx context.Context) {
 	all := map[schema.GroupVersionKind]*kinds.Kind{}
-	byName := map[string]schema.GroupVersionKind{}
-	for _, k := range s.builtin {
-		all[k.GVK()], byName[k.Name] = k, k.GVK()
-	}
-	var further v1alpha1.WorkloadKindList
-	if err := s.cache.List(ctx, &further); err != nil {
+	var list v1alpha1.WorkloadKindList
+	if err := s.cache.List(ctx, &list); err != nil {
 		s.tell(ctx, "WorkloadKinds", err)
 		return
 	}
-	for i := range further.Items {
-		w := &further.Items[i]
+	var further []*kinds.Kind
+	for i := range list.Items {
+		w := &list.Items[i]
 		c := s.further[w.Name]
 		if version := string(w.UID) + w.ResourceVersion; c.version != version {
 			k, err := kinds.New(w.Name, &w.Spec)
@@ -134,11 +132,11 @@ func (s *KindSet) sync(ctx context.Context) {
 			c = compiled{version, k}
 			s.further[w.Name] = c
 		}
-		k := c.kind
-		if k == nil {
-			continue
+		if c.kind != nil {
+			further = append(further, c.kind)
 		}
-		delete(all, byName[k.Name]) // it replaces a built-in one of the same kind
+	}
+	for _, k := range kinds.With(further) {
 		all[k.GVK()] = k
 	}
 	s.mu.Lock()
@@ -243,7 +241,7 @@ func (s *KindSet) ready() bool {
 	return s.looked
 }
 
-// Workloads returns those that name a policy. What has not changed since is not read
+// Workloads returns those that name a policy, in the order of their UIDs. What has not changed since is not read
 // again. A kind that is not (yet) allowed to be listed has none.
 func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([]*kube.Workload, error) {
 	s.mu.RLock()
@@ -299,6 +297,7 @@ func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([
 		delete(s.seen, policy)
 	}
 	s.mu.Unlock()
+	slices.SortFunc(out, func(a, b *kube.Workload) int { return strings.Compare(string(a.UID()), string(b.UID())) })
 	return kube.Group(out), nil
 }
 

@@ -136,7 +136,7 @@ func (d *Watchdog) Look(ctx context.Context) error {
 			continue
 		}
 		list := kube.MetadataList(k)
-		if err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := d.list(ctx, list); err != nil {
 			last = fmt.Errorf("list %s: %w", k.Name, err)
 			continue
 		}
@@ -147,6 +147,16 @@ func (d *Watchdog) Look(ctx context.Context) error {
 		}
 	}
 	return last
+}
+
+// patience is how long a kind may take to be listed: the holds of the others must not wait
+// for one that does not let itself be.
+const patience = 10 * time.Second
+
+func (d *Watchdog) list(ctx context.Context, list *metav1.PartialObjectMetadataList) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy)
 }
 
 // askAgain is how long what is known of a kind counts.

@@ -72,9 +72,6 @@ func (r *Record) learn(workers int, rate float64, now time.Time) float64 {
 		o := &r.observed[i]
 		if int(o.Workers) == workers {
 			o.Throughput = (1-recent)*o.Throughput + recent*rate
-			if o.Samples == 1 {
-				o.Throughput = (o.Throughput + rate) / 2
-			}
 			o.Samples++
 			o.Last = at
 			return o.Throughput

@@ -36,9 +36,6 @@ const (
 	NoRoom             = "NoRoom"
 )
 
-// Triggers lists them: the values of the metric's label.
-var Triggers = []string{Submitted, ControllerStarted, NewForecast, ProgressDeviates, ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged, NoRoom}
-
 // Record is what is remembered of a workload.
 type Record struct {
 	standing *decide.Standing
@@ -103,8 +100,7 @@ func New() *Memory {
 }
 
 // Family names the workloads that a workload is like: by the annotation lull.dev/family,
-// else by what its name begins with, who owns it and its labels without those that
-// controllers add.
+// else by kind, owner and labels, without those that controllers add.
 func Family(w *kube.Workload) string {
 	if name := w.Annotations()[v1alpha1.AnnotationFamily]; name != "" {
 		return w.Namespace() + "/" + name
@@ -222,9 +218,6 @@ func (m *Memory) Observed(w *kube.Workload) []v1alpha1.ObservedPoint {
 	return nil
 }
 
-// Progress implements kube.Learned: nothing is measured from outside.
-func (m *Memory) Progress(*kube.Workload) float64 { return -1 }
-
 // MostWorkers implements kube.Learned.
 func (m *Memory) MostWorkers(w *kube.Workload) int {
 	if r := m.records[w.UID()]; r != nil {
@@ -257,7 +250,9 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 
 // lengthOf is how long a finished workload has run in one go; 0 where that is not known.
 func lengthOf(w *kube.Workload, c kube.Context) time.Duration {
-	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || w.Annotations()[v1alpha1.AnnotationRan] != "" {
+	_, elastic := w.Annotations()[v1alpha1.AnnotationMaxWorkers]
+	ran, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
+	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || elastic || ran > 0 {
 		return 0 // not known, or not in one go at one scale
 	}
 	return c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))

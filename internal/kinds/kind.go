@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,7 +161,9 @@ func (k *Kind) Ends() bool { return len(k.finished) > 0 }
 var files embed.FS
 
 // Builtin returns the built-in kinds by name.
-func Builtin() []*Kind {
+func Builtin() []*Kind { return slices.Clone(builtin()) }
+
+var builtin = sync.OnceValue(func() []*Kind {
 	entries, err := fs.ReadDir(files, "builtin")
 	if err != nil {
 		panic(err) // part of the binary
@@ -178,6 +181,20 @@ func Builtin() []*Kind {
 		out = append(out, k)
 	}
 	sort.Slice(out, func(a, b int) bool { return out[a].Name < out[b].Name })
+	return out
+})
+
+// With returns the built-in kinds and further ones, which replace built-in ones of the same
+// name.
+func With(further []*Kind) []*Kind {
+	out := Builtin()
+	for _, k := range further {
+		if i := slices.IndexFunc(out, func(x *Kind) bool { return x.Name == k.Name }); i >= 0 {
+			out[i] = k
+			continue
+		}
+		out = append(out, k)
+	}
 	return out
 }
 

@@ -87,14 +87,14 @@ spec:
   reinvocationPolicy: Never
   matchConditions:
   - name: kind-is-governed
-    expression: "'%[6]s' in params.spec.?kinds.orValue(['Job', 'JobSet', 'MPIJob', 'PyTorchJob', 'TrainJob', 'RayJob'])"
+    expression: "'%[6]s' in params.spec.?kinds.orValue(['%[9]s'])"
   - name: not-held-by-user
     expression: "%[7]s"
   - name: not-part-of-a-workload
     expression: "%[8]s"
   - name: not-in-a-queue
     expression: "!('kueue.x-k8s.io/queue-name' in object.metadata.?labels.orValue({}))"
-`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned())
+`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"))
 	if len(k.who) > 0 {
 		own := []string{"''"}
 		for _, o := range k.Spec.ManagedBy.Own {

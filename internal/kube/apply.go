@@ -117,7 +117,7 @@ type Context struct {
 // Apply carries out one action on the workload it concerns and says whether it wrote
 // anything. The write fails with a conflict when an object has changed since it
 // was read: the caller then decides anew.
-func (ap *Applier) Apply(ctx context.Context, w *Workload, t *decide.Task, a decide.Action, p Progress, c Context) (bool, error) {
+func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Progress, c Context) (bool, error) {
 	rec := newRecord(a, c.Timeline.ToGrid(c.Now))
 	if c.Policy.Spec.Mode == v1alpha1.ModeShadow && !w.Facts.Suspended {
 		if _, told := ReadRecord(w.Annotations()); told {
@@ -134,9 +134,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, t *decide.Task, a dec
 	case decide.Release, decide.Resume:
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			release(w, patch, a.Workers)
-			if t.Kind != "rigid" {
-				mark(patch)
-			}
+			mark(patch)
 		})
 	case decide.Scale:
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {

@@ -272,3 +272,38 @@ func TestRecordRoundTrip(t *testing.T) {
 		t.Error("a broken record was read")
 	}
 }
+
+// learned is what a test says was learned.
+type learned struct{ points []v1alpha1.ObservedPoint }
+
+func (learned) Runtime(_ *Workload, prior, _ time.Duration) time.Duration { return prior }
+func (learned) Startup(*Workload) time.Duration                           { return 0 }
+func (l learned) Observed(*Workload) []v1alpha1.ObservedPoint             { return l.points }
+func (learned) MostWorkers(*Workload) int                                 { return 0 }
+
+// TestObservedThroughputIsRelativeToTheLeastScale: what a workload of at least four workers
+// was seen to do counts against what four were declared to do, with a profile and without.
+func TestObservedThroughputIsRelativeToTheLeastScale(t *testing.T) {
+	profile := &v1alpha1.ScalingProfile{Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{
+		{Workers: 1, Throughput: 10}, {Workers: 4, Throughput: 40}, {Workers: 8, Throughput: 80},
+	}}}
+	for _, name := range []string{"", "p"} {
+		j := newJob("a", annotate(v1alpha1.AnnotationMinWorkers, "4"), annotate(v1alpha1.AnnotationMaxWorkers, "8"))
+		if name != "" {
+			j.Annotations[v1alpha1.AnnotationProfile] = name
+		}
+		w := workloadOf(t, &j)
+		o, err := ReadOptions(w.Annotations(), &policy, w.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := Input{
+			Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Profiles: map[string]*v1alpha1.ScalingProfile{"p": profile},
+			Learned: learned{[]v1alpha1.ObservedPoint{{Workers: 4, Throughput: 0.5}, {Workers: 8, Throughput: 1}}},
+		}
+		s, speed, err := scalingOf(in, w, &o)
+		if err != nil || math.Abs(speed-0.5) > 1e-9 || math.Abs(s.Rate(8)-2) > 1e-9 {
+			t.Errorf("profile %q: half as fast at four workers, as fast as declared for four at eight: speed %v, %v times as fast at eight, %v", name, speed, s.Rate(8), err)
+		}
+	}
+}

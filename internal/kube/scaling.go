@@ -22,30 +22,27 @@ type point struct {
 	measured bool
 }
 
-// scalingOf is how an elastic workload scales: by its profile with what was observed
-// since, else by the prior of serialShare with what was observed of itself. speed is the
+// scalingOf is how an elastic workload scales: by its profile, else by the prior of
+// serialShare, corrected by what was observed of the workload itself. speed is the
 // throughput observed at the least scale, relative to the one declared.
 func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, speed float64, err error) {
 	points := map[int]point{}
-	var seen []v1alpha1.ObservedPoint
 	if o.Profile != "" {
 		profile, ok := in.Profiles[o.Profile]
 		if !ok {
 			return nil, 1, annotationError(v1alpha1.AnnotationProfile, o.Profile, "the name of a ScalingProfile of the namespace")
 		}
 		points = declared(profile)
-		seen = profile.Status.Observed
 	} else {
 		for n := 1; n <= o.MaxWorkers; n *= 2 {
 			points[n] = point{throughput: float64(n) / (1 + serialShare*float64(n-1))}
 		}
 		points[o.MaxWorkers] = point{throughput: float64(o.MaxWorkers) / (1 + serialShare*float64(o.MaxWorkers-1))}
-		if in.Learned != nil {
-			seen = in.Learned.Observed(w)
-		}
 	}
 	most := o.MaxWorkers
+	var seen []v1alpha1.ObservedPoint
 	if in.Learned != nil {
+		seen = in.Learned.Observed(w)
 		if n := in.Learned.MostWorkers(w); n > 0 {
 			most = max(o.MinWorkers, min(most, n))
 		}
@@ -54,8 +51,8 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 	if err != nil {
 		return nil, 1, err
 	}
-	for _, x := range seen {
-		points[int(x.Workers)] = point{throughput: x.Throughput}
+	for _, x := range seen { // relative to the least scale as declared
+		points[int(x.Workers)] = point{throughput: x.Throughput * before.Curve[0]}
 	}
 	m, err := profileOf(points).Scale(o.MinWorkers, most)
 	if err != nil {

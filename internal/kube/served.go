@@ -31,31 +31,21 @@ func Served(ctx context.Context, live client.Reader, k *kinds.Kind) (bool, error
 // Kinds returns the built-in kinds and those of WorkloadKinds, which replace built-in ones
 // of the same kind. Invalid ones are left out, with the first error.
 func Kinds(ctx context.Context, c client.Reader) ([]*kinds.Kind, error) {
-	out := kinds.Builtin()
-	var further v1alpha1.WorkloadKindList
-	if err := c.List(ctx, &further); err != nil {
+	var list v1alpha1.WorkloadKindList
+	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("list WorkloadKinds: %w", err)
 	}
+	var further []*kinds.Kind
 	var first error
-	for i := range further.Items {
-		k, err := kinds.New(further.Items[i].Name, &further.Items[i].Spec)
-		if err != nil {
-			if first == nil {
-				first = err
-			}
-			continue
-		}
-		replaced := false
-		for j := range out {
-			if out[j].Name == k.Name {
-				out[j], replaced = k, true
-			}
-		}
-		if !replaced {
-			out = append(out, k)
+	for i := range list.Items {
+		k, err := kinds.New(list.Items[i].Name, &list.Items[i].Spec)
+		if err == nil {
+			further = append(further, k)
+		} else if first == nil {
+			first = err
 		}
 	}
-	return out, first
+	return kinds.With(further), first
 }
 
 // MetadataList is an empty list of the metadata of a kind.

@@ -43,11 +43,8 @@ type Learned interface {
 	Runtime(w *Workload, prior, done time.Duration) time.Duration
 	// Startup is how long a start takes until pods run.
 	Startup(w *Workload) time.Duration
-	// Observed is its throughput by workers, where it has no profile.
+	// Observed is its throughput by workers, relative to that declared for its least scale.
 	Observed(w *Workload) []v1alpha1.ObservedPoint
-	// Progress is the share of its work that is done, as measured from outside; negative
-	// where nothing is.
-	Progress(w *Workload) float64
 	// MostWorkers is the scale beyond which more were denied; 0 where none was.
 	MostWorkers(w *Workload) int
 }
@@ -93,7 +90,6 @@ type Progress struct {
 const (
 	FromAnnotation  = "annotation"
 	FromCompletions = "completions"
-	FromPrometheus  = "prometheus"
 	FromModel       = "model"
 )
 
@@ -329,11 +325,11 @@ func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
 	return false
 }
 
-// measure finds out how far the workload is: by what it says of itself, by what is
-// measured, by its finished parts, else by the time it has run at the scales it had.
+// measure finds out how far the workload is: by what it says of itself, by its finished
+// parts, else by the time it has run at the scales it had.
 func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling, pods podCount) {
 	p.Runtime = o.Runtime
-	modelled := work(in, w, scaling, pods)
+	modelled := work(in, w, scaling, p.Speed, pods)
 	if in.Learned != nil && !o.RuntimeStated {
 		p.Runtime = in.Learned.Runtime(w, o.Runtime, modelled)
 	}
@@ -341,15 +337,9 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		p.Share, p.Source = v, source
 		p.Done = time.Duration(v * float64(p.Runtime))
 	}
-	measured := -1.0
-	if in.Learned != nil {
-		measured = in.Learned.Progress(w)
-	}
 	switch {
 	case o.Progress >= 0:
 		share(o.Progress, FromAnnotation)
-	case measured >= 0:
-		share(math.Min(1, measured), FromPrometheus)
 	case w.Facts.Of > 1:
 		// Between finished parts and those begun too, as far as the model says.
 		done, of := float64(min(w.Facts.Done, w.Facts.Of)), float64(w.Facts.Of)
@@ -364,7 +354,7 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 // work is the work that a workload has done by the model: as run time at its least number
 // of workers, in grid time, earlier runs included. Where the pods are known nothing is done
 // while none runs: its controller may be down, or no node have room.
-func work(in Input, w *Workload, scaling *decide.Scaling, pods podCount) time.Duration {
+func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods podCount) time.Duration {
 	// The annotation is Lull's own and absent before the first change; one that somebody
 	// broke counts as none, which errs on the side of the deadline.
 	sum, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
@@ -382,7 +372,7 @@ func work(in Input, w *Workload, scaling *decide.Scaling, pods podCount) time.Du
 	}
 	rate := 1.0
 	if scaling != nil {
-		rate = scaling.Rate(w.Facts.Workers)
+		rate = speed * scaling.Rate(w.Facts.Workers)
 	}
 	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(in.Now.Sub(since)))))
 }

@@ -33,10 +33,8 @@ type Options struct {
 	// Duration at each scale, counted from when all its pods run; Patience is how long that
 	// may take.
 	Duration, Patience time.Duration
-	// Watts per unit of resource where power is not measured.
+	// Watts per unit of resource: the power model.
 	Watts power.PerUnit
-	// Power measures the power of the pods in watts; nil uses the model.
-	Power func(ctx context.Context, namespace string, pods []string) (float64, error)
 	// Keep lets the workload go on after the measurement.
 	Keep  bool
 	Clock clock.Clock
@@ -60,7 +58,6 @@ type Result struct {
 	// Share of the whole work that was done meanwhile.
 	Share     float64
 	EnergyKWh float64
-	Measured  bool // the power, by a meter
 }
 
 // Scales are the numbers of workers that are measured. Errors wrap ErrProfile.
@@ -129,7 +126,6 @@ func Run(ctx context.Context, c client.Client, ap *kube.Applier, kind *kinds.Kin
 		res.Share = end - begun
 		o.Tell("%d workers: %.4g of the work an hour, %.0f W", n, p.Throughput, p.Watts)
 	}
-	res.Measured = o.Power != nil
 	return res, nil
 }
 
@@ -165,8 +161,7 @@ func (r *run) wait(ctx context.Context, d time.Duration) error {
 
 // measure measures one scale.
 func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, err error) {
-	pods, err := r.reach(ctx, workers)
-	if err != nil {
+	if err := r.reach(ctx, workers); err != nil {
 		return p, 0, err
 	}
 	w, err := r.workload(ctx)
@@ -196,67 +191,62 @@ func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, e
 		return p, 0, fmt.Errorf("%w: no progress in %v with %d workers: it must write %s, or finish parts", ErrProfile, r.Duration, workers, v1alpha1.AnnotationProgress)
 	}
 	p.Throughput, p.Parts = (end-from)/took.Hours(), now-parts
-	if r.Power != nil {
-		p.Watts, err = r.Power(ctx, r.key.Namespace, pods)
-		return p, end, err
-	}
 	p.Watts = float64(workers)*float64(r.Watts.Of(w.Facts.Request)) + float64(r.Watts.Of(w.Facts.Fixed))
 	return p, end, nil
 }
 
-// reach sets the number of workers and waits until they run. It returns the names of all
-// running pods.
-func (r *run) reach(ctx context.Context, workers int) ([]string, error) {
+// reach sets the number of workers and waits until they run.
+func (r *run) reach(ctx context.Context, workers int) error {
 	for deadline := r.Clock.Now().Add(r.Patience); ; {
 		w, err := r.workload(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if w.Facts.Finished {
-			return nil, fmt.Errorf("%w: it finished before %d workers were measured: take a longer one, or a shorter --duration", ErrProfile, workers)
+			return fmt.Errorf("%w: it finished before %d workers were measured: take a longer one, or a shorter --duration", ErrProfile, workers)
 		}
 		if w.Facts.Workers != workers {
 			if err := r.ap.ScaleTo(ctx, w, workers); err != nil {
 				r.Tell("try again: %v", err)
 			}
 		}
-		names, err := r.running(ctx, w)
+		running, err := r.running(ctx, w)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		others := 0
 		if len(w.Facts.Fixed) > 0 {
 			others = 1
 		}
-		if w.Facts.Workers == workers && len(names) >= workers+others {
-			return names, nil
+		if w.Facts.Workers == workers && running >= workers+others {
+			return nil
 		}
 		if r.Clock.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: %d of %d workers run after %v: is there room for them?", ErrProfile, len(names), workers, r.Patience)
+			return fmt.Errorf("%w: %d of %d workers run after %v: is there room for them?", ErrProfile, running, workers, r.Patience)
 		}
 		if err := r.wait(ctx, look); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// running lists the running pods of the workload.
-func (r *run) running(ctx context.Context, w *kube.Workload) ([]string, error) {
+// running counts the running pods of the workload.
+func (r *run) running(ctx context.Context, w *kube.Workload) (int, error) {
 	labels := r.kind.PodLabels(w.Objects[0].Object)
 	if len(labels) == 0 {
-		return nil, nil
+		return 0, nil
 	}
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.InNamespace(r.key.Namespace), client.MatchingLabels(labels)); err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return 0, fmt.Errorf("list pods: %w", err)
 	}
-	var names []string
+	n := 0
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-			names = append(names, p.Name)
+			n++
 		}
 	}
-	return names, nil
+	return n, nil
 }
 
 // progress is the share of the work that is done, and the parts finished where it has parts.
@@ -286,12 +276,7 @@ func (res *Result) Profile(name, namespace string, o *Options, emissionsG float6
 		},
 	}
 	for _, x := range res.Points {
-		point := v1alpha1.ScalingPoint{Workers: int32(x.Workers), Throughput: x.Throughput}
-		if res.Measured {
-			watts := x.Watts
-			point.Watts = &watts
-		}
-		p.Spec.Points = append(p.Spec.Points, point)
+		p.Spec.Points = append(p.Spec.Points, v1alpha1.ScalingPoint{Workers: int32(x.Workers), Throughput: x.Throughput})
 	}
 	return p
 }
