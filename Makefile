@@ -58,10 +58,12 @@ test-operators: build operators ## tests of the kinds that need an operator, wit
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
 		$(GO) test -tags integration,operators -count=1 -timeout 20m -run Operator ./test/integration
 
-# What the tests need beyond Go: Python 3, for the independent scorer of plans.
+# What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
+# Prometheus.
 .PHONY: deps
 deps:
-	@command -v python3 >/dev/null || (apt-get update -qq && apt-get install -y -qq python3-minimal)
+	@command -v python3 >/dev/null && command -v prometheus >/dev/null || \
+		(apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal prometheus)
 
 # Linters that look at one package at a time: the others would analyse all of
 # Kubernetes, which the lab compiles in.

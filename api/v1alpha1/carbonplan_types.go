@@ -92,7 +92,7 @@ type CarbonPlanStatus struct {
 	Bound *float64 `json:"bound,omitempty"`
 
 	// progress of the work, 0 to 1, and where that is known from: completions,
-	// annotation or model.
+	// annotation, prometheus or model.
 	// +optional
 	Progress float64 `json:"progress"`
 	// +optional
@@ -102,7 +102,8 @@ type CarbonPlanStatus struct {
 	Starts int32 `json:"starts,omitempty"`
 	// +optional
 	Startup metav1.Duration `json:"startup,omitempty"`
-	// energyKWh and emittedG so far, and where the energy is known from: model.
+	// energyKWh and emittedG so far, and where the energy is known from now: kepler, dcgm,
+	// model, or several of them joined by "+".
 	// +optional
 	EnergyKWh float64 `json:"energyKWh,omitempty"`
 	// +optional
@@ -112,6 +113,10 @@ type CarbonPlanStatus struct {
 	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 	// +optional
 	EnergySource string `json:"energySource,omitempty"`
+	// measuredKWh is how much of energyKWh was measured, at least in part, rather than
+	// modelled.
+	// +optional
+	MeasuredKWh float64 `json:"measuredKWh,omitempty"`
 	// observed throughput by number of workers, which corrects the profile.
 	// +listType=map
 	// +listMapKey=workers

@@ -217,6 +217,9 @@ const (
 	// AnnotationProgress is the share of its work that is done, 0 to 1, written by the
 	// workload itself ("lull progress").
 	AnnotationProgress = "lull.dev/progress"
+	// AnnotationProgressQuery is a Prometheus query for that share, in which $namespace and
+	// $name stand for those of the workload.
+	AnnotationProgressQuery = "lull.dev/progress-query"
 	// AnnotationTandem "true" says that each worker of the workload is a part of it that
 	// must complete (an elastic Indexed Job): the number of completions follows that of
 	// workers.

@@ -55,10 +55,21 @@ type ProfilingCost struct {
 	EmissionsG float64 `json:"emissionsG,omitempty"`
 }
 
+// ScalingProfileStatus is what was learned since, from workloads that name the profile.
+type ScalingProfileStatus struct {
+	// observed replaces points of the same number of workers. Throughput is relative to
+	// that of the first point of the profile.
+	// +listType=map
+	// +listMapKey=workers
+	// +optional
+	Observed []ObservedPoint `json:"observed,omitempty"`
+}
+
 // ObservedPoint is a scale as it was seen to run.
 type ObservedPoint struct {
 	Workers int32 `json:"workers"`
-	// throughput relative to that declared for the least number of workers.
+	// throughput relative to that declared: for the least scale of the workload in a
+	// CarbonPlan, for the first point in a ScalingProfile.
 	Throughput float64 `json:"throughput"`
 	// samples it is the mean of; recent ones weigh more.
 	Samples int32       `json:"samples"`
@@ -70,6 +81,7 @@ type ObservedPoint struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=sprof
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Unit",type=string,JSONPath=`.spec.unit`
 // +kubebuilder:printcolumn:name="Workers",type=string,JSONPath=`.spec.points[*].workers`
 // +kubebuilder:printcolumn:name="Throughput",type=string,JSONPath=`.spec.points[*].throughput`
@@ -80,6 +92,8 @@ type ScalingProfile struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              ScalingProfileSpec `json:"spec"`
+	// +optional
+	Status ScalingProfileStatus `json:"status,omitempty"`
 }
 
 // ScalingProfileList is a list of profiles.

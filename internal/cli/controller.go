@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -43,6 +46,9 @@ The custom resources and the admission policy must be installed first:
   lull controller --kubeconfig ~/.kube/config --leader-elect=false`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			return runController(cmd.Context(), o, cmd.ErrOrStderr())
 		},
 	}
@@ -53,8 +59,33 @@ The custom resources and the admission policy must be installed first:
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
+	f.StringVar(&o.PrometheusURL, "prometheus", "", "address of a Prometheus that measures the power (Kepler, DCGM exporter) and, by their queries, the progress of workloads (default: none)")
+	f.StringVar(&o.PrometheusTokenFile, "prometheus-token-file", "", "file with the bearer token for it")
+	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
+}
+
+// confidential reports whether nobody else reads what is sent to an address.
+func confidential(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "https" || u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
+}
+
+func (o *controllerOptions) check() error {
+	if o.PrometheusURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(o.PrometheusURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return errors.New("--prometheus: not an address; accepted: http:// or https://, a host, maybe a path; a token goes to --prometheus-token-file")
+	}
+	if o.PrometheusTokenFile != "" && !confidential(o.PrometheusURL) {
+		return fmt.Errorf("--prometheus: %s; accepted with --prometheus-token-file: https, or http on loopback", o.PrometheusURL)
+	}
+	if o.PrometheusInterval < time.Second || o.PrometheusInterval > 5*time.Minute {
+		return fmt.Errorf("--prometheus-interval: %v; accepted: 1s to 5m", o.PrometheusInterval)
+	}
+	return nil
 }
 
 func runController(ctx context.Context, o controllerOptions, stderr io.Writer) error {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lull.dev/lull/internal/kinds"
 )
@@ -60,6 +61,32 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 	} {
 		if got := failure(t, args...); !strings.Contains(got, want) {
 			t.Errorf("lull %s: %q lacks %q", strings.Join(args, " "), got, want)
+		}
+	}
+}
+
+// TestPrometheusFlags: an address with which a token would be sent in the clear, or that
+// holds one, is refused by name.
+func TestPrometheusFlags(t *testing.T) {
+	for _, tc := range []struct {
+		url, token string
+		every      time.Duration
+		want       string
+	}{
+		{"", "", 0, ""},
+		{"http://prometheus.monitoring:9090", "", time.Minute, ""},
+		{"https://prometheus/x", "file", time.Minute, ""},
+		{"http://127.0.0.1:9090", "file", time.Minute, ""},
+		{"http://prometheus:9090", "file", time.Minute, "https"},
+		{"prometheus:9090", "", time.Minute, "--prometheus:"},
+		{"http://user:secret@prometheus", "", time.Minute, "--prometheus:"},
+		{"http://prometheus", "", time.Millisecond, "--prometheus-interval"},
+	} {
+		o := controllerOptions{}
+		o.PrometheusURL, o.PrometheusTokenFile, o.PrometheusInterval = tc.url, tc.token, tc.every
+		err := o.check()
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret@")) {
+			t.Errorf("%q with token %q: %v, want %q", tc.url, tc.token, err, tc.want)
 		}
 	}
 }

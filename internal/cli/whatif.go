@@ -119,6 +119,9 @@ func (x *explanation) writePlan(out io.Writer) {
 		at("runs at the latest from", s.LatestStart.Time)
 	}
 	fmt.Fprintf(tw, "progress\t%s (by %s)\n", s.Shown.Progress, s.ProgressSource)
+	if s.EnergyKWh > 0 {
+		fmt.Fprintf(tw, "so far\t%s (by %s), %s\n", units.Energy(s.EnergyKWh), s.EnergySource, units.Emissions(s.EmittedG))
+	}
 	fmt.Fprintf(tw, "emits\t%s, at once and in one piece %s", units.Emissions(s.ExpectedG), units.Emissions(s.BaselineG))
 	if s.Shown.Saves != "" {
 		fmt.Fprintf(tw, ": saves %s", s.Shown.Saves)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
@@ -37,6 +39,7 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -52,6 +55,8 @@ type CarbonPolicyReconciler struct {
 	Applier *kube.Applier
 	Planner PlannerFactory
 	Clock   clock.Clock
+	// Meter measures power and progress; nil where there is none.
+	Meter *meter.Meter
 
 	// memories of the policies. One policy is decided at a time.
 	memories map[types.NamespacedName]*feedback.Memory
@@ -169,7 +174,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if conflicted {
 		after = shortest
 	}
-	if err := r.writePlans(ctx, c, &view, &decision, memory); err != nil {
+	if err := errors.Join(r.writePlans(ctx, c, &view, &decision, memory), r.writeProfiles(ctx, c, &view, memory)); err != nil {
 		return ctrl.Result{}, err
 	}
 	memory.Forget(&view)
@@ -238,10 +243,15 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 			return kube.View{}, err
 		}
 	}
-	view, err := kube.Observe(kube.Input{
+	in := kube.Input{
 		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
-	})
+	}
+	if r.Meter != nil {
+		r.Meter.Want(client.ObjectKeyFromObject(c.Policy), workloads)
+		in.Measured = r.Meter
+	}
+	view, err := kube.Observe(in)
 	memory.Ended(&view, c)
 	return view, err
 }
@@ -249,15 +259,24 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 // defaultThreshold is that of a policy that was created without the API server's defaults.
 const defaultThreshold = 0.05
 
+func thresholdOf(policy *v1alpha1.CarbonPolicy) float64 {
+	if t := policy.Spec.ReplanThreshold; t != nil {
+		return *t
+	}
+	return defaultThreshold
+}
+
 func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zone Zone, view *kube.View, memory *feedback.Memory) (decide.Decision, error) {
 	spec := &c.Policy.Spec
-	threshold := defaultThreshold
-	if spec.ReplanThreshold != nil {
-		threshold = *spec.ReplanThreshold
-	}
+	threshold := thresholdOf(c.Policy)
 	s := &view.Snapshot
 	forecast := memory.Forecast(s.Clusters[0].Carbon, s.Now, threshold)
 	due := memory.Prepare(view, forecast, threshold, c)
+	used := memory.Used()
+	for source, kwh := range used.EnergyKWh {
+		metrics.Energy.WithLabelValues(c.Policy.Namespace, c.Policy.Name, source).Add(max(0, kwh))
+	}
+	metrics.Emissions.WithLabelValues(c.Policy.Namespace, c.Policy.Name).Add(max(0, used.EmittedG))
 	if spec.Paused || zone.Paused {
 		return decide.RunAll(*s, decide.CodePaused), nil
 	}
@@ -310,6 +329,9 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 // releaseOrphans opens what a deleted policy holds.
 func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
 	delete(r.memories, req.NamespacedName)
+	if r.Meter != nil {
+		r.Meter.Want(req.NamespacedName, nil)
+	}
 	var errs []error
 	for _, w := range workloads {
 		message := fmt.Sprintf("the CarbonPolicy %s is gone, runs at once", req.Name)
@@ -322,6 +344,9 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	for _, state := range []string{"waiting", "running", "finished"} {
 		metrics.Jobs.DeleteLabelValues(req.Namespace, req.Name, state)
 	}
+	of := prometheus.Labels{"namespace": req.Namespace, "policy": req.Name}
+	metrics.Energy.DeletePartialMatch(of)
+	metrics.Emissions.DeletePartialMatch(of)
 	return errors.Join(errs...)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/internal/source/fetch"
@@ -37,8 +38,14 @@ type Options struct {
 	Namespace string
 	// CacheDir keeps what providers said across restarts; empty keeps it in memory.
 	CacheDir string
-	Planner  PlannerFactory
-	Clock    clock.Clock
+	// PrometheusURL is the address of a Prometheus with Kepler's or DCGM's measurements,
+	// and those of workloads that name a query for their progress; empty for none. It is
+	// asked every PrometheusInterval, with the bearer token in PrometheusTokenFile if one
+	// is named.
+	PrometheusURL, PrometheusTokenFile string
+	PrometheusInterval                 time.Duration
+	Planner                            PlannerFactory
+	Clock                              clock.Clock
 }
 
 // leaderElectionID names the lease of the active controller.
@@ -87,8 +94,15 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}
+	var measure *meter.Meter
+	if o.PrometheusURL != "" {
+		measure = meter.New(o.PrometheusURL, o.PrometheusTokenFile, o.PrometheusInterval, get, o.Clock)
+		if err := mgr.Add(measure); err != nil {
+			return err
+		}
+	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Zones: zones, Kinds: set, Planner: o.Planner, Clock: o.Clock,
+		Client: mgr.GetClient(), Zones: zones, Kinds: set, Planner: o.Planner, Clock: o.Clock, Meter: measure,
 		Applier: &kube.Applier{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("lull")},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)

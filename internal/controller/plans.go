@@ -62,3 +62,24 @@ func (r *CarbonPolicyReconciler) writePlan(ctx context.Context, c kube.Context, 
 	memory.Wrote(w, status, c.Now)
 	return nil
 }
+
+// writeProfiles corrects the profiles that running workloads were seen not to follow.
+func (r *CarbonPolicyReconciler) writeProfiles(ctx context.Context, c kube.Context, view *kube.View, memory *feedback.Memory) error {
+	var errs []error
+	for _, shape := range memory.Shapes(view) {
+		var p v1alpha1.ScalingProfile
+		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Policy.Namespace, Name: shape.Profile}, &p); err != nil {
+			errs = append(errs, client.IgnoreNotFound(err))
+			continue
+		}
+		before := p.DeepCopy()
+		if !feedback.Learn(&p, shape, thresholdOf(c.Policy)) {
+			continue
+		}
+		err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) { // somebody else has learned meanwhile; the next measurement counts
+			errs = append(errs, client.IgnoreNotFound(err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -276,3 +276,49 @@ func TestPauseThatWouldLoseWork(t *testing.T) {
 		t.Fatalf("due %+v", due)
 	}
 }
+
+// TestProfilesLearn: what two scales of one workload do relative to each other corrects the
+// profile; what both have in common, a misstated run time, does not.
+func TestProfilesLearn(t *testing.T) {
+	m := New()
+	v := view(t, at(0), 2, 0)
+	v.Workloads[0].Objects[0].SetAnnotations(map[string]string{v1alpha1.AnnotationProfile: "p"})
+	planned(t, m, v, "f")
+	r := m.record(v.Workloads[0])
+	profile := &v1alpha1.ScalingProfile{Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 50}, {Workers: 4, Throughput: 200}}}}
+	r.measured(1, 0.5, at(1)) // half as fast as its run time says
+	if got := m.Shapes(v); len(got) != 0 {
+		t.Fatalf("one scale says nothing of the profile: %+v", got)
+	}
+	r.measured(4, 2, at(2)) // four times as fast: as the profile says
+	shapes := m.Shapes(v)
+	if len(shapes) != 1 || shapes[0].Profile != "p" || Learn(profile, shapes[0], 0.05) || len(profile.Status.Observed) > 0 {
+		t.Fatalf("as declared: %+v, learned %+v", shapes, profile.Status.Observed)
+	}
+	r.measured(3, 1, at(3)) // twice as fast: the profile says three times
+	shapes = m.Shapes(v)
+	if len(shapes) != 1 || !Learn(profile, shapes[0], 0.05) {
+		t.Fatalf("nothing learned from %+v", shapes)
+	}
+	seen := profile.Status.Observed
+	if len(seen) != 1 || seen[0].Workers != 3 || seen[0].Samples != 1 || diff(seen[0].Throughput, 2) {
+		t.Errorf("learned %+v, want twice at three workers", seen)
+	}
+	if len(m.Shapes(v)) != 0 {
+		t.Error("a measurement counts twice")
+	}
+}
+
+// TestMeasuredEnergy: measured power counts in place of the model, and is told apart.
+func TestMeasuredEnergy(t *testing.T) {
+	m := New()
+	planned(t, m, view(t, at(0), 2, 0), "f")
+	m.Prepare(view(t, at(1), 2, 2*time.Hour), "f", 0.05, kube.Context{}) // 200 W by the model
+	v := view(t, at(3), 2, 6*time.Hour)
+	v.Progress[0].Drawn, v.Progress[0].DrawnFrom = 50, "kepler"
+	m.Prepare(v, "f", 0.05, kube.Context{})
+	s := m.Status(v, 0, &decide.Action{Verb: decide.Continue})
+	if diff(s.EnergyKWh, 0.3) || diff(s.MeasuredKWh, 0.1) || s.EnergySource != "kepler" || diff(s.EmittedG, 60) {
+		t.Errorf("energy %v kWh, of it %v measured, by %s, %v g", s.EnergyKWh, s.MeasuredKWh, s.EnergySource, s.EmittedG)
+	}
+}

@@ -15,7 +15,7 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// count adds up the energy and emissions of what runs, by the power model.
+// count adds up the energy and emissions of what runs: as measured, else by the power model.
 func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Snapshot) {
 	from := r.counted
 	if from.IsZero() || from.Before(p.Since) {
@@ -29,10 +29,21 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if t.Scaling != nil && p.Running+p.Pending > 0 && p.Running < t.Workers {
 		watts *= float64(p.Running) / float64(t.Workers) // fewer workers than asked for
 	}
-	r.energyKWh += watts / 1000 * s.Now.Sub(from).Hours()
+	if r.energyFrom = p.DrawnFrom; r.energyFrom == "" {
+		r.energyFrom = kube.FromModel
+	} else {
+		watts = p.Drawn
+	}
+	kwh := watts / 1000 * s.Now.Sub(from).Hours()
+	r.energyKWh += kwh
+	m.used.EnergyKWh[r.energyFrom] += kwh
+	if r.energyFrom != kube.FromModel {
+		r.measuredKWh += kwh
+	}
 	if c := s.Clusters[0].Carbon; c != nil {
 		grams, _ := power.Emitted(units.Power(watts), c, from, s.Now)
 		r.emittedG += float64(grams)
+		m.used.EmittedG += float64(grams)
 	}
 }
 
@@ -57,6 +68,7 @@ func (r *Record) throughput(t *decide.Task, p *kube.Progress, s *decide.Snapshot
 	rate := float64(gain) / float64(span)
 	model := t.Scaling.Rate(t.Workers) * p.Speed
 	r.sample = sample{s.Now, p.Done, t.Workers}
+	r.measured(t.Workers, rate, s.Now)
 	if math.Abs(rate/model-1) <= threshold {
 		return ""
 	}

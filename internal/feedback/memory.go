@@ -54,11 +54,16 @@ type Record struct {
 	baselineG float64 // of the work as submitted
 	bound     *float64
 
-	emittedG, energyKWh float64
-	counted             time.Time
+	emittedG, energyKWh, measuredKWh float64
+	counted                          time.Time
+	energyFrom                       string
 
 	sample   sample
 	observed []v1alpha1.ObservedPoint
+	// rates are those of all scales that were measured, as expected or not; shape is what
+	// the last measurement says of the profile.
+	rates map[int]float64
+	shape *Shape
 
 	starts    int32
 	startup   time.Duration
@@ -86,6 +91,20 @@ type Memory struct {
 	families map[string]*family
 	finished map[types.UID]bool
 	outlook  outlook
+	used     Used
+}
+
+// Used is energy by where it is known from, and the emissions.
+type Used struct {
+	EnergyKWh map[string]float64
+	EmittedG  float64
+}
+
+// Used returns what the workloads have used since it was last asked.
+func (m *Memory) Used() Used {
+	out := m.used
+	m.used = Used{EnergyKWh: map[string]float64{}}
+	return out
 }
 
 // family is what workloads alike have in common.
@@ -96,7 +115,7 @@ type family struct {
 
 // New returns an empty memory.
 func New() *Memory {
-	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}}
+	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}, used: Used{EnergyKWh: map[string]float64{}}}
 }
 
 // Family names the workloads that a workload is like: by the annotation lull.dev/family,
@@ -146,6 +165,7 @@ func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 	s := &p.Status
 	r := &Record{
 		loaded: true, family: Family(w), speed: 1, plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
+		measuredKWh: s.MeasuredKWh, energyFrom: s.EnergySource,
 		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
 	}
 	if s.CountedAt != nil {

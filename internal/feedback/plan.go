@@ -86,8 +86,9 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: a.Reason.Message(),
 		Cluster: s.Clusters[0].Name, Workers: int32(workersOf(t, w)),
 		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
-		BaselineG: sig(r.baselineG), EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: "model",
-		CountedAt: timeOf(r.counted), Bound: r.bound,
+		BaselineG: sig(r.baselineG), EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
+		MeasuredKWh: sig(r.measuredKWh),
+		CountedAt:   timeOf(r.counted), Bound: r.bound,
 		Progress: math.Round(p.Share*1000) / 1000, ProgressSource: p.Source,
 		Starts: r.starts, Startup: metav1.Duration{Duration: r.startup.Round(time.Second)}, Observed: r.observed, Plans: r.plans,
 	}
@@ -258,7 +259,7 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out := *r.status.DeepCopy()
 	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
-	out.EmittedG, out.EnergyKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.emittedG)
+	out.EmittedG, out.EnergyKWh, out.MeasuredKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh), sig(r.emittedG)
 	out.Shown = shown(&out, time.Time{})
 	return out, true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -38,6 +39,19 @@ type Options struct {
 
 // maxScale bounds the number of workers that annotations may ask for.
 const maxScale = 100_000
+
+// mostQuery bounds the length of a query for progress.
+const mostQuery = 4096
+
+// ProgressQuery is the Prometheus query that a workload names for its progress, with
+// $namespace and $name filled in; "" where it names none, or one that is not accepted.
+func ProgressQuery(w *Workload) string {
+	text := w.Annotations()[v1alpha1.AnnotationProgressQuery]
+	if len(text) > mostQuery {
+		return ""
+	}
+	return strings.NewReplacer("$namespace", w.Namespace(), "$name", w.Name()).Replace(text)
+}
 
 // ReadOptions reads the annotations of a workload of a kind. The error wraps ErrAnnotation and names the annotation, its
 // value and what is accepted.
@@ -88,6 +102,9 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 			return o, annotationError(v1alpha1.AnnotationProgress, text, "a number from 0 to 1")
 		}
 		o.Progress = v
+	}
+	if text := annotations[v1alpha1.AnnotationProgressQuery]; len(text) > mostQuery {
+		return o, annotationError(v1alpha1.AnnotationProgressQuery, text, fmt.Sprintf("a query of at most %d characters", mostQuery))
 	}
 	if text, ok := annotations[v1alpha1.AnnotationGroupSize]; ok {
 		n, err := strconv.Atoi(text)

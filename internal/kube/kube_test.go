@@ -307,3 +307,81 @@ func TestObservedThroughputIsRelativeToTheLeastScale(t *testing.T) {
 		}
 	}
 }
+
+// meter is what a test says is measured.
+type meter struct {
+	reading *Reading
+	power   PodPower
+}
+
+func (m meter) Progress(types.UID) (Reading, bool) {
+	if m.reading == nil {
+		return Reading{}, false
+	}
+	return *m.reading, true
+}
+func (m meter) Power(string, string) PodPower { return m.power }
+
+// TestMeasured: what a query gives counts before the model, and goes on by it until it is
+// read again; measured power counts with PUE, what nobody measures as the model says.
+func TestMeasured(t *testing.T) {
+	j := newJob("a", annotate(v1alpha1.AnnotationProgressQuery, "q"), annotate(v1alpha1.AnnotationRuntime, "10h"))
+	j.Spec.Template.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("2")
+	no := false
+	j.Spec.Suspend = &no
+	start := metav1.NewTime(now.Add(-4 * time.Hour))
+	j.Status.StartTime, j.Status.Active = &start, 1
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-1", Namespace: j.Namespace, OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start}}
+	p := policy
+	p.Power = v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 10, "nvidia.com/gpu": 300}, PUE: 1.5}
+	cpus := j.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().AsApproximateFloat64()
+	for name, tc := range map[string]struct {
+		m      Measured
+		share  float64
+		source string
+		drawn  float64
+		from   string
+	}{
+		"nothing":     {meter{}, 0.4, FromModel, 0, ""},
+		"read now":    {meter{reading: &Reading{0.2, now}}, 0.2, FromPrometheus, 0, ""},
+		"a while ago": {meter{reading: &Reading{0.2, now.Add(-3 * time.Minute)}}, 0.205, FromPrometheus, 0, ""},
+		"long ago":    {meter{reading: &Reading{0.2, now.Add(-time.Hour)}}, 0.3, FromModel, 0, ""},
+		"processors":  {meter{power: PodPower{CPU: 40, CPUSource: "kepler"}}, 0.4, FromModel, 1.5 * 640, "kepler+model"},
+		"all":         {meter{power: PodPower{CPU: 40, CPUSource: "kepler", GPU: 500, GPUSource: "dcgm"}}, 0.4, FromModel, 1.5 * 540, "kepler+dcgm"},
+		"accelerator": {meter{power: PodPower{GPU: 500, GPUSource: "dcgm"}}, 0.4, FromModel, 1.5 * (10*cpus + 500), "model+dcgm"},
+	} {
+		v, err := Observe(Input{Now: now, Timeline: timegrid.Timeline{}, Policy: &v1alpha1.CarbonPolicy{Spec: p}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: []corev1.Pod{pod}, Measured: tc.m})
+		if err != nil || len(v.Progress) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Progress), err)
+		}
+		got := v.Progress[0]
+		if math.Abs(got.Share-tc.share) > 1e-6 || got.Source != tc.source || math.Abs(got.Drawn-tc.drawn) > 1e-6 || got.DrawnFrom != tc.from {
+			t.Errorf("%s: %v by %s, %v W by %s; want %+v", name, got.Share, got.Source, got.Drawn, got.DrawnFrom, tc)
+		}
+	}
+	long := newJob("b", annotate(v1alpha1.AnnotationProgressQuery, strings.Repeat("x", mostQuery+1)))
+	if _, err := ReadOptions(long.Annotations, &policy, nil); !errors.Is(err, ErrAnnotation) || ProgressQuery(workloadOf(t, &long)) != "" {
+		t.Errorf("a query without bounds: %v", err)
+	}
+}
+
+// TestProfileLearns: what was observed of a profile replaces its points, and changes how
+// fast a workload is taken to be at no scale but those.
+func TestProfileLearns(t *testing.T) {
+	watts := 7.0
+	profile := &v1alpha1.ScalingProfile{Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 10, Watts: &watts}, {Workers: 4, Throughput: 40, Watts: &watts}}}}
+	profile.Status.Observed = []v1alpha1.ObservedPoint{{Workers: 3, Throughput: 2}}
+	j := newJob("a", annotate(v1alpha1.AnnotationMaxWorkers, "4"), annotate(v1alpha1.AnnotationProfile, "p"))
+	w := workloadOf(t, &j)
+	o, err := ReadOptions(w.Annotations(), &policy, w.Kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, speed, err := scalingOf(Input{Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Profiles: map[string]*v1alpha1.ScalingProfile{"p": profile}}, w, &o)
+	if err != nil || speed != 1 || math.Abs(s.Rate(3)-2) > 1e-9 || math.Abs(s.Rate(4)-4) > 1e-9 || len(s.Watts) != 4 {
+		t.Errorf("speed %v, rates %v %v, watts %v, %v", speed, s.Rate(3), s.Rate(4), s.Watts, err)
+	}
+	if v, err := Throughput(profile, 3); err != nil || v != 2 {
+		t.Errorf("throughput %v %v", v, err)
+	}
+}

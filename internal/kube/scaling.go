@@ -22,17 +22,19 @@ type point struct {
 	measured bool
 }
 
-// scalingOf is how an elastic workload scales: by its profile, else by the prior of
-// serialShare, corrected by what was observed of the workload itself. speed is the
+// scalingOf is how an elastic workload scales: by its profile with what was observed since,
+// else by the prior of serialShare; corrected by what was observed of the workload itself. speed is the
 // throughput observed at the least scale, relative to the one declared.
 func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, speed float64, err error) {
 	points := map[int]point{}
+	var learned []v1alpha1.ObservedPoint // relative to the first point of the profile
 	if o.Profile != "" {
 		profile, ok := in.Profiles[o.Profile]
 		if !ok {
 			return nil, 1, annotationError(v1alpha1.AnnotationProfile, o.Profile, "the name of a ScalingProfile of the namespace")
 		}
-		points = declared(profile)
+		points = pointsOf(profile)
+		learned = profile.Status.Observed
 	} else {
 		for n := 1; n <= o.MaxWorkers; n *= 2 {
 			points[n] = point{throughput: float64(n) / (1 + serialShare*float64(n-1))}
@@ -47,11 +49,18 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 			most = max(o.MinWorkers, min(most, n))
 		}
 	}
+	declared, err := profileOf(points).Scale(o.MinWorkers, most)
+	if err != nil {
+		return nil, 1, err
+	}
+	for _, x := range learned {
+		points[int(x.Workers)] = point{throughput: x.Throughput}
+	}
 	before, err := profileOf(points).Scale(o.MinWorkers, most)
 	if err != nil {
 		return nil, 1, err
 	}
-	for _, x := range seen { // relative to the least scale as declared
+	for _, x := range seen { // relative to the least scale
 		points[int(x.Workers)] = point{throughput: x.Throughput * before.Curve[0]}
 	}
 	m, err := profileOf(points).Scale(o.MinWorkers, most)
@@ -62,7 +71,7 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 	for i := range m.Curve {
 		m.Curve[i] /= first
 	}
-	scaling = &decide.Scaling{MinWorkers: o.MinWorkers, MaxWorkers: most, Curve: m.Curve, Watts: before.Watts}
+	scaling = &decide.Scaling{MinWorkers: o.MinWorkers, MaxWorkers: most, Curve: m.Curve, Watts: declared.Watts}
 	if scaling.Watts == nil && len(w.Facts.Fixed) > 0 {
 		watts := wattsPerUnit(in.Policy)
 		fixed, worker := power.Sum(w.Facts.Fixed, watts), power.Sum(w.Facts.Request, watts)
@@ -73,8 +82,22 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 	return scaling, first / before.Curve[0], nil
 }
 
-// declared are the points of a profile, relative to the first.
-func declared(profile *v1alpha1.ScalingProfile) map[int]point {
+// Throughput is that of a number of workers by a profile and what was observed since,
+// relative to its first point as declared.
+func Throughput(profile *v1alpha1.ScalingProfile, workers int) (float64, error) {
+	points := pointsOf(profile)
+	for _, x := range profile.Status.Observed {
+		points[int(x.Workers)] = point{throughput: x.Throughput}
+	}
+	m, err := profileOf(points).Scale(workers, workers)
+	if err != nil {
+		return 0, err
+	}
+	return m.Curve[0], nil
+}
+
+// pointsOf are the points of a profile, relative to the first.
+func pointsOf(profile *v1alpha1.ScalingProfile) map[int]point {
 	points := map[int]point{}
 	first := 0.0
 	for _, p := range profile.Spec.Points {

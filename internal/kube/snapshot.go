@@ -2,9 +2,12 @@ package kube
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -34,6 +37,29 @@ type Input struct {
 	Profiles map[string]*v1alpha1.ScalingProfile
 	// Learned is what earlier runs taught; nil knows nothing.
 	Learned Learned
+	// Measured is what a meter tells; nil tells nothing.
+	Measured Measured
+}
+
+// Measured is what is measured outside of the API.
+type Measured interface {
+	// Progress is what the query of a workload gave last; false where it gave nothing.
+	Progress(uid types.UID) (Reading, bool)
+	// Power is what a pod draws.
+	Power(namespace, pod string) PodPower
+}
+
+// Reading is a share of the work that is done, as measured at a time (wall time).
+type Reading struct {
+	Share float64
+	At    time.Time
+}
+
+// PodPower is the power of a pod in watts, without PUE: of processors and memory, and of
+// accelerators; each with the name of what measures it, "" where nothing does.
+type PodPower struct {
+	CPU, GPU             float64
+	CPUSource, GPUSource string
 }
 
 // Learned is what is known of a workload from runs of its family and of its own.
@@ -82,14 +108,20 @@ type Progress struct {
 	// Speed is by how much it runs faster at its least scale than its run time says, as
 	// observed.
 	Speed float64
-	// Watts at the present scale, PUE included.
+	// Watts at the present scale by the power model, PUE included.
 	Watts float64
+	// Drawn is the power of what runs, PUE included, as far as it is measured, and
+	// DrawnFrom who measures it (kepler, dcgm), joined by "+" with model where only a part
+	// of it is. Without a source nothing is measured.
+	Drawn     float64
+	DrawnFrom string
 }
 
 // The sources of progress.
 const (
 	FromAnnotation  = "annotation"
 	FromCompletions = "completions"
+	FromPrometheus  = "prometheus"
 	FromModel       = "model"
 )
 
@@ -142,7 +174,7 @@ func Observe(in Input) (View, error) {
 	isTask := make([]bool, len(in.Workloads))
 	for i := range in.Pods {
 		if w, ours := index.of(&in.Pods[i]); ours {
-			pods[w].add(&in.Pods[i])
+			pods[w].add(&in.Pods[i], in.Measured)
 		}
 	}
 	for i, w := range in.Workloads {
@@ -214,6 +246,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	v.lifecycle(in, w, &t, &p, pods, shadow)
 	model := v.Snapshot.Clusters[0].Power
 	p.Watts = wattsOf(&t, w, model)
+	p.Drawn, p.DrawnFrom = pods.drawn(w, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000
 	}
@@ -325,8 +358,8 @@ func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
 	return false
 }
 
-// measure finds out how far the workload is: by what it says of itself, by its finished
-// parts, else by the time it has run at the scales it had.
+// measure finds out how far the workload is: by what it says of itself, by what its query
+// gives, by its finished parts, else by the time it has run at the scales it had.
 func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling, pods podCount) {
 	p.Runtime = o.Runtime
 	modelled := work(in, w, scaling, p.Speed, pods)
@@ -337,9 +370,31 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		p.Share, p.Source = v, source
 		p.Done = time.Duration(v * float64(p.Runtime))
 	}
+	reading, read := Reading{}, false
+	if in.Measured != nil && ProgressQuery(w) != "" {
+		reading, read = in.Measured.Progress(w.UID())
+	}
 	switch {
 	case o.Progress >= 0:
 		share(o.Progress, FromAnnotation)
+	case read:
+		share(reading.Share, FromPrometheus)
+		if in.Now.Sub(reading.At) > oldReading {
+			p.Source = FromModel
+		}
+		// On from when it was read, by the model.
+		since := sinceOf(w)
+		if since.Before(reading.At) {
+			since = reading.At
+		}
+		if !w.Facts.Suspended && pods.running > 0 && in.Now.After(since) {
+			rate := p.Speed
+			if scaling != nil {
+				rate *= scaling.Rate(w.Facts.Workers)
+			}
+			p.Done += time.Duration(rate * float64(in.Timeline.GridDuration(in.Now.Sub(since))))
+			p.Share = math.Min(1, float64(p.Done)/float64(p.Runtime))
+		}
 	case w.Facts.Of > 1:
 		// Between finished parts and those begun too, as far as the model says.
 		done, of := float64(min(w.Facts.Done, w.Facts.Of)), float64(w.Facts.Of)
@@ -350,6 +405,10 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		p.Share = min(1, float64(modelled)/float64(p.Runtime))
 	}
 }
+
+// oldReading is the age (wall time) from which what lies after a reading counts for more than
+// the reading: progress is then said to be known by the model.
+const oldReading = 5 * time.Minute
 
 // work is the work that a workload has done by the model: as run time at its least number
 // of workers, in grid time, earlier runs included. Where the pods are known nothing is done
@@ -435,10 +494,15 @@ func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func (c *podCount) add(pod *corev1.Pod) {
+func (c *podCount) add(pod *corev1.Pod, measured Measured) {
 	switch {
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		c.running++
+		if measured != nil {
+			p := measured.Power(pod.Namespace, pod.Name)
+			c.cpu.add(p.CPU, p.CPUSource)
+			c.gpu.add(p.GPU, p.GPUSource)
+		}
 		if pod.Status.StartTime == nil {
 			return
 		}
@@ -456,6 +520,51 @@ func (c *podCount) add(pod *corev1.Pod) {
 				c.denied++
 			}
 		}
+	}
+}
+
+// drawn is the measured power of the running pods, PUE included, and by whom it is measured.
+// Pods that are not measured (yet) count as the mean of the others; what of them nobody
+// measures, as the model says.
+func (c *podCount) drawn(w *Workload, model power.PerUnit) (watts float64, source string) {
+	if c.cpu.pods+c.gpu.pods == 0 {
+		return 0, ""
+	}
+	var sources []string
+	sum := func(m *metered, gpu bool) {
+		if m.pods > 0 {
+			watts += m.watts / float64(m.pods) * float64(c.running)
+			sources = append(sources, m.source)
+			return
+		}
+		part := map[string]float64{}
+		for r, q := range w.Facts.Request {
+			if strings.Contains(r, "gpu") == gpu {
+				part[r] = q
+			}
+		}
+		if modelled := float64(c.running) * power.Sum(part, model.Watts); modelled > 0 {
+			watts += modelled
+			sources = append(sources, FromModel)
+		}
+	}
+	sum(&c.cpu, false)
+	sum(&c.gpu, true)
+	return watts * max(1, model.PUE), strings.Join(slices.Compact(sources), "+")
+}
+
+// metered sums what some pods draw.
+type metered struct {
+	watts  float64
+	pods   int
+	source string
+}
+
+func (m *metered) add(watts float64, source string) {
+	if source != "" {
+		m.watts += watts
+		m.pods++
+		m.source = source
 	}
 }
 

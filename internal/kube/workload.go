@@ -154,6 +154,8 @@ type podCount struct {
 	running, pending, denied int
 	// first is when the longest running one started, latest the one that started last.
 	first, latest time.Time
+	// cpu and gpu are what is measured of the running ones.
+	cpu, gpu metered
 }
 
 // podIndex finds the workload that a pod belongs to.

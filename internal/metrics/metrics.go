@@ -75,6 +75,15 @@ var (
 		Name: "lull_plans_total",
 		Help: "Plans made for workloads, by what called for them.",
 	}, []string{"trigger"})
+	// Energy and Emissions are what the workloads of a policy have used.
+	Energy = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_energy_kwh_total",
+		Help: "Energy of the workloads of the policy since the controller started, by where it is known from (kepler, dcgm, model, or several joined by +).",
+	}, []string{"namespace", "policy", "source"})
+	Emissions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_emissions_gco2eq_total",
+		Help: "Emissions of the workloads of the policy since the controller started.",
+	}, []string{"namespace", "policy"})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -84,7 +93,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

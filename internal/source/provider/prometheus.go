@@ -89,6 +89,42 @@ func (m Prometheus) get(ctx context.Context, get Getter, q Query, path string, q
 	return res.Body, err
 }
 
+// Sample is one series of an instant vector; its value may be NaN or infinite.
+type Sample struct {
+	Labels map[string]string
+	At     time.Time
+	Value  float64
+}
+
+// Instant evaluates Query now. The answer is neither kept nor shared.
+func (m Prometheus) Instant(ctx context.Context, get Getter) ([]Sample, error) {
+	r := fetch.Request{URL: m.Endpoint + "/api/v1/query?" + url.Values{"query": {m.Query}}.Encode(), Private: true}
+	if m.Token != "" {
+		r.Header = http.Header{"Authorization": {"Bearer " + m.Token}}
+	}
+	res, err := get.Get(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return decodePrometheusInstant(res.Body)
+}
+
+func decodePrometheusInstant(body []byte) ([]Sample, error) {
+	in, err := decodePrometheus(body, "vector")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Sample, len(in.Data.Result))
+	for i, x := range in.Data.Result {
+		at, v, err := x.Value.parse()
+		if err != nil {
+			return nil, fmt.Errorf("result[%d].value: %w", i, err)
+		}
+		out[i] = Sample{Labels: x.Metric, At: at, Value: v}
+	}
+	return out, nil
+}
+
 // prometheusValue is [seconds, "value"].
 type prometheusValue [2]json.RawMessage
 

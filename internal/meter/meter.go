@@ -1,0 +1,282 @@
+// Package meter asks a Prometheus for what the API server does not tell: how much power
+// pods draw, as Kepler and the DCGM exporter measure it, and how far workloads are that
+// name a query for their progress. It asks in the background; what it knows is read from
+// memory.
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/source/provider"
+)
+
+// exporter is where the power of pods is known from. Its series carry the namespace and the
+// name of the pod; where Prometheus keeps labels of its own under these names, those of the
+// exporter are called exported_namespace and exported_pod.
+type exporter struct {
+	name, query string
+	gpu         bool
+}
+
+// exporters are those that are asked. The first that knows a pod counts, for processors and
+// memory, and for accelerators.
+//
+//   - Kepler 0.10 and later: watts by RAPL zone, of which core is a part of package.
+//   - Kepler before 0.10: joules, in which GPUs are counted apart.
+//   - DCGM exporter: watts of each GPU that a pod holds.
+var exporters = []exporter{
+	{name: "kepler", query: `sum by (pod_namespace, pod_name) (kepler_pod_cpu_watts{zone=~"package|dram"})`},
+	{name: "kepler", query: keplerJoules},
+	{name: "dcgm", query: `sum by (exported_namespace, exported_pod, namespace, pod) (DCGM_FI_DEV_POWER_USAGE)`, gpu: true},
+}
+
+const (
+	keplerPackage = `sum by (container_namespace, pod_name) (rate(kepler_container_package_joules_total[5m]))`
+	keplerJoules  = keplerPackage + ` + sum by (container_namespace, pod_name) (rate(kepler_container_dram_joules_total[5m])) or ` + keplerPackage
+)
+
+// The labels that name a pod and its namespace, most telling first.
+var (
+	namespaceLabels = []string{"pod_namespace", "container_namespace", "exported_namespace", "namespace"}
+	podLabels       = []string{"pod_name", "exported_pod", "pod"}
+)
+
+const (
+	// stale is how old a measured power may be.
+	stale = 5 * time.Minute
+	// mostQueries bounds the queries for progress that are asked in one round,
+	// atATime those in flight, patience each of them.
+	mostQueries = 2000
+	atATime     = 8
+	patience    = 10 * time.Second
+)
+
+// Meter asks one Prometheus. Create it with New.
+type Meter struct {
+	endpoint, tokenFile string
+	interval            time.Duration
+	get                 provider.Getter
+	clock               clock.Clock
+
+	mu       sync.Mutex
+	wanted   map[types.NamespacedName]map[types.UID]string // queries by policy and workload
+	progress map[types.UID]kube.Reading
+	power    map[types.NamespacedName]kube.PodPower
+	powerAt  time.Time
+	told     map[string]string // the last problem of each query, to tell each once
+}
+
+// New returns a meter of the Prometheus at an address, e.g. http://prometheus.monitoring:9090,
+// which is asked every interval, with the bearer token in a file where one is named.
+func New(endpoint, tokenFile string, interval time.Duration, get provider.Getter, c clock.Clock) *Meter {
+	return &Meter{
+		endpoint: strings.TrimRight(endpoint, "/"), tokenFile: tokenFile, interval: interval, get: get, clock: c,
+		wanted: map[types.NamespacedName]map[types.UID]string{}, progress: map[types.UID]kube.Reading{}, told: map[string]string{},
+	}
+}
+
+// Start asks until ctx ends.
+func (m *Meter) Start(ctx context.Context) error {
+	for {
+		m.ask(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.clock.After(m.interval):
+		}
+	}
+}
+
+// Want says which workloads a policy has; those that name a query are asked about.
+func (m *Meter) Want(policy types.NamespacedName, workloads []*kube.Workload) {
+	now := map[types.UID]string{}
+	for _, w := range workloads {
+		if query := kube.ProgressQuery(w); query != "" && !w.Facts.Finished {
+			now[w.UID()] = query
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid := range m.wanted[policy] {
+		if now[uid] == "" {
+			delete(m.progress, uid)
+			delete(m.told, string(uid))
+		}
+	}
+	if len(now) == 0 {
+		delete(m.wanted, policy)
+		return
+	}
+	m.wanted[policy] = now
+}
+
+// Progress implements kube.Measured.
+func (m *Meter) Progress(uid types.UID) (kube.Reading, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.progress[uid]
+	return r, ok
+}
+
+// Power implements kube.Measured.
+func (m *Meter) Power(namespace, pod string) kube.PodPower {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.clock.Since(m.powerAt) > stale {
+		return kube.PodPower{}
+	}
+	return m.power[types.NamespacedName{Namespace: namespace, Name: pod}]
+}
+
+// ask runs one round of queries.
+func (m *Meter) ask(ctx context.Context) {
+	token, err := m.token()
+	m.tell(ctx, "token", err)
+	if err != nil {
+		return
+	}
+	m.askPower(ctx, token)
+	m.askProgress(ctx, token)
+}
+
+func (m *Meter) token() (string, error) {
+	if m.tokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(m.tokenFile)
+	return strings.TrimSpace(string(text)), err
+}
+
+func (m *Meter) query(ctx context.Context, token, query string) ([]provider.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return provider.Prometheus{Endpoint: m.endpoint, Query: query, Token: token}.Instant(ctx, m.get)
+}
+
+func (m *Meter) askPower(ctx context.Context, token string) {
+	power := map[types.NamespacedName]kube.PodPower{}
+	var errs []error
+	for _, e := range exporters {
+		samples, err := m.query(ctx, token, e.query)
+		errs = append(errs, err)
+		addPower(power, e, samples)
+	}
+	err := errors.Join(errs...)
+	m.tell(ctx, "power", err)
+	if err != nil {
+		return // what was measured last counts until it is stale
+	}
+	m.mu.Lock()
+	m.power, m.powerAt = power, m.clock.Now()
+	m.mu.Unlock()
+}
+
+// addPower takes in what an exporter measures, except of pods that an earlier one knows.
+func addPower(power map[types.NamespacedName]kube.PodPower, e exporter, samples []provider.Sample) {
+	sums := map[types.NamespacedName]float64{}
+	for _, s := range samples {
+		pod := types.NamespacedName{Namespace: first(s.Labels, namespaceLabels), Name: first(s.Labels, podLabels)}
+		if pod.Name == "" || pod.Namespace == "" || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || s.Value < 0 {
+			continue
+		}
+		sums[pod] += s.Value
+	}
+	for pod, watts := range sums {
+		p := power[pod]
+		switch {
+		case e.gpu && p.GPUSource == "":
+			p.GPU, p.GPUSource = watts, e.name
+		case !e.gpu && p.CPUSource == "":
+			p.CPU, p.CPUSource = watts, e.name
+		}
+		power[pod] = p
+	}
+}
+
+func first(labels map[string]string, names []string) string {
+	for _, name := range names {
+		if v := labels[name]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (m *Meter) askProgress(ctx context.Context, token string) {
+	queries := map[types.UID]string{}
+	m.mu.Lock()
+	for _, of := range m.wanted {
+		maps.Copy(queries, of)
+	}
+	m.mu.Unlock()
+	uids := slices.Sorted(maps.Keys(queries))
+	if len(uids) > mostQueries {
+		m.tell(ctx, "progress", fmt.Errorf("%d workloads have a query for their progress; accepted: %d at a time", len(uids), mostQueries))
+		uids = uids[:mostQueries]
+	}
+	var group errgroup.Group
+	group.SetLimit(atATime)
+	for _, uid := range uids {
+		group.Go(func() error {
+			samples, err := m.query(ctx, token, queries[uid])
+			var r kube.Reading
+			if err == nil {
+				r, err = reading(samples)
+			}
+			m.tell(ctx, string(uid), err)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.progress[uid] = r
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them returns an error
+}
+
+// reading is the one value that a query for progress gives.
+func reading(samples []provider.Sample) (kube.Reading, error) {
+	if len(samples) != 1 {
+		return kube.Reading{}, fmt.Errorf("%d series; accepted: a query that gives one", len(samples))
+	}
+	s := samples[0]
+	if !(s.Value >= 0 && s.Value <= 1.0001) {
+		return kube.Reading{}, fmt.Errorf("progress %v; accepted: 0 to 1, the share of the work that is done", s.Value)
+	}
+	return kube.Reading{Share: math.Min(1, s.Value), At: s.At}, nil
+}
+
+// tell logs a problem when it is new.
+func (m *Meter) tell(ctx context.Context, what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	m.mu.Lock()
+	before := m.told[what]
+	if text == "" {
+		delete(m.told, what)
+	} else {
+		m.told[what] = text
+	}
+	m.mu.Unlock()
+	if text != before && text != "" {
+		log.FromContext(ctx).Info("Prometheus does not tell", "about", what, "problem", text)
+	}
+}
