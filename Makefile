@@ -34,8 +34,8 @@ bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace)
-	./bin/lull demo
+demo: build ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, DEMO=fidelity)
+	./bin/lull demo $(DEMO)
 
 .PHONY: test
 test: deps build ## unit, property, fuzz-seed and integration tests
@@ -108,7 +108,7 @@ fuzz: ## fuzz every parser for FUZZTIME each
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin demo-report.html
+	rm -rf bin demo-report.html fidelity.md
 
 bin/controller-gen: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o ../$@ sigs.k8s.io/controller-tools/cmd/controller-gen

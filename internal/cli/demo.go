@@ -21,22 +21,36 @@ func newDemoCommand() *cobra.Command {
 	live := false
 	outage := time.Duration(0)
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [elastic|fidelity]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
 compares what the API server's timestamps show with the same Jobs run as
-submitted. Exit status 0 only if every Job finished and no deadline was missed.`,
+submitted. Exit status 0 only if every Job finished and no deadline was missed.
+
+With elastic, three Jobs that scale and a background of others share the cluster; the
+report shows their workers against the intensity.
+
+With fidelity, elastic Jobs of 24 h with measured profiles run on recorded intensities
+(folder $LULL_DATA) and in the simulator; both are written to a table. Exit status 0
+only if emissions differ by no more than 5 % in all.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
-  lull demo --live --outage 24h`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("param") && o.Planner != DefaultPlanner {
+  lull demo --live --outage 24h
+  lull demo elastic
+  lull demo fidelity --report docs/fidelity.md`,
+		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"elastic", "fidelity"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			given := cmd.Flags().Changed
+			if len(args) == 1 {
+				o.Elastic = args[0] == "elastic"
+				own(&o, args[0], given)
+			}
+			if !given("param") && o.Planner != DefaultPlanner {
 				o.Parameters = nil // the default parameters are those of the default planner
 			}
-			if o.Trace != "" && !cmd.Flags().Changed("zone") {
+			if o.Trace != "" && !given("zone") {
 				o.Zone = traceName(o.Trace)
 			}
 			if outage < 0 || outage > 36*time.Hour {
@@ -53,6 +67,9 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 			o.Out = cmd.OutOrStdout()
 			if f, ok := o.Out.(*os.File); ok {
 				o.Terminal = term.IsTerminal(int(f.Fd()))
+			}
+			if len(args) == 1 && args[0] == "fidelity" {
+				return demo.Fidelity(cmd.Context(), o, NewPlanner)
 			}
 			return demo.Run(cmd.Context(), o)
 		},
@@ -72,6 +89,25 @@ submitted. Exit status 0 only if every Job finished and no deadline was missed.`
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
 	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
 	return cmd
+}
+
+// own sets what is not given to the defaults of one of the further demos.
+func own(o *demo.Options, name string, given func(string) bool) {
+	set := func(flag string, apply func()) {
+		if !given(flag) {
+			apply()
+		}
+	}
+	switch name {
+	case "elastic":
+		set("planner", func() { o.Planner = "joint" })
+		set("jobs", func() { o.Jobs = 32 })
+		set("time-factor", func() { o.Factor = 600 })
+	case "fidelity":
+		set("planner", func() { o.Planner = "carbonscaler" })
+		set("time-factor", func() { o.Factor = 240 })
+		set("report", func() { o.Report = "fidelity.md" })
+	}
 }
 
 // traceName stands for the zone of a trace that says nothing of it: its folder

@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -35,6 +37,8 @@ type Options struct {
 	Jobs   int
 	Seed   uint64
 	Report string // file of the HTML report
+	// Elastic adds three jobs that scale to the others.
+	Elastic bool
 	// Live has the zone ask a provider (a fake one) whose forecasts err, instead of
 	// seeing the series itself; Outage is how long that provider is down.
 	Live *Live
@@ -58,14 +62,24 @@ const (
 	cpusPerNode = 32
 	wattsPerCPU = 10.0 // a loaded server of 64 cores and 640 W
 	pue         = 1.2
-	slot        = 15 * time.Minute
 	// margin covers what starting a pod takes: a second or two of wall time is
 	// half an hour of the replay, and a pod that finds no room is tried again
 	// only seconds later.
 	margin = 90 * time.Minute
+	// reportEvery is how often elastic Jobs report their progress, wall time.
+	reportEvery = time.Second
 	// tail is how long after the replay a straggler is waited for, wall time.
 	tail = 20 * time.Second
 )
+
+// slot is the resolution of planning: a change of scale every few minutes of the replay would
+// be one every moment.
+func (o Options) slot() time.Duration {
+	if o.Elastic {
+		return time.Hour
+	}
+	return 15 * time.Minute
+}
 
 // Run runs the demo. It returns an error wrapping ErrDemo when a Job did not
 // finish or a deadline was missed. Nothing is left running.
@@ -93,21 +107,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer cancel()
 
 	fmt.Fprintf(o.Out, "Replaying %s from %s, %d times as fast: 48 hours in %s.\n", series.Source, from.Format("2006-01-02 15:04"), o.Factor, (span / time.Duration(o.Factor)).Round(time.Second))
-	fmt.Fprintf(o.Out, "Starting a real control plane (%d nodes of %d CPUs) ...\n", nodes, cpusPerNode)
-	lab, err := startLab(ctx, o.Lab, dir, nodes, cpusPerNode, o.Factor)
+	fmt.Fprintf(o.Out, "Starting a real control plane (%d nodes of %d CPUs) and Lull's controller ...\n", nodes, cpusPerNode)
+	st, err := Raise(ctx, dir, Setup{Lab: o.Lab, Nodes: nodes, CPUs: cpusPerNode, Factor: o.Factor})
 	if err != nil {
 		return err
 	}
-	defer lab.stop()
-	kubeconfig := filepath.Join(dir, "lab", "kubeconfig")
-	c, config, err := connect(kubeconfig)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(o.Out, "Installing Lull and starting its controller ...")
-	if err := Install(ctx, c, kinds.Default()); err != nil {
-		return err
-	}
+	defer st.Stop()
+	c := st.Client
 	recorded := ""
 	if o.Live == nil {
 		recorded = seriesCSV(series, from.Add(-24*time.Hour), from.Add(span+24*time.Hour))
@@ -115,28 +121,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := setUp(ctx, c, o, recorded); err != nil {
 		return err
 	}
-	rec, err := watch(ctx, config, c.Scheme())
+	rec, err := watch(ctx, st.Config, c.Scheme())
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	ctl, err := startChild(dir, "controller", self, "controller", "--kubeconfig", kubeconfig, "--leader-elect=false",
-		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--cache-dir", filepath.Join(dir, "cache"))
-	if err != nil {
-		return err
-	}
-	defer ctl.stop()
-	children := []*child{lab, ctl}
 	var grid *liveGrid
 	if o.Live != nil {
-		if grid, err = startGrid(ctx, dir, self, o, seriesCSV(series, from.Add(-liveHistory), from.Add(span+5*24*time.Hour)), from); err != nil {
+		if grid, err = startGrid(ctx, dir, st.self, o, seriesCSV(series, from.Add(-liveHistory), from.Add(span+5*24*time.Hour)), from); err != nil {
 			return err
 		}
-		defer grid.stop()
-		children = append(children, grid.child)
+		st.children = append(st.children, grid.child)
 		if o.Live.Outage > 0 {
 			if err := grid.fail(ctx, from.Add(outageFrom), from.Add(outageFrom+o.Live.Outage)); err != nil {
 				return err
@@ -145,13 +139,24 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	epoch, err := createZone(ctx, c, o, from, grid)
 	if err != nil {
-		return errors.Join(err, ctl.ended())
+		return errors.Join(err, st.Ended())
 	}
 	timeline, err := timegrid.NewTimeline(epoch, from, float64(o.Factor))
 	if err != nil {
 		return err
 	}
-	r := &replay{Options: o, client: c, recorder: rec, timeline: timeline, series: series, specs: generate(o.Jobs, o.Seed), children: children}
+	specs := generate(o.Jobs, o.Seed)
+	if o.Elastic {
+		specs = append(specs, elasticJobs()...)
+		slices.SortStableFunc(specs, func(a, b spec) int { return cmp.Compare(a.arrival, b.arrival) })
+	}
+	r := &replay{Options: o, client: c, recorder: rec, timeline: timeline, series: series, specs: specs, stage: st}
+	r.player = &Player{Client: c, Namespace: namespace, Timeline: timeline, Running: rec.pods, Every: reportEvery}
+	for _, s := range specs {
+		if s.elastic != nil {
+			r.player.Add(s.work())
+		}
+	}
 	if err := r.play(ctx); err != nil {
 		return err
 	}
@@ -187,6 +192,83 @@ func (o Options) series() (*carbon.Series, time.Time, error) {
 		return nil, from, fmt.Errorf("%s has %d gaps in the 48 h from %s, the first at %s; choose another start", o.Trace, len(gaps), from.Format(time.RFC3339), gaps[0].From.Format(time.RFC3339))
 	}
 	return s, from, nil
+}
+
+// Setup is the lab of a demo or a benchmark.
+type Setup struct {
+	Lab    string // the lab's binary
+	Nodes  int
+	CPUs   int64 // of each node
+	Factor int64
+	// Binary is Lull's; empty for the running one. Flags are more for its controller, which
+	// serves no metrics unless they say so.
+	Binary string
+	Flags  []string
+}
+
+// Stage is a lab with Lull installed and its controller running.
+type Stage struct {
+	Client client.Client
+	Config *rest.Config
+	// Controller is the process id of Lull's controller.
+	Controller int
+
+	self     string // Lull's binary
+	children []*child
+}
+
+// Raise starts a lab in dir, installs Lull and starts its controller. The calling goroutine
+// must hold its thread until Stop: all ends with it.
+func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
+	s := &Stage{self: setup.Binary}
+	defer func() {
+		if err != nil {
+			s.Stop()
+		}
+	}()
+	lab, err := startLab(ctx, setup.Lab, dir, setup.Nodes, setup.CPUs, setup.Factor)
+	if err != nil {
+		return nil, err
+	}
+	s.children = append(s.children, lab)
+	kubeconfig := filepath.Join(dir, "lab", "kubeconfig")
+	if s.Client, s.Config, err = connect(kubeconfig); err != nil {
+		return nil, err
+	}
+	if err := Install(ctx, s.Client, kinds.Default()); err != nil {
+		return nil, err
+	}
+	if s.self == "" {
+		if s.self, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	ctl, err := startChild(dir, "controller", s.self, append([]string{
+		"controller", "--kubeconfig", kubeconfig, "--leader-elect=false",
+		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--cache-dir", filepath.Join(dir, "cache"),
+	}, setup.Flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	s.children, s.Controller = append(s.children, ctl), ctl.cmd.Process.Pid
+	return s, nil
+}
+
+// Stop ends all, the last started first.
+func (s *Stage) Stop() {
+	for i := len(s.children) - 1; i >= 0; i-- {
+		s.children[i].stop()
+	}
+}
+
+// Ended reports a process that ended by itself.
+func (s *Stage) Ended() error {
+	for _, c := range s.children {
+		if err := c.ended(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func connect(kubeconfig string) (client.Client, *rest.Config, error) {

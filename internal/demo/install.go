@@ -107,10 +107,15 @@ func setUp(ctx context.Context, c client.Client, o Options, series string) error
 				Selector: metav1.LabelSelector{MatchLabels: map[string]string{jobLabel: "true"}},
 				Zone:     zoneName, Planner: v1alpha1.PlannerSpec{Name: o.Planner, Parameters: o.Parameters},
 				CriticalPriorityClasses: []string{criticalClass},
-				Slot:                    &metav1.Duration{Duration: slot}, StartMargin: &metav1.Duration{Duration: margin},
+				Slot:                    &metav1.Duration{Duration: o.slot()}, StartMargin: &metav1.Duration{Duration: margin},
 				Power: v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": wattsPerCPU}, PUE: pue},
 			},
 		},
+	}
+	if o.Elastic {
+		for i := range elasticProfiles {
+			objects = append(objects, elasticProfiles[i].object(namespace))
+		}
 	}
 	for _, obj := range objects {
 		if err := c.Create(ctx, obj); err != nil {

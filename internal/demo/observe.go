@@ -29,7 +29,7 @@ type observed struct {
 	failure   string // why the Job failed, if it did
 	running   bool
 	held      bool
-	pods      map[string]run // by UID
+	runs      map[string]run // of pods, by UID
 }
 
 // recorder watches Jobs and pods of the demo and keeps their timestamps, also
@@ -64,7 +64,7 @@ func watch(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*r
 func (r *recorder) entry(job string) *observed {
 	o := r.jobs[job]
 	if o == nil {
-		o = &observed{pods: map[string]run{}}
+		o = &observed{runs: map[string]run{}}
 		r.jobs[job] = o
 	}
 	return o
@@ -87,11 +87,10 @@ func (r *recorder) see(obj any) {
 			}
 		}
 	case *corev1.Pod:
-		r.pod(x, false)
+		r.ran(x, false)
 	}
 }
 
-// failure is what the Job's conditions say of its failure.
 // finished reports whether a Job has completed or failed for good.
 func finished(job *batchv1.Job) bool {
 	for _, c := range job.Status.Conditions {
@@ -102,6 +101,7 @@ func finished(job *batchv1.Job) bool {
 	return false
 }
 
+// failure is what the Job's conditions say of its failure.
 func failure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
@@ -118,19 +118,19 @@ func (r *recorder) gone(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.pod(pod, true)
+		r.ran(pod, true)
 	}
 }
 
-// pod keeps when the pod's container ran. A pod that is deleted while it runs
+// ran keeps when the pod's container ran. A pod that is deleted while it runs
 // ended when its deletion was asked for.
-func (r *recorder) pod(pod *corev1.Pod, gone bool) {
+func (r *recorder) ran(pod *corev1.Pod, gone bool) {
 	job := pod.Labels[batchv1.JobNameLabel]
 	if job == "" || len(pod.Status.ContainerStatuses) == 0 {
 		return
 	}
 	o := r.entry(job)
-	p := o.pods[string(pod.UID)]
+	p := o.runs[string(pod.UID)]
 	switch state := pod.Status.ContainerStatuses[0].State; {
 	case state.Running != nil:
 		p.start = state.Running.StartedAt.Time
@@ -149,7 +149,7 @@ func (r *recorder) pod(pod *corev1.Pod, gone bool) {
 	} else if p.end.IsZero() && gone {
 		p.end = time.Now()
 	}
-	o.pods[string(pod.UID)] = p
+	o.runs[string(pod.UID)] = p
 }
 
 // counts are what the live display shows.
@@ -187,7 +187,7 @@ func (r *recorder) runs(job string, tl timegrid.Timeline, now time.Time) []run {
 		return nil
 	}
 	var out []run
-	for _, p := range o.pods {
+	for _, p := range o.runs {
 		end := p.end
 		if end.IsZero() {
 			end = now
@@ -197,6 +197,21 @@ func (r *recorder) runs(job string, tl timegrid.Timeline, now time.Time) []run {
 		}
 	}
 	return out
+}
+
+// pods counts the pods of a Job that run now.
+func (r *recorder) pods(job string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	if o := r.jobs[job]; o != nil {
+		for _, p := range o.runs {
+			if p.end.IsZero() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // job returns a copy of what is known of a Job.

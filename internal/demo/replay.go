@@ -17,7 +17,6 @@ import (
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
-	"lull.dev/lull/pkg/workload"
 )
 
 // replay is a demo under way.
@@ -28,10 +27,11 @@ type replay struct {
 	timeline timegrid.Timeline
 	series   *carbon.Series
 	specs    []spec
-	children []*child
+	stage    *Stage
 	drawn    time.Time
 	looked   time.Time
 	states   []seen
+	player   *Player
 }
 
 // play submits the jobs at their time and waits until all are done.
@@ -48,10 +48,11 @@ func (r *replay) play(ctx context.Context) error {
 			}
 			next++
 		}
-		for _, c := range r.children {
-			if err := c.ended(); err != nil {
-				return err
-			}
+		if err := r.stage.Ended(); err != nil {
+			return err
+		}
+		if err := r.player.Step(ctx, now); err != nil {
+			return fmt.Errorf("play the elastic Jobs: %w", err)
 		}
 		counts := r.recorder.counts()
 		r.look(ctx, now)
@@ -89,6 +90,11 @@ func (r *replay) draw(now time.Time, c counts) {
 	grams, _ := r.emissions(now)
 	line := fmt.Sprintf("[%s] %s  %4.0f g/kWh  submitted %2d  waiting %2d  running %2d  done %2d  %s so far",
 		bar, at.UTC().Format("Mon 15:04"), float64(sample.Value), c.submitted, c.waiting, c.running, c.done, grams)
+	for _, s := range r.specs {
+		if s.elastic != nil {
+			line += fmt.Sprintf("  %s x%d %.0f%%", s.name, r.recorder.pods(s.name), 100*r.player.Progress(s.name))
+		}
+	}
 	if r.Terminal {
 		fmt.Fprintf(r.Out, "\r\033[K%s", line)
 		return
@@ -105,12 +111,9 @@ func (r *replay) emissions(now time.Time) (units.Emissions, units.Energy) {
 	var grams units.Emissions
 	var energy units.Energy
 	for _, s := range r.specs {
-		watts := r.model().Of(map[string]float64{"cpu": float64(s.cpus)})
-		for _, run := range r.recorder.runs(s.name, r.timeline, now) {
-			g, missing := power.Emitted(watts, r.series, run.start, run.end)
-			grams += g
-			energy += watts.Over(run.end.Sub(run.start) - missing)
-		}
+		g, e := s.used(r.recorder.runs(s.name, r.timeline, now), r.model(), r.series)
+		grams += g
+		energy += e
 	}
 	return grams, energy
 }
@@ -120,13 +123,10 @@ func (r *replay) baseline(ctx context.Context) (sim.Result, error) {
 	capacity := map[string]float64{"cpu": nodes * cpusPerNode}
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{Name: "lab", Zone: r.Zone, Capacity: capacity, Power: r.model(), Forecast: r.series, Actual: r.series}},
-		Slot:     slot, Margin: margin,
+		Slot:     r.slot(), Margin: margin,
 	}
 	for _, s := range r.specs {
-		cfg.Jobs = append(cfg.Jobs, sim.Job{
-			ID: s.name, Submitted: r.timeline.Grid.Add(s.arrival), Length: s.length, Estimate: s.estimate, Deadline: r.deadline(s),
-			Kind: workload.Rigid, Request: map[string]float64{"cpu": float64(s.cpus)},
-		})
+		cfg.Jobs = append(cfg.Jobs, s.simulated(r.timeline.Grid.Add(s.arrival), r.deadline(s)))
 	}
 	return sim.AsSubmitted(ctx, cfg)
 }
@@ -231,17 +231,55 @@ func (r *replay) sortedRuns(job string, now time.Time) []run {
 	return runs
 }
 
+// staircase draws the workers of an elastic job against the intensity.
+func (r *replay) staircase(s spec, steps []stair) report.Figure {
+	from := r.timeline.Grid
+	hour := func(at time.Time) float64 { return at.Sub(from).Hours() }
+	workers := report.Series{Name: "workers", Stairs: true, X: []float64{0}, Y: []float64{0}}
+	last := from
+	for _, x := range steps {
+		if x.from.After(last) {
+			workers.X, workers.Y = append(workers.X, hour(last)), append(workers.Y, 0)
+		}
+		workers.X, workers.Y = append(workers.X, hour(x.from)), append(workers.Y, float64(x.pods))
+		last = x.to
+	}
+	workers.X, workers.Y = append(workers.X, hour(last), span.Hours()), append(workers.Y, 0, 0)
+	intensity := report.Series{Stairs: true}
+	most := 0.0
+	for h := range int(span.Hours()) {
+		sample, _ := r.series.At(from.Add(time.Duration(h) * time.Hour))
+		intensity.X, intensity.Y = append(intensity.X, float64(h)), append(intensity.Y, float64(sample.Value))
+		most = max(most, float64(sample.Value))
+	}
+	unit := 10.0
+	for most/unit > float64(len(s.elastic.throughput)) {
+		unit *= 2
+	}
+	for i := range intensity.Y {
+		intensity.Y[i] /= unit
+	}
+	intensity.Name = fmt.Sprintf("carbon intensity, %g gCO2eq/kWh", unit)
+	return report.Figure{Title: s.name, Picture: report.Chart{
+		Title: "Workers of " + s.name + " and carbon intensity over time", From: from, Height: 150, Series: []report.Series{workers, intensity},
+	}.SVG()}
+}
+
 func (r *replay) writeReport(rows []report.Row, base sim.Result, now time.Time) error {
 	from := r.timeline.Grid
+	title := "Lull demo: jobs that wait for clean power"
+	if r.Elastic {
+		title = "Lull demo: jobs that grow when power is clean"
+	}
 	page := report.Page{
-		Title: "Lull demo: jobs that wait for clean power",
+		Title: title,
 		Intro: fmt.Sprintf("%d Kubernetes Jobs over 48 hours from %s on a real control plane; carbon intensity of %s: %s.",
 			len(r.specs), from.Format("2 January 2006"), r.Zone, r.series.Source),
 		ObservedName: observedName, BaselineName: baselineName, Rows: rows,
 		Notes: []string{
 			"Observed: start and end of every pod as the API server's timestamps give them (whole seconds; at this time factor one second is " + r.timeline.GridDuration(time.Second).String() + " of the replay).",
 			"Baseline: the same Jobs, each started as soon as the same cluster has room for it, simulated with the run times they really have.",
-			fmt.Sprintf("Energy: %g W per requested CPU, PUE %g; both columns are priced on the same recorded intensity.", wattsPerCPU, pue),
+			fmt.Sprintf("Energy: %g W per requested CPU (elastic jobs: the measured power of their profiles), PUE %g; both columns are priced on the same recorded intensity.", wattsPerCPU, pue),
 			fmt.Sprintf("Planner %s, time factor %d, seed %d.", r.Planner, r.Factor, r.Seed),
 		},
 		From: from, To: from.Add(span), Intensity: r.series, Capacity: nodes * cpusPerNode,
@@ -264,9 +302,15 @@ func (r *replay) writeReport(rows []report.Row, base sim.Result, now time.Time) 
 			j.Note += ", critical"
 		case s.chunks > 1:
 			j.Note += ", interruptible"
+		case s.elastic != nil:
+			j.Note = fmt.Sprintf("1 to %d workers of %d CPUs, %s with one", len(s.elastic.throughput), s.cpus, s.length)
 		}
-		for _, run := range r.sortedRuns(s.name, now) {
-			j.Observed = append(j.Observed, report.Bar{From: run.start, To: run.end, CPUs: float64(s.cpus)})
+		steps := stairs(r.recorder.runs(s.name, r.timeline, now))
+		for _, x := range steps {
+			j.Observed = append(j.Observed, report.Bar{From: x.from, To: x.to, CPUs: float64(int64(x.pods) * s.cpus)})
+		}
+		if s.elastic != nil {
+			page.Stairs = append(page.Stairs, r.staircase(s, steps))
 		}
 		for _, run := range base.Jobs[i].Runs {
 			j.Baseline = append(j.Baseline, report.Bar{From: base.At(run.From), To: base.At(run.To), CPUs: float64(s.cpus)})

@@ -24,6 +24,7 @@ type spec struct {
 	cpus     int64
 	critical bool
 	chunks   int32 // above 1: an interruptible Indexed Job
+	elastic  *scaling
 }
 
 // The demo's workload: Poisson arrivals over arrivalSpan, run times of 45 min to
@@ -96,7 +97,7 @@ func (s spec) job() *batchv1.Job {
 			Annotations: map[string]string{v1alpha1.AnnotationRuntime: s.estimate.String()},
 		},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runtimeAnnotation: (s.length / time.Duration(s.chunks)).String()}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runtimeAnnotation: (s.length / time.Duration(max(1, s.chunks))).String()}},
 			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
 				Name: "work", Image: "example.invalid/work",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -110,6 +111,10 @@ func (s spec) job() *batchv1.Job {
 		return j
 	}
 	j.Annotations[v1alpha1.AnnotationMaxDelay] = s.slack.String()
+	if s.elastic != nil {
+		s.makeElastic(j)
+		return j
+	}
 	if s.chunks > 1 {
 		indexed, one := batchv1.IndexedCompletion, int32(1)
 		j.Annotations[v1alpha1.AnnotationInterruptible] = "true"

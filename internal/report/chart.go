@@ -119,7 +119,11 @@ func (c *Chart) points(b *strings.Builder, i int, s Series, x, y func(float64) f
 // xLabels are dates, names or numbers below the picture.
 func (c *Chart) xLabels(b *strings.Builder, x func(float64) float64, x0, x1, at float64) {
 	label := func(v float64, text string) {
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x(v), at, template.HTMLEscapeString(text))
+		anchor := "middle"
+		if v >= x1 && len(c.XNames) == 0 {
+			anchor = "end" // inside of the picture
+		}
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, x(v), at, anchor, template.HTMLEscapeString(text))
 	}
 	if len(c.XNames) > 0 {
 		for i, name := range c.XNames {

@@ -42,6 +42,14 @@ type Page struct {
 	Intensity                  *carbon.Series
 	Jobs                       []Job
 	Capacity                   float64 // CPUs of the cluster
+	// Stairs are pictures of the workers of elastic jobs.
+	Stairs []Figure
+}
+
+// Figure is a picture with its title.
+type Figure struct {
+	Title   string
+	Picture template.HTML
 }
 
 //go:embed page.html

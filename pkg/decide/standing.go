@@ -42,13 +42,23 @@ func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) 
 }
 
 // Phases turns the segments of an action into phases: slots that follow one another at the
-// same cluster and scale become one. It is nil where the action has no plan.
+// same cluster and scale become one. A slot to come that is used in part is used at its
+// end where the slot after it is used and the one before is not: that saves a restart. It is
+// nil where the action has no plan.
 func (s Snapshot) Phases(g timegrid.Grid, a *Action) []Phase {
 	var out []Phase
 	sum := 0.0 // of the intensities of the last phase, by time
-	for _, seg := range a.Segments {
+	for i, seg := range a.Segments {
 		from := g.Time(seg.Slot)
 		to := from.Add(time.Duration(seg.Fraction * float64(g.Slot)))
+		if i > 0 && a.Segments[i-1].Slot == seg.Slot { // the rest of a slot at another scale
+			from, to = out[len(out)-1].To, to.Add(out[len(out)-1].To.Sub(from))
+		}
+		before := i > 0 && a.Segments[i-1].Slot >= seg.Slot-1
+		after := i+1 < len(a.Segments) && a.Segments[i+1].Slot == seg.Slot+1
+		if after && !before && from.After(s.Now) {
+			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
+		}
 		if !to.After(from) {
 			continue
 		}

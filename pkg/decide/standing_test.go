@@ -184,3 +184,32 @@ func TestPausesThatLoseWorkAreJudgedAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestPartialSlotsJoinTheNext: a slot used in part is used at its end where the plan goes on
+// after it, at its beginning where it goes on before it or is the one of now.
+func TestPartialSlotsJoinTheNext(t *testing.T) {
+	s := snapshot(t, at(0), elastic("a", at(0), at(24)))
+	s.Slot = time.Hour
+	d := must(t, s, carbonscaler.Planner{})
+	for name, tc := range map[string]struct {
+		segments []plan.Segment
+		want     []decide.Phase
+	}{
+		"before the next": {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(3.75), To: at(5), Workers: 2}}},
+		"after the last":  {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 1}, {Slot: 4, Workers: 2, Fraction: 0.5}}, []decide.Phase{{From: at(3), To: at(4.5), Workers: 2}}},
+		"alone":           {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 0.5}, {Slot: 6, Workers: 1, Fraction: 1}}, []decide.Phase{{From: at(3), To: at(3.5), Workers: 2}, {From: at(6), To: at(7), Workers: 1}}},
+		"two scales":      {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(3), To: at(3.75), Workers: 4}, {From: at(3.75), To: at(4), Workers: 3}, {From: at(4), To: at(5), Workers: 2}}},
+		"now":             {[]plan.Segment{{Slot: 0, Workers: 2, Fraction: 0.5}, {Slot: 1, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(0), To: at(0.5), Workers: 2}, {From: at(1), To: at(2), Workers: 2}}},
+	} {
+		got := s.Phases(d.Grid, &decide.Action{Segments: tc.segments})
+		if len(got) != len(tc.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+			continue
+		}
+		for i := range got {
+			if !got[i].From.Equal(tc.want[i].From) || !got[i].To.Equal(tc.want[i].To) || got[i].Workers != tc.want[i].Workers {
+				t.Errorf("%s: phase %d: %+v, want %+v", name, i, got[i], tc.want[i])
+			}
+		}
+	}
+}

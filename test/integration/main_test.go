@@ -75,36 +75,43 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	env.dir = dir
-	labDir := filepath.Join(dir, "lab")
 	// The lab ends with the thread that started it, also when the tests are killed.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var log bytes.Buffer
-	up := exec.Command(os.Getenv("LULL_LAB"), "up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor))
-	up.Stdout, up.Stderr = &log, &log
-	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := up.Start(); err != nil {
+	down, err := bootLab(filepath.Join(dir, "lab"))
+	if err != nil {
 		return 1, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- up.Wait() }()
-	defer func() {
-		_ = up.Process.Signal(syscall.SIGTERM)
-		<-ended
-	}()
-	for exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).Run() != nil {
-		select {
-		case err := <-ended:
-			ended <- err
-			return 1, fmt.Errorf("lab up: %w\n%s", err, log.String())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
+	defer down()
 	if err := connect(); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// bootLab starts a lab of this process and returns what ends it.
+func bootLab(labDir string, flags ...string) (down func(), err error) {
+	var log bytes.Buffer
+	up := exec.Command(os.Getenv("LULL_LAB"), append([]string{"up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor)}, flags...)...)
+	up.Stdout, up.Stderr = &log, &log
+	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := up.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	for exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).Run() != nil {
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("lab up: %w\n%s", err, log.String())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
+	return func() {
+		_ = up.Process.Signal(syscall.SIGTERM)
+		<-ended
+	}, nil
 }
 
 // connect installs Lull and makes a kubeconfig with the rights of the

@@ -56,6 +56,7 @@ background until "lab down". A lab that is already up is left as it is. With
 	f.StringVar(&o.Memory, "memory", o.Memory, "memory of each node")
 	f.IntVar(&o.GPUs, "gpus", o.GPUs, "nvidia.com/gpu of each node")
 	f.Float64Var(&o.TimeFactor, "time-factor", o.TimeFactor, "how many seconds of a pod's stated run time pass in a second")
+	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
 	f.BoolVar(&foreground, "foreground", false, "stay until interrupted, and end the lab then")
 	return cmd
 }
@@ -87,7 +88,7 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(self, "up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
-		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64))
+		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart="+strconv.FormatBool(o.Restart))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -24,6 +24,9 @@ type Options struct {
 	// TimeFactor is how many seconds of run time pass in a second: a pod that
 	// states one hour completes after an hour divided by it.
 	TimeFactor float64 `json:"timeFactor"`
+	// Restart starts a component again that ends by itself, as a kubelet does with static
+	// pods; else that is the end of the lab.
+	Restart bool `json:"restart,omitempty"`
 }
 
 // DefaultOptions is a cluster of four nodes of 16 CPUs at real time.

@@ -16,7 +16,7 @@ const RoleCommand = "__role"
 
 // process is a running component.
 type process struct {
-	name string
+	component
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	err  error         // how; valid once done is closed
@@ -41,7 +41,7 @@ func start(dir string, c component) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	p := &process{name: c.name, cmd: cmd, done: make(chan struct{})}
+	p := &process{component: c, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)

@@ -167,20 +167,43 @@ func (s *supervisor) crashed() error {
 	return errors.Join(errs...)
 }
 
-// watch waits for the end of ctx or of any component.
+// watch waits for the end of ctx, or of any component that is not to be started again.
 func (s *supervisor) watch(ctx context.Context) error {
-	ended := make(chan struct{}, len(s.processes))
-	for _, p := range s.processes {
+	ended := make(chan int, len(s.processes))
+	await := func(i int) {
+		p := s.processes[i]
 		go func() {
 			<-p.done
-			ended <- struct{}{}
+			ended <- i
 		}()
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-ended:
-		return s.crashed()
+	for i := range s.processes {
+		await(i)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case i := <-ended:
+			if !s.Restart {
+				return s.crashed()
+			}
+			select { // not in a rush
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+			p, err := start(s.Dir, s.processes[i].component)
+			if err != nil {
+				return err
+			}
+			s.processes[i] = p
+			s.state.Components[p.name] = p.cmd.Process.Pid
+			if err := s.state.write(); err != nil {
+				return err
+			}
+			await(i)
+		}
 	}
 }
 
