@@ -58,6 +58,32 @@ test-operators: build operators ## tests of the kinds that need an operator, wit
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
 		$(GO) test -tags integration,operators -count=1 -timeout 20m -run Operator ./test/integration
 
+# What a lab with a real node needs: containerd and its tools from a module of their own,
+# which rests on another version of Kubernetes; runc from Debian.
+NODE := containerd containerd-shim-runc-v2 ctr host-local loopback ptp
+NODE_BINARIES := $(addprefix bin/node/,$(NODE) kubelet pause)
+
+.PHONY: node
+node: $(NODE_BINARIES) ## build what a lab with a real node needs (lab up --real-node)
+	@command -v runc >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends runc)
+
+$(addprefix bin/node/,$(NODE)) &: lab/node/go.mod lab/node/go.sum
+	@echo "Building containerd; the first time this takes a minute or two."
+	mkdir -p bin/node
+	cd lab/node && $(GO) build -tags no_btrfs,no_devmapper,no_zfs -ldflags '-s -w' -o ../../bin/node/ $$($(GO) list tool)
+
+bin/node/kubelet bin/node/pause: bin/node/%: lab/go.mod lab/go.sum lab/cmd/kubelet/main.go lab/cmd/pause/main.go
+	@echo "Building $*; the first time the kubelet takes minutes."
+	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/$*
+
+bin/worker: go.mod $(call sources,examples)
+	$(GO) build -ldflags '-s -w' -o $@ ./examples/worker
+
+.PHONY: test-realnode
+test-realnode: deps build node bin/worker ## the test in which pods really run (needs root)
+	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker \
+		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNode ./test/integration
+
 # What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
 # Prometheus.
 .PHONY: deps

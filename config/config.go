@@ -10,15 +10,30 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml deploy/*.yaml
 var files embed.FS
 
 // Manifests returns all manifests as one YAML stream, in the order in which
-// they have to be applied: custom resources, access rules, then an access rule and
-// an admission policy for each of the given kinds of workloads.
-func Manifests(of []*kinds.Kind) string {
+// they have to be applied: custom resources, access rules, an access rule and
+// an admission policy for each of the given kinds of workloads, and, where an image is
+// given, the Deployments of controller and watchdog.
+func Manifests(of []*kinds.Kind, image string) string {
+	documents := documentsOf("crd", "rbac", "rbac/failsafe")
+	for _, k := range of {
+		documents = append(documents, strings.TrimSpace(k.Manifests()))
+	}
+	if image != "" {
+		for _, text := range documentsOf("deploy") {
+			documents = append(documents, strings.ReplaceAll(text, "image: IMAGE", "image: "+image))
+		}
+	}
+	return "---\n" + strings.Join(documents, "\n---\n") + "\n"
+}
+
+// documentsOf returns the embedded documents of some folders.
+func documentsOf(dirs ...string) []string {
 	var documents []string
-	for _, dir := range []string{"crd", "rbac", "rbac/failsafe"} {
+	for _, dir := range dirs {
 		entries, err := fs.ReadDir(files, dir)
 		if err != nil {
 			panic(err) // the folders are part of the binary
@@ -35,8 +50,5 @@ func Manifests(of []*kinds.Kind) string {
 			documents = append(documents, strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")))
 		}
 	}
-	for _, k := range of {
-		documents = append(documents, strings.TrimSpace(k.Manifests()))
-	}
-	return "---\n" + strings.Join(documents, "\n---\n") + "\n"
+	return documents
 }

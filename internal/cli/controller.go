@@ -125,6 +125,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func newManifestsCommand() *cobra.Command {
 	names := kinds.DefaultNames
 	var files []string
+	image := ""
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print what has to be installed in a cluster",
@@ -133,9 +134,13 @@ each kind of workload, the access rule and the admission policy that holds it.
 
 Kinds that run pods without an end and bare Pods (Deployment, RayCluster, Pod) are left
 out unless they are named: the controller needs no rights to what it does not govern.
-A kind that Lull does not know is added by a file with a WorkloadKind.`,
+A kind that Lull does not know is added by a file with a WorkloadKind.
+
+With --image it also prints Deployments of the controller and of the watchdog, each with
+two replicas, its own account and its own lease.`,
 		Example: `  lull manifests | kubectl apply -f -
   lull manifests --kinds Job,Pod | kubectl apply -f -
+  lull manifests --image registry.example/lull:v1 | kubectl apply -f -
   lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
   lull manifests | kubectl delete -f -`,
 		Args: cobra.NoArgs,
@@ -143,6 +148,9 @@ A kind that Lull does not know is added by a file with a WorkloadKind.`,
 			of, err := kinds.Named(names)
 			if err != nil {
 				return fmt.Errorf("--kinds: %w", err)
+			}
+			if strings.ContainsFunc(image, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'{}#,", r) }) {
+				return fmt.Errorf("--image: %q; accepted: the name of an image", image)
 			}
 			further := ""
 			for _, name := range files {
@@ -157,11 +165,12 @@ A kind that Lull does not know is added by a file with a WorkloadKind.`,
 				of = append(of, k)
 				further += "---\n" + strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")) + "\n"
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of)+further)
+			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, image)+further)
 			return err
 		},
 	}
 	cmd.Flags().StringSliceVar(&names, "kinds", names, "built-in kinds of workloads to govern")
+	cmd.Flags().StringVar(&image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd
 }

@@ -43,6 +43,9 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 	if out := stdout(t, "manifests", "--kinds", "Pod"); !strings.Contains(out, "hold-pods.lull.dev") || strings.Contains(out, "hold-jobs.lull.dev") {
 		t.Error("--kinds Pod does not print the Pod's alone")
 	}
+	if out := stdout(t, "manifests", "--image", "example/lull:1"); strings.Count(out, "image: example/lull:1\n") != 2 || strings.Contains(stdout(t, "manifests"), "kind: Deployment\n") {
+		t.Error("--image does not add the Deployments, or they are there without it")
+	}
 	file := filepath.Join(t.TempDir(), "kind.yaml")
 	if err := os.WriteFile(file, []byte("kind: WorkloadKind\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -58,6 +61,7 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 		"min 4, max 2":                           {"profile", "-f", file, "--min", "4", "--max", "2"},
 		"--watts: cpu=":                          {"profile", "-f", file, "--watts", "cpu=x"},
 		"--every":                                {"failsafe", "--every", "1ms"},
+		"--image:":                               {"manifests", "--image", "a b"},
 	} {
 		if got := failure(t, args...); !strings.Contains(got, want) {
 			t.Errorf("lull %s: %q lacks %q", strings.Join(args, " "), got, want)

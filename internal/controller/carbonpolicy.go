@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -71,6 +72,8 @@ const (
 	zoneWait = 100 * time.Millisecond
 	// shortest keeps a fast replay from deciding all the time.
 	shortest = 200 * time.Millisecond
+	// shortestRetry and longestRetry bound the pause after a failure.
+	shortestRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
 	// attention is how often what runs is looked at, for what its object does not tell:
 	// pods that find no node, progress.
 	attention = 30 * time.Second
@@ -88,7 +91,11 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(policyOf)).
 		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
 		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			// An API that often fails must not keep a policy from deciding for minutes.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+		}).
 		Build(r)
 	if err != nil {
 		return err

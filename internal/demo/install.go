@@ -28,7 +28,7 @@ import (
 // Install applies Lull's manifests for some kinds of workloads (as
 // `lull manifests | kubectl apply -f -` does) and waits until the custom resources are served.
 func Install(ctx context.Context, c client.Client, of []*kinds.Kind) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of))))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of, ""))))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -339,14 +339,14 @@ func TestClockJumps(t *testing.T) {
 	x.audit()
 }
 
-// ownLab gives the test a lab of its own whose components come back when they end.
-func ownLab(t *testing.T) (dir string) {
+// ownLab gives the test a lab of its own.
+func ownLab(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
 	runtime.LockOSThread()
 	before := env
 	dir = filepath.Join(t.TempDir(), "lab")
 	env.dir = t.TempDir()
-	down, err := bootLab(dir, "--restart")
+	down, err := bootLab(dir, flags...)
 	must(t, err)
 	t.Cleanup(func() {
 		down()
@@ -360,12 +360,12 @@ func ownLab(t *testing.T) (dir string) {
 // TestControlPlaneFails: the API server is killed and comes back; later etcd does not answer
 // for a minute.
 func TestControlPlaneFails(t *testing.T) {
-	dir := ownLab(t)
+	dir := ownLab(t, "--restart")
 	startController(t)
 	failsafe(t)
 	// A day of the series is 96 s; etcd stands still from about hour 12 to hour 27.
 	b := newBed(t, []float64{500, 500, 500, 500, 100, 100, 500, 500, 500, 500}, nil)
-	x := submitBatch(b, 12, 40*time.Hour, 60*time.Hour)
+	x := submitBatch(b, 12, 34*time.Hour, 46*time.Hour)
 	b.eventually("plans", func() bool { return b.plan("job-job-11").Status.State != "" })
 
 	pid := stateOf(t, dir).Components["kube-apiserver"]

@@ -3,8 +3,11 @@
 package integration
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,7 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -233,4 +239,41 @@ func TestPodsAndDeployments(t *testing.T) {
 	}
 	var jobs batchv1.JobList
 	must(t, env.client.List(ctx, &jobs, client.InNamespace(b.ns)))
+}
+
+// TestDeployments: what `lull manifests --image` prints runs under the restricted pod security
+// of its namespace, two replicas of controller and watchdog each.
+func TestDeployments(t *testing.T) {
+	ctx := context.Background()
+	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(command(t, "manifests", "--image", "example.invalid/lull:test"))))
+	var made []client.Object
+	t.Cleanup(func() {
+		for _, obj := range made {
+			_ = env.client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		}
+	})
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		var obj unstructured.Unstructured
+		must(t, yaml.Unmarshal(text, &obj.Object))
+		if obj.GetKind() != "Deployment" {
+			continue
+		}
+		must(t, env.client.Create(ctx, &obj))
+		made = append(made, &obj)
+	}
+	if len(made) != 2 {
+		t.Fatalf("%d Deployments, want 2", len(made))
+	}
+	for _, obj := range made {
+		bed{t: t, ns: "lull-system"}.eventually(obj.GetName()+" to be available", func() bool {
+			var d appsv1.Deployment
+			must(t, env.client.Get(ctx, client.ObjectKeyFromObject(obj), &d))
+			return d.Status.AvailableReplicas == 2
+		})
+	}
 }

@@ -26,7 +26,7 @@ var errDown = errors.New("the lab is not ready")
 
 func newUp() *cobra.Command {
 	o := controlplane.DefaultOptions()
-	foreground := false
+	foreground, dryRun := false, false
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a lab and wait until it is ready",
@@ -40,6 +40,9 @@ background until "lab down". A lab that is already up is left as it is. With
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
 				return err
+			}
+			if dryRun {
+				return nil
 			}
 			if foreground {
 				return controlplane.Supervise(cmd.Context(), o, func(s controlplane.State) {
@@ -56,7 +59,10 @@ background until "lab down". A lab that is already up is left as it is. With
 	f.StringVar(&o.Memory, "memory", o.Memory, "memory of each node")
 	f.IntVar(&o.GPUs, "gpus", o.GPUs, "nvidia.com/gpu of each node")
 	f.Float64Var(&o.TimeFactor, "time-factor", o.TimeFactor, "how many seconds of a pod's stated run time pass in a second")
+	f.BoolVar(&o.RealNode, "real-node", false, "add a node that really runs pods: a kubelet with containerd (needs root)")
+	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary; may be repeated")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
+	f.BoolVar(&dryRun, "dry-run", false, "only say whether these options make sense on this machine")
 	f.BoolVar(&foreground, "foreground", false, "stay until interrupted, and end the lab then")
 	return cmd
 }
@@ -87,8 +93,12 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, "up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
-		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart="+strconv.FormatBool(o.Restart))
+	args := []string{"up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
+		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode)}
+	for _, image := range o.Images {
+		args = append(args, "--image", image)
+	}
+	cmd := exec.Command(self, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -33,6 +33,7 @@ var roles = map[string]func() int{
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"kwok":                    runKWOK,
+	controlplane.NodeRole:     func() int { return controlplane.RunNode(os.Args[1:]) },
 }
 
 // runRole becomes the component named by args[0].

@@ -11,6 +11,8 @@ import (
 type component struct {
 	name string
 	args []string
+	// isolated components get namespaces of their own: mounts, processes, network.
+	isolated bool
 }
 
 // ports are the loopback ports of one lab.
@@ -42,7 +44,7 @@ var controllers = []string{
 	"job-controller", "cronjob-controller", "garbage-collector-controller", "namespace-controller",
 	"serviceaccount-controller", "node-lifecycle-controller", "taint-eviction-controller",
 	"pod-garbage-collector-controller", "ttl-after-finished-controller", "deployment-controller", "replicaset-controller",
-	"clusterrole-aggregation-controller",
+	"clusterrole-aggregation-controller", "root-ca-certificate-publisher-controller",
 }
 
 // etcd is first to start and last to stop.
@@ -61,11 +63,11 @@ quota-backend-bytes: 1073741824
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return component{}, err
 	}
-	return component{"etcd", []string{"--config-file=" + file}}, nil
+	return component{name: "etcd", args: []string{"--config-file=" + file}}, nil
 }
 
 func (o Options) apiserver(p ports) component {
-	return component{"kube-apiserver", []string{
+	return component{name: "kube-apiserver", args: []string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcdClient),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.apiserver),
 		"--endpoint-reconciler-type=none",
@@ -92,11 +94,11 @@ func (o Options) rest() ([]component, error) {
 		}, more...)
 	}
 	return []component{
-		{"kube-controller-manager", as(
+		{name: "kube-controller-manager", args: as(
 			"--service-account-private-key-file="+o.path("pki", "sa.key"), "--root-ca-file="+o.path("pki", "ca.crt"),
 			"--controllers="+strings.Join(controllers, ","), "--concurrent-job-syncs=10",
 		)},
-		{"kube-scheduler", as()},
-		{"kwok", []string{"--kubeconfig=" + kubeconfig, "--config=" + file}},
+		{name: "kube-scheduler", args: as()},
+		{name: "kwok", args: []string{"--kubeconfig=" + kubeconfig, "--config=" + file}},
 	}, nil
 }

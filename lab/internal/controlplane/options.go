@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -27,6 +28,10 @@ type Options struct {
 	// Restart starts a component again that ends by itself, as a kubelet does with static
 	// pods; else that is the end of the lab.
 	Restart bool `json:"restart,omitempty"`
+	// RealNode adds a node that really runs pods: a kubelet with containerd. Images are
+	// those it has beside its own, each NAME=BINARY of a static binary.
+	RealNode bool     `json:"realNode,omitempty"`
+	Images   []string `json:"images,omitempty"`
 }
 
 // DefaultOptions is a cluster of four nodes of 16 CPUs at real time.
@@ -59,6 +64,17 @@ func (o *Options) Validate() error {
 	if o.GPUs < 0 || o.GPUs > 1024 {
 		return fmt.Errorf("--gpus: %d; accepted: 0 to 1024", o.GPUs)
 	}
+	for _, text := range o.Images {
+		name, binary, ok := strings.Cut(text, "=")
+		if info, err := os.Stat(binary); !ok || !strings.Contains(name, ":") || err != nil || info.IsDir() {
+			return fmt.Errorf("--image: %q; accepted: NAME:TAG=BINARY, of a static binary", text)
+		}
+	}
+	if o.RealNode {
+		if err := canRunNode(); err != nil {
+			return err
+		}
+	}
 	if math.IsNaN(o.TimeFactor) || o.TimeFactor <= 0 || o.TimeFactor > 1e6 {
 		return fmt.Errorf("--time-factor: %v; accepted: above 0, at most 1e6", o.TimeFactor)
 	}
@@ -78,7 +94,7 @@ func logFile(dir, component string) string { return filepath.Join(dir, "logs", c
 // prepareDir makes the folders and removes what an earlier lab left, logs
 // included.
 func (o Options) prepareDir() error {
-	for _, name := range []string{"etcd", "pki", "logs", "config"} {
+	for _, name := range []string{"etcd", "pki", "logs", "config", "node"} {
 		if err := os.RemoveAll(o.path(name)); err != nil {
 			return err
 		}

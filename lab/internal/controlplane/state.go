@@ -28,6 +28,7 @@ type State struct {
 	PID        int            `json:"pid"` // of the supervisor
 	Server     string         `json:"server"`
 	Kubeconfig string         `json:"kubeconfig"`
+	Kubelet    string         `json:"kubelet,omitempty"` // of the real node
 	Started    time.Time      `json:"started"`
 	BootTime   string         `json:"bootTime,omitempty"`
 	Components map[string]int `json:"components"` // name -> process id

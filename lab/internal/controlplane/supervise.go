@@ -120,6 +120,11 @@ func (s *supervisor) boot(ctx context.Context) error {
 	if err := s.createNodes(ctx, client); err != nil {
 		return err
 	}
+	if s.RealNode {
+		if err := s.startNode(p); err != nil {
+			return err
+		}
+	}
 	return s.until(ctx, "the nodes and the default service account to be ready", func() bool { return s.usable(ctx, client) })
 }
 
@@ -213,6 +218,9 @@ func (s *supervisor) stopAll() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		s.processes[i].stop()
 	}
+	if s.RealNode {
+		s.removeCgroups()
+	}
 }
 
 func (s *supervisor) createNodes(ctx context.Context, client kubernetes.Interface) error {
@@ -245,7 +253,11 @@ func (s *supervisor) usable(ctx context.Context, client kubernetes.Interface) bo
 		return false
 	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil || len(nodes.Items) < s.Nodes {
+	want := s.Nodes
+	if s.RealNode {
+		want++
+	}
+	if err != nil || len(nodes.Items) < want {
 		return false
 	}
 	for _, n := range nodes.Items {

@@ -1,0 +1,450 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// A real node is one process, "node", in namespaces of its own (mounts, processes,
+// network), that runs containerd and the kubelet: its end is the end of everything in it.
+// What it needs of the network goes over two sockets in the lab's folder: the API server,
+// which listens on the machine's loopback, and the kubelet's port.
+
+// NodeRole is the component that is a real node.
+const NodeRole = "node"
+
+// Of a real node: its name, address on its own bridge, and that of its pods' network.
+const (
+	realNode   = "real-node"
+	nodeBridge = "lull0"
+	nodeIP     = "10.88.0.1"
+	podCIDR    = "10.89.0.0/24"
+	pauseImage = "lull.dev/pause:lab"
+)
+
+// kubeletPort is that of the kubelet in its own network.
+const kubeletPort = 10250
+
+// nodeBinaries are what `make node` builds.
+var nodeBinaries = []string{"kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "pause", "host-local", "loopback", "ptp"}
+
+// nodeDir is the folder of those binaries, beside the lab's own.
+func nodeDir() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(self), "node"), nil
+}
+
+// canRunNode says what a machine lacks for a real node.
+func canRunNode() error {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return errors.New("--real-node: needs Linux and root, for namespaces, mounts and cgroups; without it the nodes are played by KWOK")
+	}
+	dir, err := nodeDir()
+	if err != nil {
+		return err
+	}
+	for _, name := range nodeBinaries {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("--real-node: %w (build it with: make node)", err)
+		}
+	}
+	if _, err := exec.LookPath("runc"); err != nil {
+		return fmt.Errorf("--real-node: %w (make node installs it)", err)
+	}
+	filesystems, err := os.ReadFile("/proc/filesystems")
+	if err != nil || !strings.Contains(string(filesystems), "overlay") {
+		return errors.New("--real-node: this kernel has no overlayfs")
+	}
+	return tryNamespaces()
+}
+
+// tryNamespaces tries what a node does first in a process that ends at once.
+func tryNamespaces() error {
+	dir, err := os.MkdirTemp("", "lull-node-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o := Options{Dir: dir}
+	defer o.removeCgroups()
+	if err := errors.Join(os.MkdirAll(o.path("logs"), 0o700), os.MkdirAll(o.path("node", "sysctl"), 0o700), o.makeCgroups()); err != nil {
+		return fmt.Errorf("--real-node: this machine does not let its cgroups be used: %w", err)
+	}
+	p, err := start(dir, component{name: NodeRole, args: []string{dir}, isolated: true})
+	if err == nil {
+		<-p.done
+		err = p.err
+	}
+	if err != nil {
+		return fmt.Errorf("--real-node: this machine gives no namespaces, mounts or bridges: %w\n%s", err, tail(logFile(dir, NodeRole), 5))
+	}
+	return nil
+}
+
+// cgroups are the hierarchies in which the node gets a subtree of its own: one with version
+// 2, one for each controller with version 1.
+func cgroups() []string {
+	const root = "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return []string{root}
+	}
+	entries, _ := os.ReadDir(root)
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "unified" {
+			out = append(out, filepath.Join(root, e.Name()))
+		}
+	}
+	return out
+}
+
+// cgroupName is that of the node's subtree: one for each lab.
+func (o Options) cgroupName() string {
+	return "lull-lab-" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(strings.Trim(o.Dir, "/")))
+}
+
+func (o Options) makeCgroups() error {
+	for _, h := range cgroups() {
+		dir := filepath.Join(h, o.cgroupName())
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} { // version 1 begins without any
+			if text, err := os.ReadFile(filepath.Join(h, name)); err == nil && len(strings.TrimSpace(string(text))) > 0 {
+				_ = os.WriteFile(filepath.Join(dir, name), text, 0o644)
+			}
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes what the node left, deepest first.
+func (o Options) removeCgroups() {
+	for _, h := range cgroups() {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join(h, o.cgroupName()), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		slices.Reverse(dirs)
+		for _, d := range dirs {
+			for range 20 { // its processes may still be ending
+				if err := os.Remove(d); err == nil || errors.Is(err, os.ErrNotExist) {
+					break
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// node prepares a real node. Its images are written here, where its binaries can be read.
+func (o Options) node(p ports) (component, error) {
+	dir, err := nodeDir()
+	if err != nil {
+		return component{}, err
+	}
+	for _, name := range []string{"images", "cni", "sysctl"} {
+		if err := os.MkdirAll(o.path("node", name), 0o755); err != nil {
+			return component{}, err
+		}
+	}
+	images := map[string]string{pauseImage: filepath.Join(dir, "pause")}
+	for _, text := range o.Images {
+		name, binary, _ := strings.Cut(text, "=")
+		images[name] = binary
+	}
+	i := 0
+	for name, binary := range images {
+		if err := writeImage(o.path("node", "images", fmt.Sprintf("%d.tar", i)), name, binary); err != nil {
+			return component{}, fmt.Errorf("image %s: %w", name, err)
+		}
+		i++
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		return component{}, err
+	}
+	files := map[string]string{
+		"containerd.toml": fmt.Sprintf(`version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = %q
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = [%q]
+    conf_dir = %q
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = %q
+      SystemdCgroup = false
+`, pauseImage, dir, o.path("node", "cni"), runc),
+		"cni/10-lull.conflist": fmt.Sprintf(`{"cniVersion": "1.0.0", "name": "lull", "plugins": [{"type": "ptp", "ipMasq": false,
+  "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}}]}
+`, podCIDR),
+		"kubelet.yaml": fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 0.0.0.0
+port: %d
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %q}}
+authorization: {mode: Webhook}
+tlsCertFile: %q
+tlsPrivateKeyFile: %q
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: cgroupfs
+cgroupRoot: /%s
+failCgroupV1: false
+failSwapOn: false
+makeIPTablesUtilChains: false
+resolvConf: ""
+registerWithTaints: []
+nodeStatusUpdateFrequency: 4s
+evictionHard: {memory.available: 50Mi, nodefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.available: 0%%}
+imageGCHighThresholdPercent: 100
+localStorageCapacityIsolation: false
+enableServer: true
+healthzPort: 0
+`, kubeletPort, o.path("pki", "ca.crt"), o.path("pki", "server.crt"), o.path("pki", "server.key"), o.cgroupName()),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(o.path("node", name), []byte(text), 0o600); err != nil {
+			return component{}, err
+		}
+	}
+	return component{name: NodeRole, args: []string{o.Dir, fmt.Sprint(p.apiserver)}, isolated: true}, nil
+}
+
+// startNode starts a real node.
+func (s *supervisor) startNode(p ports) error {
+	if err := s.makeCgroups(); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	c, err := s.node(p)
+	if err != nil {
+		return err
+	}
+	if err := s.bridgeOut(p); err != nil {
+		return err
+	}
+	return s.start(c)
+}
+
+// forward passes connections on until the process ends.
+func forward(l net.Listener, network, address string) {
+	for {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer from.Close()
+			to, err := net.Dial(network, address)
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			done := make(chan struct{}, 2)
+			copyTo := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				done <- struct{}{}
+			}
+			go copyTo(to, from)
+			go copyTo(from, to)
+			<-done
+		}()
+	}
+}
+
+// bridgeOut lets the node reach the API server, and others the kubelet.
+func (s *supervisor) bridgeOut(p ports) error {
+	inner, err := net.Listen("unix", s.path("node", "apiserver.sock"))
+	if err != nil {
+		return err
+	}
+	go forward(inner, "tcp", fmt.Sprintf("127.0.0.1:%d", p.apiserver))
+	outer, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.state.Kubelet = "https://" + outer.Addr().String()
+	go forward(outer, "unix", s.path("node", "kubelet.sock"))
+	return nil
+}
+
+// RunNode is the process "node": args are the lab's folder and the port of the API server;
+// without a port it only tries whether it could.
+func RunNode(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := Options{Dir: args[0]}
+	err := errors.Join(o.ownMounts(), ownNetwork())
+	if err == nil && len(args) > 1 {
+		err = runNode(ctx, o, args[1])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		return 1
+	}
+	return 0
+}
+
+func runNode(ctx context.Context, o Options, apiPort string) error {
+	api, err := net.Listen("tcp", "0.0.0.0:"+apiPort)
+	if err != nil {
+		return err
+	}
+	go forward(api, "unix", o.path("node", "apiserver.sock"))
+	kubelet, err := net.Listen("unix", o.path("node", "kubelet.sock"))
+	if err != nil {
+		return err
+	}
+	go forward(kubelet, "tcp", fmt.Sprintf("127.0.0.1:%d", kubeletPort))
+	dir, err := nodeDir()
+	if err != nil {
+		return err
+	}
+	path := "PATH=" + dir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	ended := make(chan error, 2)
+	run := func(name string, args ...string) error {
+		cmd := exec.Command(filepath.Join(dir, name), args...)
+		cmd.Env = append(os.Environ(), path)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		go func() { ended <- fmt.Errorf("%s ended: %w", name, cmd.Wait()) }()
+		return nil
+	}
+	if err := run("containerd", "--config", o.path("node", "containerd.toml"), "--log-level", "warn"); err != nil {
+		return err
+	}
+	ctr := func(args ...string) ([]byte, error) {
+		cmd := exec.Command(filepath.Join(dir, "ctr"), append([]string{"--address", "/run/containerd/containerd.sock", "--namespace", "k8s.io"}, args...)...)
+		cmd.Env = append(os.Environ(), path)
+		return cmd.CombinedOutput()
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := ctr("version"); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			return errors.New("containerd does not answer")
+		}
+	}
+	images, err := filepath.Glob(o.path("node", "images", "*.tar"))
+	if err != nil {
+		return err
+	}
+	for _, image := range images {
+		if out, err := ctr("images", "import", image); err != nil {
+			return fmt.Errorf("import %s: %w: %s", image, err, out)
+		}
+	}
+	if err := run("kubelet", "--config="+o.path("node", "kubelet.yaml"), "--kubeconfig="+Kubeconfig(o.Dir), "--hostname-override="+realNode,
+		"--node-ip="+nodeIP, "--node-labels=lull.dev/real=true", "--root-dir=/var/lib/kubelet", "--housekeeping-interval=1s"); err != nil {
+		return err
+	}
+	// The end of this process is the end of all in its namespace.
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+// ownMounts makes private what the node writes: /run, /var/lib, /var/log, and the settings
+// of the kernel that the kubelet would change for the whole machine.
+func (o Options) ownMounts() error {
+	type mount struct {
+		source, target, kind string
+		flags                uintptr
+	}
+	list := []mount{
+		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE},
+		{"proc", "/proc", "proc", 0},
+		{"tmpfs", "/run", "tmpfs", 0},
+		{"tmpfs", "/var/lib", "tmpfs", 0},
+		{"tmpfs", "/var/log", "tmpfs", 0},
+	}
+	for name, value := range map[string]string{"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1", "vm/panic_on_oom": "0"} {
+		file := o.path("node", "sysctl", strings.ReplaceAll(name, "/", "."))
+		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
+			return err
+		}
+		list = append(list, mount{file, "/proc/sys/" + name, "", unix.MS_BIND})
+	}
+	for _, m := range list {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, ""); err != nil {
+			return fmt.Errorf("mount on %s: %w", m.target, err)
+		}
+	}
+	return nil
+}
+
+// ownNetwork brings up loopback and a bridge with the node's address, by which a default
+// route goes: without one the kubelet knows no address of its own.
+func ownNetwork() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = nodeBridge
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return err
+	}
+	address, err := netlink.ParseAddr(nodeIP + "/24")
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(bridge, address); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		return err
+	}
+	_, everywhere, err := net.ParseCIDR("0.0.0.0/0")
+	if err != nil {
+		return err
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: bridge.Attrs().Index, Dst: everywhere, Src: net.ParseIP(nodeIP), Scope: netlink.SCOPE_LINK}); err != nil {
+		return err
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
+}
