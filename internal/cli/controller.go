@@ -27,7 +27,31 @@ import (
 type controllerOptions struct {
 	kubeconfig string
 	verbose    bool
+	prometheus prometheusFlags
 	controller.Options
+}
+
+// prometheusFlags say which Prometheus measures.
+type prometheusFlags struct{ url, tokenFile string }
+
+func (p *prometheusFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.url, "prometheus", "", "address of a Prometheus that measures power (Kepler, DCGM exporter) and, by their queries, the progress of workloads (default: none)")
+	f.StringVar(&p.tokenFile, "prometheus-token-file", "", "file with the bearer token for it")
+}
+
+func (p *prometheusFlags) check() error {
+	if p.url == "" {
+		return nil
+	}
+	u, err := url.Parse(p.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return errors.New("--prometheus: not an address; accepted: http:// or https://, a host, maybe a path; a token goes to --prometheus-token-file")
+	}
+	if p.tokenFile != "" && u.Scheme != "https" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" {
+		return fmt.Errorf("--prometheus: %s; accepted with --prometheus-token-file: https, or http on loopback", p.url)
+	}
+	return nil
 }
 
 func newControllerCommand() *cobra.Command {
@@ -59,32 +83,20 @@ The custom resources and the admission policy must be installed first:
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
-	f.StringVar(&o.PrometheusURL, "prometheus", "", "address of a Prometheus that measures the power (Kepler, DCGM exporter) and, by their queries, the progress of workloads (default: none)")
-	f.StringVar(&o.PrometheusTokenFile, "prometheus-token-file", "", "file with the bearer token for it")
+	o.prometheus.register(cmd)
 	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }
 
-// confidential reports whether nobody else reads what is sent to an address.
-func confidential(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && (u.Scheme == "https" || u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
-}
-
 func (o *controllerOptions) check() error {
-	if o.PrometheusURL == "" {
-		return nil
-	}
-	if u, err := url.Parse(o.PrometheusURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return errors.New("--prometheus: not an address; accepted: http:// or https://, a host, maybe a path; a token goes to --prometheus-token-file")
-	}
-	if o.PrometheusTokenFile != "" && !confidential(o.PrometheusURL) {
-		return fmt.Errorf("--prometheus: %s; accepted with --prometheus-token-file: https, or http on loopback", o.PrometheusURL)
+	if err := o.prometheus.check(); err != nil {
+		return err
 	}
 	if o.PrometheusInterval < time.Second || o.PrometheusInterval > 5*time.Minute {
 		return fmt.Errorf("--prometheus-interval: %v; accepted: 1s to 5m", o.PrometheusInterval)
 	}
+	o.PrometheusURL, o.PrometheusTokenFile = o.prometheus.url, o.prometheus.tokenFile
 	return nil
 }
 

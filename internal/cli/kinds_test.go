@@ -77,7 +77,7 @@ func TestPrometheusFlags(t *testing.T) {
 		every      time.Duration
 		want       string
 	}{
-		{"", "", 0, ""},
+		{"", "", time.Minute, ""},
 		{"http://prometheus.monitoring:9090", "", time.Minute, ""},
 		{"https://prometheus/x", "file", time.Minute, ""},
 		{"http://127.0.0.1:9090", "file", time.Minute, ""},
@@ -87,7 +87,7 @@ func TestPrometheusFlags(t *testing.T) {
 		{"http://prometheus", "", time.Millisecond, "--prometheus-interval"},
 	} {
 		o := controllerOptions{}
-		o.PrometheusURL, o.PrometheusTokenFile, o.PrometheusInterval = tc.url, tc.token, tc.every
+		o.prometheus, o.PrometheusInterval = prometheusFlags{tc.url, tc.token}, tc.every
 		err := o.check()
 		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret@")) {
 			t.Errorf("%q with token %q: %v, want %q", tc.url, tc.token, err, tc.want)

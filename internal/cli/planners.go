@@ -158,14 +158,15 @@ var methods = []method{
 		parameters: []parameter{
 			{name: "effort", help: "multiplies the work spent on prices and on mending the plan (1)"},
 			{name: "gap", help: "proven gap at which the search ends, 0 to below 1 (0)"},
+			{name: "reserve", help: "share of the capacity kept free for work that may not wait, 0 to below 1 (0)"},
 		},
 		build: func(values map[string]string, _ []string) (plan.Planner, error) {
 			v := numbers{values: values, planner: "joint"}
-			effort, gap := v.number("effort", 1), v.number("gap", 0)
+			effort, gap, reserve := v.number("effort", 1), v.number("gap", 0), v.number("reserve", 0)
 			if v.err != nil {
 				return nil, v.err
 			}
-			return joint.New(effort, gap)
+			return joint.New(effort, gap, reserve)
 		},
 	},
 }

@@ -21,7 +21,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/profiler"
+	"lull.dev/lull/internal/source/fetch"
 	"lull.dev/lull/pkg/power"
 	curves "lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
@@ -31,6 +33,7 @@ func newProfileCommand() *cobra.Command {
 	var f clusterFlags
 	o := profiler.Options{Clock: clock.RealClock{}}
 	file, name, zone, to := "", "", "", ""
+	var prometheus prometheusFlags
 	watts := map[string]string{}
 	cmd := &cobra.Command{
 		Use:   "profile -f FILE",
@@ -49,6 +52,13 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 			out := cmd.OutOrStdout()
 			if o.Duration < time.Second || o.Patience < time.Second {
 				return fmt.Errorf("--duration, --patience: %v, %v; accepted: at least 1s", o.Duration, o.Patience)
+			}
+			if err := prometheus.check(); err != nil {
+				return err
+			}
+			if prometheus.url != "" {
+				get := &fetch.Client{Cache: fetch.NewCache("")}
+				o.Power = meter.New(prometheus.url, prometheus.tokenFile, 0, get, o.Clock).Measure
 			}
 			perUnit, err := wattsPerUnit(watts)
 			if err != nil {
@@ -92,7 +102,11 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 			if zone != "" {
 				fmt.Fprintf(out, " and emitted %s", units.Emissions(grams))
 			}
-			fmt.Fprintln(out, ", by the power model")
+			source := res.Source
+			if source == "" {
+				source = "the power model"
+			}
+			fmt.Fprintf(out, ", by %s\n", source)
 			return writeProfile(ctx, out, c, p, to)
 		},
 	}
@@ -108,6 +122,7 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 	fl.BoolVar(&o.Keep, "keep", false, "let the workload go on afterwards")
 	fl.StringVar(&zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
 	fl.StringVarP(&to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
+	prometheus.register(cmd)
 	fl.StringToStringVar(&watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")
 	_ = cmd.MarkFlagRequired("filename")
 	return cmd

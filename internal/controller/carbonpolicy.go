@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,11 @@ const (
 	shortest = 200 * time.Millisecond
 	// shortestRetry and longestRetry bound the pause after a failure.
 	shortestRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
+	// goOn is the pause before what was left is written.
+	goOn = 20 * time.Millisecond
+	// mostWrites is how many workloads are told to wait, and how many plans are written, at a
+	// time, atATime how many of them at once: what must start or stop does not wait for it.
+	mostWrites, atATime = 64, 8
 	// attention is how often what runs is looked at, for what its object does not tell:
 	// pods that find no node, progress.
 	attention = 30 * time.Second
@@ -173,7 +179,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		problem = errors.Join(problem, err)
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
-	conflicted, err := r.apply(ctx, c, &view, &decision, memory)
+	conflicted, more, err := r.apply(ctx, c, &view, &decision, memory)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -181,8 +187,12 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if conflicted {
 		after = shortest
 	}
-	if err := errors.Join(r.writePlans(ctx, c, &view, &decision, memory), r.writeProfiles(ctx, c, &view, memory)); err != nil {
+	unwritten, err := r.writePlans(ctx, c, &view, &decision, memory)
+	if err := errors.Join(err, r.writeProfiles(ctx, c, &view, memory)); err != nil {
 		return ctrl.Result{}, err
+	}
+	if more || unwritten {
+		after = goOn
 	}
 	memory.Forget(&view)
 	if err := r.writeStatus(ctx, &policy, &view, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
@@ -305,8 +315,9 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 }
 
 // apply carries the decision out. A conflict means that the cache was behind;
-// the next decision, moments later, sees the workload as it is.
-func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted bool, err error) {
+// the next decision, moments later, sees the workload as it is. more says that not all
+// that wait have been told so.
+func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted, more bool, err error) {
 	var errs []error
 	note := func(verb decide.Verb, reason decide.Code, wrote bool, err error) {
 		switch {
@@ -322,15 +333,42 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 		wrote, err := r.Applier.ReleaseInvalid(ctx, bad.Workload, bad.Err, c.Timeline.ToGrid(c.Now))
 		note(decide.Release, kube.CodeInvalid, wrote, err)
 	}
+	type done struct {
+		wrote bool
+		err   error
+	}
+	var group errgroup.Group
+	group.SetLimit(atATime)
+	results := make([]done, len(d.Actions))
+	told := 0
+	for i := range d.Actions {
+		a, w := &d.Actions[i], view.Workloads[i]
+		if a.Verb == decide.Wait && w.Facts.Suspended && kube.Tells(w, kube.NewRecord(*a, c.Timeline.ToGrid(c.Now))) {
+			if told++; told > mostWrites {
+				more = true // what only tells has time
+				continue
+			}
+		}
+		group.Go(func() error {
+			results[i].wrote, results[i].err = r.Applier.Apply(ctx, w, *a, view.Progress[i], c)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in the results
 	for i := range d.Actions {
 		a := &d.Actions[i]
-		wrote, err := r.Applier.Apply(ctx, view.Workloads[i], *a, view.Progress[i], c)
+		wrote, err := results[i].wrote, results[i].err
 		note(a.Verb, a.Reason.Code, wrote, err)
 		if wrote && err == nil {
+			w, logger := view.Workloads[i], log.FromContext(ctx)
+			if a.Verb == decide.Wait {
+				logger = logger.V(1)
+			}
+			logger.Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", a.Reason.Message())
 			memory.Applied(view.Workloads[i], a, &view.Snapshot)
 		}
 	}
-	return conflicted, errors.Join(errs...)
+	return conflicted, more, errors.Join(errs...)
 }
 
 // releaseOrphans opens what a deleted policy holds.

@@ -92,6 +92,9 @@ type Memory struct {
 	finished map[types.UID]bool
 	outlook  outlook
 	used     Used
+
+	// Turn is the workload whose figures are to be stated first next time.
+	Turn int
 }
 
 // Used is energy by where it is known from, and the emissions.

@@ -92,7 +92,7 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		Progress: math.Round(p.Share*1000) / 1000, ProgressSource: p.Source,
 		Starts: r.starts, Startup: metav1.Duration{Duration: r.startup.Round(time.Second)}, Observed: r.observed, Plans: r.plans,
 	}
-	if last, told := kube.ReadRecord(w.Annotations()); told && last.Reason == a.Reason.Code {
+	if last := w.Record(); last.Verb != "" && last.Reason == a.Reason.Code {
 		out.Message = last.Message // the one that was told, with what the plan was expected to save
 	}
 	switch {
@@ -208,13 +208,28 @@ func timeOf(at time.Time) *metav1.Time {
 // rewrite is the least time between two writes of a plan that only tell of progress.
 const rewrite = 30 * time.Second
 
+// Settled reports whether the plan of a task that does not run is stated as it is: nothing of
+// it changes while it waits.
+func (m *Memory) Settled(view *kube.View, i int, a *decide.Action) bool {
+	t, last := &view.Snapshot.Tasks[i], &m.record(view.Workloads[i]).status
+	return t.State == decide.Waiting && (last.State == v1alpha1.PlanWaiting || last.State == v1alpha1.PlanPaused) && t.Paused == (last.State == v1alpha1.PlanPaused) &&
+		last.Reason == string(a.Reason.Code) && last.Plans == m.record(view.Workloads[i]).plans && last.Deadline.Equal(timeOf(t.Deadline))
+}
+
+// Urgent reports whether the status differs from the one last written by more than figures.
+func (m *Memory) Urgent(w *kube.Workload, next *v1alpha1.CarbonPlanStatus) bool {
+	last := &m.record(w).status
+	return last.State != next.State || last.Reason != next.Reason || last.Workers != next.Workers || last.Plans != next.Plans ||
+		!samePhases(last.Phases, next.Phases) || !last.Deadline.Equal(next.Deadline)
+}
+
 // ToWrite reports whether the status differs from the one last written by enough to write
 // it: in what is planned or decided at once, in figures after a while.
 func (m *Memory) ToWrite(w *kube.Workload, next *v1alpha1.CarbonPlanStatus, now time.Time) bool {
 	r := m.record(w)
 	last := &r.status
 	switch {
-	case last.State != next.State, last.Reason != next.Reason, last.Workers != next.Workers, last.Plans != next.Plans, !samePhases(last.Phases, next.Phases), !last.Deadline.Equal(next.Deadline):
+	case m.Urgent(w, next):
 		return true
 	case now.Sub(r.wrote) < rewrite:
 		return false

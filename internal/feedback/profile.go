@@ -12,7 +12,7 @@ import (
 )
 
 // Shape is what a workload that names a profile says of it: how its throughput at one scale
-// compares with that at another. What both have in common is the workload's own, whose
+// compares with that at a smaller one. What both have in common is the workload's own, whose
 // run time may be misstated, and none of the profile's.
 type Shape struct {
 	Profile          string
@@ -36,9 +36,12 @@ func (r *Record) measured(workers int, rate float64, now time.Time) {
 			against = n
 		}
 	}
-	if against > 0 {
-		r.shape = &Shape{Workers: workers, Against: against, Ratio: rate / r.rates[against], At: now}
+	if against == 0 {
+		return
 	}
+	// The larger scale is told by the smaller: so the least keeps what it was declared.
+	small, large := min(workers, against), max(workers, against)
+	r.shape = &Shape{Workers: large, Against: small, Ratio: r.rates[large] / r.rates[small], At: now}
 }
 
 // Shapes returns what was measured of profiles since it was last asked.

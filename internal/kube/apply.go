@@ -71,7 +71,7 @@ const (
 	CodeReleasedAll decide.Code = "ReleasedAll"
 )
 
-func newRecord(a decide.Action, now time.Time) Record {
+func NewRecord(a decide.Action, now time.Time) Record {
 	r := a.Reason
 	rec := Record{
 		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second), Workers: a.Workers,
@@ -118,9 +118,9 @@ type Context struct {
 // anything. The write fails with a conflict when an object has changed since it
 // was read: the caller then decides anew.
 func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Progress, c Context) (bool, error) {
-	rec := newRecord(a, c.Timeline.ToGrid(c.Now))
+	rec := NewRecord(a, c.Timeline.ToGrid(c.Now))
 	if c.Policy.Spec.Mode == v1alpha1.ModeShadow && !w.Facts.Suspended {
-		if _, told := ReadRecord(w.Annotations()); told {
+		if w.Record().Verb != "" {
 			return false, nil
 		}
 		rec.Mode = string(v1alpha1.ModeShadow)
@@ -149,7 +149,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 		})
 	case decide.Wait:
-		if last, told := ReadRecord(w.Annotations()); told && (sameWait(last, rec) || rec.Reason == decide.CodeTooSoon) {
+		if !Tells(w, rec) {
 			return false, nil
 		}
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
@@ -161,6 +161,12 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		}
 	}
 	return false, nil
+}
+
+// Tells reports whether a waiting workload would be told anything new.
+func Tells(w *Workload, rec Record) bool {
+	last := w.Record()
+	return last.Verb == "" || !sameWait(*last, rec) && rec.Reason != decide.CodeTooSoon
 }
 
 // releaseRest lets go the Pods of a group that are still held.

@@ -25,6 +25,10 @@ type Workload struct {
 	Objects []*unstructured.Unstructured
 	// Facts are those of the object; of a group, those of its Pods together.
 	Facts kinds.Facts
+
+	// annotations and record are read once, when they are first asked for.
+	annotations map[string]string
+	record      *Record
 }
 
 // NewWorkload reads an object.
@@ -106,8 +110,24 @@ func (w *Workload) Namespace() string { return w.Objects[0].GetNamespace() }
 // UID of the object, or of the first Pod of a group.
 func (w *Workload) UID() types.UID { return w.Objects[0].GetUID() }
 
-// Annotations of the object, or of the first Pod of a group.
-func (w *Workload) Annotations() map[string]string { return w.Objects[0].GetAnnotations() }
+// Annotations of the object, or of the first Pod of a group. They are not to be modified.
+func (w *Workload) Annotations() map[string]string {
+	if w.annotations == nil {
+		if w.annotations = w.Objects[0].GetAnnotations(); w.annotations == nil {
+			w.annotations = map[string]string{}
+		}
+	}
+	return w.annotations
+}
+
+// Record is the last decision that was told on it; without a verb where none was.
+func (w *Workload) Record() *Record {
+	if w.record == nil {
+		r, _ := ReadRecord(w.Annotations())
+		w.record = &r
+	}
+	return w.record
+}
 
 // Created is when the object, or the first Pod of a group, was created.
 func (w *Workload) Created() time.Time {

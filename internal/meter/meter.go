@@ -143,6 +143,38 @@ func (m *Meter) Power(namespace, pod string) kube.PodPower {
 	return m.power[types.NamespacedName{Namespace: namespace, Name: pod}]
 }
 
+// Measure asks for the power of some pods of a namespace now: their sum in watts, where those
+// that are not measured count as the mean of the others, and by whom it is measured ("" where
+// none is).
+func (m *Meter) Measure(ctx context.Context, namespace string, pods []string) (watts float64, source string, err error) {
+	token, err := m.token()
+	if err != nil {
+		return 0, "", err
+	}
+	if err := m.askPower(ctx, token); err != nil {
+		return 0, "", err
+	}
+	var cpu, gpu float64
+	var cpus, gpus int
+	sources := map[string]bool{}
+	for _, name := range pods {
+		p := m.Power(namespace, name)
+		if p.CPUSource != "" {
+			cpu, cpus, sources[p.CPUSource] = cpu+p.CPU, cpus+1, true
+		}
+		if p.GPUSource != "" {
+			gpu, gpus, sources[p.GPUSource] = gpu+p.GPU, gpus+1, true
+		}
+	}
+	if cpus > 0 {
+		watts += cpu / float64(cpus) * float64(len(pods))
+	}
+	if gpus > 0 {
+		watts += gpu / float64(gpus) * float64(len(pods))
+	}
+	return watts, strings.Join(slices.Sorted(maps.Keys(sources)), "+"), nil
+}
+
 // ask runs one round of queries.
 func (m *Meter) ask(ctx context.Context) {
 	token, err := m.token()
@@ -150,7 +182,7 @@ func (m *Meter) ask(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	m.askPower(ctx, token)
+	m.tell(ctx, "power", m.askPower(ctx, token))
 	m.askProgress(ctx, token)
 }
 
@@ -168,7 +200,9 @@ func (m *Meter) query(ctx context.Context, token, query string) ([]provider.Samp
 	return provider.Prometheus{Endpoint: m.endpoint, Query: query, Token: token}.Instant(ctx, m.get)
 }
 
-func (m *Meter) askPower(ctx context.Context, token string) {
+// askPower asks all exporters. Where one cannot be asked, what was measured last counts until
+// it is stale.
+func (m *Meter) askPower(ctx context.Context, token string) error {
 	power := map[types.NamespacedName]kube.PodPower{}
 	var errs []error
 	for _, e := range exporters {
@@ -176,14 +210,13 @@ func (m *Meter) askPower(ctx context.Context, token string) {
 		errs = append(errs, err)
 		addPower(power, e, samples)
 	}
-	err := errors.Join(errs...)
-	m.tell(ctx, "power", err)
-	if err != nil {
-		return // what was measured last counts until it is stale
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	m.power, m.powerAt = power, m.clock.Now()
 	m.mu.Unlock()
+	return nil
 }
 
 // addPower takes in what an exporter measures, except of pods that an earlier one knows.

@@ -92,6 +92,9 @@ func TestMeter(t *testing.T) {
 			t.Errorf("pod %s: %+v, want %+v", pod, got, want)
 		}
 	}
+	if watts, source, err := m.Measure(ctx, "ns", []string{"a", "b", "odd"}); err != nil || watts != 35*3+300*3 || source != "dcgm+kepler" {
+		t.Errorf("measured %v W by %s, %v", watts, source, err)
+	}
 	r, ok := m.Progress("good")
 	if !ok || r.Share != 0.25 || !r.At.Equal(time.UnixMilli(1767225600500)) {
 		t.Errorf("progress %+v %v", r, ok)

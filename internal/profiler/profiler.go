@@ -33,8 +33,11 @@ type Options struct {
 	// Duration at each scale, counted from when all its pods run; Patience is how long that
 	// may take.
 	Duration, Patience time.Duration
-	// Watts per unit of resource: the power model.
+	// Watts per unit of resource: the power model, where power is not measured.
 	Watts power.PerUnit
+	// Power, where given, measures what some pods draw in watts, and says by whom it is
+	// measured; "" where it is not.
+	Power func(ctx context.Context, namespace string, pods []string) (watts float64, source string, err error)
 	// Keep lets the workload go on after the measurement.
 	Keep  bool
 	Clock clock.Clock
@@ -49,7 +52,8 @@ type Point struct {
 	Throughput float64
 	Watts      float64
 	// Parts finished during the measurement; 0 where the workload tells its progress itself.
-	Parts int
+	Parts  int
+	source string // of the watts, "" by the model
 }
 
 // Result is what was measured.
@@ -58,6 +62,8 @@ type Result struct {
 	// Share of the whole work that was done meanwhile.
 	Share     float64
 	EnergyKWh float64
+	// Source of the power where it was measured at every scale, else "".
+	Source string
 }
 
 // Scales are the numbers of workers that are measured. Errors wrap ErrProfile.
@@ -124,6 +130,12 @@ func Run(ctx context.Context, c client.Client, ap *kube.Applier, kind *kinds.Kin
 		res.Points = append(res.Points, p)
 		res.EnergyKWh += p.Watts / 1000 * o.Duration.Hours()
 		res.Share = end - begun
+		switch {
+		case len(res.Points) == 1:
+			res.Source = p.source
+		case p.source == "":
+			res.Source = ""
+		}
 		o.Tell("%d workers: %.4g of the work an hour, %.0f W", n, p.Throughput, p.Watts)
 	}
 	return res, nil
@@ -192,6 +204,20 @@ func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, e
 	}
 	p.Throughput, p.Parts = (end-from)/took.Hours(), now-parts
 	p.Watts = float64(workers)*float64(r.Watts.Of(w.Facts.Request)) + float64(r.Watts.Of(w.Facts.Fixed))
+	if r.Power == nil {
+		return p, end, nil
+	}
+	pods, err := r.running(ctx, w)
+	if err != nil {
+		return p, 0, err
+	}
+	watts, source, err := r.Power(ctx, r.key.Namespace, pods)
+	if err != nil {
+		return p, 0, fmt.Errorf("measure the power: %w", err)
+	}
+	if source != "" {
+		p.Watts, p.source = watts, source
+	}
 	return p, end, nil
 }
 
@@ -210,10 +236,11 @@ func (r *run) reach(ctx context.Context, workers int) error {
 				r.Tell("try again: %v", err)
 			}
 		}
-		running, err := r.running(ctx, w)
+		pods, err := r.running(ctx, w)
 		if err != nil {
 			return err
 		}
+		running := len(pods)
 		others := 0
 		if len(w.Facts.Fixed) > 0 {
 			others = 1
@@ -230,23 +257,23 @@ func (r *run) reach(ctx context.Context, workers int) error {
 	}
 }
 
-// running counts the running pods of the workload.
-func (r *run) running(ctx context.Context, w *kube.Workload) (int, error) {
+// running lists the running pods of the workload.
+func (r *run) running(ctx context.Context, w *kube.Workload) ([]string, error) {
 	labels := r.kind.PodLabels(w.Objects[0].Object)
 	if len(labels) == 0 {
-		return 0, nil
+		return nil, nil
 	}
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.InNamespace(r.key.Namespace), client.MatchingLabels(labels)); err != nil {
-		return 0, fmt.Errorf("list pods: %w", err)
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	n := 0
+	var names []string
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-			n++
+			names = append(names, p.Name)
 		}
 	}
-	return n, nil
+	return names, nil
 }
 
 // progress is the share of the work that is done, and the parts finished where it has parts.
@@ -276,7 +303,12 @@ func (res *Result) Profile(name, namespace string, o *Options, emissionsG float6
 		},
 	}
 	for _, x := range res.Points {
-		p.Spec.Points = append(p.Spec.Points, v1alpha1.ScalingPoint{Workers: int32(x.Workers), Throughput: x.Throughput})
+		point := v1alpha1.ScalingPoint{Workers: int32(x.Workers), Throughput: x.Throughput}
+		if res.Source != "" {
+			watts := x.Watts
+			point.Watts = &watts
+		}
+		p.Spec.Points = append(p.Spec.Points, point)
 	}
 	return p
 }

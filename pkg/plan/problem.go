@@ -142,6 +142,29 @@ type Planner interface {
 	Plan(ctx context.Context, p *Problem) (Result, error)
 }
 
+// WithReserve returns the problem with a share of each resource taken away, as far as it is
+// free. What is not changed is shared with p.
+func (p *Problem) WithReserve(share float64) *Problem {
+	out := *p
+	out.Clusters = slices.Clone(p.Clusters)
+	for i := range out.Clusters {
+		c := &out.Clusters[i]
+		capacity := make(map[string][]float64, len(c.Capacity))
+		for r, amounts := range c.Capacity {
+			left := make([]float64, len(amounts))
+			for slot, v := range amounts {
+				left[slot] = v * (1 - share)
+				if load := c.Load[r]; load != nil {
+					left[slot] = min(v, max(left[slot], load[slot]))
+				}
+			}
+			capacity[r] = left
+		}
+		c.Capacity = capacity
+	}
+	return &out
+}
+
 // Validate reports the first fault: an error wrapping ErrProblem or
 // workload.ErrJob that names the field, the value and what is accepted.
 func (p *Problem) Validate() error {

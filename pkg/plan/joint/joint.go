@@ -29,21 +29,28 @@ type Planner struct {
 	Effort float64
 	// Gap ends the search when the proven gap is no larger, relative; 0 searches on.
 	Gap float64
+	// Reserve is the share of each resource that is kept free for work that may not wait,
+	// 0 <= Reserve < 1. Where not all that finds a place without the reserve finds one
+	// beside it, the reserve is used: deadlines outrank it.
+	Reserve float64
 	// Progress, where given, is called now and then with the share of the work
 	// done, 0..1.
 	Progress func(share float64)
 }
 
-// New returns the planner with an effort and a gap to stop at, or an error wrapping
-// ErrParams.
-func New(effort, gap float64) (Planner, error) {
+// New returns the planner with an effort, a gap to stop at and a reserve, or an error
+// wrapping ErrParams.
+func New(effort, gap, reserve float64) (Planner, error) {
+	if math.IsNaN(reserve) || reserve < 0 || reserve >= 1 {
+		return Planner{}, fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrParams, reserve)
+	}
 	if math.IsNaN(effort) || effort <= 0 || effort > maxEffort {
 		return Planner{}, fmt.Errorf("%w: effort: %v; accepted: above 0, at most %d", ErrParams, effort, maxEffort)
 	}
 	if math.IsNaN(gap) || gap < 0 || gap >= 1 {
 		return Planner{}, fmt.Errorf("%w: gap: %v; accepted: at least 0, below 1", ErrParams, gap)
 	}
-	return Planner{Effort: effort, Gap: gap}, nil
+	return Planner{Effort: effort, Gap: gap, Reserve: reserve}, nil
 }
 
 const (
@@ -94,7 +101,15 @@ const (
 // 60,000 of them. Memory: jobs + clusters x resources x slots.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	res, _, err := pl.solve(ctx, p, nil)
-	return res, err
+	if err != nil || pl.Reserve == 0 {
+		return res, err
+	}
+	beside, _, err := pl.solve(ctx, p.WithReserve(pl.Reserve), nil)
+	if err != nil || len(beside.Unplaced) > len(res.Unplaced) {
+		return res, err
+	}
+	beside.Bound = res.Bound // what is proven holds for all plans, with the reserve or without
+	return beside, nil
 }
 
 // Replan is Plan with a memory of the last plan, which is one more start of the

@@ -15,11 +15,13 @@ import (
 	"lull.dev/lull/pkg/plan/planio"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/plan/relax"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
 func TestLaws(t *testing.T) {
 	plantest.Laws(t, joint.Planner{}, 150, plantest.Options{})
+	plantest.Laws(t, joint.Planner{Reserve: 0.3}, 60, plantest.Options{})
 	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Loose: true, Costs: true, Kinds: []workload.Kind{workload.Rigid, workload.Interruptible}})
 	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP})
 	plantest.Laws(t, joint.Planner{}, 60, plantest.Options{Objective: plan.MOSP, Kinds: []workload.Kind{workload.Rigid, workload.Interruptible}})
@@ -99,7 +101,7 @@ func TestDeadlineOfTheContextEndsWithAPlan(t *testing.T) {
 	p := instance(t, generate.Options{Jobs: 2000, Clusters: 10, Slots: 48, Load: 0.5})
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
-	pl, err := joint.New(1000, 0)
+	pl, err := joint.New(1000, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func TestReplanRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The least effort, but the memory of the first plan: no worse than it.
-	lazy, err := joint.New(0.001, 0)
+	lazy, err := joint.New(0.001, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,7 @@ func TestStartsWithEqualResults(t *testing.T) {
 
 func TestParams(t *testing.T) {
 	for _, v := range [][2]float64{{0, 0}, {-1, 0}, {math.NaN(), 0}, {1, -0.1}, {1, 1}, {1, math.NaN()}, {1e9, 0}} {
-		if _, err := joint.New(v[0], v[1]); err == nil {
+		if _, err := joint.New(v[0], v[1], 0); err == nil {
 			t.Errorf("effort %v, gap %v: accepted", v[0], v[1])
 		}
 	}
@@ -271,5 +273,55 @@ func BenchmarkOneElasticJob(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestReserveStaysFree: with a quarter kept free, three of four equal jobs fit into the clean
+// slot; the deadline of jobs that cannot wait outranks it; the bound is that without it.
+func TestReserveStaysFree(t *testing.T) {
+	p := &plan.Problem{
+		Grid:      timegrid.Grid{Start: time.Unix(0, 0), Slot: time.Hour, N: 3},
+		Objective: plan.Objective{Kind: plan.Carbon},
+		Clusters: []plan.Cluster{{
+			Name: "c", PUE: 1, Watts: map[string]float64{"cpu": 1000},
+			Capacity: map[string][]float64{"cpu": {4, 4, 4}}, Intensity: []float64{300, 100, 200},
+		}},
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		p.Jobs = append(p.Jobs, workload.Job{
+			ID: id, Kind: workload.Rigid, Length: 1, Deadline: 3, Request: map[string]float64{"cpu": 1},
+			MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1},
+		})
+	}
+	planner, err := joint.New(1, 0, 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(slot int) (n int) {
+		res, err := planner.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Bound == nil || *res.Bound > 400+1e-6 {
+			t.Errorf("bound %v, but all four in the clean slot emit 400 g", res.Bound)
+		}
+		for _, jp := range res.Plan.Jobs {
+			if jp.Segments[0].Slot == slot {
+				n++
+			}
+		}
+		return n
+	}
+	if in(1) != 3 || in(2) != 1 {
+		t.Errorf("%d jobs in the clean slot and %d in the next best, want 3 and 1", in(1), in(2))
+	}
+	for j := range p.Jobs {
+		p.Jobs[j].Arrival, p.Jobs[j].Deadline = 1, 2
+	}
+	if in(1) != 4 {
+		t.Errorf("%d jobs that cannot wait run, want 4", in(1))
+	}
+	if _, err := joint.New(1, 0, 1); err == nil {
+		t.Error("a reserve of everything is accepted")
 	}
 }
