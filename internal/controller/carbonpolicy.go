@@ -343,7 +343,10 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	told := 0
 	for i := range d.Actions {
 		a, w := &d.Actions[i], view.Workloads[i]
-		if a.Verb == decide.Wait && w.Facts.Suspended && kube.Tells(w, kube.NewRecord(*a, c.Timeline.ToGrid(c.Now))) {
+		if a.Verb == decide.Wait && w.Facts.Suspended {
+			if !kube.Tells(w, a) {
+				continue
+			}
 			if told++; told > mostWrites {
 				more = true // what only tells has time
 				continue

@@ -67,8 +67,9 @@ func BenchmarkReconcile(b *testing.B) {
 			b.Fatal(err)
 		}
 		for i, w := range view.Workloads {
-			if _, told := kube.ReadRecord(w.Annotations()); !told {
-				b.Fatal("no record")
+			kube.Tells(w, &d.Actions[i])
+			if m.Settled(&view, i, &d.Actions[i]) {
+				continue
 			}
 			if s := m.Status(&view, i, &d.Actions[i]); m.ToWrite(w, &s, at(1)) {
 				m.Wrote(w, &s, at(1))

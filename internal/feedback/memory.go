@@ -8,8 +8,11 @@ package feedback
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -355,11 +358,16 @@ func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, for
 
 // signatureOf is what a plan of the task rests on beside time, progress and forecast.
 func signatureOf(t *decide.Task) string {
-	s := fmt.Sprintf("%d %s %v", t.Deadline.Unix(), t.Kind, t.Request)
-	if t.Scaling != nil {
-		s += fmt.Sprintf(" %d", t.Scaling.MinWorkers)
+	text := strconv.AppendInt(nil, t.Deadline.Unix(), 10)
+	text = append(append(text, ' '), t.Kind...)
+	for _, r := range slices.Sorted(maps.Keys(t.Request)) {
+		text = append(append(append(text, ' '), r...), ' ')
+		text = strconv.AppendFloat(text, t.Request[r], 'g', -1, 64)
 	}
-	return s
+	if t.Scaling != nil {
+		text = strconv.AppendInt(append(text, ' '), int64(t.Scaling.MinWorkers), 10)
+	}
+	return string(text)
 }
 
 // expected is the work that the plan would have done by now.

@@ -71,7 +71,8 @@ const (
 	CodeReleasedAll decide.Code = "ReleasedAll"
 )
 
-func NewRecord(a decide.Action, now time.Time) Record {
+// newRecord is an action as it is told at a time of the grid.
+func newRecord(a decide.Action, now time.Time) Record {
 	r := a.Reason
 	rec := Record{
 		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second), Workers: a.Workers,
@@ -118,7 +119,7 @@ type Context struct {
 // anything. The write fails with a conflict when an object has changed since it
 // was read: the caller then decides anew.
 func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Progress, c Context) (bool, error) {
-	rec := NewRecord(a, c.Timeline.ToGrid(c.Now))
+	rec := newRecord(a, c.Timeline.ToGrid(c.Now))
 	if c.Policy.Spec.Mode == v1alpha1.ModeShadow && !w.Facts.Suspended {
 		if w.Record().Verb != "" {
 			return false, nil
@@ -149,7 +150,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 		})
 	case decide.Wait:
-		if !Tells(w, rec) {
+		if !Tells(w, &a) {
 			return false, nil
 		}
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
@@ -163,10 +164,11 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 	return false, nil
 }
 
-// Tells reports whether a waiting workload would be told anything new.
-func Tells(w *Workload, rec Record) bool {
-	last := w.Record()
-	return last.Verb == "" || !sameWait(*last, rec) && rec.Reason != decide.CodeTooSoon
+// Tells reports whether a waiting workload would be told anything new by an action.
+func Tells(w *Workload, a *decide.Action) bool {
+	last, r := w.Record(), &a.Reason
+	same := last.Verb == a.Verb && last.Reason == r.Code && sameTime(last.PlannedStart, r.PlannedStart) && sameTime(last.LatestStart, r.LatestStart)
+	return last.Verb == "" || !same && r.Code != decide.CodeTooSoon
 }
 
 // releaseRest lets go the Pods of a group that are still held.
@@ -179,16 +181,12 @@ func (ap *Applier) releaseRest(ctx context.Context, w *Workload, rec Record) (bo
 	return false, nil
 }
 
-// sameWait reports whether a waiting workload would be told nothing new.
-func sameWait(a, b Record) bool {
-	return a.Verb == b.Verb && a.Reason == b.Reason && equalTime(a.PlannedStart, b.PlannedStart) && equalTime(a.LatestStart, b.LatestStart)
-}
-
-func equalTime(a, b *time.Time) bool {
-	if a == nil || b == nil {
-		return a == b
+// sameTime compares a time with one that is absent where it is zero.
+func sameTime(a *time.Time, b time.Time) bool {
+	if a == nil {
+		return b.IsZero()
 	}
-	return a.Equal(*b)
+	return a.Equal(b)
 }
 
 func wallText(tl timegrid.Timeline, grid time.Time) string {

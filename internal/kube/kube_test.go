@@ -255,13 +255,14 @@ func TestRecordRoundTrip(t *testing.T) {
 		Code: decide.CodeCleanerLater, PlannedStart: now.Add(time.Hour), LatestStart: now.Add(5 * time.Hour),
 		IntensityNow: 400, IntensityThen: 100, ExpectedG: 10, ImmediateG: 40, Source: "x",
 	}}
-	rec := NewRecord(a, now)
-	if !sameWait(rec, NewRecord(a, now.Add(time.Minute))) {
+	rec := newRecord(a, now)
+	w := &Workload{record: &rec}
+	if Tells(w, &a) {
 		t.Error("the same wait a minute later is told again")
 	}
 	b := a
 	b.Reason.PlannedStart = now.Add(2 * time.Hour)
-	if sameWait(rec, NewRecord(b, now)) {
+	if !Tells(w, &b) {
 		t.Error("another planned start is not told")
 	}
 	if rec.ExpectedSaving != 0.75 {

@@ -26,7 +26,8 @@ type Workload struct {
 	// Facts are those of the object; of a group, those of its Pods together.
 	Facts kinds.Facts
 
-	// annotations and record are read once, when they are first asked for.
+	// uid, annotations and record are read once, when they are first asked for.
+	uid         types.UID
 	annotations map[string]string
 	record      *Record
 }
@@ -108,7 +109,12 @@ func (w *Workload) group() string {
 func (w *Workload) Namespace() string { return w.Objects[0].GetNamespace() }
 
 // UID of the object, or of the first Pod of a group.
-func (w *Workload) UID() types.UID { return w.Objects[0].GetUID() }
+func (w *Workload) UID() types.UID {
+	if w.uid == "" {
+		w.uid = w.Objects[0].GetUID()
+	}
+	return w.uid
+}
 
 // Annotations of the object, or of the first Pod of a group. They are not to be modified.
 func (w *Workload) Annotations() map[string]string {
