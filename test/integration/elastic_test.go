@@ -215,16 +215,12 @@ func TestProfilesLearnOnline(t *testing.T) {
 	}}
 	player.Add(demo.Work{Job: "flat", Length: 24 * time.Hour, Throughput: []float64{1, 1.2, 1.3, 1.4}})
 	var p v1alpha1.ScalingProfile
-	b.eventually("the Job to finish", func() bool {
+	b.eventually("the profile to be corrected", func() bool {
 		must(t, player.Step(ctx, time.Now()))
 		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "concave"}, &p))
-		return b.finished("flat")
+		return len(p.Status.Observed) > 0
 	})
-	plan := b.plan("job-flat").Status
-	t.Logf("observed of the profile: %+v; of the Job: %+v, last for %s", p.Status.Observed, plan.Observed, plan.Trigger.Reason)
-	if len(plan.Observed) == 0 || len(p.Status.Observed) == 0 {
-		t.Fatal("nothing was learned")
-	}
+	t.Logf("observed of the profile: %+v; of the Job: %+v", p.Status.Observed, b.plan("job-flat").Status.Observed)
 	for _, x := range p.Status.Observed {
 		declared := map[int32]float64{1: 1, 2: 1.9, 3: 2.65, 4: 3.4}[x.Workers]
 		if x.Workers > 1 && x.Throughput >= declared {
