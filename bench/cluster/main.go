@@ -40,6 +40,7 @@ func main() {
 	flag.StringVar(&o.binary, "lull", "bin/lull", "Lull's binary")
 	flag.IntVar(&o.waiting, "waiting", 5000, "Jobs that wait")
 	flag.IntVar(&o.running, "running", 200, "Jobs that run")
+	flag.IntVar(&o.policies, "policies", 10, "policies, each of a namespace, among which the Jobs are")
 	flag.DurationVar(&o.rest, "rest", 5*time.Minute, "how long the controller is watched at rest")
 	flag.StringVar(&o.out, "o", "docs/benchmark-cluster.md", "file to write")
 	flag.Parse()
@@ -53,10 +54,14 @@ func main() {
 type options struct {
 	lab, binary, out string
 	waiting, running int
+	policies         int
 	rest             time.Duration
 }
 
-const namespace = "bench"
+// zone is that of all policies; namespaces are called after it.
+const zone = "bench"
+
+func namespace(policy int) string { return fmt.Sprintf("%s-%d", zone, policy) }
 
 func run(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "lull-bench-")
@@ -85,7 +90,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer s.Stop()
-	if err := setUp(ctx, s.Client); err != nil {
+	if err := setUp(ctx, s.Client, o.policies); err != nil {
 		return err
 	}
 	say := func(format string, args ...any) {
@@ -99,7 +104,7 @@ func run(ctx context.Context, o options) (err error) {
 	say("submitted in %v", time.Since(begin).Round(time.Second))
 	settled := func() (bool, error) {
 		var plans v1alpha1.CarbonPlanList
-		if err := s.Client.List(ctx, &plans, client.InNamespace(namespace)); err != nil {
+		if err := s.Client.List(ctx, &plans); err != nil {
 			return false, err
 		}
 		waiting, running := 0, 0
@@ -145,27 +150,37 @@ func run(ctx context.Context, o options) (err error) {
 	return write(o, burst, first, last)
 }
 
-func setUp(ctx context.Context, c client.Client) error {
+func setUp(ctx context.Context, c client.Client, policies int) error {
 	from := time.Now().UTC().Truncate(24 * time.Hour)
 	series := "time,intensity_gco2eq_per_kwh\n"
 	for h := range 24 * 7 {
 		series += fmt.Sprintf("%s,%.1f\n", from.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), 300-150*math.Cos(2*math.Pi*float64(h)/24))
 	}
-	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: namespace}, Data: map[string]string{"s.csv": series}},
-		&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: namespace}, Spec: v1alpha1.CarbonPolicySpec{Zone: namespace}},
-		&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: v1alpha1.GridZoneSpec{
-			Zone: "BENCH", Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: namespace, Name: "series", Key: "s.csv"}},
-		}},
-	} {
+	var objects []client.Object
+	for i := range policies {
+		ns := namespace(i)
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+			&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: ns}, Spec: v1alpha1.CarbonPolicySpec{Zone: zone}})
+	}
+	objects = append(objects,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: namespace(0)}, Data: map[string]string{"s.csv": series}},
+		&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: zone}, Spec: v1alpha1.GridZoneSpec{
+			Zone: "BENCH", Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: namespace(0), Name: "series", Key: "s.csv"}},
+		}})
+	for _, obj := range objects {
 		if err := c.Create(ctx, obj); err != nil {
 			return fmt.Errorf("create %s: %w", obj.GetName(), err)
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		probe := job("probe", true)
-		if c.Create(ctx, probe, client.DryRunAll) == nil && probe.Spec.Suspend != nil && *probe.Spec.Suspend {
+		held := 0
+		for i := range policies {
+			probe := job("probe", namespace(i), true)
+			if c.Create(ctx, probe, client.DryRunAll) == nil && probe.Spec.Suspend != nil && *probe.Spec.Suspend {
+				held++
+			}
+		}
+		if held == policies {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -175,7 +190,7 @@ func setUp(ctx context.Context, c client.Client) error {
 }
 
 // job waits for days, or runs at once and does not end.
-func job(name string, waits bool) *batchv1.Job {
+func job(name, namespace string, waits bool) *batchv1.Job {
 	delay := "0s"
 	if waits {
 		delay = "72h"
@@ -193,7 +208,9 @@ func submit(ctx context.Context, c client.Client, o options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range o.waiting + o.running {
-		group.Go(func() error { return c.Create(ctx, job(fmt.Sprintf("job-%05d", i), i >= o.running)) })
+		group.Go(func() error {
+			return c.Create(ctx, job(fmt.Sprintf("job-%05d", i), namespace(i%o.policies), i >= o.running))
+		})
 	}
 	return group.Wait()
 }
@@ -290,9 +307,9 @@ func write(o options, burst time.Duration, first, last figures) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# A cluster with many Jobs
 
-Written by `+"`go run ./bench/cluster`"+`: %d governed Jobs that wait and %d that run, one policy, on the
+Written by `+"`go run ./bench/cluster -policies %d`"+`: %d governed Jobs that wait and %d that run, on the
 lab's real control plane, all on %d cores of a shared machine, which the control plane uses
-as well. Reconciliations are those of the policy, which decides for all its Jobs at once;
+as well. A reconciliation is that of a policy, which decides for all its Jobs at once;
 quantiles are upper bounds of their histogram's buckets.
 
 | | while submitted and planned | at rest (%s) |
@@ -306,7 +323,7 @@ quantiles are upper bounds of their histogram's buckets.
 | calls of the API | %.0f (%.1f a Job) | %.0f (%.2f a Job and hour) |
 
 Until each Job had its plan in the API: %s. Memory: %.0f MiB at rest, %.0f MiB at most.
-`, o.waiting, o.running, runtime.NumCPU(), rest.Round(time.Second),
+`, o.policies, o.waiting, o.running, runtime.NumCPU(), rest.Round(time.Second),
 		first.reconciles, last.reconciles-first.reconciles,
 		quantile(figures{}, first, 0.5), quantile(first, last, 0.5),
 		quantile(figures{}, first, 0.99), quantile(first, last, 0.99),

@@ -179,24 +179,23 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		problem = errors.Join(problem, err)
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
-	conflicted, more, err := r.apply(ctx, c, &view, &decision, memory)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	// A workload that cannot be written must not keep the others' plans from being stated.
+	conflicted, more, failed := r.apply(ctx, c, &view, &decision, memory)
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
 	if conflicted {
 		after = shortest
 	}
 	unwritten, err := r.writePlans(ctx, c, &view, &decision, memory)
-	if err := errors.Join(err, r.writeProfiles(ctx, c, &view, memory)); err != nil {
-		return ctrl.Result{}, err
-	}
+	failed = errors.Join(failed, err, r.writeProfiles(ctx, c, &view, memory))
 	if more || unwritten {
 		after = goOn
 	}
 	memory.Forget(&view)
 	if err := r.writeStatus(ctx, &policy, &view, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
+	}
+	if failed != nil {
+		return ctrl.Result{}, failed
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
 }
@@ -340,22 +339,25 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]done, len(d.Actions))
-	told := 0
-	for i := range d.Actions {
-		a, w := &d.Actions[i], view.Workloads[i]
-		if a.Verb == decide.Wait && w.Facts.Suspended {
-			if !kube.Tells(w, a) {
-				continue
-			}
-			if told++; told > mostWrites {
-				more = true // what only tells has time
-				continue
-			}
-		}
+	carryOut := func(i int) {
 		group.Go(func() error {
-			results[i].wrote, results[i].err = r.Applier.Apply(ctx, w, *a, view.Progress[i], c)
+			results[i].wrote, results[i].err = r.Applier.Apply(ctx, view.Workloads[i], d.Actions[i], view.Progress[i], c)
 			return nil
 		})
+	}
+	var tells []int // what only tells a workload that it waits comes last
+	for i := range d.Actions {
+		a, w := &d.Actions[i], view.Workloads[i]
+		switch {
+		case a.Verb != decide.Wait || !w.Facts.Suspended:
+			carryOut(i)
+		case kube.Tells(w, a):
+			tells = append(tells, i)
+		}
+	}
+	more = len(tells) > mostWrites
+	for _, i := range tells[:min(len(tells), mostWrites)] {
+		carryOut(i)
 	}
 	_ = group.Wait() // the errors are in the results
 	for i := range d.Actions {
