@@ -104,7 +104,7 @@ func BenchmarkYear(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, err := joint.New(1, 0)
+	all, err := joint.New(1, 0, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
