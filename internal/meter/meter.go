@@ -274,8 +274,10 @@ func (m *Meter) askProgress(ctx context.Context, token string) {
 			m.tell(ctx, string(uid), err)
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if err == nil {
-				m.progress[uid] = r
+			for _, of := range m.wanted { // it may have gone meanwhile
+				if _, still := of[uid]; still && err == nil {
+					m.progress[uid] = r
+				}
 			}
 			return nil
 		})

@@ -110,6 +110,9 @@ func FuzzPrometheus(f *testing.F) {
 		checkSamples(t, s, err)
 		s, err = decodePrometheusForecast(body, carbon.Provenance{})
 		checkSamples(t, s, err)
+		if _, err = decodePrometheusInstant(body); err != nil {
+			checkSamples(t, nil, err)
+		}
 	})
 }
 
