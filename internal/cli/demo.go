@@ -43,6 +43,13 @@ only if emissions differ by no more than 5 % in all.`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"elastic", "fidelity"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
+			if len(args) == 1 && args[0] == "fidelity" {
+				for _, name := range []string{"trace", "zone", "from", "jobs", "seed", "live", "outage", "param"} {
+					if given(name) {
+						return fmt.Errorf("--%s: not for demo fidelity; accepted: --lab, --planner, --report, --time-factor", name)
+					}
+				}
+			}
 			if len(args) == 1 {
 				o.Elastic = args[0] == "elastic"
 				own(&o, args[0], given)

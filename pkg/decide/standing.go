@@ -47,18 +47,20 @@ func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) 
 // nil where the action has no plan.
 func (s Snapshot) Phases(g timegrid.Grid, a *Action) []Phase {
 	var out []Phase
-	sum := 0.0 // of the intensities of the last phase, by time
+	sum := 0.0         // of the intensities of the last phase, by time
+	var last time.Time // end of the last segment
 	for i, seg := range a.Segments {
 		from := g.Time(seg.Slot)
 		to := from.Add(time.Duration(seg.Fraction * float64(g.Slot)))
 		if i > 0 && a.Segments[i-1].Slot == seg.Slot { // the rest of a slot at another scale
-			from, to = out[len(out)-1].To, to.Add(out[len(out)-1].To.Sub(from))
+			from, to = last, to.Add(last.Sub(from))
 		}
 		before := i > 0 && a.Segments[i-1].Slot >= seg.Slot-1
 		after := i+1 < len(a.Segments) && a.Segments[i+1].Slot == seg.Slot+1
 		if after && !before && from.After(s.Now) {
 			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
 		}
+		last = to
 		if !to.After(from) {
 			continue
 		}
