@@ -92,17 +92,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "lull-demo-")
+	dir, leave, err := o.folder()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil {
-			err = os.RemoveAll(dir)
-			return
-		}
-		fmt.Fprintf(o.Out, "\nlogs: %s\n", dir)
-	}()
+	defer leave(&err)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -192,6 +186,19 @@ func (o Options) series() (*carbon.Series, time.Time, error) {
 		return nil, from, fmt.Errorf("%s has %d gaps in the 48 h from %s, the first at %s; choose another start", o.Trace, len(gaps), from.Format(time.RFC3339), gaps[0].From.Format(time.RFC3339))
 	}
 	return s, from, nil
+}
+
+// folder makes a folder for a demo. leave removes it, or says where the logs are if the demo
+// failed.
+func (o Options) folder() (dir string, leave func(failed *error), err error) {
+	dir, err = os.MkdirTemp("", "lull-demo-")
+	return dir, func(failed *error) {
+		if *failed == nil {
+			*failed = os.RemoveAll(dir)
+			return
+		}
+		fmt.Fprintf(o.Out, "\nlogs: %s\n", dir)
+	}, err
 }
 
 // Setup is the lab of a demo or a benchmark.
