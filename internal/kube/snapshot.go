@@ -246,7 +246,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	v.lifecycle(in, w, &t, &p, pods, shadow)
 	model := v.Snapshot.Clusters[0].Power
 	p.Watts = wattsOf(&t, w, model)
-	p.Drawn, p.DrawnFrom = pods.drawn(w, model)
+	p.Drawn, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000
 	}
@@ -523,10 +523,19 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured) {
 	}
 }
 
-// drawn is the measured power of the running pods, PUE included, and by whom it is measured.
-// Pods that are not measured (yet) count as the mean of the others; what of them nobody
-// measures, as the model says.
-func (c *podCount) drawn(w *Workload, model power.PerUnit) (watts float64, source string) {
+// Drawn is the measured power of some pods that each ask for request, PUE included, and by
+// whom it is measured; "" where nothing is. Pods that are not measured (yet) count as the mean
+// of the others; what of them nobody measures, as the model says.
+func Drawn(pods []PodPower, request map[string]float64, model power.PerUnit) (watts float64, source string) {
+	c := podCount{running: len(pods)}
+	for _, p := range pods {
+		c.cpu.add(p.CPU, p.CPUSource)
+		c.gpu.add(p.GPU, p.GPUSource)
+	}
+	return c.drawn(request, model)
+}
+
+func (c *podCount) drawn(request map[string]float64, model power.PerUnit) (watts float64, source string) {
 	if c.cpu.pods+c.gpu.pods == 0 {
 		return 0, ""
 	}
@@ -538,7 +547,7 @@ func (c *podCount) drawn(w *Workload, model power.PerUnit) (watts float64, sourc
 			return
 		}
 		part := map[string]float64{}
-		for r, q := range w.Facts.Request {
+		for r, q := range request {
 			if strings.Contains(r, "gpu") == gpu {
 				part[r] = q
 			}

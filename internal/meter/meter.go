@@ -143,36 +143,20 @@ func (m *Meter) Power(namespace, pod string) kube.PodPower {
 	return m.power[types.NamespacedName{Namespace: namespace, Name: pod}]
 }
 
-// Measure asks for the power of some pods of a namespace now: their sum in watts, where those
-// that are not measured count as the mean of the others, and by whom it is measured ("" where
-// none is).
-func (m *Meter) Measure(ctx context.Context, namespace string, pods []string) (watts float64, source string, err error) {
+// Measure asks for the power of some pods of a namespace now.
+func (m *Meter) Measure(ctx context.Context, namespace string, pods []string) ([]kube.PodPower, error) {
 	token, err := m.token()
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
 	if err := m.askPower(ctx, token); err != nil {
-		return 0, "", err
+		return nil, err
 	}
-	var cpu, gpu float64
-	var cpus, gpus int
-	sources := map[string]bool{}
-	for _, name := range pods {
-		p := m.Power(namespace, name)
-		if p.CPUSource != "" {
-			cpu, cpus, sources[p.CPUSource] = cpu+p.CPU, cpus+1, true
-		}
-		if p.GPUSource != "" {
-			gpu, gpus, sources[p.GPUSource] = gpu+p.GPU, gpus+1, true
-		}
+	out := make([]kube.PodPower, len(pods))
+	for i, name := range pods {
+		out[i] = m.Power(namespace, name)
 	}
-	if cpus > 0 {
-		watts += cpu / float64(cpus) * float64(len(pods))
-	}
-	if gpus > 0 {
-		watts += gpu / float64(gpus) * float64(len(pods))
-	}
-	return watts, strings.Join(slices.Sorted(maps.Keys(sources)), "+"), nil
+	return out, nil
 }
 
 // ask runs one round of queries.

@@ -19,6 +19,7 @@ import (
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/power"
 )
 
 func vector(series ...string) string {
@@ -92,7 +93,8 @@ func TestMeter(t *testing.T) {
 			t.Errorf("pod %s: %+v, want %+v", pod, got, want)
 		}
 	}
-	if watts, source, err := m.Measure(ctx, "ns", []string{"a", "b", "odd"}); err != nil || watts != 35*3+300*3 || source != "dcgm+kepler" {
+	measured, err := m.Measure(ctx, "ns", []string{"a", "b", "odd"})
+	if watts, source := kube.Drawn(measured, nil, power.PerUnit{PUE: 1}); err != nil || watts != 35*3+300*3 || source != "kepler+dcgm" {
 		t.Errorf("measured %v W by %s, %v", watts, source, err)
 	}
 	r, ok := m.Progress("good")

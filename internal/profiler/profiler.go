@@ -35,9 +35,8 @@ type Options struct {
 	Duration, Patience time.Duration
 	// Watts per unit of resource: the power model, where power is not measured.
 	Watts power.PerUnit
-	// Power, where given, measures what some pods draw in watts, and says by whom it is
-	// measured; "" where it is not.
-	Power func(ctx context.Context, namespace string, pods []string) (watts float64, source string, err error)
+	// Power, where given, measures what some pods draw.
+	Power func(ctx context.Context, namespace string, pods []string) ([]kube.PodPower, error)
 	// Keep lets the workload go on after the measurement.
 	Keep  bool
 	Clock clock.Clock
@@ -211,11 +210,11 @@ func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, e
 	if err != nil {
 		return p, 0, err
 	}
-	watts, source, err := r.Power(ctx, r.key.Namespace, pods)
+	measured, err := r.Power(ctx, r.key.Namespace, pods)
 	if err != nil {
 		return p, 0, fmt.Errorf("measure the power: %w", err)
 	}
-	if source != "" {
+	if watts, source := kube.Drawn(measured, w.Facts.Request, r.Watts); source != "" {
 		p.Watts, p.source = watts, source
 	}
 	return p, end, nil
