@@ -5,13 +5,11 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"time"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/plan/plantest"
-	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -32,41 +30,11 @@ func TestLaws(t *testing.T) {
 // TestReserveStaysFree: with a quarter kept free, three of four equal jobs fit
 // into the clean slot; the deadline of a job that cannot wait outranks it.
 func TestReserveStaysFree(t *testing.T) {
-	p := &plan.Problem{
-		Grid:      timegrid.Grid{Start: time.Unix(0, 0), Slot: time.Hour, N: 3},
-		Objective: plan.Objective{Kind: plan.Carbon},
-		Clusters: []plan.Cluster{{
-			Name: "c", PUE: 1, Watts: map[string]float64{"cpu": 1000},
-			Capacity: map[string][]float64{"cpu": {4, 4, 4}}, Intensity: []float64{300, 100, 200},
-		}},
-	}
-	for _, id := range []string{"a", "b", "c", "d"} {
-		p.Jobs = append(p.Jobs, workload.Job{
-			ID: id, Kind: workload.Rigid, Length: 1, Deadline: 3, Request: map[string]float64{"cpu": 1},
-			MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1},
-		})
-	}
 	planner, err := cheapest.New(0.25)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := func(slot int) (n int) {
-		for _, jp := range solve(t, planner, p).Plan.Jobs {
-			if jp.Segments[0].Slot == slot {
-				n++
-			}
-		}
-		return n
-	}
-	if in(1) != 3 || in(2) != 1 {
-		t.Errorf("%d jobs in the clean slot and %d in the next best, want 3 and 1", in(1), in(2))
-	}
-	for j := range p.Jobs {
-		p.Jobs[j].Arrival, p.Jobs[j].Deadline = 1, 2
-	}
-	if in(1) != 4 {
-		t.Errorf("%d jobs that cannot wait run, want 4", in(1))
-	}
+	plantest.Reserve(t, planner)
 	plantest.Laws(t, planner, 200, plantest.Options{})
 	for _, reserve := range []float64{-0.1, 1, math.NaN()} {
 		if _, err := cheapest.New(reserve); !errors.Is(err, cheapest.ErrParams) {

@@ -15,7 +15,6 @@ import (
 	"lull.dev/lull/pkg/plan/planio"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/plan/relax"
-	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -276,50 +275,17 @@ func BenchmarkOneElasticJob(b *testing.B) {
 	}
 }
 
-// TestReserveStaysFree: with a quarter kept free, three of four equal jobs fit into the clean
-// slot; the deadline of jobs that cannot wait outranks it; the bound is that without it.
-func TestReserveStaysFree(t *testing.T) {
-	p := &plan.Problem{
-		Grid:      timegrid.Grid{Start: time.Unix(0, 0), Slot: time.Hour, N: 3},
-		Objective: plan.Objective{Kind: plan.Carbon},
-		Clusters: []plan.Cluster{{
-			Name: "c", PUE: 1, Watts: map[string]float64{"cpu": 1000},
-			Capacity: map[string][]float64{"cpu": {4, 4, 4}}, Intensity: []float64{300, 100, 200},
-		}},
-	}
-	for _, id := range []string{"a", "b", "c", "d"} {
-		p.Jobs = append(p.Jobs, workload.Job{
-			ID: id, Kind: workload.Rigid, Length: 1, Deadline: 3, Request: map[string]float64{"cpu": 1},
-			MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1},
-		})
-	}
+// TestReserve: beside the reserve; what is proven is proven for plans without one, too.
+func TestReserve(t *testing.T) {
 	planner, err := joint.New(1, 0, 0.25)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := func(slot int) (n int) {
-		res, err := planner.Plan(context.Background(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.Bound == nil || *res.Bound > 400+1e-6 {
-			t.Errorf("bound %v, but all four in the clean slot emit 400 g", res.Bound)
-		}
-		for _, jp := range res.Plan.Jobs {
-			if jp.Segments[0].Slot == slot {
-				n++
-			}
-		}
-		return n
-	}
-	if in(1) != 3 || in(2) != 1 {
-		t.Errorf("%d jobs in the clean slot and %d in the next best, want 3 and 1", in(1), in(2))
-	}
-	for j := range p.Jobs {
-		p.Jobs[j].Arrival, p.Jobs[j].Deadline = 1, 2
-	}
-	if in(1) != 4 {
-		t.Errorf("%d jobs that cannot wait run, want 4", in(1))
+	plantest.Reserve(t, planner)
+	p := plantest.FourEqual()
+	res, err := planner.Plan(context.Background(), p)
+	if err != nil || res.Bound == nil || *res.Bound > 400+1e-6 {
+		t.Errorf("bound %v, but all four in the clean slot emit 400 g; %v", res.Bound, err)
 	}
 	if _, err := joint.New(1, 0, 1); err == nil {
 		t.Error("a reserve of everything is accepted")
