@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,13 @@ only if emissions differ by no more than 5 % in all.`,
   lull demo --live --outage 24h
   lull demo elastic
   lull demo fidelity --report docs/fidelity.md`,
-		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"elastic", "fidelity"},
+		ValidArgs: []string{"elastic", "fidelity"},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
+				return fmt.Errorf("%q; accepted: nothing, or one of %s", args, strings.Join(cmd.ValidArgs, ", "))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
 			if len(args) == 1 && args[0] == "fidelity" {
