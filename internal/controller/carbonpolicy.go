@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -51,15 +52,17 @@ type PlannerFactory func(name string, parameters map[string]string, criticalClas
 
 // CarbonPolicyReconciler decides for all workloads of a policy at a time.
 type CarbonPolicyReconciler struct {
-	Client  client.Client
-	Zones   *Zones
-	Kinds   *KindSet
-	Applier *kube.Applier
-	Planner PlannerFactory
-	Clock   clock.Clock
+	Client client.Client
+	Zones  *Zones
+	Kinds  *KindSet
+	// Applier starts, stops and scales; Statements writes what is only told.
+	Applier, Statements *kube.Applier
+	Planner             PlannerFactory
+	Clock               clock.Clock
 	// Meter measures power and progress; nil where there is none.
 	Meter *meter.Meter
 
+	writer *writer
 	// memories of the policies. One policy is decided at a time.
 	memories map[types.NamespacedName]*feedback.Memory
 }
@@ -75,11 +78,8 @@ const (
 	shortest = 200 * time.Millisecond
 	// shortestRetry and longestRetry bound the pause after a failure.
 	shortestRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
-	// goOn is the pause before what was left is written.
-	goOn = 20 * time.Millisecond
-	// mostWrites is how many workloads are told to wait, and how many plans are written, at a
-	// time, atATime how many of them at once: what must start or stop does not wait for it.
-	mostWrites, atATime = 64, 8
+	// atATime is how many workloads are started, stopped or scaled at once.
+	atATime = 8
 	// attention is how often what runs is looked at, for what its object does not tell:
 	// pods that find no node, progress.
 	attention = 30 * time.Second
@@ -89,12 +89,16 @@ const (
 // so that two never count the same free capacity.
 func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.memories = map[types.NamespacedName]*feedback.Memory{}
+	r.writer = newWriter()
+	if err := mgr.Add(r.writer); err != nil {
+		return err
+	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
 		return err
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(policyOf)).
+		Watches(&corev1.Pod{}, soon(policyOf)).
 		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
 		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
@@ -108,6 +112,29 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	}
 	r.Kinds.use(c, mgr)
 	return mgr.Add(r.Kinds)
+}
+
+// together is how long events are gathered before a policy is looked at: thousands of Jobs
+// that are submitted at once are one look each tenth of a second, not one each.
+const together = 100 * time.Millisecond
+
+// soon asks for a look at the policies that an object concerns, with what else happens until then.
+func soon(policies handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(ctx context.Context, o client.Object, q queue) {
+		for _, req := range policies(ctx, o) {
+			q.AddAfter(req, together)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			ask(ctx, e.ObjectOld, q)
+			ask(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, e.Object, q) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { ask(ctx, e.Object, q) },
+	}
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {
@@ -180,16 +207,13 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
 	// A workload that cannot be written must not keep the others' plans from being stated.
-	conflicted, more, failed := r.apply(ctx, c, &view, &decision, memory)
+	conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
 	if conflicted {
 		after = shortest
 	}
-	unwritten, err := r.writePlans(ctx, c, &view, &decision, memory)
-	failed = errors.Join(failed, err, r.writeProfiles(ctx, c, &view, memory))
-	if more || unwritten {
-		after = goOn
-	}
+	r.statePlans(c, &view, &decision, memory)
+	failed = errors.Join(failed, r.writeProfiles(ctx, c, &view, memory))
 	memory.Forget(&view)
 	if err := r.writeStatus(ctx, &policy, &view, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
@@ -314,9 +338,9 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 }
 
 // apply carries the decision out. A conflict means that the cache was behind;
-// the next decision, moments later, sees the workload as it is. more says that not all
-// that wait have been told so.
-func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted, more bool, err error) {
+// the next decision, moments later, sees the workload as it is. What waits is told so beside
+// the reconciliation.
+func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted bool, err error) {
 	var errs []error
 	note := func(verb decide.Verb, reason decide.Code, wrote bool, err error) {
 		switch {
@@ -339,25 +363,20 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]done, len(d.Actions))
-	carryOut := func(i int) {
-		group.Go(func() error {
-			results[i].wrote, results[i].err = r.Applier.Apply(ctx, view.Workloads[i], d.Actions[i], view.Progress[i], c)
-			return nil
-		})
-	}
-	var tells []int // what only tells a workload that it waits comes last
 	for i := range d.Actions {
 		a, w := &d.Actions[i], view.Workloads[i]
-		switch {
-		case a.Verb != decide.Wait || !w.Facts.Suspended:
-			carryOut(i)
-		case kube.Tells(w, a):
-			tells = append(tells, i)
+		tell := writeKey{writeTell, w.UID()}
+		if a.Verb == decide.Wait && w.Facts.Suspended {
+			if kube.Tells(w, a) {
+				r.writer.put(tell, r.tell(c, w, *a, view.Progress[i]))
+			}
+			continue
 		}
-	}
-	more = len(tells) > mostWrites
-	for _, i := range tells[:min(len(tells), mostWrites)] {
-		carryOut(i)
+		r.writer.drop(tell)
+		group.Go(func() error {
+			results[i].wrote, results[i].err = r.Applier.Apply(ctx, w, *a, view.Progress[i], c)
+			return nil
+		})
 	}
 	_ = group.Wait() // the errors are in the results
 	for i := range d.Actions {
@@ -365,15 +384,24 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 		wrote, err := results[i].wrote, results[i].err
 		note(a.Verb, a.Reason.Code, wrote, err)
 		if wrote && err == nil {
-			w, logger := view.Workloads[i], log.FromContext(ctx)
-			if a.Verb == decide.Wait {
-				logger = logger.V(1)
-			}
-			logger.Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", a.Reason.Message())
-			memory.Applied(view.Workloads[i], a, &view.Snapshot)
+			w := view.Workloads[i]
+			log.FromContext(ctx).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", a.Reason.Message())
+			memory.Applied(w, a, &view.Snapshot)
 		}
 	}
-	return conflicted, more, errors.Join(errs...)
+	return conflicted, errors.Join(errs...)
+}
+
+// tell is the write that tells a workload that it waits, and for what.
+func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide.Action, p kube.Progress) func(context.Context) error {
+	return func(ctx context.Context) error {
+		wrote, err := r.Statements.Apply(ctx, w, a, p, c)
+		if wrote && err == nil {
+			metrics.Actions.WithLabelValues(string(a.Verb), string(a.Reason.Code)).Inc()
+			log.FromContext(ctx).V(1).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "message", a.Reason.Message())
+		}
+		return err
+	}
 }
 
 // releaseOrphans opens what a deleted policy holds.

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
@@ -97,7 +96,7 @@ func (s *KindSet) use(c controller.Controller, mgr manager.Manager) {
 	in := mgr.GetCache()
 	s.cache, s.live = in, mgr.GetAPIReader()
 	s.watch = func(obj client.Object) error {
-		return c.Watch(ctrlsource.Kind(in, obj, handler.EnqueueRequestsFromMapFunc(policyOf)))
+		return c.Watch(ctrlsource.Kind(in, obj, soon(policyOf)))
 	}
 }
 

@@ -101,9 +101,16 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			return err
 		}
 	}
+	// A client of its own, with a limit of its own: what starts does not queue behind what is told.
+	statements, err := client.New(config, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("create a client: %w", err)
+	}
+	recorder := mgr.GetEventRecorder("lull")
 	if err := (&CarbonPolicyReconciler{
 		Client: mgr.GetClient(), Zones: zones, Kinds: set, Planner: o.Planner, Clock: o.Clock, Meter: measure,
-		Applier: &kube.Applier{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("lull")},
+		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
+		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
 	}

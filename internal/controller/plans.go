@@ -2,11 +2,12 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -18,23 +19,25 @@ import (
 // mostFigures is how many plans are written at a time that differ in figures only.
 const mostFigures = 8
 
-// writePlans states the plan of each workload, where it differs from what was last stated.
-// more says that some are left.
-func (r *CarbonPolicyReconciler) writePlans(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (more bool, _ error) {
-	type write struct {
-		workload *kube.Workload
-		status   v1alpha1.CarbonPlanStatus
+// statePlans states the plan of each workload, where it differs from what was last stated.
+func (r *CarbonPolicyReconciler) statePlans(c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) {
+	state := func(w *kube.Workload, status *v1alpha1.CarbonPlanStatus) {
+		p := &v1alpha1.CarbonPlan{
+			ObjectMeta: metav1.ObjectMeta{Name: kube.PlanName(w), Namespace: w.Namespace(), OwnerReferences: w.Owners()},
+			Spec:       v1alpha1.CarbonPlanSpec{Workload: w.Reference(), Policy: c.Policy.Name},
+			Status:     *status,
+		}
+		fresh := memory.Written(w).State == ""
+		r.writer.put(writeKey{writePlan, w.UID()}, func(ctx context.Context) error {
+			return statePlan(ctx, r.Statements.Client, p, fresh)
+		})
+		memory.Wrote(w, status, c.Now)
 	}
-	var writes []write
 	figures, n := 0, len(view.Workloads)
 	begin := memory.Turn
 	for k := range n {
 		i := (begin + k) % n
 		w := view.Workloads[i]
-		if len(writes) >= mostWrites {
-			more = true
-			break
-		}
 		if memory.Settled(view, i, &d.Actions[i]) {
 			continue
 		}
@@ -50,64 +53,40 @@ func (r *CarbonPolicyReconciler) writePlans(ctx context.Context, c kube.Context,
 				continue // at the next look, from here on
 			}
 		}
-		writes = append(writes, write{w, status})
+		state(w, &status)
 	}
 	for _, w := range view.Finished {
-		if len(writes) >= mostWrites {
-			more = true
-			break
-		}
 		if status, tell := memory.FinishedStatus(w); tell {
-			writes = append(writes, write{w, status})
+			state(w, &status)
 		}
 	}
-	var group errgroup.Group
-	group.SetLimit(atATime)
-	written, errs := make([]bool, len(writes)), make([]error, len(writes))
-	befores := make([]v1alpha1.CarbonPlanStatus, len(writes))
-	for i, x := range writes {
-		befores[i] = memory.Written(x.workload)
-		group.Go(func() error {
-			written[i], errs[i] = r.writePlan(ctx, c, x.workload, befores[i], x.status)
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in errs
-	for i, x := range writes {
-		switch {
-		case written[i]:
-			memory.Wrote(x.workload, &x.status, c.Now)
-		case errs[i] == nil && befores[i].State != "":
-			memory.Unwritten(x.workload) // deleted: made anew next time
-		}
-	}
-	return more, errors.Join(errs...)
 }
 
-// writePlan writes one plan, over what was written before; false where it is not there (any
-// more), or another of its name is.
-func (r *CarbonPolicyReconciler) writePlan(ctx context.Context, c kube.Context, w *kube.Workload, before, status v1alpha1.CarbonPlanStatus) (bool, error) {
-	p := &v1alpha1.CarbonPlan{
-		ObjectMeta: metav1.ObjectMeta{Name: kube.PlanName(w), Namespace: w.Namespace(), OwnerReferences: w.Owners()},
-		Spec:       v1alpha1.CarbonPlanSpec{Workload: w.Reference(), Policy: c.Policy.Name},
+// statePlan writes a plan with its status, over whatever was written before. fresh says that
+// it is not there yet, as far as is known. An error that says Invalid means that the plan of
+// an earlier workload of the same name is still there; it goes with its owner.
+func statePlan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan, fresh bool) error {
+	body, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/spec/workload/uid", "value": p.Spec.Workload.UID},
+		{"op": "add", "path": "/status", "value": p.Status},
+	})
+	if err != nil {
+		return err
 	}
-	if before.State == "" {
-		if err := r.Client.Create(ctx, p); err != nil {
-			// Not found: the namespace is going. Already there: the plan of an earlier
-			// workload of the same name, which goes with its owner; or this workload's own,
-			// which the cache has not seen yet. Both are tried again.
-			if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-				err = nil
-			}
-			return false, err
+	state := func() error {
+		return c.Status().Patch(ctx, p.DeepCopy(), client.RawPatch(types.JSONPatchType, body))
+	}
+	if !fresh {
+		if err := state(); !apierrors.IsNotFound(err) {
+			return err
 		}
 	}
-	base := p.DeepCopy()
-	base.Status, p.Status = before, status
-	if err := r.Client.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil {
-		return false, client.IgnoreNotFound(err)
+	// Without a namespace there is nothing to state; a plan that is there already may be the
+	// one of an attempt whose answer was lost.
+	if err := c.Create(ctx, p.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return true, nil
+	return state()
 }
 
 // writeProfiles corrects the profiles that running workloads were seen not to follow.

@@ -77,7 +77,7 @@ type Record struct {
 	family string
 	// loaded says that an earlier controller has planned it, and this one has not yet.
 	loaded bool
-	status v1alpha1.CarbonPlanStatus // as last written
+	status v1alpha1.CarbonPlanStatus // as last handed over to be written
 	wrote  time.Time                 // wall time
 }
 

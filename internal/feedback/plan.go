@@ -238,7 +238,7 @@ func (m *Memory) ToWrite(w *kube.Workload, next *v1alpha1.CarbonPlanStatus, now 
 	return math.Abs(last.Progress-next.Progress) >= step || math.Abs(last.EmittedG-next.EmittedG) > step*math.Max(last.EmittedG, 1)
 }
 
-// Wrote notes what was written.
+// Wrote notes what is being written.
 func (m *Memory) Wrote(w *kube.Workload, status *v1alpha1.CarbonPlanStatus, now time.Time) {
 	r := m.record(w)
 	r.status, r.wrote = *status.DeepCopy(), now
@@ -246,9 +246,6 @@ func (m *Memory) Wrote(w *kube.Workload, status *v1alpha1.CarbonPlanStatus, now 
 
 // Written is the status as last written; without a state where none was.
 func (m *Memory) Written(w *kube.Workload) v1alpha1.CarbonPlanStatus { return m.record(w).status }
-
-// Unwritten notes that the plan is gone from the API.
-func (m *Memory) Unwritten(w *kube.Workload) { m.record(w).status = v1alpha1.CarbonPlanStatus{} }
 
 // samePhases compares what is still ahead: a phase that has passed is no difference.
 func samePhases(old, next []v1alpha1.PlanPhase) bool {

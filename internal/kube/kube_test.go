@@ -197,10 +197,10 @@ func TestRequestAndLoad(t *testing.T) {
 	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), pod(corev1.PodPending, "y"), pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
 	ours := func(pod *corev1.Pod) bool { return pod.OwnerReferences[0].UID == "ours" }
 	nobodys := func(*corev1.Pod) bool { return false }
-	if got := load(pods, ours, map[string]float64{"cpu": 16})["cpu"]; got != 8 {
+	if got := Load(pods, ours)["cpu"]; got != 8 {
 		t.Errorf("load %v, want 8: finished pods and our own do not count", got)
 	}
-	if got := load(pods, nobodys, map[string]float64{"cpu": 10})["cpu"]; got != 10 {
+	if got := upTo(Load(pods, nobodys), map[string]float64{"cpu": 10})["cpu"]; got != 10 {
 		t.Errorf("load %v exceeds the capacity 10", got)
 	}
 	down := corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}}

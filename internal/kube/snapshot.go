@@ -156,6 +156,8 @@ func Observe(in Input) (View, error) {
 		}},
 	}}
 	s := &v.Snapshot
+	s.Tasks = make([]decide.Task, 0, len(in.Workloads))
+	v.Workloads, v.Progress = make([]*Workload, 0, len(in.Workloads)), make([]Progress, 0, len(in.Workloads))
 	spec := &in.Policy.Spec
 	if spec.Slot != nil {
 		s.Slot = spec.Slot.Duration
@@ -182,10 +184,10 @@ func Observe(in Input) (View, error) {
 	}
 	// Pods of workloads that are not tasks (released ones that cannot be read, ones being
 	// deleted) are load like those of strangers.
-	s.Clusters[0].Load = load(in.Pods, func(pod *corev1.Pod) bool {
+	s.Clusters[0].Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool {
 		i, ours := index.of(pod)
 		return ours && isTask[i]
-	}, capacity)
+	}), capacity)
 	return v, nil
 }
 
@@ -307,9 +309,12 @@ func (w *Workload) wanted() int {
 	return n
 }
 
-// whole is what all pods of a workload that does not scale ask for.
+// whole is what all pods of a workload that does not scale ask for; not to be modified.
 func (w *Workload) whole() map[string]float64 {
 	n := w.wanted()
+	if n == 1 && len(w.Facts.Fixed) == 0 {
+		return w.Facts.Request
+	}
 	out := make(map[string]float64, len(w.Facts.Request))
 	for r, q := range w.Facts.Request {
 		out[r] = q * float64(n)
@@ -456,7 +461,7 @@ func changed(w *Workload) (time.Time, bool) {
 func Capacity(nodes []corev1.Node) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range nodes {
-		if nodes[i].Spec.Unschedulable || !ready(&nodes[i]) {
+		if !Offers(&nodes[i]) {
 			continue
 		}
 		for r, q := range amounts(nodes[i].Status.Allocatable) {
@@ -466,7 +471,11 @@ func Capacity(nodes []corev1.Node) map[string]float64 {
 	return sum
 }
 
-func ready(node *corev1.Node) bool {
+// Offers reports whether a node is ready and takes pods.
+func Offers(node *corev1.Node) bool {
+	if node.Spec.Unschedulable {
+		return false
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
@@ -475,8 +484,8 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// load sums what the live pods of others ask for, up to the capacity.
-func load(pods []corev1.Pod, ours func(*corev1.Pod) bool, capacity map[string]float64) map[string]float64 {
+// Load sums what live pods ask for, but for those that are ours.
+func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
 		pod := &pods[i]
@@ -484,10 +493,18 @@ func load(pods []corev1.Pod, ours func(*corev1.Pod) bool, capacity map[string]fl
 			continue
 		}
 		for r, q := range amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
-			sum[r] = min(sum[r]+q, capacity[r])
+			sum[r] += q
 		}
 	}
 	return sum
+}
+
+// upTo bounds a load by the capacity.
+func upTo(load, capacity map[string]float64) map[string]float64 {
+	for r := range load {
+		load[r] = min(load[r], capacity[r])
+	}
+	return load
 }
 
 func over(pod *corev1.Pod) bool {

@@ -26,10 +26,34 @@ type Workload struct {
 	// Facts are those of the object; of a group, those of its Pods together.
 	Facts kinds.Facts
 
-	// uid, annotations and record are read once, when they are first asked for.
+	// What follows is read once, when it is first asked for.
 	uid         types.UID
 	annotations map[string]string
 	record      *Record
+	header      *header
+}
+
+// header is what a look reads of each object, waiting or not.
+type header struct {
+	namespace string
+	created   time.Time
+	deleted   bool
+	// podLabels are those by which the pods of the object, or of a group's first, are known.
+	podLabels map[string]string
+}
+
+func (w *Workload) head() *header {
+	if w.header == nil {
+		h := &header{namespace: w.Objects[0].GetNamespace(), created: w.Objects[0].GetCreationTimestamp().Time, podLabels: w.Kind.PodLabels(w.Objects[0].Object)}
+		for _, o := range w.Objects {
+			if at := o.GetCreationTimestamp().Time; at.Before(h.created) {
+				h.created = at
+			}
+			h.deleted = h.deleted || o.GetDeletionTimestamp() != nil
+		}
+		w.header = h
+	}
+	return w.header
 }
 
 // NewWorkload reads an object.
@@ -57,7 +81,7 @@ func Group(in []*Workload) []*Workload {
 			out = append(out, w)
 			continue
 		}
-		key := w.Namespace() + "/" + name
+		key := w.Objects[0].GetNamespace() + "/" + name
 		g := groups[key]
 		if g == nil {
 			g = &Workload{Kind: w.Kind, Facts: w.Facts}
@@ -106,7 +130,7 @@ func (w *Workload) group() string {
 }
 
 // Namespace of the object.
-func (w *Workload) Namespace() string { return w.Objects[0].GetNamespace() }
+func (w *Workload) Namespace() string { return w.head().namespace }
 
 // UID of the object, or of the first Pod of a group.
 func (w *Workload) UID() types.UID {
@@ -136,15 +160,7 @@ func (w *Workload) Record() *Record {
 }
 
 // Created is when the object, or the first Pod of a group, was created.
-func (w *Workload) Created() time.Time {
-	first := w.Objects[0].GetCreationTimestamp().Time
-	for _, o := range w.Objects[1:] {
-		if at := o.GetCreationTimestamp().Time; at.Before(first) {
-			first = at
-		}
-	}
-	return first
-}
+func (w *Workload) Created() time.Time { return w.head().created }
 
 // Held reports whether Lull keeps it from running.
 func (w *Workload) Held() bool {
@@ -165,14 +181,7 @@ func (w *Workload) anyHeld() bool {
 	return false
 }
 
-func (w *Workload) deleted() bool {
-	for _, o := range w.Objects {
-		if o.GetDeletionTimestamp() != nil {
-			return true
-		}
-	}
-	return false
-}
+func (w *Workload) deleted() bool { return w.head().deleted }
 
 // podCount counts the pods of a workload.
 type podCount struct {
@@ -187,20 +196,23 @@ type podCount struct {
 // podIndex finds the workload that a pod belongs to.
 type podIndex struct {
 	byUID   map[types.UID]int
-	byLabel map[string]map[string]int // label -> namespace/value -> workload
+	byLabel map[string]map[labelValue]int // label -> its value -> workload
 }
 
+type labelValue struct{ namespace, value string }
+
 func newPodIndex(workloads []*Workload) podIndex {
-	x := podIndex{byUID: map[types.UID]int{}, byLabel: map[string]map[string]int{}}
+	x := podIndex{byUID: make(map[types.UID]int, len(workloads)), byLabel: map[string]map[labelValue]int{}}
 	for i, w := range workloads {
-		for _, o := range w.Objects {
+		x.byUID[w.UID()] = i
+		for _, o := range w.Objects[1:] {
 			x.byUID[o.GetUID()] = i
 		}
-		for label, value := range w.Kind.PodLabels(w.Objects[0].Object) {
+		for label, value := range w.head().podLabels {
 			if x.byLabel[label] == nil {
-				x.byLabel[label] = map[string]int{}
+				x.byLabel[label] = make(map[labelValue]int, len(workloads))
 			}
-			x.byLabel[label][w.Namespace()+"/"+value] = i
+			x.byLabel[label][labelValue{w.Namespace(), value}] = i
 		}
 	}
 	return x
@@ -218,7 +230,7 @@ func (x podIndex) of(pod *corev1.Pod) (int, bool) {
 	}
 	for label, values := range x.byLabel {
 		if v, ok := pod.Labels[label]; ok {
-			if i, ok := values[pod.Namespace+"/"+v]; ok {
+			if i, ok := values[labelValue{pod.Namespace, v}]; ok {
 				return i, true
 			}
 		}

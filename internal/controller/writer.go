@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// writer carries out writes beside the reconcilers: what need not be in the API before the
+// next decision, such as that a workload waits and what its plan is. Of the writes of one key
+// the last counts; one that fails is tried again until it succeeds, until another takes its
+// place, or until what it is about has changed or gone.
+//
+// Nothing is lost with it: what is not in the API when the controller ends is decided and
+// written again by the next one.
+type writer struct {
+	queue workqueue.TypedRateLimitingInterface[writeKey]
+
+	mu      sync.Mutex
+	pending map[writeKey]func(context.Context) error
+}
+
+// writeKey is what a write is about.
+type writeKey struct {
+	what writeKind
+	uid  types.UID // of the workload
+}
+
+type writeKind string
+
+const (
+	writeTell writeKind = "tell"
+	writePlan writeKind = "plan"
+)
+
+const (
+	// writersAtOnce is how many writes are under way at a time.
+	writersAtOnce = 4
+	// shortestRewrite and longestRewrite bound the pause after a write that failed.
+	shortestRewrite, longestRewrite = 100 * time.Millisecond, 5 * time.Second
+)
+
+func newWriter() *writer {
+	return &writer{
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[writeKey](shortestRewrite, longestRewrite),
+			workqueue.TypedRateLimitingQueueConfig[writeKey]{Name: "statements"}),
+		pending: map[writeKey]func(context.Context) error{},
+	}
+}
+
+// put asks for a write, in place of one of the same key that has not begun.
+func (q *writer) put(key writeKey, write func(context.Context) error) {
+	q.mu.Lock()
+	q.pending[key] = write
+	q.mu.Unlock()
+	q.queue.Add(key)
+}
+
+// drop takes a write back, if it has not begun.
+func (q *writer) drop(key writeKey) {
+	q.mu.Lock()
+	delete(q.pending, key)
+	q.mu.Unlock()
+}
+
+// Start implements manager.Runnable. It is run by the leader alone.
+func (q *writer) Start(ctx context.Context) error {
+	var group sync.WaitGroup
+	for range writersAtOnce {
+		group.Go(func() {
+			for q.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	q.queue.ShutDown()
+	group.Wait()
+	return nil
+}
+
+// next carries out one write; false at the end.
+func (q *writer) next(ctx context.Context) bool {
+	key, end := q.queue.Get()
+	if end {
+		return false
+	}
+	defer q.queue.Done(key)
+	q.mu.Lock()
+	write := q.pending[key]
+	delete(q.pending, key)
+	q.mu.Unlock()
+	if write == nil { // taken back
+		q.queue.Forget(key)
+		return true
+	}
+	err := write(ctx)
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || ctx.Err() != nil {
+		q.queue.Forget(key)
+		return true
+	}
+	if q.queue.NumRequeues(key) == 0 {
+		log.FromContext(ctx).Error(err, "Write, to be tried again", "what", key.what, "uid", key.uid)
+	}
+	q.mu.Lock()
+	if _, newer := q.pending[key]; !newer {
+		q.pending[key] = write
+	}
+	q.mu.Unlock()
+	q.queue.AddRateLimited(key)
+	return true
+}
