@@ -10,15 +10,19 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml deploy/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml
 var files embed.FS
 
 // Manifests returns all manifests as one YAML stream, in the order in which
 // they have to be applied: custom resources, access rules, an access rule and
-// an admission policy for each of the given kinds of workloads, and, where an image is
-// given, the Deployments of controller and watchdog.
-func Manifests(of []*kinds.Kind, image string) string {
+// an admission policy for each of the given kinds of workloads, what working with Kueue takes
+// where that is wanted, and, where an image is given, the Deployments of controller and
+// watchdog.
+func Manifests(of []*kinds.Kind, withKueue bool, image string) string {
 	documents := documentsOf("crd", "rbac", "rbac/failsafe")
+	if withKueue {
+		documents = append(documents, documentsOf("fleet")...)
+	}
 	for _, k := range of {
 		documents = append(documents, strings.TrimSpace(k.Manifests()))
 	}

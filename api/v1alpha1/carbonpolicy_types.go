@@ -17,6 +17,8 @@ const (
 )
 
 // CarbonPolicySpec says which Jobs wait for clean power, and how.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.clusters) || size(self.clusters) == 0 || (has(self.queues) && size(self.queues) > 0)",message="clusters: accepted together with queues, which lead there"
 type CarbonPolicySpec struct {
 	// selector picks the Jobs of the policy's namespace by their labels; an empty
 	// one picks all.
@@ -35,6 +37,24 @@ type CarbonPolicySpec struct {
 	// +listType=set
 	// +optional
 	Kinds []string `json:"kinds,omitempty"`
+
+	// queues are the queues of Kueue (LocalQueues of the policy's namespace) whose workloads
+	// it governs; with any, it governs nothing else.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Queues []string `json:"queues,omitempty"`
+
+	// clusters are the ComputeClusters to which the workloads of its queues may go, by way of
+	// MultiKueue; without any they stay on this cluster.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Clusters []string `json:"clusters,omitempty"`
 
 	// paused opens everything: nothing is held, what is held is released, nothing is
 	// scaled.
@@ -227,6 +247,13 @@ const (
 	// AnnotationFamily names the family whose run times and start-up it shares; without
 	// it, owner and labels do.
 	AnnotationFamily = "lull.dev/family"
+	// AnnotationClusters are the ComputeClusters to which the workload may go, separated by
+	// commas, of those of its policy; AnnotationZones the GridZones in which they must stand.
+	AnnotationClusters = "lull.dev/clusters"
+	AnnotationZones    = "lull.dev/zones"
+	// AnnotationMigratable "true" says that an interruptible or elastic workload finds its
+	// checkpoints on other clusters too, and may go on there.
+	AnnotationMigratable = "lull.dev/migratable"
 	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
 	AnnotationGroupSize = "lull.dev/pod-group-size"
 	// LabelGroup is a label of Pods that start together.
@@ -234,8 +261,8 @@ const (
 
 	// AnnotationPolicy names the policy that governs the Job; set at admission.
 	AnnotationPolicy = "lull.dev/policy"
-	// AnnotationHold marks a Job that Lull holds suspended, and why: HoldAdmission
-	// or HoldPaused. A suspended Job without it is the user's own and left alone.
+	// AnnotationHold marks a Job that Lull holds suspended, and why: HoldAdmission,
+	// HoldPaused or HoldMoving. A suspended Job without it is the user's own and left alone.
 	AnnotationHold = "lull.dev/hold"
 	// AnnotationDecision is the last decision on the Job, as JSON.
 	AnnotationDecision = "lull.dev/decision"
@@ -247,6 +274,8 @@ const (
 	// (wall time, RFC 3339).
 	AnnotationRan     = "lull.dev/ran"
 	AnnotationChanged = "lull.dev/changed"
+	// AnnotationCluster is the ComputeCluster to which a workload that was released is to go.
+	AnnotationCluster = "lull.dev/cluster"
 	// AnnotationWorkers is the number of workers of a workload that is held at none.
 	AnnotationWorkers = "lull.dev/workers"
 )
@@ -255,6 +284,8 @@ const (
 const (
 	HoldAdmission = "admission"
 	HoldPaused    = "paused"
+	// HoldMoving: on its way to another cluster.
+	HoldMoving = "moving"
 )
 
 // Gate is the scheduling gate that holds Pods.

@@ -82,6 +82,7 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
+	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue: of the kubeconfigs that MultiKueueClusters name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
 	o.prometheus.register(cmd)
 	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
@@ -137,7 +138,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func newManifestsCommand() *cobra.Command {
 	names := kinds.DefaultNames
 	var files []string
-	image := ""
+	image, withKueue := "", false
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print what has to be installed in a cluster",
@@ -152,6 +153,7 @@ With --image it also prints Deployments of the controller and of the watchdog, e
 two replicas, its own account and its own lease.`,
 		Example: `  lull manifests | kubectl apply -f -
   lull manifests --kinds Job,Pod | kubectl apply -f -
+  lull manifests --kueue | kubectl apply -f -
   lull manifests --image registry.example/lull:v1 | kubectl apply -f -
   lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
   lull manifests | kubectl delete -f -`,
@@ -177,11 +179,12 @@ two replicas, its own account and its own lease.`,
 				of = append(of, k)
 				further += "---\n" + strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")) + "\n"
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, image)+further)
+			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, withKueue, image)+further)
 			return err
 		},
 	}
 	cmd.Flags().StringSliceVar(&names, "kinds", names, "built-in kinds of workloads to govern")
+	cmd.Flags().BoolVar(&withKueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
 	cmd.Flags().StringVar(&image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -24,9 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/feedback"
+	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
@@ -55,6 +59,9 @@ type CarbonPolicyReconciler struct {
 	Client client.Client
 	Zones  *Zones
 	Kinds  *KindSet
+	// Queues are those of Kueue, Clusters those to which they lead.
+	Queues   *Queues
+	Clusters *fleet.Clusters
 	// Applier starts, stops and scales; Statements writes what is only told.
 	Applier, Statements *kube.Applier
 	Planner             PlannerFactory
@@ -111,7 +118,18 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		return err
 	}
 	r.Kinds.use(c, mgr)
-	return mgr.Add(r.Kinds)
+	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &Dispatcher{
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Clusters: r.Clusters,
+	}})
+	if err != nil {
+		return err
+	}
+	r.Queues.use(mgr, func(obj client.Object) error {
+		return c.Watch(ctrlsource.Kind(mgr.GetCache(), obj, soon(r.policiesOfQueue)))
+	}, func(obj client.Object) error {
+		return dispatcher.Watch(ctrlsource.Kind(mgr.GetCache(), obj, &handler.EnqueueRequestForObject{}))
+	})
+	return errors.Join(mgr.Add(r.Kinds), mgr.Add(r.Queues))
 }
 
 // together is how long events are gathered before a policy is looked at: thousands of Jobs
@@ -153,6 +171,17 @@ func (r *CarbonPolicyReconciler) policiesOfNamespace(ctx context.Context, o clie
 	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Namespace == o.GetNamespace() })
 }
 
+func (r *CarbonPolicyReconciler) policiesOfQueue(ctx context.Context, o client.Object) []reconcile.Request {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	queue, _, _ := unstructured.NestedString(u.Object, "spec", "queueName")
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool {
+		return p.Namespace == o.GetNamespace() && slices.Contains(p.Spec.Queues, queue)
+	})
+}
+
 func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v1alpha1.CarbonPolicy) bool) []reconcile.Request {
 	var policies v1alpha1.CarbonPolicyList
 	if err := r.Client.List(ctx, &policies); err != nil {
@@ -170,7 +199,7 @@ func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v
 
 // Reconcile observes, decides and applies for one policy.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if !r.Kinds.ready() {
+	if !r.Kinds.ready() || !r.Queues.settled() {
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
 	workloads, err := r.Kinds.Workloads(ctx, req.NamespacedName)
@@ -206,6 +235,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		problem = errors.Join(problem, err)
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
+	kube.Place(&view, &decision)
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
@@ -291,6 +321,11 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		r.Meter.Want(client.ObjectKeyFromObject(c.Policy), workloads)
 		in.Measured = r.Meter
 	}
+	if queues := c.Policy.Spec.Queues; len(queues) > 0 {
+		if err := r.observeQueues(ctx, c, &in); err != nil {
+			return kube.View{}, err
+		}
+	}
 	view, err := kube.Observe(in)
 	memory.Ended(&view, c)
 	return view, err
@@ -310,7 +345,7 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	spec := &c.Policy.Spec
 	threshold := thresholdOf(c.Policy)
 	s := &view.Snapshot
-	forecast := memory.Forecast(s.Clusters[0].Carbon, s.Now, threshold)
+	forecast := memory.Forecast(s.Clusters, s.Now, threshold)
 	due := memory.Prepare(view, forecast, threshold, c)
 	used := memory.Used()
 	for source, kwh := range used.EnergyKWh {

@@ -22,6 +22,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/kueue"
 )
 
 // KindSet watches the kinds of workloads that the API server serves: the built-in ones and
@@ -85,8 +86,11 @@ func (s *KindSet) Transform(o any) (any, error) {
 	s.mu.RLock()
 	k := s.known[u.GroupVersionKind()]
 	s.mu.RUnlock()
-	if k != nil {
+	switch {
+	case k != nil:
 		k.Prune(u.Object)
+	case u.GroupVersionKind() == kueue.GroupVersion.WithKind("Workload"):
+		kueue.Prune(u.Object)
 	}
 	return o, nil
 }

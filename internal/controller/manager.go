@@ -18,15 +18,20 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
 )
 
 // Access rights, generated into config/rbac/role.yaml.
 //
+// +kubebuilder:rbac:groups=lull.dev,resources=computeclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lull.dev,resources=computeclusters/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=get;create;update
 
 // Options configure the controller.
@@ -44,8 +49,10 @@ type Options struct {
 	// is named.
 	PrometheusURL, PrometheusTokenFile string
 	PrometheusInterval                 time.Duration
-	Planner                            PlannerFactory
-	Clock                              clock.Clock
+	// KueueNamespace is where Kueue looks for the kubeconfigs of its workers.
+	KueueNamespace string
+	Planner        PlannerFactory
+	Clock          clock.Clock
 }
 
 // leaderElectionID names the lease of the active controller.
@@ -94,6 +101,18 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}
+	clusters := fleet.NewClusters()
+	if err := (&fleet.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clusters: clusters, Get: get, Clock: o.Clock,
+		Namespace: o.Namespace, KueueNamespace: o.KueueNamespace,
+		Zone: func(name string) (carbon.Outlook, timegrid.Timeline, bool) {
+			zone, looked := zones.Get(name)
+			return zone.Outlook, zone.Timeline, looked
+		},
+	}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the ComputeCluster reconciler: %w", err)
+	}
+	queues := NewQueues()
 	var measure *meter.Meter
 	if o.PrometheusURL != "" {
 		measure = meter.New(o.PrometheusURL, o.PrometheusTokenFile, o.PrometheusInterval, get, o.Clock)
@@ -108,7 +127,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	recorder := mgr.GetEventRecorder("lull")
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Zones: zones, Kinds: set, Planner: o.Planner, Clock: o.Clock, Meter: measure,
+		Client: mgr.GetClient(), Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {

@@ -242,7 +242,7 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 	if s.Client, s.Config, err = connect(kubeconfig); err != nil {
 		return nil, err
 	}
-	if err := Install(ctx, s.Client, kinds.Default()); err != nil {
+	if err := Install(ctx, s.Client, kinds.Default(), false); err != nil {
 		return nil, err
 	}
 	if s.self == "" {

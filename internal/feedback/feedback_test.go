@@ -209,13 +209,18 @@ func TestRuntimeOfAFamily(t *testing.T) {
 
 // TestForecastChanges: a forecast counts as new when a provider issued it, or when the day
 // ahead differs by more than the threshold.
+// one is a cluster alone.
+func one(series *carbon.Series) []decide.Cluster {
+	return []decide.Cluster{{Name: "local", Carbon: series}}
+}
+
 func TestForecastChanges(t *testing.T) {
 	m := New()
-	first := m.Forecast(flat(t, 200), at(0), 0.05)
-	if got := m.Forecast(flat(t, 206), at(0), 0.05); got != first {
+	first := m.Forecast(one(flat(t, 200)), at(0), 0.05)
+	if got := m.Forecast(one(flat(t, 206)), at(0), 0.05); got != first {
 		t.Errorf("3 %% off: %q, want the same", got)
 	}
-	second := m.Forecast(flat(t, 230), at(0), 0.05)
+	second := m.Forecast(one(flat(t, 230)), at(0), 0.05)
 	if second == first || !strings.Contains(second, "15 %") {
 		t.Errorf("15 %% off: %q", second)
 	}
@@ -224,10 +229,10 @@ func TestForecastChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Forecast(s, at(1), 0.05); got == second || !strings.Contains(got, "2026-03-01T01:00:00Z") {
+	if got := m.Forecast(one(s), at(1), 0.05); got == second || !strings.Contains(got, "2026-03-01T01:00:00Z") {
 		t.Errorf("issued anew: %q", got)
 	}
-	if got := m.Forecast(nil, at(1), 0.05); got != "none" {
+	if got := m.Forecast(one(nil), at(1), 0.05); got != "none" {
 		t.Errorf("nothing known: %q", got)
 	}
 }

@@ -3,12 +3,14 @@ package feedback
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
 )
 
-// outlook is the forecast that the plans of a policy rest on.
+// outlook is the forecast of a cluster that the plans of a policy rest on.
 type outlook struct {
 	id     string
 	issued time.Time
@@ -18,32 +20,50 @@ type outlook struct {
 // looksAhead is how far two forecasts are compared.
 const looksAhead = 24 * time.Hour
 
-// Forecast names the outlook: another name than before means that a provider has issued a
-// forecast since, or that what is expected of the next day differs from what the plans
-// rest on by more than the threshold, relative to its mean.
-func (m *Memory) Forecast(series *carbon.Series, now time.Time, threshold float64) string {
+// Forecast names the outlook of all clusters together: another name than before means that a
+// provider has issued a forecast since, or that what is expected of the next day differs from
+// what the plans rest on by more than the threshold, relative to its mean. A cluster that
+// comes or goes is news too.
+func (m *Memory) Forecast(clusters []decide.Cluster, now time.Time, threshold float64) string {
+	before := m.outlooks
+	m.outlooks = make(map[string]outlook, len(clusters))
+	names := make([]string, len(clusters))
+	for i := range clusters {
+		c := &clusters[i]
+		o := before[c.Name]
+		o.look(c.Carbon, now, threshold)
+		m.outlooks[c.Name] = o
+		names[i] = o.id
+		if len(clusters) > 1 {
+			names[i] = c.Name + ": " + o.id
+		}
+	}
+	return strings.Join(names, "; ")
+}
+
+// look takes up what is expected now, if that is news.
+func (o *outlook) look(series *carbon.Series, now time.Time, threshold float64) {
 	if series == nil {
-		m.outlook = outlook{id: "none"}
-		return m.outlook.id
+		*o = outlook{id: "none"}
+		return
 	}
 	issued := issuedAt(series, now)
 	off := 0.0
-	if m.outlook.series != nil {
-		if m.outlook.series == series {
-			return m.outlook.id
+	if o.series != nil {
+		if o.series == series {
+			return
 		}
-		off = difference(m.outlook.series, series, now)
+		off = difference(o.series, series, now)
 	}
 	switch {
-	case m.outlook.series == nil || !issued.Equal(m.outlook.issued):
-		m.outlook = outlook{issued: issued, series: series, id: "issued " + issued.UTC().Format(time.RFC3339)}
+	case o.series == nil || !issued.Equal(o.issued):
+		*o = outlook{issued: issued, series: series, id: "issued " + issued.UTC().Format(time.RFC3339)}
 		if issued.IsZero() {
-			m.outlook.id = "as known at first"
+			o.id = "as known at first"
 		}
 	case off > threshold:
-		m.outlook = outlook{issued: issued, series: series, id: fmt.Sprintf("%.0f %% off the one before, at %s", 100*off, now.UTC().Format(time.RFC3339))}
+		*o = outlook{issued: issued, series: series, id: fmt.Sprintf("%.0f %% off the one before, at %s", 100*off, now.UTC().Format(time.RFC3339))}
 	}
-	return m.outlook.id
 }
 
 // issuedAt is when a provider has issued what the series says of the next hour; zero where

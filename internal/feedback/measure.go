@@ -40,7 +40,7 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if r.energyFrom != kube.FromModel {
 		r.measuredKWh += kwh
 	}
-	if c := s.Clusters[0].Carbon; c != nil {
+	if c := s.Place(t.Cluster).Carbon; c != nil {
 		grams, _ := power.Emitted(units.Power(watts), c, from, s.Now)
 		r.emittedG += float64(grams)
 		m.used.EmittedG += float64(grams)

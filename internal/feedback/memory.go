@@ -93,7 +93,7 @@ type Memory struct {
 	records  map[types.UID]*Record
 	families map[string]*family
 	finished map[types.UID]bool
-	outlook  outlook
+	outlooks map[string]outlook // by cluster
 	used     Used
 
 	// Turn is the workload whose figures are to be stated first next time.

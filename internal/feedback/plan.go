@@ -62,8 +62,13 @@ func atOnce(t *decide.Task, a *decide.Action, s *decide.Snapshot) []decide.Phase
 	if t.Scaling != nil {
 		left = time.Duration(float64(left) / math.Max(t.Scaling.Rate(a.Workers), 1e-9))
 	}
-	ph := decide.Phase{From: s.Now, To: s.Now.Add(max(left, s.Slot)), Cluster: s.Clusters[0].Name, Workers: max(1, a.Workers)}
-	if c := s.Clusters[0].Carbon; c != nil {
+	at := a.Cluster
+	if at == "" {
+		at = t.Cluster
+	}
+	c := s.Place(at)
+	ph := decide.Phase{From: s.Now, To: s.Now.Add(max(left, s.Slot)), Cluster: c.Name, Workers: max(1, a.Workers)}
+	if c := c.Carbon; c != nil {
 		ph.Intensity, _ = c.Mean(ph.From, ph.To)
 	}
 	return []decide.Phase{ph}
@@ -84,7 +89,7 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 	r := m.record(w)
 	out := v1alpha1.CarbonPlanStatus{
 		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: a.Reason.Message(),
-		Cluster: s.Clusters[0].Name, Workers: int32(workersOf(t, w)),
+		Cluster: t.Cluster, Workers: int32(workersOf(t, w)),
 		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
 		BaselineG: sig(r.baselineG), EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
 		MeasuredKWh: sig(r.measuredKWh),
@@ -136,7 +141,6 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) flo
 	if r.standing == nil || len(r.standing.Phases) == 0 {
 		return 0
 	}
-	pue := math.Max(1, s.Clusters[0].Power.PUE)
 	sum := 0.0
 	for _, ph := range r.standing.Phases {
 		from := ph.From
@@ -146,13 +150,16 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) flo
 		if !ph.To.After(from) {
 			continue
 		}
-		watts := p.Watts
+		watts, model := p.Watts, s.Place(ph.Cluster).Power
+		if ph.Cluster != t.Cluster && t.Scaling == nil {
+			watts = float64(model.Of(t.Request))
+		}
 		if t.Scaling != nil {
 			n := min(max(ph.Workers, t.Scaling.MinWorkers), t.Scaling.MaxWorkers)
 			if t.Scaling.Watts != nil {
-				watts = pue * t.Scaling.Watts[n-t.Scaling.MinWorkers]
+				watts = math.Max(1, model.PUE) * t.Scaling.Watts[n-t.Scaling.MinWorkers]
 			} else {
-				watts = float64(n) * float64(s.Clusters[0].Power.Of(t.Request))
+				watts = float64(n) * float64(model.Of(t.Request))
 			}
 		}
 		sum += watts / 1000 * ph.To.Sub(from).Hours() * float64(ph.Intensity)

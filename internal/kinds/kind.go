@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
 )
 
 // ErrKind marks a kind that cannot be used.
@@ -264,6 +265,9 @@ type Facts struct {
 	Tandem bool
 	// Managed says that somebody else runs the object.
 	Managed bool
+	// Queue is the queue of Kueue that it waits in. It is Suspended then while Lull's gate
+	// keeps it out of that queue; what Kueue keeps waiting is on its way.
+	Queue string
 }
 
 // Read reads an object. Fields that are absent or of another type count as not set, as
@@ -305,12 +309,28 @@ func (k *Kind) Read(obj map[string]any) Facts {
 	if len(k.replicas) == 0 && !k.Spec.Hold.Gate {
 		f.Request, f.Fixed = f.Fixed, nil
 	}
+	if q := queueOf(obj); q != "" && k.Queues() {
+		f.Queue, f.Suspended = q, slices.Contains(kueue.Gates(annotation(obj, kueue.AnnotationGates)), v1alpha1.Gate)
+	}
 	return f
+}
+
+// Queues reports whether objects of the kind can wait in a queue of Kueue.
+func (k *Kind) Queues() bool { return k.Spec.Hold.Suspend != "" }
+
+func queueOf(obj map[string]any) string {
+	metadata, _ := obj["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	name, _ := labels[kueue.LabelQueue].(string)
+	return name
 }
 
 // managed reports whether somebody else than the usual controller runs the object.
 func (k *Kind) managed(obj map[string]any) bool {
 	who := k.who.text(obj)
+	if who == kueue.ManagedByMultiKueue && queueOf(obj) != "" {
+		return false // it goes to another cluster by way of its queue
+	}
 	return who != "" && !slices.Contains(k.Spec.ManagedBy.Own, who)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
 )
 
 // Manifests are the access rule and the admission policy that a kind needs, as YAML
@@ -52,7 +53,21 @@ func (k *Kind) notHeldByUser() string {
 	case k.Spec.Hold.Zero:
 		return k.replicas.cel() + ".orValue(1) > 0"
 	}
-	return "!" + k.suspend.cel() + ".orValue(false)"
+	// In a queue it is Kueue that suspends; users are told to write it themselves.
+	return inQueue + " || !" + k.suspend.cel() + ".orValue(false)"
+}
+
+// inQueue is true where the object waits in a queue of Kueue.
+const inQueue = "('" + kueue.LabelQueue + "' in object.metadata.?labels.orValue({}))"
+
+// ofPolicy is true where the object is in a queue that the policy names, or in none and the
+// policy names none.
+func (k *Kind) ofPolicy() string {
+	none := "params.spec.?queues.orValue([]).size() == 0"
+	if !k.Queues() {
+		return "!" + inQueue + " && " + none
+	}
+	return fmt.Sprintf("%s ? object.metadata.labels['%s'] in params.spec.?queues.orValue([]) : %s", inQueue, kueue.LabelQueue, none)
 }
 
 // admission is the policy that holds objects of the kind at creation. The API server
@@ -67,8 +82,9 @@ func (k *Kind) admission() string {
 # as the user wrote it (failurePolicy Ignore).
 #
 # Left alone are objects that their users hold themselves, that another controller owns or
-# manages, or that wait in a Kueue queue. Those of a critical priority class and those of a
-# policy in Shadow mode or paused are marked but not held.
+# manages, that wait in a queue of Kueue which the policy does not name, or that MultiKueue
+# has sent here. Those of a critical priority class and those of a policy in Shadow mode or
+# paused are marked but not held.
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata:
@@ -92,11 +108,13 @@ spec:
     expression: "%[7]s"
   - name: not-part-of-a-workload
     expression: "%[8]s"
-  - name: not-in-a-queue
-    expression: "!('kueue.x-k8s.io/queue-name' in object.metadata.?labels.orValue({}))"
-`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"))
+  - name: of-the-policy
+    expression: "%[10]s"
+  - name: not-sent-by-a-hub
+    expression: "!('%[11]s' in object.metadata.?labels.orValue({}))"
+`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"), k.ofPolicy(), kueue.LabelOrigin)
 	if len(k.who) > 0 {
-		own := []string{"''"}
+		own := []string{"''", "'" + kueue.ManagedByMultiKueue + "'"}
 		for _, o := range k.Spec.ManagedBy.Own {
 			own = append(own, "'"+o+"'")
 		}
@@ -109,7 +127,7 @@ spec:
 	}
 	fmt.Fprintf(&b, `  variables:
   - name: critical
-    expression: "%s"
+    expression: "%[1]s"
   - name: hold
     expression: "params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false) && !variables.critical"
   mutations:
@@ -117,9 +135,9 @@ spec:
     jsonPatch:
       expression: >-
         (has(object.metadata.annotations) ? [] : [JSONPatch{op: "add", path: "/metadata/annotations", value: {}}])
-        + [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: string(params.metadata.name)}]
-        + (!variables.hold ? [] :
-        [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: "%s"}]
+        + [JSONPatch{op: "add", path: "/metadata/annotations/%[2]s", value: string(params.metadata.name)}]
+%[7]s        + (!variables.hold ? [] :
+        [JSONPatch{op: "add", path: "/metadata/annotations/%[3]s", value: "%[4]s"}]
 %[6]s)
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -133,12 +151,32 @@ spec:
   paramRef:
     selector: {}
     parameterNotFoundAction: Allow
-`, critical, escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch())
+`, critical, escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch(), k.elasticPatch())
 	return b.String()
+}
+
+// elasticPatch is the CEL that lets Kueue resize an elastic object in a queue.
+func (k *Kind) elasticPatch() string {
+	if !k.Queues() || !k.Elastic() {
+		return ""
+	}
+	return fmt.Sprintf("        + (%s && '%s' in object.metadata.?annotations.orValue({}) ? [JSONPatch{op: \"add\", path: \"/metadata/annotations/%s\", value: \"true\"}] : [])\n",
+		inQueue, v1alpha1.AnnotationMaxWorkers, escape(kueue.AnnotationElastic))
 }
 
 // holdPatch is the CEL that holds an object at creation.
 func (k *Kind) holdPatch() string {
+	if !k.Queues() {
+		return k.holdDirectly()
+	}
+	gates := fmt.Sprintf("object.metadata.?annotations[?'%s']", kueue.AnnotationGates)
+	return fmt.Sprintf(`        + (%s ?
+        [JSONPatch{op: "add", path: "/metadata/annotations/%s", value: %s.hasValue() ? %s.value() + ",%s" : "%s"}] : []
+%s)`, inQueue, escape(kueue.AnnotationGates), gates, gates, v1alpha1.Gate, v1alpha1.Gate, k.holdDirectly())
+}
+
+// holdDirectly is the CEL that holds an object which nobody queues.
+func (k *Kind) holdDirectly() string {
 	const indent = "        "
 	switch {
 	case k.Spec.Hold.Gate:

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
 )
 
 // Patch is a JSON patch (RFC 6902) of one object, made from the object as it was read. It
@@ -79,7 +80,7 @@ func (k *Kind) Hold(p *Patch) {
 	case k.Spec.Hold.Zero:
 		p.Annotate(v1alpha1.AnnotationWorkers, strconv.Itoa(max(1, k.replicas.number(p.obj, 1))))
 		p.set(k.replicas, 0)
-	case k.Spec.Hold.Suspend != "":
+	case k.Spec.Hold.Suspend != "" && queueOf(p.obj) == "": // in a queue, its Workload is set inactive
 		p.set(k.suspend, true)
 	}
 }
@@ -96,6 +97,8 @@ func (k *Kind) Release(p *Patch, workers int) {
 			workers = HeldWorkers(p.obj)
 		}
 		p.Annotate(v1alpha1.AnnotationWorkers, "")
+	case queueOf(p.obj) != "": // Kueue itself lets it run
+		p.Annotate(kueue.AnnotationGates, kueue.Without(annotation(p.obj, kueue.AnnotationGates), v1alpha1.Gate))
 	default:
 		p.set(k.suspend, false)
 	}

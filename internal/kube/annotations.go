@@ -31,6 +31,10 @@ type Options struct {
 	Profile                string
 	// Progress is what the workload says of itself; negative where it says nothing.
 	Progress float64
+	// Clusters and Zones are those to which it may go; none means any.
+	Clusters, Zones []string
+	// Migratable says that it may go on at another cluster after it has run.
+	Migratable bool
 	// GroupSize is how many Pods the group has; 0 for others.
 	GroupSize int
 	// maxDelayStated says that the annotation is there.
@@ -105,6 +109,14 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	}
 	if text := annotations[v1alpha1.AnnotationProgressQuery]; len(text) > mostQuery {
 		return o, annotationError(v1alpha1.AnnotationProgressQuery, text, fmt.Sprintf("a query of at most %d characters", mostQuery))
+	}
+	o.Clusters, o.Zones = Names(annotations[v1alpha1.AnnotationClusters]), Names(annotations[v1alpha1.AnnotationZones])
+	switch text, ok := annotations[v1alpha1.AnnotationMigratable]; {
+	case !ok || text == "false":
+	case text == "true":
+		o.Migratable = true
+	default:
+		return o, annotationError(v1alpha1.AnnotationMigratable, text, `"true" or "false"`)
 	}
 	if text, ok := annotations[v1alpha1.AnnotationGroupSize]; ok {
 		n, err := strconv.Atoi(text)

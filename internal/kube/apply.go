@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -41,8 +42,9 @@ type Record struct {
 	At           time.Time   `json:"at"`
 	PlannedStart *time.Time  `json:"plannedStart,omitempty"`
 	LatestStart  *time.Time  `json:"latestStart,omitempty"`
-	// Workers of an elastic workload from now on.
-	Workers int `json:"workers,omitempty"`
+	// Workers of an elastic workload from now on, Cluster to which it goes.
+	Workers int    `json:"workers,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
 	// Intensities in gCO2eq/kWh, emissions in gCO2eq.
 	IntensityNow  float64 `json:"intensityNow,omitempty"`
 	IntensityThen float64 `json:"intensityThen,omitempty"`
@@ -133,30 +135,52 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 	}
 	switch a.Verb {
 	case decide.Release, decide.Resume:
-		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		if a.Cluster != localCluster && w.Facts.Queue != "" {
+			rec.Cluster = a.Cluster
+		}
+		wrote, err := ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			release(w, patch, a.Workers)
 			mark(patch)
+			if rec.Cluster != "" {
+				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
+			}
 		})
+		return wrote, errors.Join(err, ap.unpark(ctx, w, err))
 	case decide.Scale:
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			w.Kind.Scale(patch, a.Workers)
 			mark(patch)
 		})
-	case decide.Pause:
-		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+	case decide.Pause, decide.Move:
+		hold := v1alpha1.HoldPaused
+		if a.Verb == decide.Move {
+			hold, rec.Cluster = v1alpha1.HoldMoving, a.Cluster
+		}
+		wrote, err := ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			w.Kind.Hold(patch)
 			mark(patch)
-			patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused)
+			patch.Annotate(v1alpha1.AnnotationHold, hold)
 			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
+			if rec.Cluster != "" {
+				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
+			}
 		})
+		return wrote, errors.Join(err, ap.park(ctx, w, hold, err))
 	case decide.Wait:
+		if w.Facts.Queue != "" && !w.Facts.Suspended { // let go, and taken by no cluster
+			wrote, err := ap.write(ctx, w, rec, string(decide.Pause), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+				patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldAdmission)
+				patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
+			})
+			return wrote, errors.Join(err, ap.park(ctx, w, v1alpha1.HoldAdmission, err))
+		}
 		if !Tells(w, &a) {
 			return false, nil
 		}
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 		})
-	case decide.Continue, decide.Move:
+	case decide.Continue:
 		if len(w.Objects) > 1 && !w.Facts.Suspended { // a group that was let go in part
 			return ap.releaseRest(ctx, w, rec)
 		}
@@ -206,7 +230,8 @@ func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Cod
 		return false, nil
 	}
 	rec := Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message}
-	return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
+	wrote, err := ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
+	return wrote, errors.Join(err, ap.unpark(ctx, w, err))
 }
 
 // release lets a workload run; of a group, the Pod that the patch is of.

@@ -11,6 +11,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
@@ -31,8 +32,13 @@ type Input struct {
 	// Carbon is what is known of the policy's zone; without series if nothing is.
 	Carbon    carbon.Outlook
 	Workloads []*Workload // those that name the policy
-	Nodes     []corev1.Node
-	Pods      []corev1.Pod
+	// Clusters are those to which the workloads may go, with what others use there; none
+	// means that all stay on this one. Queued are the Workloads of Kueue, by the UID of what
+	// they are of.
+	Clusters []decide.Cluster
+	Queued   map[types.UID]*kueue.Workload
+	Nodes    []corev1.Node
+	Pods     []corev1.Pod
 	// Profiles are the ScalingProfiles of the policy's namespace, by name.
 	Profiles map[string]*v1alpha1.ScalingProfile
 	// Learned is what earlier runs taught; nil knows nothing.
@@ -147,6 +153,11 @@ func Observe(in Input) (View, error) {
 		return View{}, err
 	}
 	capacity := Capacity(in.Nodes)
+	workloads := make([]*Workload, len(in.Workloads))
+	for i, w := range in.Workloads {
+		workloads[i] = w.queued(in.Queued)
+	}
+	in.Workloads = workloads
 	v := View{Snapshot: decide.Snapshot{
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: defaultMargin, MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
@@ -156,6 +167,10 @@ func Observe(in Input) (View, error) {
 		}},
 	}}
 	s := &v.Snapshot
+	if len(in.Clusters) > 0 {
+		s.Clusters = in.Clusters
+		in.Pods = nil // theirs are there
+	}
 	s.Tasks = make([]decide.Task, 0, len(in.Workloads))
 	v.Workloads, v.Progress = make([]*Workload, 0, len(in.Workloads)), make([]Progress, 0, len(in.Workloads))
 	spec := &in.Policy.Spec
@@ -180,7 +195,13 @@ func Observe(in Input) (View, error) {
 		}
 	}
 	for i, w := range in.Workloads {
+		if len(in.Clusters) > 0 {
+			pods[i] = w.counted()
+		}
 		isTask[i] = v.add(in, w, pods[i])
+	}
+	if len(in.Clusters) > 0 {
+		return v, nil
 	}
 	// Pods of workloads that are not tasks (released ones that cannot be read, ones being
 	// deleted) are load like those of strangers.
@@ -227,6 +248,9 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		ID: string(w.UID()), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
 		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
 	}
+	if len(in.Clusters) > 0 {
+		t.Cluster, t.Clusters, t.Migratable = "", allowed(w, &o, in.Clusters), o.Migratable && (o.Interruptible || scaling != nil)
+	}
 	p := Progress{Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
 	switch {
 	case scaling != nil:
@@ -246,7 +270,10 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		t.Deadline = o.deadline(t.Submitted)
 	}
 	v.lifecycle(in, w, &t, &p, pods, shadow)
-	model := v.Snapshot.Clusters[0].Power
+	if len(in.Clusters) > 0 {
+		v.locate(in, w, &t)
+	}
+	model := v.Snapshot.Place(t.Cluster).Power
 	p.Watts = wattsOf(&t, w, model)
 	p.Drawn, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
@@ -269,7 +296,11 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 	switch {
 	case w.Facts.Suspended:
 		t.State, t.Workers = decide.Waiting, 0
-		t.Paused = w.Annotations()[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused
+		hold := w.Annotations()[v1alpha1.AnnotationHold]
+		t.Paused = hold == v1alpha1.HoldPaused || hold == v1alpha1.HoldMoving
+		if hold == v1alpha1.HoldMoving {
+			t.Changed = time.Time{} // no pause is meant
+		}
 		at, _ := changed(w)
 		t.Changing = t.Paused && in.Now.Sub(at) < settling && (pods.running > 0 || w.Facts.Active)
 		v.Waiting++
@@ -290,6 +321,39 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 			t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
 		}
 	}
+}
+
+// locate says where the workload is, if it is anywhere.
+func (v *View) locate(in Input, w *Workload, t *decide.Task) {
+	cluster, stuck := w.place(in.Now)
+	if cluster != "" && v.Snapshot.Place(cluster).Name != cluster {
+		cluster = "" // it may not go there any more, or nothing is known of that cluster
+	}
+	switch {
+	case t.State == decide.Running && stuck:
+		// Let go, and not taken: where and when is open again, but for that cluster.
+		t.State = decide.Waiting
+		t.Clusters = slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster })
+		v.Running--
+		v.Waiting++
+	case t.State == decide.Running, t.Paused:
+		t.Cluster = cluster
+	}
+	if t.Paused && w.Queued != nil && w.Queued.Reserved {
+		t.Changing = true // on its way out
+	}
+}
+
+// names are the given clusters, or those of the snapshot where none are given.
+func (v *View) names(given []string) []string {
+	if given != nil {
+		return slices.Clone(given)
+	}
+	out := make([]string, len(v.Snapshot.Clusters))
+	for i := range out {
+		out[i] = v.Snapshot.Clusters[i].Name
+	}
+	return out
 }
 
 // settling is how long (wall time) a change may be under way before others may follow.
@@ -445,6 +509,9 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 // does not run.
 func sinceOf(w *Workload) time.Time {
 	since := w.Facts.Started
+	if w.Facts.Queue != "" && since.IsZero() {
+		return since // let go, but still in the queue
+	}
 	if at, ok := changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
 		since = at
 	}

@@ -15,6 +15,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kueue"
 )
 
 // Workload is what one plan is about: an object of a known kind, or a group of Pods that
@@ -25,6 +26,8 @@ type Workload struct {
 	Objects []*unstructured.Unstructured
 	// Facts are those of the object; of a group, those of its Pods together.
 	Facts kinds.Facts
+	// Queued is what Kueue keeps of it; nil outside of queues, and until Kueue knows it.
+	Queued *kueue.Workload
 
 	// What follows is read once, when it is first asked for.
 	uid         types.UID

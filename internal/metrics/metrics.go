@@ -84,6 +84,22 @@ var (
 		Name: "lull_emissions_gco2eq_total",
 		Help: "Emissions of the workloads of the policy since the controller started.",
 	}, []string{"namespace", "policy"})
+	// Reachable is 1 while a cluster answers.
+	Reachable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_cluster_reachable",
+		Help: "1 while the ComputeCluster answers and may be used.",
+	}, []string{"cluster"})
+	// LookSeconds is how long a look at a cluster takes.
+	LookSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lull_cluster_look_duration_seconds",
+		Help:    "Time of a look at a cluster: its nodes, pods and queue.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 3, 8),
+	})
+	// Nominations counts the clusters that workloads were sent to.
+	Nominations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_nominations_total",
+		Help: "Workloads nominated for a cluster through MultiKueue; any where Lull leaves the choice to Kueue.",
+	}, []string{"cluster"})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -93,8 +109,14 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)
+}
+
+// ForgetCluster drops what is told of a cluster that is gone.
+func ForgetCluster(name string) {
+	Reachable.DeleteLabelValues(name)
+	Nominations.DeleteLabelValues(name)
 }

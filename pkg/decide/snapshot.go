@@ -145,6 +145,16 @@ type Snapshot struct {
 	Tasks            []Task
 }
 
+// Place is the cluster of a name; the first one where there is none of that name.
+func (s *Snapshot) Place(name string) *Cluster {
+	for i := range s.Clusters {
+		if s.Clusters[i].Name == name {
+			return &s.Clusters[i]
+		}
+	}
+	return &s.Clusters[0]
+}
+
 func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
 
 // latestStart is when the task must run at the latest, an elastic one at its fastest

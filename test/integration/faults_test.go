@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -353,7 +354,7 @@ func ownLab(t *testing.T, flags ...string) (dir string) {
 		env = before
 		runtime.UnlockOSThread()
 	})
-	must(t, connect())
+	must(t, connect(slices.Contains(flags, "--kueue")))
 	return dir
 }
 

@@ -83,7 +83,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer down()
-	if err := connect(); err != nil {
+	if err := connect(false); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
@@ -116,7 +116,7 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 
 // connect installs Lull and makes a kubeconfig with the rights of the
 // controller's service account and no others.
-func connect() error {
+func connect(withKueue bool) error {
 	config, err := clientcmd.BuildConfigFromFlags("", env.kubeconfig)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func connect() error {
 		return err
 	}
 	ctx := context.Background()
-	if err := demo.Install(ctx, env.client, kinds.Builtin()); err != nil {
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), withKueue); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {

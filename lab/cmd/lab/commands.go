@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strconv"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -32,9 +33,14 @@ func newUp() *cobra.Command {
 		Short: "Start a lab and wait until it is ready",
 		Long: `Up starts a lab and returns when its nodes are ready; the lab goes on in the
 background until "lab down". A lab that is already up is left as it is. With
---foreground the lab lasts as long as the command.`,
+--foreground the lab lasts as long as the command.
+
+With --kueue there is a queue "lab" of all that the nodes offer. With --spokes the lab is a
+hub without nodes; its spokes are labs of their own, in spokes/spoke-1 and so on below its
+folder, and MultiKueue sends work to the one that the dispatcher lull.dev/dispatcher names.`,
 		Example: `  lab up
   lab up --dir /tmp/b --nodes 2 --cpu 32 --gpus 8 --time-factor 900
+  lab up --spokes 3 --kueue
   lab up --foreground`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,6 +67,10 @@ background until "lab down". A lab that is already up is left as it is. With
 	f.Float64Var(&o.TimeFactor, "time-factor", o.TimeFactor, "how many seconds of a pod's stated run time pass in a second")
 	f.BoolVar(&o.RealNode, "real-node", false, "add a node that really runs pods: a kubelet with containerd (needs root)")
 	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary; may be repeated")
+	f.BoolVar(&o.Kueue, "kueue", false, "run Kueue beside the scheduler (make kueue builds it)")
+	f.StringSliceVar(&o.Frameworks, "framework", o.Frameworks, "kinds that Kueue manages, by the names of its integrations")
+	f.StringArrayVar(&o.Manifests, "manifests", nil, "file of custom resources to install ahead of Kueue, which are those of its kinds; may be repeated")
+	f.IntVar(&o.Spokes, "spokes", 0, "number of clusters that this one, as their hub, sends work to")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
 	f.BoolVar(&dryRun, "dry-run", false, "only say whether these options make sense on this machine")
 	f.BoolVar(&foreground, "foreground", false, "stay until interrupted, and end the lab then")
@@ -94,10 +104,15 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 	}
 	defer log.Close()
 	args := []string{"up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
-		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode)}
+		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode),
+		"--kueue=" + strconv.FormatBool(o.Kueue), "--spokes", strconv.Itoa(o.Spokes)}
 	for _, image := range o.Images {
 		args = append(args, "--image", image)
 	}
+	for _, name := range o.Manifests {
+		args = append(args, "--manifests", name)
+	}
+	args = append(args, "--framework", strings.Join(o.Frameworks, ","))
 	cmd := exec.Command(self, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -220,6 +235,9 @@ func printStatus(out io.Writer, s controlplane.State, asJSON bool) error {
 	sort.Strings(names)
 	for _, name := range names {
 		fmt.Fprintf(tw, "%s\tprocess %d\n", name, s.Components[name])
+	}
+	for _, spoke := range s.Spokes {
+		fmt.Fprintf(tw, "%s\t%s, kubeconfig %s\n", spoke.Name, spoke.Server, spoke.Kubeconfig)
 	}
 	return tw.Flush()
 }

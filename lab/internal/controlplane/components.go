@@ -11,12 +11,16 @@ import (
 type component struct {
 	name string
 	args []string
+	// binary is that of a component which is not the lab's own, env what its environment has
+	// beside the lab's.
+	binary string
+	env    []string
 	// isolated components get namespaces of their own: mounts, processes, network.
 	isolated bool
 }
 
 // ports are the loopback ports of one lab.
-type ports struct{ etcdClient, etcdPeer, apiserver int }
+type ports struct{ etcdClient, etcdPeer, apiserver, kueueWebhook, kueueHealth int }
 
 // freePorts asks the kernel for ports nobody listens on. They are held open
 // together, so that they differ.
@@ -28,7 +32,7 @@ func freePorts() (ports, error) {
 			_ = l.Close()
 		}
 	}()
-	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiserver} {
+	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiserver, &p.kueueWebhook, &p.kueueHealth} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return p, fmt.Errorf("find a free port: %w", err)

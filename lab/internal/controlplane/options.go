@@ -4,10 +4,13 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,11 +35,18 @@ type Options struct {
 	// those it has beside its own, each NAME=BINARY of a static binary.
 	RealNode bool     `json:"realNode,omitempty"`
 	Images   []string `json:"images,omitempty"`
+	// Kueue runs beside the scheduler and manages Frameworks, whose kinds must be served by
+	// all clusters: Manifests are files of such, installed before it starts. Spokes is the number of clusters of a hub: each as
+	// described here, while the hub has no nodes of its own and reaches them by MultiKueue.
+	Kueue      bool     `json:"kueue,omitempty"`
+	Frameworks []string `json:"frameworks,omitempty"`
+	Manifests  []string `json:"manifests,omitempty"`
+	Spokes     int      `json:"spokes,omitempty"`
 }
 
 // DefaultOptions is a cluster of four nodes of 16 CPUs at real time.
 func DefaultOptions() Options {
-	return Options{Dir: ".lab", Nodes: 4, CPU: "16", Memory: "64Gi", TimeFactor: 1}
+	return Options{Dir: ".lab", Nodes: 4, CPU: "16", Memory: "64Gi", TimeFactor: 1, Frameworks: []string{"batch/job"}}
 }
 
 // maxNodes bounds a lab: what KWOK serves comfortably on two cores.
@@ -70,6 +80,30 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--image: %q; accepted: NAME:TAG=BINARY, of a static binary", text)
 		}
 	}
+	if o.Spokes < 0 || o.Spokes > maxSpokes {
+		return fmt.Errorf("--spokes: %d; accepted: 0 to %d", o.Spokes, maxSpokes)
+	}
+	if o.Spokes > 0 && (!o.Kueue || o.RealNode) {
+		return errors.New("--spokes: needs --kueue, which sends work to them, and no --real-node")
+	}
+	for _, name := range o.Frameworks {
+		if kueueFrameworks[name] == "" {
+			return fmt.Errorf("--framework: %q; accepted: %s", name, strings.Join(slices.Sorted(maps.Keys(kueueFrameworks)), ", "))
+		}
+	}
+	for i, name := range o.Manifests {
+		if o.Manifests[i], err = filepath.Abs(name); err != nil {
+			return fmt.Errorf("--manifests: %w", err)
+		}
+		if _, err := os.Stat(name); err != nil || !o.Kueue {
+			return fmt.Errorf("--manifests: %s; accepted: files, with --kueue", name)
+		}
+	}
+	if o.Kueue {
+		if err := canRunKueue(); err != nil {
+			return err
+		}
+	}
 	if o.RealNode {
 		if err := canRunNode(); err != nil {
 			return err
@@ -94,7 +128,7 @@ func logFile(dir, component string) string { return filepath.Join(dir, "logs", c
 // prepareDir makes the folders and removes what an earlier lab left, logs
 // included.
 func (o Options) prepareDir() error {
-	for _, name := range []string{"etcd", "pki", "logs", "config", "node"} {
+	for _, name := range []string{"etcd", "pki", "logs", "config", "node", "spokes"} {
 		if err := os.RemoveAll(o.path(name)); err != nil {
 			return err
 		}

@@ -26,16 +26,21 @@ type process struct {
 // die without ending it; the thread that starts children must therefore live
 // as long as the supervisor (see Supervise).
 func start(dir string, c component) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	binary, args := c.binary, c.args
+	if binary == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		binary, args = self, append([]string{RoleCommand, c.name}, c.args...)
 	}
 	log, err := os.OpenFile(logFile(dir, c.name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append([]string{RoleCommand, c.name}, c.args...)...)
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if c.isolated {

@@ -32,6 +32,7 @@ type State struct {
 	Started    time.Time      `json:"started"`
 	BootTime   string         `json:"bootTime,omitempty"`
 	Components map[string]int `json:"components"` // name -> process id
+	Spokes     []Spoke        `json:"spokes,omitempty"`
 	Options    Options        `json:"options"`
 }
 

@@ -70,12 +70,14 @@ type supervisor struct {
 	Options
 	state     State
 	processes []*process // in the order of start
+	fleet     fleet
 }
 
 func (s *supervisor) boot(ctx context.Context) error {
 	if err := s.prepareDir(); err != nil {
 		return err
 	}
+	s.startSpokes()
 	certificates, err := s.writePKI()
 	if err != nil {
 		return err
@@ -117,15 +119,28 @@ func (s *supervisor) boot(ctx context.Context) error {
 	if err := s.start(rest...); err != nil {
 		return err
 	}
-	if err := s.createNodes(ctx, client); err != nil {
-		return err
+	if s.Spokes == 0 {
+		if err := s.createNodes(ctx, client); err != nil {
+			return err
+		}
 	}
 	if s.RealNode {
 		if err := s.startNode(p); err != nil {
 			return err
 		}
 	}
-	return s.until(ctx, "the nodes and the default service account to be ready", func() bool { return s.usable(ctx, client) })
+	if s.Kueue {
+		if err := s.startKueue(ctx, config, client, certificates.caPEM, p); err != nil {
+			return err
+		}
+	}
+	if err := s.until(ctx, "the nodes and the default service account to be ready", func() bool { return s.usable(ctx, client) }); err != nil {
+		return err
+	}
+	if err := s.awaitSpokes(ctx); err != nil || !s.Kueue {
+		return err
+	}
+	return s.queues(ctx, config)
 }
 
 func (s *supervisor) start(components ...component) error {
@@ -169,12 +184,26 @@ func (s *supervisor) crashed() error {
 		default:
 		}
 	}
+	for _, run := range s.fleet.spokes {
+		select {
+		case <-run.done:
+			errs = append(errs, fmt.Errorf("%s: %w", run.name, run.err))
+		default:
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // watch waits for the end of ctx, or of any component that is not to be started again.
 func (s *supervisor) watch(ctx context.Context) error {
 	ended := make(chan int, len(s.processes))
+	lost := make(chan struct{}, len(s.fleet.spokes))
+	for _, run := range s.fleet.spokes {
+		go func() {
+			<-run.done
+			lost <- struct{}{}
+		}()
+	}
 	await := func(i int) {
 		p := s.processes[i]
 		go func() {
@@ -189,6 +218,8 @@ func (s *supervisor) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-lost:
+			return s.crashed()
 		case i := <-ended:
 			if !s.Restart {
 				return s.crashed()
@@ -218,6 +249,7 @@ func (s *supervisor) stopAll() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		s.processes[i].stop()
 	}
+	s.fleet.stop()
 	if s.RealNode {
 		s.removeCgroups()
 	}
@@ -254,6 +286,9 @@ func (s *supervisor) usable(ctx context.Context, client kubernetes.Interface) bo
 	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	want := s.Nodes
+	if s.Spokes > 0 {
+		want = 0
+	}
 	if s.RealNode {
 		want++
 	}

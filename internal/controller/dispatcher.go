@@ -1,0 +1,158 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/fleet"
+	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/metrics"
+)
+
+// Dispatcher is MultiKueue's external dispatcher (multiKueue.dispatcherName: lull.dev/dispatcher
+// in Kueue's configuration): it names the cluster for each Workload that holds quota on the hub.
+// What Lull has planned goes where it is planned; what Lull does not govern, and what starts
+// without a plan, may go to any cluster that is allowed, and Kueue takes the first with quota.
+type Dispatcher struct {
+	// Cache reads Workloads and what they rest on, Live their owners where the cache may be
+	// behind, Client writes nominations.
+	Cache    cache.Cache
+	Live     client.Reader
+	Client   client.Client
+	Clusters *fleet.Clusters
+}
+
+const (
+	// multiKueue is the controller of the admission checks that lead to other clusters.
+	multiKueue = "kueue.x-k8s.io/multikueue"
+	// askAgain is how often a Workload is looked at that no cluster has taken yet.
+	askAgain = 5 * time.Second
+)
+
+// Reconcile nominates a cluster for a Workload, where one is to be nominated.
+func (d *Dispatcher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	u := emptyWorkload()
+	if err := d.Cache.Get(ctx, req.NamespacedName, u); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	w, err := kueue.Read(u)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if w.OfHub || w.Finished || w.Evicted || !w.Active || !w.Reserved || w.Cluster != "" {
+		return ctrl.Result{}, nil
+	}
+	there, err := d.reachable(ctx, &w)
+	if err != nil || len(there) == 0 {
+		return ctrl.Result{}, err
+	}
+	target, free, err := d.target(ctx, &w)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	nominated := slices.DeleteFunc(there, func(name string) bool { return !free && !slices.Contains(target, name) })
+	if len(nominated) == 0 || slices.Equal(nominated, w.Nominated) {
+		return ctrl.Result{RequeueAfter: askAgain}, nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": w.Version},
+		"status":   map[string]any{"nominatedClusterNames": nominated},
+	})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = d.Client.Status().Patch(ctx, u.DeepCopy(), client.RawPatch(types.MergePatchType, body))
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: shortest}, nil // seen anew then
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("nominate clusters: %w", err)
+	}
+	told := "any"
+	if len(nominated) == 1 {
+		told = nominated[0]
+	}
+	metrics.Nominations.WithLabelValues(told).Inc()
+	log.FromContext(ctx).Info("Nominate", "clusters", nominated)
+	return ctrl.Result{RequeueAfter: askAgain}, nil
+}
+
+// reachable are the clusters to which the Workload's check of MultiKueue leads; none where
+// it has no such check that waits.
+func (d *Dispatcher) reachable(ctx context.Context, w *kueue.Workload) ([]string, error) {
+	for name, state := range w.Checks {
+		if state != kueue.CheckPending {
+			continue
+		}
+		check, err := d.get(ctx, "AdmissionCheck", name)
+		if err != nil {
+			return nil, err
+		}
+		if by, _, _ := unstructured.NestedString(check.Object, "spec", "controllerName"); by != multiKueue {
+			continue
+		}
+		config, _, _ := unstructured.NestedString(check.Object, "spec", "parameters", "name")
+		list, err := d.get(ctx, "MultiKueueConfig", config)
+		if err != nil {
+			return nil, err
+		}
+		clusters, _, _ := unstructured.NestedStringSlice(list.Object, "spec", "clusters")
+		return clusters, nil
+	}
+	return nil, nil
+}
+
+func (d *Dispatcher) get(ctx context.Context, kind, name string) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kueue.GroupVersion.WithKind(kind))
+	if err := d.Cache.Get(ctx, client.ObjectKey{Name: name}, u); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", kind, name, err)
+	}
+	return u, nil
+}
+
+// target are the clusters to which the Workload is to go; free says that none is to be
+// preferred. What its policy holds goes nowhere. The owner is asked for live: what it is released to
+// stands in it, and a cache that is behind would send it anywhere.
+func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload) (target []string, free bool, err error) {
+	for _, owner := range w.OwnedBy {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: owner.Name}, u); err != nil {
+			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+				return nil, true, nil // not of a kind that Lull governs
+			}
+			return nil, false, err
+		}
+		annotations := u.GetAnnotations()
+		name := annotations[v1alpha1.AnnotationPolicy]
+		if name == "" {
+			continue
+		}
+		if annotations[v1alpha1.AnnotationHold] != "" {
+			return nil, false, nil
+		}
+		if at := annotations[v1alpha1.AnnotationCluster]; at != "" {
+			return []string{d.Clusters.MultiKueue(at)}, false, nil
+		}
+		var policy v1alpha1.CarbonPolicy
+		if err := d.Cache.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, &policy); err != nil {
+			return nil, apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		return d.Clusters.Allowed(policy.Spec.Clusters, annotations), false, nil
+	}
+	return nil, true, nil
+}

@@ -1,0 +1,194 @@
+// Package fleet is what a hub does with its clusters: it keeps what is known of each
+// ComputeCluster, and sends work to them through Kueue and MultiKueue.
+package fleet
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/internal/spoke"
+	"lull.dev/lull/pkg/power"
+)
+
+// Cluster is what is known of a cluster now.
+type Cluster struct {
+	Name, Zone string
+	// MultiKueue is the MultiKueueCluster by which it is reached; empty where it is reached
+	// by a Secret.
+	MultiKueue string
+	Power      power.PerUnit
+	// Look is the last one, Usual the load that is usual.
+	Look  spoke.Look
+	Usual Usual
+	// Usable says that the last look is young enough for work to be sent there.
+	Usable bool
+	// Weather of the place, as last read.
+	Weather provider.Weather
+}
+
+// Clusters keeps the clusters in memory, so that no decision waits for one. It is safe for
+// concurrent use.
+type Clusters struct {
+	mu       sync.RWMutex
+	clusters map[string]Cluster
+}
+
+// NewClusters returns an empty store.
+func NewClusters() *Clusters { return &Clusters{clusters: map[string]Cluster{}} }
+
+// Get returns a cluster; false where it has not been looked at yet.
+func (c *Clusters) Get(name string) (Cluster, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out, ok := c.clusters[name]
+	return out, ok
+}
+
+// MultiKueue is the MultiKueueCluster of a cluster; its own name where it is not known.
+func (c *Clusters) MultiKueue(name string) string {
+	if cluster, ok := c.Get(name); ok && cluster.MultiKueue != "" {
+		return cluster.MultiKueue
+	}
+	return name
+}
+
+// Of is the name of the cluster of a MultiKueueCluster; that name itself where none is known.
+func (c *Clusters) Of(multiKueue string) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for name, cluster := range c.clusters {
+		if cluster.MultiKueue == multiKueue {
+			return name
+		}
+	}
+	return multiKueue
+}
+
+// Allowed are the MultiKueueClusters to which a workload with some annotations may go, of the
+// clusters given.
+func (c *Clusters) Allowed(of []string, annotations map[string]string) []string {
+	clusters, zones := kube.Names(annotations[v1alpha1.AnnotationClusters]), kube.Names(annotations[v1alpha1.AnnotationZones])
+	var out []string
+	for _, name := range of {
+		cluster, ok := c.Get(name)
+		if !ok || len(clusters) > 0 && !slices.Contains(clusters, name) || len(zones) > 0 && !slices.Contains(zones, cluster.Zone) {
+			continue
+		}
+		out = append(out, cluster.MultiKueue)
+	}
+	return out
+}
+
+// set replaces a cluster.
+func (c *Clusters) set(cluster Cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clusters[cluster.Name] = cluster
+}
+
+// remove forgets a cluster.
+func (c *Clusters) remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clusters, name)
+}
+
+// Usual is the load at each hour of the day (UTC), by resource; nil for hours not seen yet. It
+// is immutable.
+type Usual [24]map[string]float64
+
+// newestDay is the weight of the newest day in what is usual.
+const newestDay = 0.3
+
+// learn returns what is usual after an hour with a mean load.
+func (u Usual) learn(hour int, load map[string]float64) Usual {
+	old := u[hour]
+	next := make(map[string]float64, len(load))
+	for r, v := range load {
+		next[r] = v
+		if was, ok := old[r]; ok {
+			next[r] = (1-newestDay)*was + newestDay*v
+		}
+	}
+	for r, was := range old {
+		if _, ok := load[r]; !ok {
+			if left := (1 - newestDay) * was; left > 1e-3 {
+				next[r] = left
+			}
+		}
+	}
+	u[hour] = next
+	return u
+}
+
+// Load is the load to expect in slots from a time on, by resource: what it is now for an hour,
+// then what is usual at the hour, and what it is now where that is not known. nil where
+// nothing is loaded at any time.
+func (c *Cluster) Load(from time.Time, slot time.Duration, slots int) map[string][]float64 {
+	resources := map[string]bool{}
+	for r := range c.Look.Load {
+		resources[r] = true
+	}
+	for _, hour := range c.Usual {
+		for r := range hour {
+			resources[r] = true
+		}
+	}
+	if len(resources) == 0 {
+		return nil
+	}
+	out := make(map[string][]float64, len(resources))
+	for r := range resources {
+		out[r] = make([]float64, slots)
+		for t := range slots {
+			v := c.Look.Load[r]
+			if after := time.Duration(t) * slot; after >= time.Hour {
+				if usual := c.Usual[from.Add(after).UTC().Hour()]; usual != nil {
+					v = usual[r]
+				}
+			}
+			out[r][t] = math.Min(v, c.Look.Capacity[r])
+		}
+	}
+	return out
+}
+
+// hourOf collects the load of an hour.
+type hourOf struct {
+	hour  time.Time // its beginning
+	sum   map[string]float64
+	looks int
+}
+
+// add takes a look at a time, and returns the mean load of an hour that has ended with it.
+func (h *hourOf) add(at time.Time, load map[string]float64) (hour int, mean map[string]float64, ended bool) {
+	begin := at.UTC().Truncate(time.Hour)
+	if ended = h.looks > 0 && !begin.Equal(h.hour); ended {
+		hour, mean = h.hour.Hour(), h.sum
+		for r := range mean {
+			mean[r] /= float64(h.looks)
+		}
+	}
+	if ended || h.looks == 0 {
+		*h = hourOf{hour: begin, sum: map[string]float64{}}
+	}
+	for r, v := range load {
+		h.sum[r] += v
+	}
+	h.looks++
+	return hour, mean, ended
+}
+
+// at is a signal of the weather at a time; NaN where it is not known.
+func at(start time.Time, values []float64, t time.Time) float64 {
+	k := int(math.Floor(t.Sub(start).Hours()))
+	if start.IsZero() || k < 0 || k >= len(values) {
+		return math.NaN()
+	}
+	return values[k]
+}

@@ -1,0 +1,217 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/pkg/decide"
+)
+
+// What waits in a queue of Kueue is held by Kueue's admission gate before it was first let go,
+// and by its Workload being inactive, with Lull's mark on it, afterwards. Neither holds quota.
+
+// NominationTimeout is how long a cluster may take to reserve quota for a workload that it was
+// nominated for; after that another place is planned.
+const NominationTimeout = 5 * time.Minute
+
+// Parked reports whether Lull has set a Workload of Kueue inactive: one without Lull's mark is
+// its user's, or Kueue's own.
+func Parked(w *kueue.Workload) bool {
+	return !w.Active && w.Annotations[v1alpha1.AnnotationHold] != ""
+}
+
+// queued returns the workload with what Kueue keeps of it; nil for one that Kueue does not
+// know (yet).
+func (w *Workload) queued(of map[types.UID]*kueue.Workload) *Workload {
+	if w.Facts.Queue == "" {
+		return w
+	}
+	out := *w
+	if out.Queued = of[w.UID()]; out.Queued != nil {
+		out.Facts.Suspended = out.Facts.Suspended || Parked(out.Queued)
+	}
+	return &out
+}
+
+// Target is the cluster that a workload was released to; "" where it was not, or to this one.
+func (w *Workload) Target() string { return w.Annotations()[v1alpha1.AnnotationCluster] }
+
+// place is where a workload of a queue is, or is on its way to. stuck says that the cluster
+// it was nominated for has not taken it in time.
+func (w *Workload) place(now time.Time) (cluster string, stuck bool) {
+	q := w.Queued
+	switch {
+	case q == nil:
+		return w.Target(), false
+	case q.Cluster != "":
+		return q.Cluster, false
+	}
+	waits := q.Active && q.Reserved && !q.Admitted && len(q.Nominated) > 0
+	return w.Target(), waits && now.Sub(q.ReservedAt) > NominationTimeout
+}
+
+// park sets the Workload of a queue inactive, with a mark that says who did; nothing outside
+// of queues, or after a failure.
+func (ap *Applier) park(ctx context.Context, w *Workload, mark string, failed error) error {
+	if w.Facts.Queue == "" || failed != nil {
+		return nil
+	}
+	return ap.setActive(ctx, w, false, mark)
+}
+
+// unpark sets the Workload of a queue active again, if Lull has set it inactive.
+func (ap *Applier) unpark(ctx context.Context, w *Workload, failed error) error {
+	if w.Queued == nil || !Parked(w.Queued) || failed != nil {
+		return nil
+	}
+	return ap.setActive(ctx, w, true, "")
+}
+
+func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark string) error {
+	if w.Queued == nil {
+		return fmt.Errorf("%s: Kueue has no Workload of it yet", describe(w))
+	}
+	var value any // null removes the annotation
+	if mark != "" {
+		value = mark
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": map[string]any{v1alpha1.AnnotationHold: value}},
+		"spec":     map[string]any{"active": active},
+	})
+	if err != nil {
+		return err
+	}
+	target := &unstructured.Unstructured{}
+	target.SetGroupVersionKind(kueue.GroupVersion.WithKind("Workload"))
+	target.SetNamespace(w.Queued.Namespace)
+	target.SetName(w.Queued.Name)
+	if err := ap.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return fmt.Errorf("Workload of %s: %w", describe(w), err)
+	}
+	return nil
+}
+
+// allowed are the clusters to which a workload may go, of those there are; nil for all.
+func allowed(w *Workload, o *Options, clusters []decide.Cluster) []string {
+	if len(o.Clusters) == 0 && len(o.Zones) == 0 {
+		return nil
+	}
+	out := []string{}
+	for i := range clusters {
+		c := &clusters[i]
+		if (len(o.Clusters) == 0 || slices.Contains(o.Clusters, c.Name)) && (len(o.Zones) == 0 || slices.Contains(o.Zones, c.Zone)) {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// Names splits a list of names, separated by commas.
+func Names(text string) []string {
+	var out []string
+	for _, n := range strings.Split(text, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// counted are the pods of a workload that runs on another cluster, as its object tells.
+func (w *Workload) counted() podCount {
+	var c podCount
+	if w.Facts.Active && !w.Facts.Started.IsZero() {
+		c.running, c.first, c.latest = w.wanted(), w.Facts.Started, w.Facts.Started
+	}
+	return c
+}
+
+// Place chooses a cluster for what starts without a plan, as its latest start has come or it
+// may not wait: of those with room for it now the one with the least intensity, else the one
+// with the most room. With one cluster there is nothing to choose.
+func Place(v *View, d *decide.Decision) {
+	s := &v.Snapshot
+	if len(s.Clusters) < 2 {
+		return
+	}
+	free := make([]map[string]float64, len(s.Clusters))
+	for j := range s.Clusters {
+		c := &s.Clusters[j]
+		free[j] = make(map[string]float64, len(c.Capacity))
+		for r, q := range c.Capacity {
+			free[j][r] = q - c.Load[r]
+			if at := c.LoadAt[r]; len(at) > 0 {
+				free[j][r] -= at[0]
+			}
+		}
+	}
+	take := func(j int, t *decide.Task, workers int) {
+		for r, q := range t.Request {
+			free[j][r] -= q * float64(max(1, workers))
+		}
+	}
+	index := func(name string) int {
+		return slices.IndexFunc(s.Clusters, func(c decide.Cluster) bool { return c.Name == name })
+	}
+	var open []int
+	for i := range d.Actions {
+		a, t := &d.Actions[i], &s.Tasks[i]
+		starts := a.Verb == decide.Release || a.Verb == decide.Resume
+		at := t.Cluster
+		if starts && a.Cluster != "" {
+			at = a.Cluster
+		}
+		switch j := index(at); {
+		case j >= 0 && (starts || t.State == decide.Running):
+			a.Cluster = at
+			take(j, t, a.Workers)
+		case starts:
+			open = append(open, i)
+		}
+	}
+	for _, i := range open {
+		a, t := &d.Actions[i], &s.Tasks[i]
+		best, bestFits, bestValue := -1, false, 0.0
+		for j := range s.Clusters {
+			c := &s.Clusters[j]
+			if len(c.Capacity) == 0 || t.Clusters != nil && !slices.Contains(t.Clusters, c.Name) {
+				continue
+			}
+			fits, room := true, 1.0
+			for r, q := range t.Request {
+				need := q * float64(max(1, a.Workers))
+				if need > 0 {
+					fits = fits && free[j][r] >= need
+					room = min(room, free[j][r]/need)
+				}
+			}
+			value := room
+			if fits {
+				value = 0
+				if c.Carbon != nil {
+					if x, ok := c.Carbon.At(s.Now); ok {
+						value = -float64(x.Value) * float64(c.Power.Of(t.Request))
+					}
+				}
+			}
+			if best < 0 || fits && !bestFits || fits == bestFits && value > bestValue {
+				best, bestFits, bestValue = j, fits, value
+			}
+		}
+		if best >= 0 {
+			a.Cluster = s.Clusters[best].Name
+			take(best, t, a.Workers)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+//go:build integration && fleet
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/kueue"
+)
+
+// queueLab gives the test a lab with Kueue.
+func queueLab(t *testing.T, flags ...string) string {
+	t.Helper()
+	dir := ownLab(t, append([]string{"--kueue"}, flags...)...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(dir, "logs", "kueue.log"))
+			t.Logf("end of Kueue's log:\n%s", text[max(0, len(text)-6000):])
+		}
+	})
+	return dir
+}
+
+// inQueue makes the bed's policy one of the queue lab, and gives the namespace that queue.
+func (b bed) inQueue(clusters ...string) {
+	b.t.Helper()
+	ctx := context.Background()
+	q := &unstructured.Unstructured{}
+	q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
+	q.SetNamespace(b.ns)
+	q.SetName("lab")
+	must(b.t, unstructured.SetNestedField(q.Object, "lab", "spec", "clusterQueue"))
+	must(b.t, env.client.Create(ctx, q))
+	b.setPolicy(func(p *v1alpha1.CarbonPolicy) { p.Spec.Queues, p.Spec.Clusters = []string{"lab"}, clusters })
+	b.eventually("the policy to gate what is queued", func() bool {
+		probe := b.queued("probe", nil)
+		return env.client.Create(ctx, probe, client.DryRunAll) == nil && probe.Annotations[kueue.AnnotationGates] == v1alpha1.Gate
+	})
+}
+
+func (b bed) setPolicy(change func(*v1alpha1.CarbonPolicy)) {
+	b.t.Helper()
+	ctx := context.Background()
+	var p v1alpha1.CarbonPolicy
+	must(b.t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "clean"}, &p))
+	before := p.DeepCopy()
+	change(&p)
+	must(b.t, env.client.Patch(ctx, &p, client.MergeFrom(before)))
+}
+
+// queued is a Job of one hour in the queue.
+func (b bed) queued(name string, annotations map[string]string) *batchv1.Job {
+	j := b.job(name, annotations)
+	j.Labels[kueue.LabelQueue] = "lab"
+	return j
+}
+
+// workload is what Kueue keeps of a Job; nil for nothing.
+func (b bed) workload(name string) *kueue.Workload {
+	b.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
+	must(b.t, env.client.List(context.Background(), list, client.InNamespace(b.ns), client.MatchingLabels{kueue.LabelJobUID: string(b.get(name).UID)}))
+	for i := range list.Items {
+		w, err := kueue.Read(&list.Items[i])
+		must(b.t, err)
+		return &w
+	}
+	return nil
+}
+
+// TestQueueOnOneCluster: what is in a queue waits without quota and is released in clean hours;
+// what is interruptible is taken out of the queue again in dirty ones.
+func TestQueueOnOneCluster(t *testing.T) {
+	queueLab(t)
+	startController(t)
+	hourly := make([]float64, 96)
+	for h := range hourly {
+		hourly[h] = 500
+		if h%12 >= 6 && h%12 < 8 {
+			hourly[h] = 100
+		}
+	}
+	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+	})
+	b.inQueue()
+	b.submit(b.queued("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	long := b.queued("pauses", map[string]string{v1alpha1.AnnotationMaxDelay: "60h", v1alpha1.AnnotationRuntime: "3h", v1alpha1.AnnotationInterruptible: "true"})
+	long.Spec.Template.Annotations["lab.lull.dev/runtime"] = "3h"
+	b.submit(long)
+	b.submit(b.queued("urgent", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
+	other := b.queued("not-ours", nil)
+	other.Labels["team"] = "other"
+	b.submit(other)
+
+	b.eventually("Kueue to know the gated Jobs", func() bool {
+		w, p := b.workload("waits"), b.workload("pauses")
+		return w != nil && w.Gated && !w.Reserved && p != nil && p.Gated && !p.Reserved
+	})
+	b.eventually("what is not governed to finish", func() bool { return b.finished("not-ours") })
+	b.eventually("what may not wait to finish", func() bool { return b.finished("urgent") })
+	b.eventually("the plan of what waits", func() bool { return b.plan("job-waits").Status.State == v1alpha1.PlanWaiting })
+	b.eventually("the end of what waits", func() bool { return b.finished("waits") })
+	if at := b.gridTime(b.get("waits").Status.StartTime.Time); at.Sub(gridStart).Hours() < 5.5 || at.Sub(gridStart).Hours() > 8.5 && at.Sub(gridStart).Hours() < 17.5 {
+		t.Errorf("ran at %v; want in a clean hour", at)
+	}
+	b.eventually("the long one to be taken out of its queue", func() bool {
+		w := b.workload("pauses")
+		return w != nil && !w.Active && w.Annotations[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused && !w.Reserved
+	})
+	if b.plan("job-pauses").Status.State != v1alpha1.PlanPaused {
+		b.eventually("its plan to say so", func() bool { return b.plan("job-pauses").Status.State == v1alpha1.PlanPaused })
+	}
+	b.eventually("it to go on and finish", func() bool { return b.finished("pauses") })
+	for _, name := range []string{"waits", "pauses", "urgent"} {
+		j := b.get(name)
+		if hold := j.Annotations[v1alpha1.AnnotationHold]; hold != "" {
+			t.Errorf("%s is left with the hold %q", name, hold)
+		}
+		if gates := j.Annotations[kueue.AnnotationGates]; gates != "" {
+			t.Errorf("%s is left with the gates %q", name, gates)
+		}
+	}
+}
+
+// spokes are the clients of the spokes of a lab, by name.
+func spokes(t *testing.T, dir string, n int) map[string]client.Client {
+	t.Helper()
+	scheme, err := controller.NewScheme()
+	must(t, err)
+	out := map[string]client.Client{}
+	for i := range n {
+		name := fmt.Sprintf("spoke-%d", i+1)
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "spokes", name, "kubeconfig"))
+		must(t, err)
+		c, err := client.New(config, client.Options{Scheme: scheme})
+		must(t, err)
+		out[name] = c
+	}
+	return out
+}
+
+// cluster makes a ComputeCluster of a spoke, with a zone of hourly intensities that begins
+// when that of the bed does.
+func (b bed) cluster(name string, hourly []float64) {
+	b.t.Helper()
+	ctx := context.Background()
+	csv := "time,intensity_gco2eq_per_kwh\n"
+	for h := range 96 {
+		csv += fmt.Sprintf("%s,%g\n", gridStart.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), hourly[h%len(hourly)])
+	}
+	var zone v1alpha1.GridZone
+	must(b.t, env.client.Get(ctx, client.ObjectKey{Name: b.zone}, &zone))
+	epoch := zone.CreationTimestamp
+	must(b.t, env.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns}, Data: map[string]string{"s.csv": csv}}))
+	createZone(b.t, name, v1alpha1.GridZoneSpec{
+		Zone:   "TEST",
+		Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: name, Key: "s.csv"}},
+		Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor, Epoch: &epoch},
+	})
+	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ComputeClusterSpec{
+		Zone: name, Access: v1alpha1.ClusterAccess{MultiKueueCluster: name}, Queue: "lab",
+		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: 10 * time.Second},
+	}}
+	must(b.t, env.client.Create(ctx, cc))
+	b.t.Cleanup(func() { _ = env.client.Delete(ctx, cc) })
+	b.eventually("the cluster "+name+" to be known", func() bool {
+		must(b.t, env.client.Get(ctx, client.ObjectKey{Name: name}, cc))
+		return meta.IsStatusConditionFalse(cc.Status.Conditions, v1alpha1.ConditionStale) && cc.Status.Intensity != nil
+	})
+}
+
+// TestFleetSendsWorkWhereItIsClean: Jobs of a hub run when and where it is clean, one cluster
+// each; one that must stay in a zone stays there.
+func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
+	dir := queueLab(t, "--spokes", "2", "--gpus", "4")
+	at := spokes(t, dir, 2)
+	startController(t)
+	// The first spoke is clean in hours 8 to 10, the second in hours 14 to 16.
+	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
+	for h := range home {
+		first[h], second[h], home[h] = 500, 520, 510
+		if h >= 8 && h < 10 {
+			first[h] = 100
+		}
+		if h >= 14 && h < 16 {
+			second[h] = 50
+		}
+	}
+	b := newBed(t, home, nil)
+	ctx := context.Background()
+	for _, c := range at {
+		must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}}))
+		q := &unstructured.Unstructured{}
+		q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
+		q.SetNamespace(b.ns)
+		q.SetName("lab")
+		must(t, unstructured.SetNestedField(q.Object, "lab", "spec", "clusterQueue"))
+		must(t, c.Create(ctx, q))
+	}
+	b.cluster("spoke-1", first)
+	b.cluster("spoke-2", second)
+	var cc v1alpha1.ComputeCluster
+	must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+	if cc.Status.Capacity["nvidia.com/gpu"] != 8 || cc.Status.Capacity["cpu"] != 32 || cc.Status.Nodes != 2 {
+		t.Errorf("spoke-1 offers %v on %d nodes; want 8 GPUs and 32 CPUs on 2", cc.Status.Capacity, cc.Status.Nodes)
+	}
+	b.inQueue("spoke-1", "spoke-2")
+	b.submit(b.queued("soon", map[string]string{v1alpha1.AnnotationMaxDelay: "11h"}))
+	b.submit(b.queued("later", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"}))
+	b.submit(b.queued("stays", map[string]string{v1alpha1.AnnotationMaxDelay: "24h", v1alpha1.AnnotationZones: "spoke-1"}))
+	b.submit(b.queued("now", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
+
+	// Where each runs, and that it never is on two.
+	ran := map[string]string{}
+	names := []string{"soon", "later", "stays", "now"}
+	b.eventually("all to finish", func() bool {
+		seen := map[string][]string{}
+		for cluster, c := range at {
+			var jobs batchv1.JobList
+			must(t, c.List(ctx, &jobs, client.InNamespace(b.ns)))
+			for i := range jobs.Items {
+				seen[jobs.Items[i].Name] = append(seen[jobs.Items[i].Name], cluster)
+			}
+		}
+		done := 0
+		for _, name := range names {
+			if len(seen[name]) > 1 {
+				t.Errorf("%s is on %s at once", name, strings.Join(seen[name], " and "))
+			}
+			if len(seen[name]) == 1 {
+				ran[name] = seen[name][0]
+			}
+			if b.finished(name) {
+				done++
+			}
+		}
+		return done == len(names)
+	})
+	for name, want := range map[string]string{"soon": "spoke-1", "later": "spoke-2", "stays": "spoke-1", "now": "spoke-1"} {
+		if ran[name] != want {
+			t.Errorf("%s ran on %q; want %s", name, ran[name], want)
+		}
+	}
+	for name, hours := range map[string][2]float64{"soon": {7.5, 10.5}, "stays": {7.5, 10.5}, "later": {13.5, 16.5}} {
+		if at := b.gridTime(b.get(name).Status.StartTime.Time).Sub(gridStart).Hours(); at < hours[0] || at > hours[1] {
+			t.Errorf("%s ran at hour %.1f; want %v to %v", name, at, hours[0], hours[1])
+		}
+		if p := b.plan("job-" + name); p.Status.Cluster != ran[name] {
+			t.Errorf("the plan of %s names the cluster %q; it ran on %q", name, p.Status.Cluster, ran[name])
+		}
+	}
+}
