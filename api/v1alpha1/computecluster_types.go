@@ -87,6 +87,12 @@ type ComputeClusterStatus struct {
 	Nodes int32 `json:"nodes"`
 	// +optional
 	Version string `json:"version,omitempty"`
+	// removedFrom are the MultiKueueConfigs out of which the cluster was taken when it was lost;
+	// it comes back into them once what was left there has been removed.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	RemovedFrom []string `json:"removedFrom,omitempty"`
 	// lookedAt is when all this was last read.
 	// +optional
 	LookedAt *metav1.Time `json:"lookedAt,omitempty"`

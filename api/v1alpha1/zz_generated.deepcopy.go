@@ -507,6 +507,11 @@ func (in *ComputeClusterStatus) DeepCopyInto(out *ComputeClusterStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.RemovedFrom != nil {
+		in, out := &in.RemovedFrom, &out.RemovedFrom
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LookedAt != nil {
 		in, out := &in.LookedAt, &out.LookedAt
 		*out = (*in).DeepCopy()

@@ -137,22 +137,37 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 const together = 100 * time.Millisecond
 
 // soon asks for a look at the policies that an object concerns, with what else happens until then.
-func soon(policies handler.MapFunc) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	ask := func(ctx context.Context, o client.Object, q queue) {
-		for _, req := range policies(ctx, o) {
-			q.AddAfter(req, together)
-		}
+func soon(policies handler.MapFunc) handler.EventHandler { return &gather{policies} }
+
+type gather struct{ policies handler.MapFunc }
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func (g *gather) ask(ctx context.Context, o client.Object, q requests) {
+	for _, req := range g.policies(ctx, o) {
+		q.AddAfter(req, together)
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			ask(ctx, e.ObjectOld, q)
-			ask(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, e.Object, q) },
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { ask(ctx, e.Object, q) },
-	}
+}
+
+// Create implements handler.EventHandler.
+func (g *gather) Create(ctx context.Context, e event.CreateEvent, q requests) {
+	g.ask(ctx, e.Object, q)
+}
+
+// Update implements handler.EventHandler.
+func (g *gather) Update(ctx context.Context, e event.UpdateEvent, q requests) {
+	g.ask(ctx, e.ObjectOld, q)
+	g.ask(ctx, e.ObjectNew, q)
+}
+
+// Delete implements handler.EventHandler.
+func (g *gather) Delete(ctx context.Context, e event.DeleteEvent, q requests) {
+	g.ask(ctx, e.Object, q)
+}
+
+// Generic implements handler.EventHandler.
+func (g *gather) Generic(ctx context.Context, e event.GenericEvent, q requests) {
+	g.ask(ctx, e.Object, q)
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {

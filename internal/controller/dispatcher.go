@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,6 +53,9 @@ func (d *Dispatcher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if !w.OfHub && !w.Finished && w.Reserved && (w.Evicted || !w.Active) {
+		return d.letGo(ctx, &w)
+	}
 	if w.OfHub || w.Finished || w.Evicted || !w.Active || !w.Reserved || w.Cluster != "" {
 		return ctrl.Result{}, nil
 	}
@@ -90,11 +94,63 @@ func (d *Dispatcher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: askAgain}, nil
 }
 
+// letGo sees to it that a Workload which is on its way out of a cluster gives its quota back.
+// Kueue waits for the Job's own status to say that nothing of it is active; on a hub that is a
+// copy of what the cluster said last, and once the copy there is gone nobody says more. The cluster
+// is asked; one that is lost is waited for no longer, and what it has left is removed when it
+// comes back.
+func (d *Dispatcher) letGo(ctx context.Context, w *kueue.Workload) (ctrl.Result, error) {
+	led, err := d.led(ctx, w, "")
+	if err != nil || len(led) == 0 {
+		return ctrl.Result{}, err // not on another cluster
+	}
+	var job batchv1.Job
+	found := false
+	for _, o := range w.OwnedBy {
+		if o.APIVersion != batchv1.SchemeGroupVersion.String() || o.Kind != "Job" {
+			continue
+		}
+		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: o.Name}, &job); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		found = job.UID == o.UID
+	}
+	if !found || job.Status.Active == 0 && (job.Status.Ready == nil || *job.Status.Ready == 0) {
+		return ctrl.Result{}, nil
+	}
+	for _, name := range led {
+		there, known, err := d.Clusters.HasCopy(ctx, name, types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
+		if known && (err != nil || there) {
+			return ctrl.Result{RequeueAfter: shortest}, nil
+		}
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": job.ResourceVersion}, "status": map[string]any{"active": 0, "ready": 0},
+	})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = d.Client.Status().Patch(ctx, &job, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: shortest}, nil
+	}
+	if err == nil {
+		log.FromContext(ctx).Info("Gone from its cluster", "job", job.Name)
+	}
+	return ctrl.Result{RequeueAfter: askAgain}, err
+}
+
 // reachable are the clusters to which the Workload's check of MultiKueue leads; none where
 // it has no such check that waits.
 func (d *Dispatcher) reachable(ctx context.Context, w *kueue.Workload) ([]string, error) {
+	return d.led(ctx, w, kueue.CheckPending)
+}
+
+// led are the clusters to which the Workload's check of MultiKueue leads that is in a state, ""
+// for any.
+func (d *Dispatcher) led(ctx context.Context, w *kueue.Workload, in string) ([]string, error) {
 	for name, state := range w.Checks {
-		if state != kueue.CheckPending {
+		if in != "" && state != in {
 			continue
 		}
 		check, err := d.get(ctx, "AdmissionCheck", name)

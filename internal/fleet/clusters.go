@@ -3,10 +3,13 @@
 package fleet
 
 import (
+	"context"
 	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
@@ -29,6 +32,8 @@ type Cluster struct {
 	Usable bool
 	// Weather of the place, as last read.
 	Weather provider.Weather
+
+	reach *spoke.Cluster
 }
 
 // Clusters keeps the clusters in memory, so that no decision waits for one. It is safe for
@@ -47,6 +52,17 @@ func (c *Clusters) Get(name string) (Cluster, bool) {
 	defer c.mu.RUnlock()
 	out, ok := c.clusters[name]
 	return out, ok
+}
+
+// HasCopy asks a MultiKueueCluster whether it has a copy of a Workload; known is false for one
+// that has been lost, or that no ComputeCluster is of.
+func (c *Clusters) HasCopy(ctx context.Context, multiKueue string, name types.NamespacedName) (there, known bool, err error) {
+	cluster, ok := c.Get(c.Of(multiKueue))
+	if !ok || cluster.reach == nil || !cluster.Usable {
+		return false, false, nil
+	}
+	there, err = cluster.reach.HasCopy(ctx, name)
+	return there, true, err
 }
 
 // MultiKueue is the MultiKueueCluster of a cluster; its own name where it is not known.

@@ -40,7 +40,10 @@ import (
 //
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
-// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;multikueueconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=multikueueconfigs,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=batch,resources=jobs/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=multikueueclusters,verbs=get
 // +kubebuilder:rbac:groups="",namespace=kueue-system,resources=secrets,verbs=get
 
@@ -64,6 +67,7 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	known map[string]*known
+	self  string // names this hub: the UID of its namespace kube-system
 }
 
 // known is what is remembered of a cluster.
@@ -137,6 +141,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	grid := timeline.ToGrid(now)
 	refresh, stale := durationOf(cc.Spec.Refresh, 15*time.Second), durationOf(cc.Spec.StaleAfter, time.Minute)
+	if err == nil && cc.Spec.Access.MultiKueueCluster != "" {
+		if lost := r.keep(ctx, k, &cc, unreached == nil, now); lost != nil {
+			if apierrors.IsConflict(lost) {
+				return ctrl.Result{RequeueAfter: again}, nil
+			}
+			return ctrl.Result{}, lost
+		}
+	}
 	if unreached == nil && err == nil {
 		if hour, mean, ended := k.hour.add(grid, k.cluster.Look.Load); ended {
 			k.cluster.Usual = k.cluster.Usual.learn(hour, mean)
@@ -144,8 +156,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.askWeather(ctx, k, &cc, now)
 	c := &k.cluster
+	c.reach = k.reach
 	c.Name, c.Zone, c.MultiKueue, c.Power = cc.Name, cc.Spec.Zone, cc.Spec.Access.MultiKueueCluster, model
-	c.Usable = err == nil && !c.Look.At.IsZero() && now.Sub(c.Look.At) <= stale
+	c.Usable = err == nil && len(cc.Status.RemovedFrom) == 0 && !c.Look.At.IsZero() && now.Sub(c.Look.At) <= stale
 	r.mu.Lock()
 	c.Weather = k.weather
 	r.mu.Unlock()
@@ -196,6 +209,18 @@ func (r *Reconciler) look(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 	metrics.LookSeconds.Observe(time.Since(begin).Seconds())
 	if err != nil {
 		return nil, err
+	}
+	if cc.Spec.Access.MultiKueueCluster != "" {
+		hub, err := r.hub(ctx)
+		if err != nil {
+			return err, nil
+		}
+		if err := k.reach.Claim(ctx, r.KueueNamespace, hub, r.Clock.Now()); err != nil {
+			if errors.Is(err, spoke.ErrClaimed) {
+				return err, nil
+			}
+			return nil, err
+		}
 	}
 	k.cluster.Look = l
 	return nil, nil

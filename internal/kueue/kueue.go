@@ -31,6 +31,9 @@ const (
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// LabelOrigin marks what MultiKueue has made on a cluster for a hub.
 	LabelOrigin = "kueue.x-k8s.io/multikueue-origin"
+	// Prebuilt is the label, since v0.18 the annotation, of the Job that runs a copy: the name
+	// of the copy.
+	Prebuilt = "kueue.x-k8s.io/prebuilt-workload-name"
 	// LabelPodSet is on all pods of workloads that Kueue has admitted.
 	LabelPodSet = "kueue.x-k8s.io/podset"
 	// AnnotationGates keeps an object from being queued until it is removed: gates, separated

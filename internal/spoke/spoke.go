@@ -1,5 +1,6 @@
 // Package spoke looks at the clusters of a hub: what their nodes offer, what others than the
-// hub's workloads ask for, and what quota their queues have. It writes nothing there.
+// hub's workloads ask for, and what quota their queues have. All that it writes there is the
+// claim of its hub; all that it removes are copies of the hub's workloads.
 package spoke
 
 import (
@@ -8,11 +9,11 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -88,23 +89,25 @@ func alone(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	return nil
 }
 
-// Cluster reads one cluster. It is safe for concurrent use.
+// Cluster is one cluster. It is safe for concurrent use.
 type Cluster struct {
-	reader    client.Client
+	client    client.Client
 	discovery discovery.DiscoveryInterface
 }
 
-// Connect prepares to read the cluster of a kubeconfig; nothing is asked yet.
+// Connect prepares to reach the cluster of a kubeconfig; nothing is asked yet.
 func Connect(kubeconfig []byte) (*Cluster, error) {
 	config, err := Config(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
-	reader, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
+	direct, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ func Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{reader: reader, discovery: asked}, nil
+	return &Cluster{client: direct, discovery: asked}, nil
 }
 
 // Look is what a cluster was like at a time. Quantities are in base units: cores, bytes,
@@ -139,7 +142,7 @@ func (c *Cluster) Look(ctx context.Context, queue string, now time.Time) (Look, 
 	var nodes []corev1.Node
 	err = pages(func(more string) (string, error) {
 		var list corev1.NodeList
-		err := c.reader.List(ctx, &list, client.Limit(page), client.Continue(more))
+		err := c.client.List(ctx, &list, client.Limit(page), client.Continue(more))
 		nodes = append(nodes, list.Items...)
 		return list.Continue, err
 	})
@@ -161,7 +164,7 @@ func (c *Cluster) Look(ctx context.Context, queue string, now time.Time) (Look, 
 	out.Load = map[string]float64{}
 	err = pages(func(more string) (string, error) {
 		var list corev1.PodList
-		err := c.reader.List(ctx, &list, client.Limit(page), client.Continue(more))
+		err := c.client.List(ctx, &list, client.Limit(page), client.Continue(more))
 		for r, q := range kube.Load(list.Items, of) {
 			out.Load[r] += q
 		}
@@ -182,7 +185,7 @@ func (c *Cluster) lookAtQueue(ctx context.Context, queue string, out *Look) erro
 	err := pages(func(more string) (string, error) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
-		if err := c.reader.List(ctx, list, client.Limit(page), client.Continue(more)); err != nil {
+		if err := c.client.List(ctx, list, client.Limit(page), client.Continue(more)); err != nil {
 			return "", err
 		}
 		for i := range list.Items {
@@ -204,7 +207,7 @@ func (c *Cluster) lookAtQueue(ctx context.Context, queue string, out *Look) erro
 	}
 	q := &unstructured.Unstructured{}
 	q.SetGroupVersionKind(kueue.GroupVersion.WithKind("ClusterQueue"))
-	if err := c.reader.Get(ctx, client.ObjectKey{Name: queue}, q); err != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Name: queue}, q); err != nil {
 		return fmt.Errorf("read its ClusterQueue %q: %w", queue, err)
 	}
 	quota, err := kueue.Quota(q)
@@ -227,14 +230,4 @@ func pages(next func(more string) (string, error)) error {
 			return err
 		}
 	}
-}
-
-// mapper knows the kinds that are read: nothing is discovered of hundreds of others.
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, kueue.GroupVersion})
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	m.Add(kueue.GroupVersion.WithKind("ClusterQueue"), meta.RESTScopeRoot)
-	m.Add(kueue.GroupVersion.WithKind("Workload"), meta.RESTScopeNamespace)
-	return m
 }

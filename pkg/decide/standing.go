@@ -167,7 +167,8 @@ func (st *Standing) addLoad(g timegrid.Grid, cl plan.Cluster, t *Task) {
 }
 
 // settle withholds changes that come too soon: while one is in flight, within MinRun of a
-// start or change of scale, within MinPause of a pause. Deadlines outrank all of them.
+// start or change of scale, within MinPause of a pause; and moves with less than a slot of work
+// left, which is no more than an estimate may be off. Deadlines outrank all of them.
 func (s Snapshot) settle(d *Decision) {
 	for i := range d.Actions {
 		t, a := &s.Tasks[i], &d.Actions[i]
@@ -177,7 +178,7 @@ func (s Snapshot) settle(d *Decision) {
 		}
 		var until time.Time
 		switch a.Verb {
-		case Pause, Scale:
+		case Pause, Scale, Move:
 			until = t.Changed.Add(s.MinRun)
 		case Resume:
 			until = t.Changed.Add(s.MinPause)
@@ -187,7 +188,8 @@ func (s Snapshot) settle(d *Decision) {
 		default:
 			continue
 		}
-		if !t.Changing && (t.Changed.IsZero() || !s.Now.Before(until)) {
+		late := a.Verb == Move && t.Remaining < s.Slot
+		if !t.Changing && !late && (t.Changed.IsZero() || !s.Now.Before(until)) {
 			continue
 		}
 		if until.After(s.Now) && until.Before(d.Wake) {
@@ -195,7 +197,7 @@ func (s Snapshot) settle(d *Decision) {
 		}
 		a.Reason.Code = CodeTooSoon
 		if t.State == Running {
-			a.Verb, a.Workers = Continue, t.Workers
+			a.Verb, a.Workers, a.Cluster = Continue, t.Workers, t.Cluster
 		} else {
 			a.Verb, a.Workers = Wait, 0
 		}

@@ -41,17 +41,31 @@ func queueLab(t *testing.T, flags ...string) string {
 func (b bed) inQueue(clusters ...string) {
 	b.t.Helper()
 	ctx := context.Background()
-	q := &unstructured.Unstructured{}
-	q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
-	q.SetNamespace(b.ns)
-	q.SetName("lab")
-	must(b.t, unstructured.SetNestedField(q.Object, "lab", "spec", "clusterQueue"))
-	must(b.t, env.client.Create(ctx, q))
+	must(b.t, env.client.Create(ctx, b.localQueue()))
 	b.setPolicy(func(p *v1alpha1.CarbonPolicy) { p.Spec.Queues, p.Spec.Clusters = []string{"lab"}, clusters })
 	b.eventually("the policy to gate what is queued", func() bool {
 		probe := b.queued("probe", nil)
 		return env.client.Create(ctx, probe, client.DryRunAll) == nil && probe.Annotations[kueue.AnnotationGates] == v1alpha1.Gate
 	})
+}
+
+// localQueue leads to the queue of the lab.
+func (b bed) localQueue() *unstructured.Unstructured {
+	q := &unstructured.Unstructured{}
+	q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
+	q.SetNamespace(b.ns)
+	q.SetName("lab")
+	must(b.t, unstructured.SetNestedField(q.Object, "lab", "spec", "clusterQueue"))
+	return q
+}
+
+// onSpokes makes the bed's namespace and queue on each spoke.
+func (b bed) onSpokes(at map[string]client.Client) {
+	b.t.Helper()
+	for _, c := range at {
+		must(b.t, c.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}}))
+		must(b.t, c.Create(context.Background(), b.localQueue()))
+	}
 }
 
 func (b bed) setPolicy(change func(*v1alpha1.CarbonPolicy)) {
@@ -103,7 +117,9 @@ func TestQueueOnOneCluster(t *testing.T) {
 	b.inQueue()
 	b.submit(b.queued("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
 	long := b.queued("pauses", map[string]string{v1alpha1.AnnotationMaxDelay: "60h", v1alpha1.AnnotationRuntime: "3h", v1alpha1.AnnotationInterruptible: "true"})
-	long.Spec.Template.Annotations["lab.lull.dev/runtime"] = "3h"
+	parts, one := int32(3), int32(1)
+	indexed := batchv1.IndexedCompletion
+	long.Spec.Completions, long.Spec.Parallelism, long.Spec.CompletionMode = &parts, &one, &indexed
 	b.submit(long)
 	b.submit(b.queued("urgent", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
 	other := b.queued("not-ours", nil)
@@ -206,15 +222,7 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 	}
 	b := newBed(t, home, nil)
 	ctx := context.Background()
-	for _, c := range at {
-		must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}}))
-		q := &unstructured.Unstructured{}
-		q.SetGroupVersionKind(kueue.GroupVersion.WithKind("LocalQueue"))
-		q.SetNamespace(b.ns)
-		q.SetName("lab")
-		must(t, unstructured.SetNestedField(q.Object, "lab", "spec", "clusterQueue"))
-		must(t, c.Create(ctx, q))
-	}
+	b.onSpokes(at)
 	b.cluster("spoke-1", first)
 	b.cluster("spoke-2", second)
 	var cc v1alpha1.ComputeCluster
@@ -267,4 +275,54 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 			t.Errorf("the plan of %s names the cluster %q; it ran on %q", name, p.Status.Cluster, ran[name])
 		}
 	}
+}
+
+// TestFleetPausesAndMoves: an interruptible Job of a hub is paused, gives its quota back and goes
+// on where it is clean then; it is never on two clusters.
+func TestFleetPausesAndMoves(t *testing.T) {
+	dir := queueLab(t, "--spokes", "2")
+	at := spokes(t, dir, 2)
+	startController(t)
+	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
+	for h := range home {
+		first[h], second[h], home[h] = 500, 520, 510
+		if h >= 8 && h < 10 {
+			first[h] = 100
+		}
+		if h >= 20 && h < 23 {
+			second[h] = 90
+		}
+	}
+	b := newBed(t, home, func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+	})
+	b.onSpokes(at)
+	b.cluster("spoke-1", first)
+	b.cluster("spoke-2", second)
+	b.inQueue("spoke-1", "spoke-2")
+	j := b.queued("moves", map[string]string{
+		v1alpha1.AnnotationMaxDelay: "40h", v1alpha1.AnnotationRuntime: "5h", v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationMigratable: "true",
+	})
+	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "2h30m" // fake pods keep no checkpoints
+	b.submit(j)
+	ctx := context.Background()
+	where := func() (on []string) {
+		for cluster, c := range at {
+			var job batchv1.Job
+			if c.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "moves"}, &job) == nil && job.DeletionTimestamp == nil {
+				on = append(on, cluster)
+			}
+		}
+		if len(on) > 1 {
+			t.Errorf("it is on %v at once", on)
+		}
+		return on
+	}
+	b.eventually("it to run on the first cluster", func() bool { on := where(); return len(on) == 1 && on[0] == "spoke-1" })
+	b.eventually("it to be paused without quota", func() bool {
+		w := b.workload("moves")
+		return len(where()) == 0 && w != nil && !w.Active && !w.Reserved
+	})
+	b.eventually("it to go on at the second cluster", func() bool { on := where(); return len(on) == 1 && on[0] == "spoke-2" })
+	b.eventually("it to finish", func() bool { where(); return b.finished("moves") })
 }
