@@ -271,7 +271,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	}
 	v.lifecycle(in, w, &t, &p, pods, shadow)
 	if len(in.Clusters) > 0 {
-		v.locate(in, w, &t)
+		v.locate(in, w, &t, &p)
 	}
 	model := v.Snapshot.Place(t.Cluster).Power
 	p.Watts = wattsOf(&t, w, model)
@@ -324,18 +324,23 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 }
 
 // locate says where the workload is, if it is anywhere.
-func (v *View) locate(in Input, w *Workload, t *decide.Task) {
+func (v *View) locate(in Input, w *Workload, t *decide.Task, p *Progress) {
 	cluster, stuck := w.place(in.Now)
-	if cluster != "" && v.Snapshot.Place(cluster).Name != cluster {
+	if c := v.Snapshot.Place(cluster); c.Name != cluster {
 		cluster = "" // it may not go there any more, or nothing is known of that cluster
+	} else if w.Queued != nil && w.Queued.Cluster == "" && len(c.Capacity) == 0 {
+		stuck = true // the cluster has been lost
 	}
 	switch {
 	case t.State == decide.Running && stuck:
-		// Let go, and not taken: where and when is open again, but for that cluster.
+		// Let go, and not taken, or lost: where and when is open again, but for that cluster.
 		t.State = decide.Waiting
 		t.Clusters = slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster })
 		v.Running--
 		v.Waiting++
+		if !t.Migratable { // nothing that it has done is found elsewhere
+			t.Remaining, p.Done, p.Share = p.Runtime, 0, 0
+		}
 	case t.State == decide.Running, t.Paused:
 		t.Cluster = cluster
 	}

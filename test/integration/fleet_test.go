@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -325,4 +327,117 @@ func TestFleetPausesAndMoves(t *testing.T) {
 	})
 	b.eventually("it to go on at the second cluster", func() bool { on := where(); return len(on) == 1 && on[0] == "spoke-2" })
 	b.eventually("it to finish", func() bool { where(); return b.finished("moves") })
+}
+
+// TestFleetClusterLost: a cluster does not answer for ten hours of the series. Its Job runs elsewhere,
+// and what the lost cluster has kept of it is gone when it answers again, before it
+// takes work anew.
+func TestFleetClusterLost(t *testing.T) {
+	dir := queueLab(t, "--spokes", "2")
+	at := spokes(t, dir, 2)
+	startController(t)
+	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
+	for h := range home {
+		first[h], second[h], home[h] = 100, 300, 500
+	}
+	b := newBed(t, home, nil)
+	b.onSpokes(at)
+	b.cluster("spoke-1", first)
+	b.cluster("spoke-2", second)
+	b.inQueue("spoke-1", "spoke-2")
+	j := b.queued("lost", map[string]string{v1alpha1.AnnotationMaxDelay: "4h", v1alpha1.AnnotationRuntime: "12h"})
+	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "12h"
+	b.submit(j)
+	ctx := context.Background()
+	has := func(cluster string) bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var job batchv1.Job
+		return at[cluster].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "lost"}, &job) == nil && job.DeletionTimestamp == nil
+	}
+	b.eventually("it to run where it is cleanest", func() bool { return has("spoke-1") && b.get("lost").Status.Active == 1 })
+	server := stateOf(t, filepath.Join(dir, "spokes", "spoke-1")).Components["kube-apiserver"]
+	must(t, syscall.Kill(server, syscall.SIGSTOP))
+	resume := func() { _ = syscall.Kill(server, syscall.SIGCONT) }
+	defer resume()
+	stopped := time.Now()
+	var cc v1alpha1.ComputeCluster
+	b.eventually("the cluster to be known as lost", func() bool {
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+		return meta.IsStatusConditionTrue(cc.Status.Conditions, v1alpha1.ConditionStale) && len(cc.Status.RemovedFrom) == 1
+	})
+	b.eventually("it to run elsewhere", func() bool { return has("spoke-2") })
+	t.Logf("on another cluster %v after its own stopped", time.Since(stopped).Round(time.Second))
+	time.Sleep(max(0, 40*time.Second-time.Since(stopped)))
+	resume()
+	b.eventually("the cluster to take work again", func() bool {
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+		return meta.IsStatusConditionFalse(cc.Status.Conditions, v1alpha1.ConditionStale) && len(cc.Status.RemovedFrom) == 0
+	})
+	if has("spoke-1") {
+		t.Error("the lost cluster has taken work again and still has the old Job")
+	}
+	b.eventually("it to finish on the second cluster", func() bool {
+		if has("spoke-1") && has("spoke-2") {
+			t.Error("it is on both clusters")
+		}
+		return b.finished("lost")
+	})
+	if w := b.workload("lost"); w == nil || !w.Finished {
+		t.Error("Kueue does not say that it has finished")
+	}
+}
+
+// TestFleetSecondHubIsRefused: a cluster that another hub has claimed takes no work.
+func TestFleetSecondHubIsRefused(t *testing.T) {
+	dir := queueLab(t, "--spokes", "1")
+	at := spokes(t, dir, 1)
+	ctx := context.Background()
+	other, seconds, now := "another-hub", int32(300), metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "lull-hub"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	must(t, at["spoke-1"].Create(ctx, lease))
+	startController(t)
+	must(t, env.client.Create(ctx, &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: "spoke-1"}, Spec: v1alpha1.ComputeClusterSpec{
+		Zone: "nowhere", Access: v1alpha1.ClusterAccess{MultiKueueCluster: "spoke-1"}, Queue: "lab", Refresh: &metav1.Duration{Duration: time.Second},
+	}}))
+	b := bed{t: t}
+	var cc v1alpha1.ComputeCluster
+	ready := func() *metav1.Condition {
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+		return meta.FindStatusCondition(cc.Status.Conditions, v1alpha1.ConditionReady)
+	}
+	b.eventually("the cluster to be refused", func() bool {
+		c := ready()
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "another hub has claimed it")
+	})
+	if !meta.IsStatusConditionTrue(cc.Status.Conditions, v1alpha1.ConditionStale) {
+		t.Error("work may be sent to a cluster of another hub")
+	}
+	// The other hub gives up; its claim runs out.
+	must(t, at["spoke-1"].Delete(ctx, lease))
+	b.eventually("the cluster to be claimed", func() bool { c := ready(); return c.Status == metav1.ConditionTrue })
+	must(t, at["spoke-1"].Get(ctx, client.ObjectKeyFromObject(lease), lease))
+	if *lease.Spec.HolderIdentity == other {
+		t.Error("the claim names the other hub")
+	}
+
+	// Its kubeconfig is revoked: said so, and nothing is sent there.
+	var secret corev1.Secret
+	must(t, env.client.Get(ctx, client.ObjectKey{Namespace: "kueue-system", Name: "spoke-1"}, &secret))
+	config, err := clientcmd.Load(secret.Data["kubeconfig"])
+	must(t, err)
+	for _, user := range config.AuthInfos {
+		user.ClientCertificateData, user.ClientKeyData, user.Token = nil, nil, "revoked"
+	}
+	secret.Data["kubeconfig"], err = clientcmd.Write(*config)
+	must(t, err)
+	must(t, env.client.Update(ctx, &secret))
+	b.eventually("the cluster to be unauthorized", func() bool {
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+		c := meta.FindStatusCondition(cc.Status.Conditions, v1alpha1.ConditionReachable)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "Unauthorized" && !strings.Contains(c.Message, "revoked")
+	})
 }
