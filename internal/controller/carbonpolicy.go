@@ -240,12 +240,15 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	c := kube.Context{Policy: &policy, Timeline: zone.Timeline, Now: r.Clock.Now()}
 	memory := r.memory(req.NamespacedName)
-	view, err := r.observe(ctx, c, zone, workloads, memory)
-	if err != nil {
+	view, nowhere, err := r.observe(ctx, c, zone, workloads, memory)
+	switch {
+	case errors.Is(err, errNotYet):
+		return ctrl.Result{RequeueAfter: zoneWait}, nil
+	case err != nil:
 		return ctrl.Result{}, err
 	}
 	decision, err := r.decide(ctx, c, zone, &view, memory)
-	if err != nil {
+	if err = errors.Join(nowhere, err); err != nil {
 		// A policy that cannot decide must not hold: its workloads run.
 		problem = errors.Join(problem, err)
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
@@ -299,18 +302,19 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 	return Zone{}, err, true
 }
 
-func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory) (kube.View, error) {
+// observe looks at the workloads of a policy. nowhere says why nothing can be planned for them.
+func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory) (view kube.View, nowhere, err error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return kube.View{}, err
+		return view, nil, err
 	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		return kube.View{}, err
+		return view, nil, err
 	}
 	var profiles v1alpha1.ScalingProfileList
 	if err := r.Client.List(ctx, &profiles, client.InNamespace(c.Policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return kube.View{}, err
+		return view, nil, err
 	}
 	byName := make(map[string]*v1alpha1.ScalingProfile, len(profiles.Items))
 	for i := range profiles.Items {
@@ -325,7 +329,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		if err == nil {
 			memory.Load(w, &p)
 		} else if !apierrors.IsNotFound(err) {
-			return kube.View{}, err
+			return view, nil, err
 		}
 	}
 	in := kube.Input{
@@ -337,13 +341,16 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		in.Measured = r.Meter
 	}
 	if queues := c.Policy.Spec.Queues; len(queues) > 0 {
-		if err := r.observeQueues(ctx, c, &in); err != nil {
-			return kube.View{}, err
+		switch err := r.observeQueues(ctx, c, &in); {
+		case errors.Is(err, errClusters):
+			in.Clusters, nowhere = nil, err
+		case err != nil:
+			return view, nil, err
 		}
 	}
-	view, err := kube.Observe(in)
+	view, err = kube.Observe(in)
 	memory.Ended(&view, c)
-	return view, err
+	return view, nowhere, err
 }
 
 // defaultThreshold is that of a policy that was created without the API server's defaults.

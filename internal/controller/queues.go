@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/decide"
@@ -168,6 +170,9 @@ func (q *Queues) Of(ctx context.Context, namespace string, queues []string) (map
 	return out, nil
 }
 
+// errNotYet says that a cluster has not been looked at yet, right after a start.
+var errNotYet = errors.New("a cluster has not been looked at yet")
+
 // errClusters marks clusters that cannot be planned for.
 var errClusters = errors.New("spec.clusters")
 
@@ -214,7 +219,14 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 	for _, name := range spec.Clusters {
 		cluster, ok := r.Clusters.Get(name)
 		if !ok {
-			continue
+			err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.ComputeCluster{})
+			switch {
+			case apierrors.IsNotFound(err):
+				continue
+			case err != nil:
+				return err
+			}
+			return errNotYet
 		}
 		zone, _ := r.Zones.Get(cluster.Zone)
 		if zone.Timeline != c.Timeline {

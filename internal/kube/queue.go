@@ -102,19 +102,28 @@ func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark
 	return nil
 }
 
-// allowed are the clusters to which a workload may go, of those there are; nil for all.
-func allowed(w *Workload, o *Options, clusters []decide.Cluster) []string {
+// allowed are the clusters to which a workload may go, of those there are; nil for all. None is
+// an error: what must stay somewhere goes nowhere else.
+func allowed(w *Workload, o *Options, clusters []decide.Cluster) ([]string, error) {
 	if len(o.Clusters) == 0 && len(o.Zones) == 0 {
-		return nil
+		return nil, nil
 	}
-	out := []string{}
+	var out, there []string
 	for i := range clusters {
 		c := &clusters[i]
+		there = append(there, c.Name+" in "+c.Zone)
 		if (len(o.Clusters) == 0 || slices.Contains(o.Clusters, c.Name)) && (len(o.Zones) == 0 || slices.Contains(o.Zones, c.Zone)) {
 			out = append(out, c.Name)
 		}
 	}
-	return out
+	if len(out) > 0 {
+		return out, nil
+	}
+	name := v1alpha1.AnnotationClusters
+	if len(o.Zones) > 0 {
+		name = v1alpha1.AnnotationZones
+	}
+	return nil, annotationError(name, w.Annotations()[name], "one of the clusters of the policy: "+strings.Join(there, ", "))
 }
 
 // Names splits a list of names, separated by commas.

@@ -87,7 +87,11 @@ func Fetch(ctx context.Context, c client.Reader, k *kinds.Kind, key client.Objec
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
-	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabels{kueue.LabelJobUID: string(w.UID())}); err != nil {
+	err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabels{kueue.LabelJobUID: string(w.UID())})
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return w, nil // without Kueue, or rights to it, the gate can be taken away all the same
+	case err != nil:
 		return nil, fmt.Errorf("list the Workloads of Kueue: %w", err)
 	}
 	of := map[types.UID]*kueue.Workload{}

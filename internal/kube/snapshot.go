@@ -234,6 +234,10 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	if err == nil && o.Elastic() {
 		scaling, speed, err = scalingOf(in, w, &o)
 	}
+	var only []string
+	if err == nil && len(in.Clusters) > 0 {
+		only, err = allowed(w, &o, in.Clusters)
+	}
 	if err != nil {
 		if _, told := w.Annotations()[v1alpha1.AnnotationDecision]; w.Facts.Suspended || !told {
 			v.Invalid = append(v.Invalid, Invalid{w, err})
@@ -249,7 +253,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
 	}
 	if len(in.Clusters) > 0 {
-		t.Cluster, t.Clusters, t.Migratable = "", allowed(w, &o, in.Clusters), o.Migratable && (o.Interruptible || scaling != nil)
+		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)
 	}
 	p := Progress{Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
 	switch {
@@ -335,7 +339,9 @@ func (v *View) locate(in Input, w *Workload, t *decide.Task, p *Progress) {
 	case t.State == decide.Running && stuck:
 		// Let go, and not taken, or lost: where and when is open again, but for that cluster.
 		t.State = decide.Waiting
-		t.Clusters = slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster })
+		if others := slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster }); len(others) > 0 {
+			t.Clusters = others
+		}
 		v.Running--
 		v.Waiting++
 		if !t.Migratable { // nothing that it has done is found elsewhere

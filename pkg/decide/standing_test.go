@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonscaler"
@@ -212,5 +213,38 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 				t.Errorf("%s: phase %d: %+v, want %+v", name, i, got[i], tc.want[i])
 			}
 		}
+	}
+}
+
+// TestMovesKeepTheirDistance: a running task goes on at a cleaner cluster, but neither right
+// after it has started nor for less than a slot of work.
+func TestMovesKeepTheirDistance(t *testing.T) {
+	s := snapshot(t, at(1), task("a", at(0), at(24), 4*time.Hour))
+	clean, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: at(-24), To: at(48), Value: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleaner := s.Clusters[0]
+	cleaner.Name, cleaner.Carbon = "cleaner", clean
+	s.Clusters = append(s.Clusters, cleaner)
+	s.MinRun = time.Hour
+	move := func(changed time.Time, remaining time.Duration) decide.Verb {
+		x := &s.Tasks[0]
+		x.Kind, x.Migratable, x.State, x.Cluster = workload.Interruptible, true, decide.Running, s.Clusters[0].Name
+		x.Changed, x.Remaining = changed, remaining
+		a := must(t, s, cheapest.Planner{}).Actions[0]
+		if a.Verb == decide.Move && a.Cluster != "cleaner" || a.Verb == decide.Continue && a.Cluster != x.Cluster {
+			t.Errorf("%s at %q", a.Verb, a.Cluster)
+		}
+		return a.Verb
+	}
+	if got := move(at(-1), 3*time.Hour); got != decide.Move {
+		t.Errorf("%s, want Move", got)
+	}
+	if got := move(at(0.5), 3*time.Hour); got != decide.Continue {
+		t.Errorf("%s right after its start, want Continue", got)
+	}
+	if got := move(at(-1), s.Slot/2); got != decide.Continue {
+		t.Errorf("%s with next to nothing left, want Continue", got)
 	}
 }

@@ -109,7 +109,7 @@ func TestQueueOnOneCluster(t *testing.T) {
 	hourly := make([]float64, 96)
 	for h := range hourly {
 		hourly[h] = 500
-		if h%12 >= 6 && h%12 < 8 {
+		if h%9 >= 4 && h%9 < 6 {
 			hourly[h] = 100
 		}
 	}
@@ -136,7 +136,7 @@ func TestQueueOnOneCluster(t *testing.T) {
 	b.eventually("what may not wait to finish", func() bool { return b.finished("urgent") })
 	b.eventually("the plan of what waits", func() bool { return b.plan("job-waits").Status.State == v1alpha1.PlanWaiting })
 	b.eventually("the end of what waits", func() bool { return b.finished("waits") })
-	if at := b.gridTime(b.get("waits").Status.StartTime.Time); at.Sub(gridStart).Hours() < 5.5 || at.Sub(gridStart).Hours() > 8.5 && at.Sub(gridStart).Hours() < 17.5 {
+	if at := b.gridTime(b.get("waits").Status.StartTime.Time); at.Sub(gridStart).Hours() < 3.5 || at.Sub(gridStart).Hours() > 6.5 && at.Sub(gridStart).Hours() < 12.5 {
 		t.Errorf("ran at %v; want in a clean hour", at)
 	}
 	b.eventually("the long one to be taken out of its queue", func() bool {
@@ -155,6 +155,45 @@ func TestQueueOnOneCluster(t *testing.T) {
 		if gates := j.Annotations[kueue.AnnotationGates]; gates != "" {
 			t.Errorf("%s is left with the gates %q", name, gates)
 		}
+	}
+}
+
+// TestQueueFailsafe: with the controller gone, the watchdog lets go in time what is gated and what was
+// taken out of its queue.
+func TestQueueFailsafe(t *testing.T) {
+	queueLab(t)
+	controller := startController(t)
+	hourly := make([]float64, 96)
+	for h := range hourly {
+		hourly[h] = 500
+		if h < 4 {
+			hourly[h] = 100
+		} else if h >= 22 {
+			hourly[h] = 400
+		}
+	}
+	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+	})
+	b.inQueue()
+	parts, one, indexed := int32(6), int32(1), batchv1.IndexedCompletion
+	long := b.queued("paused", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(30 * time.Hour).Format(time.RFC3339), v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationInterruptible: "true"})
+	long.Spec.Completions, long.Spec.Parallelism, long.Spec.CompletionMode = &parts, &one, &indexed
+	b.submit(long)
+	b.eventually("the first to run", func() bool { return b.get("paused").Status.Active > 0 })
+	b.eventually("it to be paused", func() bool { w := b.workload("paused"); return w != nil && !w.Active })
+	b.submit(b.queued("gated", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(30 * time.Hour).Format(time.RFC3339)}))
+	b.eventually("both to know their latest start", func() bool {
+		return b.get("paused").Annotations[v1alpha1.AnnotationLatestStart] != "" && b.get("gated").Annotations[v1alpha1.AnnotationLatestStart] != ""
+	})
+	must(t, controller.Process.Kill())
+	failsafe(t)
+	b.eventually("both to finish without the controller", func() bool { return b.finished("paused") && b.finished("gated") })
+	if ran := b.decision("gated"); ran != "Failsafe" {
+		t.Errorf("the gated Job was let go for %q, want Failsafe", ran)
+	}
+	if end := b.gridTime(b.get("gated").Status.CompletionTime.Time).Sub(gridStart).Hours(); end > 31 {
+		t.Errorf("the gated Job ended at hour %.1f, its deadline is 30", end)
 	}
 }
 
@@ -211,14 +250,14 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 	dir := queueLab(t, "--spokes", "2", "--gpus", "4")
 	at := spokes(t, dir, 2)
 	startController(t)
-	// The first spoke is clean in hours 8 to 10, the second in hours 14 to 16.
+	// The first spoke is clean in hours 6 to 8, the second in hours 11 to 13.
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
 	for h := range home {
 		first[h], second[h], home[h] = 500, 520, 510
-		if h >= 8 && h < 10 {
+		if h >= 6 && h < 8 {
 			first[h] = 100
 		}
-		if h >= 14 && h < 16 {
+		if h >= 11 && h < 13 {
 			second[h] = 50
 		}
 	}
@@ -233,7 +272,7 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 		t.Errorf("spoke-1 offers %v on %d nodes; want 8 GPUs and 32 CPUs on 2", cc.Status.Capacity, cc.Status.Nodes)
 	}
 	b.inQueue("spoke-1", "spoke-2")
-	b.submit(b.queued("soon", map[string]string{v1alpha1.AnnotationMaxDelay: "11h"}))
+	b.submit(b.queued("soon", map[string]string{v1alpha1.AnnotationMaxDelay: "9h"}))
 	b.submit(b.queued("later", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"}))
 	b.submit(b.queued("stays", map[string]string{v1alpha1.AnnotationMaxDelay: "24h", v1alpha1.AnnotationZones: "spoke-1"}))
 	b.submit(b.queued("now", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
@@ -269,7 +308,7 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 			t.Errorf("%s ran on %q; want %s", name, ran[name], want)
 		}
 	}
-	for name, hours := range map[string][2]float64{"soon": {7.5, 10.5}, "stays": {7.5, 10.5}, "later": {13.5, 16.5}} {
+	for name, hours := range map[string][2]float64{"soon": {5.5, 8.5}, "stays": {5.5, 8.5}, "later": {10.5, 13.5}} {
 		if at := b.gridTime(b.get(name).Status.StartTime.Time).Sub(gridStart).Hours(); at < hours[0] || at > hours[1] {
 			t.Errorf("%s ran at hour %.1f; want %v to %v", name, at, hours[0], hours[1])
 		}
@@ -288,10 +327,10 @@ func TestFleetPausesAndMoves(t *testing.T) {
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
 	for h := range home {
 		first[h], second[h], home[h] = 500, 520, 510
-		if h >= 8 && h < 10 {
+		if h >= 6 && h < 8 {
 			first[h] = 100
 		}
-		if h >= 20 && h < 23 {
+		if h >= 13 && h < 16 {
 			second[h] = 90
 		}
 	}

@@ -1,0 +1,151 @@
+package kube
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
+)
+
+// queued is a Job in a queue, gated by Lull.
+func queued(j *batchv1.Job) {
+	j.Labels = map[string]string{kueue.LabelQueue: "q"}
+	j.Annotations[kueue.AnnotationGates] = "x/other," + v1alpha1.Gate
+}
+
+// released has been let go to a cluster, and is suspended by Kueue.
+func released(to string) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		queued(j)
+		delete(j.Annotations, kueue.AnnotationGates)
+		delete(j.Annotations, v1alpha1.AnnotationHold)
+		j.Annotations[v1alpha1.AnnotationCluster] = to
+	}
+}
+
+func constant(t *testing.T, v units.CarbonIntensity) *carbon.Series {
+	t.Helper()
+	s, err := carbon.NewSeries(carbon.Provenance{Zone: "x"}, []carbon.Sample{{From: now.Add(-48 * time.Hour), To: now.Add(48 * time.Hour), Value: v}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// clusters are far, which is cleaner, and near; one without room is lost.
+func clusters(t *testing.T, farRoom, nearRoom float64) []decide.Cluster {
+	t.Helper()
+	place := func(name string, intensity units.CarbonIntensity, room float64) decide.Cluster {
+		c := decide.Cluster{Name: name, Zone: "z-" + name, Power: power.PerUnit{Watts: map[string]float64{"cpu": 5}, PUE: 1}, Carbon: constant(t, intensity)}
+		if room > 0 {
+			c.Capacity = map[string]float64{"cpu": room}
+		}
+		return c
+	}
+	return []decide.Cluster{place("far", 50, farRoom), place("near", 300, nearRoom)}
+}
+
+func observeQueue(t *testing.T, places []decide.Cluster, of map[types.UID]*kueue.Workload, jobs ...batchv1.Job) View {
+	t.Helper()
+	var workloads []*Workload
+	for i := range jobs {
+		workloads = append(workloads, workloadOf(t, &jobs[i]))
+	}
+	v, err := Observe(Input{Now: now, Timeline: timegrid.Timeline{}, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: workloads, Clusters: places, Queued: of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestObserveQueue(t *testing.T) {
+	long := now.Add(-2 * NominationTimeout)
+	reserved := func(cluster string, nominated ...string) *kueue.Workload {
+		return &kueue.Workload{Active: true, Reserved: true, ReservedAt: long, Cluster: cluster, Nominated: nominated}
+	}
+	parked := &kueue.Workload{Annotations: map[string]string{v1alpha1.AnnotationHold: v1alpha1.HoldPaused}}
+	for name, tc := range map[string]struct {
+		job    batchv1.Job
+		kueue  *kueue.Workload
+		state  decide.State
+		at     string
+		paused bool
+		only   []string
+		left   time.Duration // 0: not looked at
+	}{
+		"gated":                  {job: newJob("a", queued), state: decide.Waiting},
+		"let go":                 {job: newJob("a", released("far")), kueue: &kueue.Workload{Active: true}, state: decide.Running, at: "far", left: 2 * time.Hour},
+		"on its way":             {job: newJob("a", released("far")), kueue: &kueue.Workload{Active: true, Reserved: true, ReservedAt: now, Nominated: []string{"far"}}, state: decide.Running, at: "far"},
+		"taken":                  {job: newJob("a", released("far")), kueue: reserved("near"), state: decide.Running, at: "near"},
+		"not taken in time":      {job: newJob("a", released("far")), kueue: reserved("", "far"), state: decide.Waiting, only: []string{"near"}, left: 2 * time.Hour},
+		"paused":                 {job: newJob("a", released("far"), annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused)), kueue: parked, state: decide.Waiting, paused: true, at: "far"},
+		"moving":                 {job: newJob("a", released("near"), annotate(v1alpha1.AnnotationHold, v1alpha1.HoldMoving)), kueue: parked, state: decide.Waiting, paused: true, at: "near"},
+		"set inactive by others": {job: newJob("a", released("far")), kueue: &kueue.Workload{}, state: decide.Running, at: "far"},
+		"bound to a zone":        {job: newJob("a", queued, annotate(v1alpha1.AnnotationZones, "z-near,z-x")), state: decide.Waiting, only: []string{"near"}},
+		"bound to clusters":      {job: newJob("a", queued, annotate(v1alpha1.AnnotationClusters, " far , other")), state: decide.Waiting, only: []string{"far"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := observeQueue(t, clusters(t, 8, 8), map[types.UID]*kueue.Workload{"a": tc.kueue}, tc.job)
+			if len(v.Snapshot.Tasks) != 1 {
+				t.Fatalf("%d tasks, %v", len(v.Snapshot.Tasks), v.Invalid)
+			}
+			got := v.Snapshot.Tasks[0]
+			if got.State != tc.state || got.Cluster != tc.at || got.Paused != tc.paused || !reflect.DeepEqual(got.Clusters, tc.only) {
+				t.Errorf("%s at %q, paused %v, of %v; want %s at %q, paused %v, of %v", got.State, got.Cluster, got.Paused, got.Clusters, tc.state, tc.at, tc.paused, tc.only)
+			}
+			if tc.left > 0 && got.Remaining != tc.left {
+				t.Errorf("%v of work left, want %v", got.Remaining, tc.left)
+			}
+		})
+	}
+
+	if v := observeQueue(t, clusters(t, 8, 8), nil, newJob("a", queued, annotate(v1alpha1.AnnotationZones, "none"))); len(v.Invalid) != 1 ||
+		!strings.Contains(v.Invalid[0].Err.Error(), "far in z-far, near in z-near") {
+		t.Errorf("bound to where there is no cluster: %+v", v.Invalid)
+	}
+
+	// A cluster that is lost keeps what it has taken, but nothing that was only sent there.
+	lost := clusters(t, 0, 8)
+	v := observeQueue(t, lost, map[types.UID]*kueue.Workload{"a": {Active: true, Reserved: true, ReservedAt: now}, "b": {Active: true, Reserved: true, Cluster: "far"}},
+		newJob("a", released("far")), newJob("b", released("far"), func(j *batchv1.Job) { j.UID = "b" }))
+	if a := v.Snapshot.Tasks[0]; a.State != decide.Waiting || !reflect.DeepEqual(a.Clusters, []string{"near"}) {
+		t.Errorf("sent to a lost cluster: %s, of %v", a.State, a.Clusters)
+	}
+	if b := v.Snapshot.Tasks[1]; b.State != decide.Running || b.Cluster != "far" {
+		t.Errorf("taken by a lost cluster: %s at %q", b.State, b.Cluster)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	small := func(name string, change ...func(*batchv1.Job)) batchv1.Job {
+		return newJob(name, append([]func(*batchv1.Job){queued, func(j *batchv1.Job) { j.UID = types.UID(name) }}, change...)...)
+	}
+	v := observeQueue(t, clusters(t, 2, 8), nil, small("a"), small("b"), small("c", annotate(v1alpha1.AnnotationZones, "z-far")), small("d"))
+	d := decide.Decision{Actions: []decide.Action{{Verb: decide.Release}, {Verb: decide.Release}, {Verb: decide.Release}, {Verb: decide.Wait}}}
+	Place(&v, &d)
+	// 1.5 CPUs each: the cleaner cluster has room for one, the other for the next; what may go
+	// nowhere else goes there all the same.
+	for i, want := range []string{"far", "near", "far", ""} {
+		if got := d.Actions[i].Cluster; got != want {
+			t.Errorf("task %d goes to %q, want %q", i, got, want)
+		}
+	}
+
+	v = observeQueue(t, clusters(t, 0, 1), nil, small("a"))
+	d = decide.Decision{Actions: []decide.Action{{Verb: decide.Release}}}
+	Place(&v, &d)
+	if d.Actions[0].Cluster != "near" {
+		t.Errorf("goes to %q, want the one that answers, full as it is", d.Actions[0].Cluster)
+	}
+}
