@@ -115,7 +115,7 @@ type HourlyLoad struct {
 	Load map[string]float64 `json:"load"`
 }
 
-// ConditionReachable: the cluster answers.
+// ConditionReachable says that the cluster answers.
 const ConditionReachable = "Reachable"
 
 // ComputeCluster is a cluster that may take work.

@@ -120,7 +120,10 @@ func (d *Dispatcher) letGo(ctx context.Context, w *kueue.Workload) (ctrl.Result,
 	}
 	for _, name := range led {
 		there, known, err := d.Clusters.HasCopy(ctx, name, types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
-		if known && (err != nil || there) {
+		switch {
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("%s: %w", name, err)
+		case known && there:
 			return ctrl.Result{RequeueAfter: shortest}, nil
 		}
 	}

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -145,7 +144,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
 			}
 		})
-		return wrote, errors.Join(err, ap.unpark(ctx, w, err))
+		return after(wrote, err, func() error { return ap.unpark(ctx, w) })
 	case decide.Scale:
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			w.Kind.Scale(patch, a.Workers)
@@ -165,14 +164,14 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
 			}
 		})
-		return wrote, errors.Join(err, ap.park(ctx, w, hold, err))
+		return after(wrote, err, func() error { return ap.park(ctx, w, hold) })
 	case decide.Wait:
 		if w.Facts.Queue != "" && !w.Facts.Suspended { // let go, and taken by no cluster
 			wrote, err := ap.write(ctx, w, rec, string(decide.Pause), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 				patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldAdmission)
 				patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 			})
-			return wrote, errors.Join(err, ap.park(ctx, w, v1alpha1.HoldAdmission, err))
+			return after(wrote, err, func() error { return ap.park(ctx, w, v1alpha1.HoldAdmission) })
 		}
 		if !Tells(w, &a) {
 			return false, nil
@@ -186,6 +185,14 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		}
 	}
 	return false, nil
+}
+
+// after goes on where a write has not failed.
+func after(wrote bool, err error, next func() error) (bool, error) {
+	if err != nil {
+		return wrote, err
+	}
+	return wrote, next()
 }
 
 // Tells reports whether a waiting workload would be told anything new by an action.
@@ -231,7 +238,7 @@ func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Cod
 	}
 	rec := Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message}
 	wrote, err := ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
-	return wrote, errors.Join(err, ap.unpark(ctx, w, err))
+	return after(wrote, err, func() error { return ap.unpark(ctx, w) })
 }
 
 // release lets a workload run; of a group, the Pod that the patch is of.

@@ -61,17 +61,17 @@ func (w *Workload) place(now time.Time) (cluster string, stuck bool) {
 }
 
 // park sets the Workload of a queue inactive, with a mark that says who did; nothing outside
-// of queues, or after a failure.
-func (ap *Applier) park(ctx context.Context, w *Workload, mark string, failed error) error {
-	if w.Facts.Queue == "" || failed != nil {
+// of queues.
+func (ap *Applier) park(ctx context.Context, w *Workload, mark string) error {
+	if w.Facts.Queue == "" {
 		return nil
 	}
 	return ap.setActive(ctx, w, false, mark)
 }
 
 // unpark sets the Workload of a queue active again, if Lull has set it inactive.
-func (ap *Applier) unpark(ctx context.Context, w *Workload, failed error) error {
-	if w.Queued == nil || !Parked(w.Queued) || failed != nil {
+func (ap *Applier) unpark(ctx context.Context, w *Workload) error {
+	if w.Queued == nil || !Parked(w.Queued) {
 		return nil
 	}
 	return ap.setActive(ctx, w, true, "")
