@@ -177,7 +177,8 @@ type CarbonPolicyStatus struct {
 	// nextDecision is when the policy decides again at the latest.
 	// +optional
 	NextDecision *metav1.Time `json:"nextDecision,omitempty"`
-	// conditions: Ready (the zone is known and the planner works).
+	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue does not
+	// keep out of its queues what is gated).
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,9 +30,11 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/dispatch"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/pkg/decide"
@@ -118,8 +121,8 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		return err
 	}
 	r.Kinds.use(c, mgr)
-	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &Dispatcher{
-		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Clusters: r.Clusters,
+	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
+		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client},
 	}})
 	if err != nil {
 		return err
@@ -420,10 +423,18 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]done, len(d.Actions))
-	for i := range d.Actions {
+	// What has the earliest deadline is first, in the queue of Kueue too.
+	order := make([]int, len(d.Actions))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return view.Snapshot.Tasks[a].Deadline.Compare(view.Snapshot.Tasks[b].Deadline)
+	})
+	for _, i := range order {
 		a, w := &d.Actions[i], view.Workloads[i]
 		tell := writeKey{writeTell, w.UID()}
-		if a.Verb == decide.Wait && w.Facts.Suspended {
+		if a.Verb == decide.Wait && w.Facts.Suspended && !w.GateIgnored() {
 			if kube.Tells(w, a) {
 				r.writer.put(tell, r.tell(c, w, *a, view.Progress[i]))
 			}
@@ -496,6 +507,13 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
+	switch {
+	case view.GatesHonoured > 0:
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionDegraded)
+	case view.GatesIgnored > 0:
+		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "GatesIgnored", "",
+			"Kueue goes on with what is gated by "+kueue.AnnotationGates+" (its feature AdmissionGatedBy, on by default since v0.19): workloads may start for a moment before they are held", policy.Generation)
+	}
 	if view.Waiting == 0 {
 		s.NextDecision = nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -20,8 +21,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/dispatch"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/internal/metrics"
 )
 
@@ -57,6 +60,8 @@ type Watchdog struct {
 	Options Options
 
 	served map[string]lookup
+	// dispatched is when the queues of a hub were last looked at.
+	dispatched time.Time
 }
 
 // lookup is whether a kind was served when last asked.
@@ -146,7 +151,55 @@ func (d *Watchdog) Look(ctx context.Context) error {
 			}
 		}
 	}
+	if err := d.dispatch(ctx); err != nil {
+		last = err
+	}
 	return last
+}
+
+const (
+	// dispatchEvery is how often the queues of a hub are looked at.
+	dispatchEvery = 30 * time.Second
+	// sendAfter is how long a Workload that holds quota on a hub is left to the controller.
+	sendAfter = time.Minute
+)
+
+// dispatch sends to any cluster that is allowed what has been let go on a hub, and what the
+// controller has not sent anywhere in time.
+func (d *Watchdog) dispatch(ctx context.Context) error {
+	now := d.Options.Clock.Now()
+	if now.Sub(d.dispatched) < dispatchEvery {
+		return nil
+	}
+	d.dispatched = now
+	served, err := kube.QueuesServed(ctx, d.Client)
+	if err != nil || !served {
+		return err
+	}
+	sender := dispatch.Dispatcher{Reader: d.Client, Live: d.Client, Client: d.Client}
+	var last error
+	for more := ""; ; {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
+		if err := d.Client.List(ctx, list, client.Limit(500), client.Continue(more)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			w, err := kueue.Read(&list.Items[i])
+			if err == nil && dispatch.Awaits(&w) && now.Sub(w.ReservedAt) > sendAfter && len(w.Nominated) == 0 {
+				var to []string
+				if to, err = sender.Nominate(ctx, &w, true); len(to) > 0 {
+					log.FromContext(ctx).Info("Nominate, as no controller has", "namespace", w.Namespace, "workload", w.Name, "clusters", to)
+				}
+			}
+			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				last = err
+			}
+		}
+		if more = list.GetContinue(); more == "" {
+			return last
+		}
+	}
 }
 
 // patience is how long a kind may take to be listed: the holds of the others must not wait

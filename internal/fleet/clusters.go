@@ -5,14 +5,11 @@ package fleet
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source/provider"
 	"lull.dev/lull/internal/spoke"
 	"lull.dev/lull/pkg/power"
@@ -65,14 +62,6 @@ func (c *Clusters) HasCopy(ctx context.Context, multiKueue string, name types.Na
 	return there, true, err
 }
 
-// MultiKueue is the MultiKueueCluster of a cluster; its own name where it is not known.
-func (c *Clusters) MultiKueue(name string) string {
-	if cluster, ok := c.Get(name); ok && cluster.MultiKueue != "" {
-		return cluster.MultiKueue
-	}
-	return name
-}
-
 // Of is the name of the cluster of a MultiKueueCluster; that name itself where none is known.
 func (c *Clusters) Of(multiKueue string) string {
 	c.mu.RLock()
@@ -83,21 +72,6 @@ func (c *Clusters) Of(multiKueue string) string {
 		}
 	}
 	return multiKueue
-}
-
-// Allowed are the MultiKueueClusters to which a workload with some annotations may go, of the
-// clusters given.
-func (c *Clusters) Allowed(of []string, annotations map[string]string) []string {
-	clusters, zones := kube.Names(annotations[v1alpha1.AnnotationClusters]), kube.Names(annotations[v1alpha1.AnnotationZones])
-	var out []string
-	for _, name := range of {
-		cluster, ok := c.Get(name)
-		if !ok || len(clusters) > 0 && !slices.Contains(clusters, name) || len(zones) > 0 && !slices.Contains(zones, cluster.Zone) {
-			continue
-		}
-		out = append(out, cluster.MultiKueue)
-	}
-	return out
 }
 
 // set replaces a cluster.

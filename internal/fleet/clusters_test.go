@@ -51,25 +51,10 @@ func TestHour(t *testing.T) {
 	}
 }
 
-func TestAllowedAndNames(t *testing.T) {
+func TestNames(t *testing.T) {
 	c := NewClusters()
-	c.set(Cluster{Name: "toronto", Zone: "ca-on", MultiKueue: "mk-1"})
 	c.set(Cluster{Name: "frankfurt", Zone: "de", MultiKueue: "mk-2"})
-	if c.Of("mk-2") != "frankfurt" || c.MultiKueue("toronto") != "mk-1" || c.Of("other") != "other" || c.MultiKueue("other") != "other" {
+	if c.Of("mk-2") != "frankfurt" || c.Of("other") != "other" {
 		t.Error("names of clusters are mixed up")
-	}
-	all := []string{"toronto", "frankfurt", "unknown"}
-	for _, x := range []struct {
-		annotations map[string]string
-		want        []string
-	}{
-		{nil, []string{"mk-1", "mk-2"}},
-		{map[string]string{"lull.dev/zones": "de"}, []string{"mk-2"}},
-		{map[string]string{"lull.dev/clusters": "toronto, frankfurt", "lull.dev/zones": "fr,ca-on"}, []string{"mk-1"}},
-		{map[string]string{"lull.dev/zones": "fr"}, nil},
-	} {
-		if got := c.Allowed(all, x.annotations); !reflect.DeepEqual(got, x.want) {
-			t.Errorf("%v: %v, want %v", x.annotations, got, x.want)
-		}
 	}
 }

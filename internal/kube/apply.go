@@ -166,7 +166,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		})
 		return after(wrote, err, func() error { return ap.park(ctx, w, hold) })
 	case decide.Wait:
-		if w.Facts.Queue != "" && !w.Facts.Suspended { // let go, and taken by no cluster
+		if w.Facts.Queue != "" && (!w.Facts.Suspended || w.GateIgnored()) { // let go, and taken by no cluster
 			wrote, err := ap.write(ctx, w, rec, string(decide.Pause), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 				patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldAdmission)
 				patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))

@@ -20,6 +20,16 @@ import (
 // What waits in a queue of Kueue is held by Kueue's admission gate before it was first let go,
 // and by its Workload being inactive, with Lull's mark on it, afterwards. Neither holds quota.
 
+// A Kueue that does not know the gate, or has it switched off, queues what is gated: it is then
+// held the second way from the start.
+
+// GateIgnored reports whether Kueue goes on with a workload that Lull's gate should keep out of
+// its queue.
+func (w *Workload) GateIgnored() bool {
+	q := w.Queued
+	return q != nil && q.Active && q.Considered && !q.Gated && w.Facts.Suspended
+}
+
 // NominationTimeout is how long a cluster may take to reserve quota for a workload that it was
 // nominated for; after that another place is planned.
 const NominationTimeout = 5 * time.Minute

@@ -115,6 +115,22 @@ func TestObserveQueue(t *testing.T) {
 		t.Errorf("bound to where there is no cluster: %+v", v.Invalid)
 	}
 
+	// A Kueue that knows the gate keeps it out of its queue, another goes on.
+	for name, tc := range map[string]struct {
+		kueue             *kueue.Workload
+		honoured, ignored int
+	}{
+		"not seen yet": {&kueue.Workload{Active: true}, 0, 0},
+		"kept out":     {&kueue.Workload{Active: true, Considered: true, Gated: true}, 1, 0},
+		"queued":       {&kueue.Workload{Active: true, Considered: true}, 0, 1},
+		"set inactive": {&kueue.Workload{Considered: true, Annotations: map[string]string{v1alpha1.AnnotationHold: "admission"}}, 0, 0},
+	} {
+		v := observeQueue(t, clusters(t, 8, 8), map[types.UID]*kueue.Workload{"a": tc.kueue}, newJob("a", queued))
+		if v.GatesHonoured != tc.honoured || v.GatesIgnored != tc.ignored || v.Snapshot.Tasks[0].State != decide.Waiting {
+			t.Errorf("%s: %d honoured, %d ignored, %s", name, v.GatesHonoured, v.GatesIgnored, v.Snapshot.Tasks[0].State)
+		}
+	}
+
 	// A cluster that is lost keeps what it has taken, but nothing that was only sent there.
 	lost := clusters(t, 0, 8)
 	v := observeQueue(t, lost, map[types.UID]*kueue.Workload{"a": {Active: true, Reserved: true, ReservedAt: now}, "b": {Active: true, Reserved: true, Cluster: "far"}},

@@ -91,6 +91,9 @@ type View struct {
 	Invalid []Invalid
 	// Finished are those that have ended.
 	Finished []*Workload
+	// GatesHonoured and GatesIgnored count gated ones that Kueue keeps out of its queue, and
+	// those that it goes on with.
+	GatesHonoured, GatesIgnored int
 	// Counts for the status of the policy.
 	Waiting, Running int
 }
@@ -247,6 +250,12 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	if o.GroupSize > len(w.Objects) {
 		v.Waiting++ // Pods of the group are still to come
 		return false
+	}
+	switch q := w.Queued; {
+	case w.GateIgnored():
+		v.GatesIgnored++
+	case q != nil && q.Gated:
+		v.GatesHonoured++
 	}
 	t := decide.Task{
 		ID: string(w.UID()), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,

@@ -62,6 +62,8 @@ type Workload struct {
 	OfHub bool
 	// Active is what spec.active says.
 	Active bool
+	// Considered says that Kueue has looked at it: what follows is known.
+	Considered bool
 	// Gated says that it waits for a gate; Reserved that it holds quota, Admitted that it may
 	// run, Finished that it has ended, Evicted that it is on its way back into the queue.
 	Gated, Reserved, Admitted, Finished, Evicted bool
@@ -124,7 +126,7 @@ func Read(u *unstructured.Unstructured) (Workload, error) {
 		is := c.Status == metav1.ConditionTrue
 		switch c.Type {
 		case "QuotaReserved":
-			w.Reserved = is
+			w.Considered, w.Reserved = true, is
 			w.Gated = !is && c.Reason == "AdmissionGated"
 			if is {
 				w.ReservedAt = c.LastTransitionTime.Time

@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 	}
 	gated := object(t, `{metadata: {name: g, labels: {kueue.x-k8s.io/multikueue-origin: multikueue}}, status: {conditions: [{type: QuotaReserved, status: "False", reason: AdmissionGated}]}}`)
 	w, err = Read(gated)
-	if err != nil || !w.Active || !w.Gated || w.Reserved || !w.OfHub {
+	if err != nil || !w.Active || !w.Considered || !w.Gated || w.Reserved || !w.OfHub {
 		t.Errorf("a gated one: %+v, %v", w, err)
 	}
 	if _, err := Read(object(t, `{metadata: {name: g}, spec: {active: "yes"}}`)); !errors.Is(err, ErrObject) {

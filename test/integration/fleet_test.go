@@ -158,6 +158,39 @@ func TestQueueOnOneCluster(t *testing.T) {
 	}
 }
 
+// TestQueueWithoutGates: a Kueue that does not know the admission gate is told another way to keep
+// what is held from running, and the policy says so.
+func TestQueueWithoutGates(t *testing.T) {
+	queueLab(t, "--kueue-feature-gates", "AdmissionGatedBy=false")
+	startController(t)
+	hourly := make([]float64, 96)
+	for h := range hourly {
+		hourly[h] = 500
+		if h >= 8 && h < 12 {
+			hourly[h] = 100
+		}
+	}
+	b := newBed(t, hourly, nil)
+	b.inQueue()
+	b.submit(b.queued("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b.eventually("it to be held", func() bool {
+		w := b.workload("held")
+		return w != nil && !w.Active && !w.Reserved && w.Annotations[v1alpha1.AnnotationHold] == v1alpha1.HoldAdmission
+	})
+	b.eventually("the policy to say so", func() bool {
+		var p v1alpha1.CarbonPolicy
+		must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &p))
+		return meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionDegraded)
+	})
+	b.eventually("it to finish", func() bool { return b.finished("held") })
+	if at := b.gridTime(b.get("held").Status.StartTime.Time).Sub(gridStart).Hours(); at < 7.5 || at > 12.5 {
+		t.Errorf("ran at hour %.1f, want 8 to 12", at)
+	}
+	if w := b.workload("held"); !w.Active || w.Annotations[v1alpha1.AnnotationHold] != "" {
+		t.Errorf("left with %+v", w)
+	}
+}
+
 // TestQueueFailsafe: with the controller gone, the watchdog lets go in time what is gated and what was
 // taken out of its queue.
 func TestQueueFailsafe(t *testing.T) {
@@ -424,6 +457,37 @@ func TestFleetClusterLost(t *testing.T) {
 	})
 	if w := b.workload("lost"); w == nil || !w.Finished {
 		t.Error("Kueue does not say that it has finished")
+	}
+}
+
+// TestFleetFailsafe: with the controller gone, what is gated on a hub is let go at its latest start
+// and sent to a cluster where it may be.
+func TestFleetFailsafe(t *testing.T) {
+	dir := queueLab(t, "--spokes", "2")
+	at := spokes(t, dir, 2)
+	controller := startController(t)
+	hourly := make([]float64, 96)
+	for h := range hourly {
+		hourly[h] = 500 - float64(h) // later is cleaner
+	}
+	b := newBed(t, hourly, nil)
+	b.onSpokes(at)
+	b.cluster("spoke-1", hourly)
+	b.cluster("spoke-2", hourly)
+	b.inQueue("spoke-1", "spoke-2")
+	b.submit(b.queued("gated", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(14 * time.Hour).Format(time.RFC3339), v1alpha1.AnnotationZones: "spoke-2"}))
+	b.eventually("it to know its latest start", func() bool { return b.get("gated").Annotations[v1alpha1.AnnotationLatestStart] != "" })
+	must(t, controller.Process.Kill())
+	failsafe(t)
+	ctx := context.Background()
+	b.eventually("it to finish without the controller", func() bool {
+		if at["spoke-1"].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "gated"}, &batchv1.Job{}) == nil {
+			t.Error("it is on a cluster where it may not be")
+		}
+		return b.finished("gated")
+	})
+	if why := b.decision("gated"); why != "Failsafe" {
+		t.Errorf("let go for %q, want Failsafe", why)
 	}
 }
 

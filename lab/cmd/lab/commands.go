@@ -69,6 +69,7 @@ folder, and MultiKueue sends work to the one that the dispatcher lull.dev/dispat
 	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary; may be repeated")
 	f.BoolVar(&o.Kueue, "kueue", false, "run Kueue beside the scheduler (make kueue builds it)")
 	f.StringSliceVar(&o.Frameworks, "framework", o.Frameworks, "kinds that Kueue manages, by the names of its integrations")
+	f.StringSliceVar(&o.KueueFeatures, "kueue-feature-gates", nil, "feature gates of Kueue, NAME=true or NAME=false")
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "file of custom resources to install ahead of Kueue, which are those of its kinds; may be repeated")
 	f.IntVar(&o.Spokes, "spokes", 0, "number of clusters that this one, as their hub, sends work to")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
@@ -111,6 +112,9 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 	}
 	for _, name := range o.Manifests {
 		args = append(args, "--manifests", name)
+	}
+	if len(o.KueueFeatures) > 0 {
+		args = append(args, "--kueue-feature-gates", strings.Join(o.KueueFeatures, ","))
 	}
 	args = append(args, "--framework", strings.Join(o.Frameworks, ","))
 	cmd := exec.Command(self, args...)

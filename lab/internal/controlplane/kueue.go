@@ -198,6 +198,10 @@ func (o Options) kueue(binary string, p ports) (component, error) {
 	for _, name := range o.Frameworks {
 		names = append(names, fmt.Sprintf("%q", name))
 	}
+	features := []string{"VisibilityOnDemand: false"}
+	for _, text := range o.KueueFeatures {
+		features = append(features, strings.Replace(text, "=", ": ", 1))
+	}
 	text := fmt.Sprintf(`apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 namespace: %s
@@ -207,9 +211,9 @@ webhook: {host: 127.0.0.1, port: %d, certDir: %q}
 leaderElection: {leaderElect: false}
 internalCertManagement: {enable: false}
 clientConnection: {qps: 300, burst: 500}
-featureGates: {VisibilityOnDemand: false}
+featureGates: {%s}
 integrations: {frameworks: [%s]}
-`, kueueNamespace, p.kueueHealth, p.kueueWebhook, certificates, strings.Join(names, ", "))
+`, kueueNamespace, p.kueueHealth, p.kueueWebhook, certificates, strings.Join(features, ", "), strings.Join(names, ", "))
 	if o.Spokes > 0 {
 		text += fmt.Sprintf("multiKueue: {gcInterval: 10s, workerLostTimeout: 5s, dispatcherName: %s}\n", Dispatcher)
 	}

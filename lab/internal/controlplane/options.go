@@ -41,7 +41,9 @@ type Options struct {
 	Kueue      bool     `json:"kueue,omitempty"`
 	Frameworks []string `json:"frameworks,omitempty"`
 	Manifests  []string `json:"manifests,omitempty"`
-	Spokes     int      `json:"spokes,omitempty"`
+	// KueueFeatures are feature gates of Kueue, NAME=true or NAME=false.
+	KueueFeatures []string `json:"kueueFeatures,omitempty"`
+	Spokes        int      `json:"spokes,omitempty"`
 }
 
 // DefaultOptions is a cluster of four nodes of 16 CPUs at real time.
@@ -89,6 +91,11 @@ func (o *Options) Validate() error {
 	for _, name := range o.Frameworks {
 		if kueueFrameworks[name] == "" {
 			return fmt.Errorf("--framework: %q; accepted: %s", name, strings.Join(slices.Sorted(maps.Keys(kueueFrameworks)), ", "))
+		}
+	}
+	for _, text := range o.KueueFeatures {
+		if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value != "true" && value != "false" {
+			return fmt.Errorf("--kueue-feature-gates: %q; accepted: NAME=true or NAME=false", text)
 		}
 	}
 	for i, name := range o.Manifests {
