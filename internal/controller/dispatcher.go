@@ -62,9 +62,9 @@ func (d *DispatchReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 // to go; in a while in any case.
 func after(err error, wait bool) (ctrl.Result, error) {
 	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || err == nil && wait:
+	case apierrors.IsConflict(err) || err == nil && wait:
 		return ctrl.Result{RequeueAfter: shortest}, nil
-	case err != nil:
+	case err != nil && !apierrors.IsNotFound(err):
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: askAgain}, nil

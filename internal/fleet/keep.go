@@ -50,7 +50,7 @@ func (r *Reconciler) keep(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 	}
 	lost := !answers && !last.IsZero() && now.Sub(last) > durationOf(cc.Spec.StaleAfter, time.Minute)
 	switch {
-	case lost && len(cc.Status.RemovedFrom) == 0:
+	case lost:
 		return r.remove(ctx, cc)
 	case answers && len(cc.Status.RemovedFrom) > 0:
 		return r.bringBack(ctx, k, cc)
@@ -59,33 +59,31 @@ func (r *Reconciler) keep(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 }
 
 // remove takes the cluster out of each MultiKueueConfig that has others too. What is removed is
-// noted first: a controller that is killed in between brings back what is there.
+// noted first, and whatever is noted and still there is removed at the next look.
 func (r *Reconciler) remove(ctx context.Context, cc *v1alpha1.ComputeCluster) error {
 	name := cc.Spec.Access.MultiKueueCluster
 	configs, err := r.configs(ctx)
 	if err != nil {
 		return err
 	}
-	var of []string
-	for i := range configs {
-		clusters, _, _ := unstructured.NestedStringSlice(configs[i].Object, "spec", "clusters")
-		if slices.Contains(clusters, name) && len(clusters) > 1 { // Kueue accepts no empty list
-			of = append(of, configs[i].GetName())
-		}
-	}
-	if len(of) == 0 {
+	configs = slices.DeleteFunc(configs, func(config unstructured.Unstructured) bool {
+		clusters, _, _ := unstructured.NestedStringSlice(config.Object, "spec", "clusters")
+		return !slices.Contains(clusters, name) || len(clusters) < 2 // Kueue accepts no empty list
+	})
+	if len(configs) == 0 {
 		return nil
 	}
 	before := cc.DeepCopy()
-	cc.Status.RemovedFrom = of
+	for i := range configs {
+		if !slices.Contains(cc.Status.RemovedFrom, configs[i].GetName()) {
+			cc.Status.RemovedFrom = append(cc.Status.RemovedFrom, configs[i].GetName())
+		}
+	}
 	if err := r.Client.Status().Patch(ctx, cc, client.MergeFrom(before)); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Lost: taken out of MultiKueue", "cluster", cc.Name, "configs", of)
+	log.FromContext(ctx).Info("Lost: taken out of MultiKueue", "cluster", cc.Name, "configs", cc.Status.RemovedFrom)
 	for i := range configs {
-		if !slices.Contains(of, configs[i].GetName()) {
-			continue
-		}
 		if err := r.setClusters(ctx, &configs[i], func(clusters []string) []string {
 			return slices.DeleteFunc(clusters, func(c string) bool { return c == name })
 		}); err != nil {

@@ -90,6 +90,7 @@ func TestObserveQueue(t *testing.T) {
 		"taken":                  {job: newJob("a", released("far")), kueue: reserved("near"), state: decide.Running, at: "near"},
 		"not taken in time":      {job: newJob("a", released("far")), kueue: reserved("", "far"), state: decide.Waiting, only: []string{"near"}, left: 2 * time.Hour},
 		"paused":                 {job: newJob("a", released("far"), annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused)), kueue: parked, state: decide.Waiting, paused: true, at: "far"},
+		"let go in part":         {job: newJob("a", released("far")), kueue: parked, state: decide.Waiting, paused: true, at: "far"},
 		"moving":                 {job: newJob("a", released("near"), annotate(v1alpha1.AnnotationHold, v1alpha1.HoldMoving)), kueue: parked, state: decide.Waiting, paused: true, at: "near"},
 		"set inactive by others": {job: newJob("a", released("far")), kueue: &kueue.Workload{}, state: decide.Running, at: "far"},
 		"bound to a zone":        {job: newJob("a", queued, annotate(v1alpha1.AnnotationZones, "z-near,z-x")), state: decide.Waiting, only: []string{"near"}},

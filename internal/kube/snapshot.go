@@ -309,7 +309,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 	switch {
 	case w.Facts.Suspended:
 		t.State, t.Workers = decide.Waiting, 0
-		hold := w.Annotations()[v1alpha1.AnnotationHold]
+		hold := w.hold()
 		t.Paused = hold == v1alpha1.HoldPaused || hold == v1alpha1.HoldMoving
 		if hold == v1alpha1.HoldMoving {
 			t.Changed = time.Time{} // no pause is meant

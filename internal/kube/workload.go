@@ -166,8 +166,15 @@ func (w *Workload) Record() *Record {
 func (w *Workload) Created() time.Time { return w.head().created }
 
 // Held reports whether Lull keeps it from running.
-func (w *Workload) Held() bool {
-	return w.Facts.Suspended && w.Annotations()[v1alpha1.AnnotationHold] != ""
+func (w *Workload) Held() bool { return w.Facts.Suspended && w.hold() != "" }
+
+// hold is why Lull keeps it from running: what its object says, else the mark on the Workload that
+// was set inactive, where only one of the two has been written.
+func (w *Workload) hold() string {
+	if hold := w.Annotations()[v1alpha1.AnnotationHold]; hold != "" || w.Queued == nil || !Parked(w.Queued) {
+		return hold
+	}
+	return w.Queued.Annotations[v1alpha1.AnnotationHold]
 }
 
 // anyHeld reports whether any of the objects is kept from running by Lull: a group may have

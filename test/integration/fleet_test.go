@@ -109,7 +109,7 @@ func TestQueueOnOneCluster(t *testing.T) {
 	hourly := make([]float64, 96)
 	for h := range hourly {
 		hourly[h] = 500
-		if h%9 >= 4 && h%9 < 6 {
+		if h%8 >= 5 {
 			hourly[h] = 100
 		}
 	}
@@ -118,8 +118,8 @@ func TestQueueOnOneCluster(t *testing.T) {
 	})
 	b.inQueue()
 	b.submit(b.queued("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
-	long := b.queued("pauses", map[string]string{v1alpha1.AnnotationMaxDelay: "60h", v1alpha1.AnnotationRuntime: "3h", v1alpha1.AnnotationInterruptible: "true"})
-	parts, one := int32(3), int32(1)
+	long := b.queued("pauses", map[string]string{v1alpha1.AnnotationMaxDelay: "60h", v1alpha1.AnnotationRuntime: "4h", v1alpha1.AnnotationInterruptible: "true"})
+	parts, one := int32(4), int32(1)
 	indexed := batchv1.IndexedCompletion
 	long.Spec.Completions, long.Spec.Parallelism, long.Spec.CompletionMode = &parts, &one, &indexed
 	b.submit(long)
@@ -136,7 +136,7 @@ func TestQueueOnOneCluster(t *testing.T) {
 	b.eventually("what may not wait to finish", func() bool { return b.finished("urgent") })
 	b.eventually("the plan of what waits", func() bool { return b.plan("job-waits").Status.State == v1alpha1.PlanWaiting })
 	b.eventually("the end of what waits", func() bool { return b.finished("waits") })
-	if at := b.gridTime(b.get("waits").Status.StartTime.Time); at.Sub(gridStart).Hours() < 3.5 || at.Sub(gridStart).Hours() > 6.5 && at.Sub(gridStart).Hours() < 12.5 {
+	if at := b.gridTime(b.get("waits").Status.StartTime.Time); at.Sub(gridStart).Hours() < 4.5 || at.Sub(gridStart).Hours() > 8.5 && at.Sub(gridStart).Hours() < 12.5 {
 		t.Errorf("ran at %v; want in a clean hour", at)
 	}
 	b.eventually("the long one to be taken out of its queue", func() bool {
@@ -201,7 +201,7 @@ func TestQueueFailsafe(t *testing.T) {
 		hourly[h] = 500
 		if h < 4 {
 			hourly[h] = 100
-		} else if h >= 22 {
+		} else if h >= 12 {
 			hourly[h] = 400
 		}
 	}
@@ -210,12 +210,12 @@ func TestQueueFailsafe(t *testing.T) {
 	})
 	b.inQueue()
 	parts, one, indexed := int32(6), int32(1), batchv1.IndexedCompletion
-	long := b.queued("paused", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(30 * time.Hour).Format(time.RFC3339), v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationInterruptible: "true"})
+	long := b.queued("paused", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(18 * time.Hour).Format(time.RFC3339), v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationInterruptible: "true"})
 	long.Spec.Completions, long.Spec.Parallelism, long.Spec.CompletionMode = &parts, &one, &indexed
 	b.submit(long)
 	b.eventually("the first to run", func() bool { return b.get("paused").Status.Active > 0 })
 	b.eventually("it to be paused", func() bool { w := b.workload("paused"); return w != nil && !w.Active })
-	b.submit(b.queued("gated", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(30 * time.Hour).Format(time.RFC3339)}))
+	b.submit(b.queued("gated", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(18 * time.Hour).Format(time.RFC3339)}))
 	b.eventually("both to know their latest start", func() bool {
 		return b.get("paused").Annotations[v1alpha1.AnnotationLatestStart] != "" && b.get("gated").Annotations[v1alpha1.AnnotationLatestStart] != ""
 	})
@@ -225,8 +225,8 @@ func TestQueueFailsafe(t *testing.T) {
 	if ran := b.decision("gated"); ran != "Failsafe" {
 		t.Errorf("the gated Job was let go for %q, want Failsafe", ran)
 	}
-	if end := b.gridTime(b.get("gated").Status.CompletionTime.Time).Sub(gridStart).Hours(); end > 31 {
-		t.Errorf("the gated Job ended at hour %.1f, its deadline is 30", end)
+	if end := b.gridTime(b.get("gated").Status.CompletionTime.Time).Sub(gridStart).Hours(); end > 19 {
+		t.Errorf("the gated Job ended at hour %.1f, its deadline is 18", end)
 	}
 }
 
