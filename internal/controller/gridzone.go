@@ -66,8 +66,6 @@ const (
 	patience = 15 * time.Second
 	// refreshTimeout bounds a refresh with all its requests.
 	refreshTimeout = 2 * time.Minute
-	// forecastHours bounds the forecast in the status.
-	forecastHours = 48
 	// trendHours and trendShare define when an intensity rises or falls.
 	trendHours = 3
 	trendShare = 0.05
@@ -276,7 +274,7 @@ func fillStatus(zone *v1alpha1.GridZone, o source.Outlook, cfg source.Config, tl
 	}
 	condition(&s.Conditions, v1alpha1.ConditionStale, o.Stale, "TooOld", "Current", "newest information: "+newest, zone.Generation)
 	condition(&s.Conditions, v1alpha1.ConditionDegraded, o.Degraded, string(o.Basis), "AsConfigured", clipped(o.Why), zone.Generation)
-	s.Forecast = hours(o, at)
+	s.Forecast = kube.Hours(o.Outlook, at)
 	s.Trend = trend(o.Expected, at)
 }
 
@@ -310,27 +308,6 @@ func age(d time.Duration, never bool) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
-// hours lists the hours to come, as far as they are known.
-func hours(o source.Outlook, at time.Time) []v1alpha1.ForecastPoint {
-	var out []v1alpha1.ForecastPoint
-	from := at.Truncate(time.Hour)
-	for h := range forecastHours {
-		t := from.Add(time.Duration(h) * time.Hour)
-		mean, covered := o.Expected.Mean(t, t.Add(time.Hour))
-		if covered == 0 {
-			continue
-		}
-		p := v1alpha1.ForecastPoint{Time: metav1.NewTime(t), Intensity: round(float64(mean))}
-		low, _ := o.Low.Mean(t, t.Add(time.Hour))
-		high, _ := o.High.Mean(t, t.Add(time.Hour))
-		if l, h := round(float64(low)), round(float64(high)); l != p.Intensity || h != p.Intensity {
-			p.Low, p.High = &l, &h
-		}
-		out = append(out, p)
-	}
-	return out
 }
 
 func trend(series *carbon.Series, at time.Time) v1alpha1.Trend {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -139,13 +140,12 @@ func (q *Queues) all(ctx context.Context, namespace string) ([]*kueue.Workload, 
 		seen[w.UID] = w
 		out = append(out, w)
 	}
-	if namespace == "" {
-		q.read = seen // those that are gone are forgotten
-	} else {
-		for uid, w := range seen {
-			q.read[uid] = w
+	for uid, w := range q.read { // those that are gone are forgotten
+		if seen[uid] == nil && (namespace == "" || w.Namespace == namespace) {
+			delete(q.read, uid)
 		}
 	}
+	maps.Copy(q.read, seen)
 	return out, nil
 }
 

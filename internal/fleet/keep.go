@@ -115,17 +115,17 @@ func (r *Reconciler) bringBack(ctx context.Context, k *known, cc *v1alpha1.Compu
 			return err
 		}
 		for _, c := range copies {
-			here, err := r.isHere(ctx, c.NamespacedName, name)
+			here, err := r.isHere(ctx, c, name)
 			if err != nil {
 				return err
 			}
 			if here {
 				continue
 			}
-			if err := k.reach.Purge(ctx, c.NamespacedName); err != nil {
+			if err := k.reach.Purge(ctx, c); err != nil {
 				return err
 			}
-			log.FromContext(ctx).Info("Removed what was left on a cluster that was lost", "cluster", cc.Name, "workload", c.NamespacedName)
+			log.FromContext(ctx).Info("Removed what was left on a cluster that was lost", "cluster", cc.Name, "workload", c)
 		}
 	}
 	for i := range configs {

@@ -27,12 +27,12 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/source/provider"
 	"lull.dev/lull/internal/spoke"
 	"lull.dev/lull/pkg/carbon"
-	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
 )
 
@@ -89,8 +89,6 @@ const (
 	lookedAtOnce = 16
 	// weatherEvery is how often the weather is asked for, weatherTimeout how long that takes.
 	weatherEvery, weatherTimeout = 30 * time.Minute, time.Minute
-	// forecastHours bounds the forecast in the status.
-	forecastHours = 48
 )
 
 // SetupWithManager registers the reconciler.
@@ -126,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.mu.Unlock()
 	k.restore(&cc)
-	model, err := power.NewPerUnit(wattsPerUnit(&cc), cc.Spec.Power.PUE)
+	model, err := kube.PowerModel(&cc.Spec.Power)
 	if err != nil {
 		err = fmt.Errorf("spec.power: %w", err)
 	}
@@ -292,13 +290,7 @@ func fillStatus(cc *v1alpha1.ComputeCluster, c *Cluster, outlook carbon.Outlook,
 			v := round(float64(sample.Value))
 			s.Intensity = &v
 		}
-		from := grid.Truncate(time.Hour)
-		for h := range forecastHours {
-			t := from.Add(time.Duration(h) * time.Hour)
-			if mean, covered := outlook.Expected.Mean(t, t.Add(time.Hour)); covered > 0 {
-				s.Forecast = append(s.Forecast, v1alpha1.ForecastPoint{Time: metav1.NewTime(t), Intensity: round(float64(mean))})
-			}
-		}
+		s.Forecast = kube.Hours(outlook, grid)
 	}
 	if t := at(c.Weather.Start, c.Weather.Temperature, grid); !math.IsNaN(t) {
 		t = math.Round(t*10) / 10
@@ -360,13 +352,6 @@ func text(err error) string {
 		return s[:most] + "..."
 	}
 	return err.Error()
-}
-
-func wattsPerUnit(cc *v1alpha1.ComputeCluster) map[string]float64 {
-	if len(cc.Spec.Power.WattsPerUnit) > 0 {
-		return cc.Spec.Power.WattsPerUnit
-	}
-	return map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
 }
 
 func durationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {

@@ -73,8 +73,11 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 	}
 	scaling = &decide.Scaling{MinWorkers: o.MinWorkers, MaxWorkers: most, Curve: m.Curve, Watts: declared.Watts}
 	if scaling.Watts == nil && len(w.Facts.Fixed) > 0 {
-		watts := wattsPerUnit(in.Policy)
-		fixed, worker := power.Sum(w.Facts.Fixed, watts), power.Sum(w.Facts.Request, watts)
+		model, err := PowerModel(&in.Policy.Spec.Power)
+		if err != nil {
+			return nil, 1, err
+		}
+		fixed, worker := power.Sum(w.Facts.Fixed, model.Watts), power.Sum(w.Facts.Request, model.Watts)
 		for n := o.MinWorkers; n <= most; n++ {
 			scaling.Watts = append(scaling.Watts, fixed+float64(n)*worker)
 		}

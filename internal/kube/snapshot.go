@@ -1,14 +1,11 @@
 package kube
 
 import (
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kueue"
@@ -151,7 +148,7 @@ const defaultDwell = 5 * time.Minute
 // Observe translates objects into a snapshot. What is finished, being deleted or held by
 // its user is not part of it.
 func Observe(in Input) (View, error) {
-	model, err := power.NewPerUnit(wattsPerUnit(in.Policy), in.Policy.Spec.Power.PUE)
+	model, err := PowerModel(&in.Policy.Spec.Power)
 	if err != nil {
 		return View{}, err
 	}
@@ -215,11 +212,13 @@ func Observe(in Input) (View, error) {
 	return v, nil
 }
 
-func wattsPerUnit(policy *v1alpha1.CarbonPolicy) map[string]float64 {
-	if len(policy.Spec.Power.WattsPerUnit) > 0 {
-		return policy.Spec.Power.WattsPerUnit
+// PowerModel is the model that a specification states; by default that of a CPU alone.
+func PowerModel(spec *v1alpha1.PowerSpec) (power.PerUnit, error) {
+	watts := spec.WattsPerUnit
+	if len(watts) == 0 {
+		watts = map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
 	}
-	return map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
+	return power.NewPerUnit(watts, spec.PUE)
 }
 
 // add makes a task of a workload, if it is one.
@@ -445,246 +444,4 @@ func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
 		}
 	}
 	return false
-}
-
-// measure finds out how far the workload is: by what it says of itself, by what its query
-// gives, by its finished parts, else by the time it has run at the scales it had.
-func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Scaling, pods podCount) {
-	p.Runtime = o.Runtime
-	modelled := work(in, w, scaling, p.Speed, pods)
-	if in.Learned != nil && !o.RuntimeStated {
-		p.Runtime = in.Learned.Runtime(w, o.Runtime, modelled)
-	}
-	share := func(v float64, source string) {
-		p.Share, p.Source = v, source
-		p.Done = time.Duration(v * float64(p.Runtime))
-	}
-	reading, read := Reading{}, false
-	if in.Measured != nil && ProgressQuery(w) != "" {
-		reading, read = in.Measured.Progress(w.UID())
-	}
-	switch {
-	case o.Progress >= 0:
-		share(o.Progress, FromAnnotation)
-	case read:
-		share(reading.Share, FromPrometheus)
-		if in.Now.Sub(reading.At) > oldReading {
-			p.Source = FromModel
-		}
-		// On from when it was read, by the model.
-		since := sinceOf(w)
-		if since.Before(reading.At) {
-			since = reading.At
-		}
-		if !w.Facts.Suspended && pods.running > 0 && in.Now.After(since) {
-			rate := p.Speed
-			if scaling != nil {
-				rate *= scaling.Rate(w.Facts.Workers)
-			}
-			p.Done += time.Duration(rate * float64(in.Timeline.GridDuration(in.Now.Sub(since))))
-			p.Share = math.Min(1, float64(p.Done)/float64(p.Runtime))
-		}
-	case w.Facts.Of > 1:
-		// Between finished parts and those begun too, as far as the model says.
-		done, of := float64(min(w.Facts.Done, w.Facts.Of)), float64(w.Facts.Of)
-		begun := math.Min(of, done+float64(p.Running))
-		share(math.Min(math.Max(float64(modelled)/float64(p.Runtime), done/of), begun/of), FromCompletions)
-	default:
-		p.Done, p.Source = modelled, FromModel
-		p.Share = min(1, float64(modelled)/float64(p.Runtime))
-	}
-}
-
-// oldReading is the age (wall time) from which what lies after a reading counts for more than
-// the reading: progress is then said to be known by the model.
-const oldReading = 5 * time.Minute
-
-// work is the work that a workload has done by the model: as run time at its least number
-// of workers, in grid time, earlier runs included. Where the pods are known nothing is done
-// while none runs: its controller may be down, or no node have room.
-func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods podCount) time.Duration {
-	// The annotation is Lull's own and absent before the first change; one that somebody
-	// broke counts as none, which errs on the side of the deadline.
-	sum, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
-	since := sinceOf(w)
-	if w.Facts.Suspended || since.IsZero() {
-		return max(0, sum)
-	}
-	if in.Pods != nil && w.Facts.Of <= 1 {
-		if pods.running == 0 {
-			return max(0, sum)
-		}
-		if pods.first.After(since) {
-			since = pods.first
-		}
-	}
-	rate := 1.0
-	if scaling != nil {
-		rate = speed * scaling.Rate(w.Facts.Workers)
-	}
-	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(in.Now.Sub(since)))))
-}
-
-// sinceOf is when the present run at the present scale began (wall time); zero where it
-// does not run.
-func sinceOf(w *Workload) time.Time {
-	since := w.Facts.Started
-	if w.Facts.Queue != "" && since.IsZero() {
-		return since // let go, but still in the queue
-	}
-	if at, ok := changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
-		since = at
-	}
-	return since
-}
-
-// changed is when the workload last started, paused or changed its scale.
-func changed(w *Workload) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, w.Annotations()[v1alpha1.AnnotationChanged])
-	return at, err == nil
-}
-
-// Capacity sums what the ready, schedulable nodes offer.
-func Capacity(nodes []corev1.Node) map[string]float64 {
-	sum := map[string]float64{}
-	for i := range nodes {
-		if !Offers(&nodes[i]) {
-			continue
-		}
-		for r, q := range amounts(nodes[i].Status.Allocatable) {
-			sum[r] += q
-		}
-	}
-	return sum
-}
-
-// Offers reports whether a node is ready and takes pods.
-func Offers(node *corev1.Node) bool {
-	if node.Spec.Unschedulable {
-		return false
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// Load sums what live pods ask for, but for those that are ours.
-func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
-	sum := map[string]float64{}
-	for i := range pods {
-		pod := &pods[i]
-		if over(pod) || ours(pod) {
-			continue
-		}
-		for r, q := range amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
-			sum[r] += q
-		}
-	}
-	return sum
-}
-
-// upTo bounds a load by the capacity.
-func upTo(load, capacity map[string]float64) map[string]float64 {
-	for r := range load {
-		load[r] = min(load[r], capacity[r])
-	}
-	return load
-}
-
-func over(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-func (c *podCount) add(pod *corev1.Pod, measured Measured) {
-	switch {
-	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
-		c.running++
-		if measured != nil {
-			p := measured.Power(pod.Namespace, pod.Name)
-			c.cpu.add(p.CPU, p.CPUSource)
-			c.gpu.add(p.GPU, p.GPUSource)
-		}
-		if pod.Status.StartTime == nil {
-			return
-		}
-		at := pod.Status.StartTime.Time
-		if c.first.IsZero() || at.Before(c.first) {
-			c.first = at
-		}
-		if at.After(c.latest) {
-			c.latest = at
-		}
-	case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil:
-		c.pending++
-		for _, x := range pod.Status.Conditions {
-			if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse && x.Reason == corev1.PodReasonUnschedulable {
-				c.denied++
-			}
-		}
-	}
-}
-
-// Drawn is the measured power of some pods that each ask for request, PUE included, and by
-// whom it is measured; "" where nothing is. Pods that are not measured (yet) count as the mean
-// of the others; what of them nobody measures, as the model says.
-func Drawn(pods []PodPower, request map[string]float64, model power.PerUnit) (watts float64, source string) {
-	c := podCount{running: len(pods)}
-	for _, p := range pods {
-		c.cpu.add(p.CPU, p.CPUSource)
-		c.gpu.add(p.GPU, p.GPUSource)
-	}
-	return c.drawn(request, model)
-}
-
-func (c *podCount) drawn(request map[string]float64, model power.PerUnit) (watts float64, source string) {
-	if c.cpu.pods+c.gpu.pods == 0 {
-		return 0, ""
-	}
-	var sources []string
-	sum := func(m *metered, gpu bool) {
-		if m.pods > 0 {
-			watts += m.watts / float64(m.pods) * float64(c.running)
-			sources = append(sources, m.source)
-			return
-		}
-		part := map[string]float64{}
-		for r, q := range request {
-			if strings.Contains(r, "gpu") == gpu {
-				part[r] = q
-			}
-		}
-		if modelled := float64(c.running) * power.Sum(part, model.Watts); modelled > 0 {
-			watts += modelled
-			sources = append(sources, FromModel)
-		}
-	}
-	sum(&c.cpu, false)
-	sum(&c.gpu, true)
-	return watts * max(1, model.PUE), strings.Join(slices.Compact(sources), "+")
-}
-
-// metered sums what some pods draw.
-type metered struct {
-	watts  float64
-	pods   int
-	source string
-}
-
-func (m *metered) add(watts float64, source string) {
-	if source != "" {
-		m.watts += watts
-		m.pods++
-		m.source = source
-	}
-}
-
-func amounts(list corev1.ResourceList) map[string]float64 {
-	out := make(map[string]float64, len(list))
-	for r, q := range list {
-		out[string(r)] = q.AsApproximateFloat64()
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -323,3 +324,30 @@ func Provenance(zone *v1alpha1.GridZone, name string) carbon.Provenance {
 	}
 	return carbon.Provenance{Zone: zone.Spec.Zone, Signal: signal, Factor: factorOf(zone), Source: name}
 }
+
+// forecastHours bounds the forecast in a status.
+const forecastHours = 48
+
+// Hours lists the hours to come, as far as they are known.
+func Hours(o carbon.Outlook, at time.Time) []v1alpha1.ForecastPoint {
+	var out []v1alpha1.ForecastPoint
+	from := at.Truncate(time.Hour)
+	for h := range forecastHours {
+		t := from.Add(time.Duration(h) * time.Hour)
+		mean, covered := o.Expected.Mean(t, t.Add(time.Hour))
+		if covered == 0 {
+			continue
+		}
+		p := v1alpha1.ForecastPoint{Time: metav1.NewTime(t), Intensity: thousandths(float64(mean))}
+		low, _ := o.Low.Mean(t, t.Add(time.Hour))
+		high, _ := o.High.Mean(t, t.Add(time.Hour))
+		if l, h := thousandths(float64(low)), thousandths(float64(high)); l != p.Intensity || h != p.Intensity {
+			p.Low, p.High = &l, &h
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// thousandths keeps three decimals, as the sources give them.
+func thousandths(v float64) float64 { return math.Round(v*1000) / 1000 }

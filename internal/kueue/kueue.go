@@ -67,8 +67,6 @@ type Workload struct {
 	// Gated says that it waits for a gate; Reserved that it holds quota, Admitted that it may
 	// run, Finished that it has ended, Evicted that it is on its way back into the queue.
 	Gated, Reserved, Admitted, Finished, Evicted bool
-	// EvictedWhy is the reason of the last eviction.
-	EvictedWhy string
 	// Usage is what it has been given, by resource.
 	Usage map[string]float64
 	// Nominated are the clusters it may go to, Cluster the one it is at.
@@ -81,11 +79,8 @@ type Workload struct {
 	Annotations map[string]string
 }
 
-// States of an admission check.
-const (
-	CheckPending = "Pending"
-	CheckReady   = "Ready"
-)
+// CheckPending is the state of an admission check that waits.
+const CheckPending = "Pending"
 
 // workload mirrors the fields that are read.
 type workload struct {
@@ -136,7 +131,7 @@ func Read(u *unstructured.Unstructured) (Workload, error) {
 		case "Finished":
 			w.Finished = is
 		case "Evicted":
-			w.Evicted, w.EvictedWhy = is, c.Reason
+			w.Evicted = is
 		}
 	}
 	if in.Status.ClusterName != nil {

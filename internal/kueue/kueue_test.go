@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 	if w.Namespace != "team" || w.Name != "job-a-e911a" || w.Queue != "lab" || w.Active || w.Gated || !w.Reserved || !w.Admitted || !w.Evicted || w.Finished || w.OfHub {
 		t.Errorf("read %+v", w)
 	}
-	if w.EvictedWhy != "Deactivated" || w.Cluster != "spoke-1" || w.Checks["multikueue"] != CheckReady || len(w.OwnedBy) != 1 || w.OwnedBy[0].UID != "j-1" {
+	if w.Cluster != "spoke-1" || w.Checks["multikueue"] != "Ready" || len(w.OwnedBy) != 1 || w.OwnedBy[0].UID != "j-1" {
 		t.Errorf("read %+v", w)
 	}
 	if want := map[string]float64{"cpu": 3.5, "nvidia.com/gpu": 2}; !reflect.DeepEqual(w.Usage, want) {

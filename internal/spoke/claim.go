@@ -71,15 +71,9 @@ func (c *Cluster) Claim(ctx context.Context, namespace, hub string, now time.Tim
 	return nil
 }
 
-// Copy is a Workload that MultiKueue has made on the cluster for a hub.
-type Copy struct {
-	types.NamespacedName
-	Finished bool
-}
-
-// Copies lists the copies.
-func (c *Cluster) Copies(ctx context.Context) ([]Copy, error) {
-	var out []Copy
+// Copies lists the Workloads that MultiKueue has made on the cluster for a hub.
+func (c *Cluster) Copies(ctx context.Context) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
 	err := pages(func(more string) (string, error) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
@@ -87,11 +81,7 @@ func (c *Cluster) Copies(ctx context.Context) ([]Copy, error) {
 			return "", err
 		}
 		for i := range list.Items {
-			w, err := kueue.Read(&list.Items[i])
-			if err != nil {
-				return "", err
-			}
-			out = append(out, Copy{types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, w.Finished})
+			out = append(out, types.NamespacedName{Namespace: list.Items[i].GetNamespace(), Name: list.Items[i].GetName()})
 		}
 		return list.GetContinue(), nil
 	})

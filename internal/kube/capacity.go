@@ -1,0 +1,68 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Capacity sums what the ready, schedulable nodes offer.
+func Capacity(nodes []corev1.Node) map[string]float64 {
+	sum := map[string]float64{}
+	for i := range nodes {
+		if !Offers(&nodes[i]) {
+			continue
+		}
+		for r, q := range amounts(nodes[i].Status.Allocatable) {
+			sum[r] += q
+		}
+	}
+	return sum
+}
+
+// Offers reports whether a node is ready and takes pods.
+func Offers(node *corev1.Node) bool {
+	if node.Spec.Unschedulable {
+		return false
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Load sums what live pods ask for, but for those that are ours.
+func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
+	sum := map[string]float64{}
+	for i := range pods {
+		pod := &pods[i]
+		if over(pod) || ours(pod) {
+			continue
+		}
+		for r, q := range amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
+			sum[r] += q
+		}
+	}
+	return sum
+}
+
+// upTo bounds a load by the capacity.
+func upTo(load, capacity map[string]float64) map[string]float64 {
+	for r := range load {
+		load[r] = min(load[r], capacity[r])
+	}
+	return load
+}
+
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func amounts(list corev1.ResourceList) map[string]float64 {
+	out := make(map[string]float64, len(list))
+	for r, q := range list {
+		out[string(r)] = q.AsApproximateFloat64()
+	}
+	return out
+}
