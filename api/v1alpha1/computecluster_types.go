@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // ComputeClusterSpec says what a cluster is that may take work: Caspian's ClusterInfo.
@@ -30,6 +31,11 @@ type ComputeClusterSpec struct {
 	// +optional
 	Weather *WeatherSource `json:"weather,omitempty"`
 
+	// provision makes the cluster when a Follow wants to go there, and removes it when none
+	// is there any more.
+	// +optional
+	Provision *ProvisionSpec `json:"provision,omitempty"`
+
 	// refresh is how often the cluster is looked at.
 	// +kubebuilder:default="15s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="accepted: 1s to 1h"
@@ -54,6 +60,63 @@ type ClusterAccess struct {
 	// secret holds a kubeconfig, in the namespace of the controller.
 	// +optional
 	Secret *SecretKey `json:"secret,omitempty"`
+}
+
+// ProvisionSpec makes a cluster; exactly one of hook and clusterAPI is set.
+// +kubebuilder:validation:ExactlyOneOf=hook;clusterAPI
+type ProvisionSpec struct {
+	// hook names a program in the folder that the controller was given
+	// (--provision-hooks). It is run with the arguments "create NAME" or "delete NAME", may be run
+	// again, and has succeeded when it exits with 0.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
+	// +kubebuilder:validation:MaxLength=100
+	// +optional
+	Hook string `json:"hook,omitempty"`
+	// clusterAPI holds Cluster API objects.
+	// +optional
+	ClusterAPI *ClusterAPISpec `json:"clusterAPI,omitempty"`
+	// keep is how long the cluster is kept when nothing is there any more.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="accepted: 0s to 8760h"
+	// +optional
+	Keep *metav1.Duration `json:"keep,omitempty"`
+}
+
+// ClusterAPISpec is a cluster of Cluster API.
+type ClusterAPISpec struct {
+	// manifests of the objects, a Cluster of cluster.x-k8s.io among them, in the namespace of the
+	// controller.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +listType=atomic
+	Manifests []runtime.RawExtension `json:"manifests"`
+}
+
+// ProvisionState is how far the provisioning of a cluster is.
+// +kubebuilder:validation:Enum=Absent;Creating;Provisioned;Releasing;Deleting
+type ProvisionState string
+
+// The states of provisioning. A cluster that is being released takes nothing new; unless something is
+// on its way there after all it is deleted.
+const (
+	ProvisionAbsent    ProvisionState = "Absent"
+	ProvisionCreating  ProvisionState = "Creating"
+	Provisioned        ProvisionState = "Provisioned"
+	ProvisionReleasing ProvisionState = "Releasing"
+	ProvisionDeleting  ProvisionState = "Deleting"
+)
+
+// ProvisionStatus is how far the provisioning of a cluster is.
+type ProvisionStatus struct {
+	// +optional
+	State ProvisionState `json:"state,omitempty"`
+	// unusedSince is since when nothing is there.
+	// +optional
+	UnusedSince *metav1.Time `json:"unusedSince,omitempty"`
+	// message of what failed last.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // ComputeClusterStatus is what is known of the cluster.
@@ -93,6 +156,9 @@ type ComputeClusterStatus struct {
 	// +listType=set
 	// +optional
 	RemovedFrom []string `json:"removedFrom,omitempty"`
+	// provision is how far its provisioning is.
+	// +optional
+	Provision *ProvisionStatus `json:"provision,omitempty"`
 	// lookedAt is when all this was last read.
 	// +optional
 	LookedAt *metav1.Time `json:"lookedAt,omitempty"`

@@ -22,6 +22,7 @@ import (
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
+	"lull.dev/lull/internal/services"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/internal/source/fetch"
 	"lull.dev/lull/pkg/carbon"
@@ -32,6 +33,8 @@ import (
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=follows,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=follows/status,verbs=patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=get;create;update
 
 // Options configure the controller.
@@ -51,6 +54,8 @@ type Options struct {
 	PrometheusInterval                 time.Duration
 	// KueueNamespace is where Kueue looks for the kubeconfigs of its workers.
 	KueueNamespace string
+	// ProvisionHooks is the folder of the programs that may provision clusters; empty for none.
+	ProvisionHooks string
 	Planner        PlannerFactory
 	Clock          clock.Clock
 }
@@ -102,13 +107,13 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}
 	clusters := fleet.NewClusters()
+	zoneOf := func(name string) (carbon.Outlook, timegrid.Timeline, bool) {
+		zone, looked := zones.Get(name)
+		return zone.Outlook, zone.Timeline, looked
+	}
 	if err := (&fleet.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clusters: clusters, Get: get, Clock: o.Clock,
-		Namespace: o.Namespace, KueueNamespace: o.KueueNamespace,
-		Zone: func(name string) (carbon.Outlook, timegrid.Timeline, bool) {
-			zone, looked := zones.Get(name)
-			return zone.Outlook, zone.Timeline, looked
-		},
+		Namespace: o.Namespace, KueueNamespace: o.KueueNamespace, Hooks: o.ProvisionHooks, Zone: zoneOf,
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the ComputeCluster reconciler: %w", err)
 	}
@@ -126,6 +131,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("create a client: %w", err)
 	}
 	recorder := mgr.GetEventRecorder("lull")
+	if err := (&services.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clusters: clusters, Zone: zoneOf, Clock: o.Clock, Recorder: recorder,
+	}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the Follow reconciler: %w", err)
+	}
 	if err := (&CarbonPolicyReconciler{
 		Client: mgr.GetClient(), Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},

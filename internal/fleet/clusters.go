@@ -27,10 +27,35 @@ type Cluster struct {
 	Usual Usual
 	// Usable says that the last look is young enough for work to be sent there.
 	Usable bool
+	// Answers says that it has answered lately; unlike Usable also while MultiKueue does without it.
+	Answers bool
+	// Provision says that it is made when it is wanted, Absent that it is not there.
+	Provision, Absent bool
 	// Weather of the place, as last read.
 	Weather provider.Weather
 
 	reach *spoke.Cluster
+}
+
+// Signals is the weather of the place at a time of its zone, as far as it is known: temperature
+// (Celsius), irradiance (W/m2) and wind (m/s).
+func (c *Cluster) Signals(grid time.Time) map[string]float64 {
+	out := map[string]float64{}
+	w := &c.Weather
+	for name, values := range map[string][]float64{"temperature": w.Temperature, "irradiance": w.Irradiance, "wind": w.Wind} {
+		if v := at(w.Start, values, grid); !math.IsNaN(v) {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// Objects applies objects of an owner on the cluster; false while it is not reached.
+func (c *Cluster) Objects(annotation string, owner types.UID) (spoke.Objects, bool) {
+	if c.reach == nil || !c.Answers {
+		return spoke.Objects{}, false
+	}
+	return c.reach.Objects(annotation, owner), true
 }
 
 // Clusters keeps the clusters in memory, so that no decision waits for one. It is safe for

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -62,6 +63,8 @@ type Reconciler struct {
 	Clock    clock.Clock
 	// Namespace is the controller's own, KueueNamespace that of Kueue.
 	Namespace, KueueNamespace string
+	// Hooks is the folder of the programs that may provision clusters; empty for none.
+	Hooks string
 
 	fetched chan event.GenericEvent
 
@@ -77,6 +80,7 @@ type known struct {
 	cluster  Cluster
 	hour     hourOf
 	restored bool
+	run      *hookRun // the last one
 
 	weatherAt time.Time // when it was last asked for
 	weather   provider.Weather
@@ -97,6 +101,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.fetched = make(chan event.GenericEvent, 64)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.ComputeCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Follow{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			f, ok := o.(*v1alpha1.Follow)
+			if !ok || f.Status.Next == "" {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: f.Status.Next}}} // which may have to be made
+		})).
 		WatchesRawSource(ctrlsource.Channel(r.fetched, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: lookedAtOnce}).
 		Complete(r)
@@ -115,6 +126,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
+	}
+	if cc.Spec.Provision != nil {
+		// What the cache does not know yet must not be done twice.
+		if err := r.Reader.Get(ctx, req.NamespacedName, &cc); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
 	}
 	r.mu.Lock()
 	k := r.known[cc.Name]
@@ -153,17 +170,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	r.askWeather(ctx, k, &cc, now)
+	before := cc.DeepCopy()
+	answers := err == nil && unreached == nil
+	underWay, failed := r.provision(ctx, k, &cc, answers, now)
+	if failed != nil {
+		return ctrl.Result{}, failed
+	}
+	if underWay {
+		refresh = min(refresh, provisionAgain)
+	}
 	c := &k.cluster
 	c.reach = k.reach
 	c.Name, c.Zone, c.MultiKueue, c.Power = cc.Name, cc.Spec.Zone, cc.Spec.Access.MultiKueueCluster, model
-	c.Usable = err == nil && len(cc.Status.RemovedFrom) == 0 && !c.Look.At.IsZero() && now.Sub(c.Look.At) <= stale
+	c.Answers = err == nil && !c.Look.At.IsZero() && now.Sub(c.Look.At) <= stale && !leaves(&cc)
+	c.Usable = c.Answers && len(cc.Status.RemovedFrom) == 0
+	c.Provision = cc.Spec.Provision != nil
+	c.Absent = c.Provision && cc.Status.Provision.State == v1alpha1.ProvisionAbsent && !answers
 	r.mu.Lock()
 	c.Weather = k.weather
 	r.mu.Unlock()
 	r.Clusters.set(*c)
-	metrics.Reachable.WithLabelValues(cc.Name).Set(bit(unreached == nil && err == nil))
+	metrics.Reachable.WithLabelValues(cc.Name).Set(bit(answers))
 
-	before := cc.DeepCopy()
 	fillStatus(&cc, c, outlook, grid, err, unreached)
 	if !reflect.DeepEqual(before.Status, cc.Status) {
 		if err := r.Client.Status().Patch(ctx, &cc, client.MergeFrom(before)); err != nil {

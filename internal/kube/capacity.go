@@ -40,11 +40,16 @@ func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 		if over(pod) || ours(pod) {
 			continue
 		}
-		for r, q := range amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})) {
+		for r, q := range Requests(pod) {
 			sum[r] += q
 		}
 	}
 	return sum
+}
+
+// Requests is what a pod asks for, in base units: cores, bytes, pieces.
+func Requests(pod *corev1.Pod) map[string]float64 {
+	return amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 }
 
 // upTo bounds a load by the capacity.

@@ -100,6 +100,16 @@ var (
 		Name: "lull_nominations_total",
 		Help: "Workloads nominated for a cluster through MultiKueue; any where Lull leaves the choice to Kueue.",
 	}, []string{"cluster"})
+	// ServiceMoves counts the moves of a service that follows clean power, ServiceReady is 1
+	// while it is ready where it is.
+	ServiceMoves = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_service_moves",
+		Help: "Moves between clusters that the service of a Follow has completed.",
+	}, []string{"namespace", "follow"})
+	ServiceReady = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_service_ready",
+		Help: "1 while the service of a Follow is ready where it is.",
+	}, []string{"namespace", "follow"})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -109,10 +119,16 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)
+}
+
+// ForgetService drops what is told of a service that is gone.
+func ForgetService(namespace, follow string) {
+	ServiceMoves.DeleteLabelValues(namespace, follow)
+	ServiceReady.DeleteLabelValues(namespace, follow)
 }
 
 // ForgetCluster drops what is told of a cluster that is gone.

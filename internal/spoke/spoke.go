@@ -1,6 +1,7 @@
 // Package spoke looks at the clusters of a hub: what their nodes offer, what others than the
 // hub's workloads ask for, and what quota their queues have. All that it writes there is the
-// claim of its hub; all that it removes are copies of the hub's workloads.
+// claim of its hub, and objects of services that follow clean power; all that it removes are
+// those and copies of the hub's workloads.
 package spoke
 
 import (
@@ -92,6 +93,7 @@ func alone(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 // Cluster is one cluster. It is safe for concurrent use.
 type Cluster struct {
 	client    client.Client
+	objects   client.Client // of any kind
 	discovery discovery.DiscoveryInterface
 }
 
@@ -111,11 +113,16 @@ func Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It asks for a kind once that is needed.
+	objects, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: direct, discovery: asked}, nil
+	return &Cluster{client: direct, objects: objects, discovery: asked}, nil
 }
 
 // Look is what a cluster was like at a time. Quantities are in base units: cores, bytes,

@@ -100,76 +100,90 @@ func (pl Planner) complete() Params {
 // Errors: that of ctx, and those of the score, naming the cluster. Bound: none.
 // Complexity: O(jobs x slots x clusters log clusters).
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
-	params := pl.complete()
 	free := plan.NewFree(p)
-	ranks, err := rankings(p, params)
+	ranks, err := pl.rankings(p)
 	if err != nil {
 		return plan.Result{}, err
 	}
 	return plan.PlaceEach(ctx, p, free, func(j, last int) ([]plan.Segment, int64, bool) {
-		segments, ok := follow(p, params, free, ranks, j, last)
+		segments, ok := pl.follow(p, free, ranks, j, last)
 		return segments, int64(len(p.Clusters) * len(segments)), ok
 	})
 }
 
 // rankings lists the clusters of every slot, the best first.
-func rankings(p *plan.Problem, params Params) ([][]int, error) {
+func (pl Planner) rankings(p *plan.Problem) ([][]int, error) {
 	out := make([][]int, p.Grid.N)
+	places := make([]Place, len(p.Clusters))
 	for t := range out {
-		order := make([]int, len(p.Clusters))
-		for c := range order {
-			order[c] = c
+		for c := range p.Clusters {
+			cl := &p.Clusters[c]
+			places[c] = Place{Name: cl.Name, Intensity: cl.Intensity[t], Signals: make(map[string]float64, len(cl.Signals))}
+			for name, v := range cl.Signals {
+				places[c].Signals[name] = v[t]
+			}
 		}
 		var err error
-		if params.Score != nil {
-			err = byScore(p, params.Score, t, order)
-		} else {
-			Rank(p, t, params.Equal, order)
+		if out[t], err = pl.Rank(places); err != nil {
+			return nil, fmt.Errorf("slot %d: %w", t, err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		out[t] = order
 	}
 	return out, nil
 }
 
-func byScore(p *plan.Problem, score Score, t int, order []int) error {
-	scores := make([]float64, len(p.Clusters))
-	for c := range p.Clusters {
-		cl := &p.Clusters[c]
-		signals := map[string]float64{"intensity": cl.Intensity[t]}
-		for name, v := range cl.Signals {
-			signals[name] = v[t]
+// Place is a place at one moment.
+type Place struct {
+	Name string
+	// Intensity of its power, gCO2eq/kWh.
+	Intensity float64
+	// Signals are what else is known of it.
+	Signals map[string]float64
+}
+
+// Rank orders places, the best first: by the score, the highest first, or by intensity, the
+// lowest first, and those within the relative difference Equal of the lowest of their group by
+// air temperature, the coolest first, places of unknown temperature last. The error is that of
+// the score, naming the place.
+func (pl Planner) Rank(places []Place) ([]int, error) {
+	params := pl.complete()
+	order := make([]int, len(places))
+	for i := range order {
+		order[i] = i
+	}
+	if params.Score == nil {
+		byIntensity(places, params.Equal, order)
+		return order, nil
+	}
+	scores := make([]float64, len(places))
+	for i := range places {
+		signals := map[string]float64{"intensity": places[i].Intensity}
+		for name, v := range places[i].Signals {
+			signals[name] = v
 		}
-		v, err := score(signals)
+		v, err := params.Score(signals)
 		if err == nil && math.IsNaN(v) {
 			err = errors.New("not a number")
 		}
 		if err != nil {
-			return fmt.Errorf("ranking cluster %q in slot %d: %w", cl.Name, t, err)
+			return nil, fmt.Errorf("ranking cluster %q: %w", places[i].Name, err)
 		}
-		scores[c] = v
+		scores[i] = v
 	}
 	sort.SliceStable(order, func(a, b int) bool { return scores[order[a]] > scores[order[b]] })
-	return nil
+	return order, nil
 }
 
-// Rank orders clusters by their intensity in slot t, the lowest first; those within the
-// relative difference equal of the lowest of their group by air temperature, the coolest
-// first, places of unknown temperature last.
-func Rank(p *plan.Problem, t int, equal float64, order []int) {
-	ci := func(c int) float64 { return p.Clusters[c].Intensity[t] }
-	temperature := func(c int) float64 {
-		if v := p.Clusters[c].Signals[Temperature]; v != nil {
-			return v[t]
+func byIntensity(places []Place, equal float64, order []int) {
+	temperature := func(i int) float64 {
+		if v, ok := places[i].Signals[Temperature]; ok {
+			return v
 		}
 		return math.Inf(1)
 	}
-	sort.SliceStable(order, func(a, b int) bool { return ci(order[a]) < ci(order[b]) })
+	sort.SliceStable(order, func(a, b int) bool { return places[order[a]].Intensity < places[order[b]].Intensity })
 	for from := 0; from < len(order); {
 		to := from + 1
-		for to < len(order) && ci(order[to]) <= ci(order[from])*(1+equal) {
+		for to < len(order) && places[order[to]].Intensity <= places[order[from]].Intensity*(1+equal) {
 			to++
 		}
 		group := order[from:to]
@@ -179,8 +193,8 @@ func Rank(p *plan.Problem, t int, equal float64, order []int) {
 }
 
 // follow is the run of one deployment.
-func follow(p *plan.Problem, params Params, free *plan.Free, ranks [][]int, j, last int) ([]plan.Segment, bool) {
-	job := &p.Jobs[j]
+func (pl Planner) follow(p *plan.Problem, free *plan.Free, ranks [][]int, j, last int) ([]plan.Segment, bool) {
+	params, job := pl.complete(), &p.Jobs[j]
 	period := max(1, int(params.Every/p.Grid.Slot))
 	dwell := int((params.Dwell + p.Grid.Slot - 1) / p.Grid.Slot)
 	need := job.Slots()
@@ -208,7 +222,7 @@ func follow(p *plan.Problem, params Params, free *plan.Free, ranks [][]int, j, l
 			return nil, false
 		case at < 0 || !fits(at):
 			at, since = best, t
-		case best != at && (t-job.Arrival)%period == 0 && t-since >= dwell && worthIt(p, params, j, at, best, t):
+		case best != at && (t-job.Arrival)%period == 0 && t-since >= dwell && pl.worthIt(p, j, at, best, t):
 			at, since = best, t
 		}
 		slots, clusters = append(slots, t), append(clusters, at)
@@ -233,19 +247,34 @@ func stay(p *plan.Problem, free *plan.Free, ranks [][]int, j int) ([]plan.Segmen
 	return nil, false
 }
 
-func worthIt(p *plan.Problem, params Params, j, a, b, t int) bool {
-	if params.Score == nil && p.Clusters[b].Intensity[t] > p.Clusters[a].Intensity[t]*(1-params.Threshold) {
-		return false
+func (pl Planner) worthIt(p *plan.Problem, j, a, b, t int) bool {
+	job := &p.Jobs[j]
+	watts := func(c int) float64 { return p.Watts(j, c, job.MinWorkers) }
+	return pl.Worth(Move{
+		ComputeA: watts(a) * p.Clusters[a].PUE / 1000, ComputeB: watts(b) * p.Clusters[b].PUE / 1000,
+		RampB: job.RestartKWh * p.Clusters[b].PUE, Transfer: job.TransferKWh,
+		IntensityA: p.Clusters[a].Intensity[t], IntensityB: p.Clusters[b].Intensity[t],
+	})
+}
+
+// Worth reports whether a move to the better place is worth it, with ComputeA and ComputeB in
+// kWh for an hour: by the threshold, and by the inequality over the expected stay. A ranking by
+// something else than carbon is followed as it is.
+func (pl Planner) Worth(m Move) bool {
+	params := pl.complete()
+	if params.Score != nil {
+		return true
 	}
 	hours := params.Stay.Hours()
-	energy := func(c int) float64 { return hours * p.Watts(j, c, p.Jobs[j].MinWorkers) / 1000 }
-	move := Move{
-		ComputeA: energy(a) * p.Clusters[a].PUE, ComputeB: energy(b) * p.Clusters[b].PUE,
-		RampB: p.Jobs[j].RestartKWh * p.Clusters[b].PUE, Transfer: p.Jobs[j].TransferKWh,
-		IntensityA: p.Clusters[a].Intensity[t], IntensityB: p.Clusters[b].Intensity[t],
-	}
-	// A ranking by something else than carbon is followed as it is.
-	return params.Score != nil || move.Pays()
+	m.ComputeA, m.ComputeB = hours*m.ComputeA, hours*m.ComputeB
+	return m.IntensityB <= m.IntensityA*(1-params.Threshold) && m.Pays()
+}
+
+// Due reports whether places may be ranked anew for what has been at its place since a time, and
+// was last ranked at another.
+func (pl Planner) Due(now, ranked, since time.Time) bool {
+	params := pl.complete()
+	return now.Sub(ranked) >= params.Every && now.Sub(since) >= params.Dwell
 }
 
 // Move is what a migration from A to B costs and saves: energies in kWh with the PUE of

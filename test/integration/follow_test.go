@@ -1,0 +1,284 @@
+//go:build integration && fleet
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// secretCluster makes a ComputeCluster that is reached by a Secret, with a zone of its own.
+func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1alpha1.ComputeCluster)) {
+	b.t.Helper()
+	ctx := context.Background()
+	csv := "time,intensity_gco2eq_per_kwh\n"
+	for h := range 96 {
+		csv += fmt.Sprintf("%s,%g\n", gridStart.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), hourly[h%len(hourly)])
+	}
+	var zone v1alpha1.GridZone
+	must(b.t, env.client.Get(ctx, client.ObjectKey{Name: b.zone}, &zone))
+	epoch := zone.CreationTimestamp
+	must(b.t, env.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns}, Data: map[string]string{"s.csv": csv}}))
+	createZone(b.t, b.ns+"-"+name, v1alpha1.GridZoneSpec{
+		Zone:   "TEST",
+		Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: name, Key: "s.csv"}},
+		Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor, Epoch: &epoch},
+	})
+	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: b.ns + "-" + name}, Spec: v1alpha1.ComputeClusterSpec{
+		Zone: b.ns + "-" + name, Access: v1alpha1.ClusterAccess{Secret: &v1alpha1.SecretKey{Name: b.ns + "-" + name, Key: "kubeconfig"}},
+		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: 10 * time.Second},
+	}}
+	if change == nil {
+		b.accessSecret(dir, name)
+	} else {
+		change(cc)
+	}
+	must(b.t, env.client.Create(ctx, cc))
+	b.t.Cleanup(func() { _ = env.client.Delete(ctx, cc) })
+}
+
+// accessSecret holds the kubeconfig of a spoke for a ComputeCluster.
+func (b bed) accessSecret(dir, spoke string) {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "spokes", spoke, "kubeconfig"))
+	must(b.t, err)
+	must(b.t, env.client.Create(context.Background(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lull-system", Name: b.ns + "-" + spoke}, Data: map[string][]byte{"kubeconfig": text},
+	}))
+}
+
+// service is a Follow of a Deployment with its configuration and its Service.
+func (b bed) service(clusters ...string) *v1alpha1.Follow {
+	b.t.Helper()
+	for i := range clusters {
+		clusters[i] = b.ns + "-" + clusters[i]
+	}
+	two := int32(2)
+	labels := map[string]string{"app": "api"}
+	raw := func(obj client.Object) runtime.RawExtension { return runtime.RawExtension{Object: obj} }
+	return &v1alpha1.Follow{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "api"},
+		Spec: v1alpha1.FollowSpec{
+			Clusters: clusters,
+			Manifests: []runtime.RawExtension{
+				raw(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"a": "1"}}),
+				raw(&appsv1.Deployment{
+					TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Name: "api"},
+					Spec: appsv1.DeploymentSpec{Replicas: &two, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{
+							Name: "api", Image: "example.invalid/api", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
+						}}},
+					}},
+				}),
+				raw(&corev1.Service{
+					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "api"},
+					Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
+				}),
+			},
+			Threshold: 0.05, Patience: &metav1.Duration{Duration: 12 * time.Second},
+		},
+	}
+}
+
+func (b bed) follow() *v1alpha1.Follow {
+	b.t.Helper()
+	var f v1alpha1.Follow
+	must(b.t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "api"}, &f))
+	return &f
+}
+
+// onCluster says whether the service is settled on a cluster and nothing of it is elsewhere.
+func (b bed) onCluster(name string) bool {
+	s := b.follow().Status
+	return s.Cluster == b.ns+"-"+name && s.State == v1alpha1.FollowSettled && len(s.Placements) == 1 && meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady)
+}
+
+// watchReplicas counts, until the end of the test, the moments at which no replica was ready anywhere.
+func (b bed) watchReplicas(at map[string]client.Client) (without func() int) {
+	done, none := make(chan struct{}), make(chan int, 1)
+	go func() {
+		count := 0
+		for {
+			select {
+			case <-done:
+				none <- count
+				return
+			case <-time.After(30 * time.Millisecond):
+			}
+			ready := int32(0)
+			for _, c := range at {
+				var d appsv1.Deployment
+				if c.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "api"}, &d) == nil {
+					ready += d.Status.AvailableReplicas
+				}
+			}
+			if ready == 0 {
+				count++
+			}
+		}
+	}()
+	return func() int { close(done); return <-none }
+}
+
+// TestFleetServices: services on a hub with three spokes.
+func TestFleetServices(t *testing.T) {
+	dir := ownLab(t, "--kueue", "--spokes", "3")
+	at := spokes(t, dir, 3)
+	hooks := t.TempDir()
+	log := filepath.Join(hooks, "log")
+	must(t, os.WriteFile(filepath.Join(hooks, "make-cluster"), []byte("#!/bin/sh\necho \"$1 $2 $LULL_CLUSTER\" >>"+log+"\n"), 0o700))
+	must(t, os.WriteFile(filepath.Join(hooks, "fails"), []byte("#!/bin/sh\necho no room >&2\nexit 3\n"), 0o700))
+	ctx := context.Background()
+	controller := startController(t, "--provision-hooks", hooks)
+	restart := func() {
+		must(t, controller.Process.Kill())
+		controller = startController(t, "--provision-hooks", hooks)
+	}
+	// Clean for six hours in turn.
+	turns := func(turn, of int) []float64 {
+		hourly := make([]float64, 96)
+		for h := range hourly {
+			hourly[h] = 400
+			if h/6%of == turn {
+				hourly[h] = 100
+			}
+		}
+		return hourly
+	}
+	steady := func(v float64) []float64 { return slices.Repeat([]float64{v}, 96) }
+
+	t.Run("make before break", func(t *testing.T) {
+		b := newBed(t, steady(500), nil)
+		b.secretCluster(dir, "spoke-1", turns(0, 3), nil)
+		b.secretCluster(dir, "spoke-2", turns(1, 3), nil)
+		b.secretCluster(dir, "spoke-3", turns(2, 3), nil)
+		f := b.service("spoke-1", "spoke-2", "spoke-3")
+		must(t, env.client.Create(ctx, f))
+		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
+		without := b.watchReplicas(at)
+		b.eventually("it to follow to the second", func() bool { return b.onCluster("spoke-2") })
+		// A controller that is killed in the midst of a move is followed by one that ends it.
+		b.eventually("the next move", func() bool { return b.follow().Status.Next != "" })
+		restart()
+		b.eventually("it to follow to the third", func() bool { return b.onCluster("spoke-3") })
+		b.eventually("it to come back to the first", func() bool { return b.onCluster("spoke-1") })
+		// What is specified anew is applied where it is; what is left out goes.
+		must(t, env.client.Get(ctx, client.ObjectKeyFromObject(f), f))
+		f.Spec.Manifests = f.Spec.Manifests[1:]
+		must(t, env.client.Update(ctx, f))
+		b.eventually("the configuration to go", func() bool {
+			return client.IgnoreNotFound(at["spoke-1"].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "settings"}, &corev1.ConfigMap{})) == nil &&
+				at["spoke-1"].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "settings"}, &corev1.ConfigMap{}) != nil
+		})
+		if n := without(); n > 0 {
+			t.Errorf("no replica was ready at %d moments", n)
+		}
+		if moves := b.follow().Status.Moves; moves != 3 {
+			t.Errorf("%d moves, want 3", moves)
+		}
+		must(t, env.client.Delete(ctx, f))
+		b.eventually("it to leave no object behind", func() bool {
+			left := 0
+			for _, c := range at {
+				var ds appsv1.DeploymentList
+				must(t, c.List(ctx, &ds, client.InNamespace(b.ns)))
+				var services corev1.ServiceList
+				must(t, c.List(ctx, &services, client.InNamespace(b.ns)))
+				left += len(ds.Items) + len(services.Items)
+			}
+			return left == 0 && client.IgnoreNotFound(env.client.Get(ctx, client.ObjectKeyFromObject(f), f)) == nil && env.client.Get(ctx, client.ObjectKeyFromObject(f), f) != nil
+		})
+	})
+
+	t.Run("stays where it can be", func(t *testing.T) {
+		b := newBed(t, steady(500), nil)
+		b.secretCluster(dir, "spoke-1", steady(300), nil)
+		b.secretCluster(dir, "spoke-2", steady(100), nil)
+		b.secretCluster(dir, "spoke-3", steady(200), nil)
+		// The second takes no pods of its size; on the third somebody else has a Service of its name.
+		small := resource.MustParse("100m")
+		for name, c := range at {
+			if name == "spoke-1" {
+				continue
+			}
+			must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}}))
+		}
+		must(t, at["spoke-2"].Create(ctx, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+			{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: small}},
+		}}}))
+		others := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "api"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 81}}}}
+		must(t, at["spoke-3"].Create(ctx, others))
+		f := b.service("spoke-1", "spoke-2", "spoke-3")
+		f.Spec.Dwell = &metav1.Duration{Duration: 60 * time.Hour}
+		must(t, env.client.Create(ctx, f))
+		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
+		s := b.follow().Status
+		if len(s.Refused) != 2 || !strings.Contains(s.Refused[0].Message, "not ready in time") || !strings.Contains(s.Refused[1].Message, "Service api: it is there already and somebody else's") {
+			t.Errorf("refused: %+v", s.Refused)
+		}
+		must(t, at["spoke-3"].Get(ctx, client.ObjectKeyFromObject(others), others))
+		if others.Spec.Ports[0].Port != 81 || len(others.Annotations) != 0 {
+			t.Errorf("the Service of somebody else is now %+v", others)
+		}
+		for _, name := range []string{"spoke-2", "spoke-3"} {
+			var d appsv1.DeploymentList
+			must(t, at[name].List(ctx, &d, client.InNamespace(b.ns)))
+			if len(d.Items) > 0 {
+				t.Errorf("%s still has the Deployment", name)
+			}
+		}
+	})
+
+	t.Run("provisioned by a hook", func(t *testing.T) {
+		b := newBed(t, steady(500), nil)
+		b.secretCluster(dir, "spoke-1", turns(0, 2), nil)
+		b.secretCluster(dir, "spoke-2", turns(1, 2), func(cc *v1alpha1.ComputeCluster) {
+			cc.Spec.Provision = &v1alpha1.ProvisionSpec{Hook: "make-cluster", Keep: &metav1.Duration{Duration: 2 * time.Second}}
+		})
+		b.secretCluster(dir, "spoke-3", steady(50), func(cc *v1alpha1.ComputeCluster) {
+			cc.Spec.Provision = &v1alpha1.ProvisionSpec{Hook: "fails"}
+		})
+		f := b.service("spoke-1", "spoke-2", "spoke-3")
+		f.Spec.Patience = &metav1.Duration{Duration: 8 * time.Second}
+		f.Spec.Dwell = &metav1.Duration{Duration: 2 * time.Hour}
+		must(t, env.client.Create(ctx, f))
+		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
+		var failed v1alpha1.ComputeCluster
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: b.ns + "-spoke-3"}, &failed))
+		if p := failed.Status.Provision; p == nil || !strings.Contains(p.Message, "no room") {
+			t.Errorf("the failed provisioning says %+v", p)
+		}
+		must(t, env.client.Get(ctx, client.ObjectKeyFromObject(f), f))
+		f.Spec.Clusters = f.Spec.Clusters[:2]
+		must(t, env.client.Update(ctx, f))
+		called := func(verb string) bool {
+			text, _ := os.ReadFile(log)
+			return strings.Contains(string(text), verb+" "+b.ns+"-spoke-2 "+b.ns+"-spoke-2\n")
+		}
+		b.eventually("the second to be made", func() bool { return called("create") })
+		b.accessSecret(dir, "spoke-2") // as the program would
+		b.eventually("it to be on the second", func() bool { return b.onCluster("spoke-2") })
+		if called("delete") {
+			t.Error("it is removed while the service is there")
+		}
+		b.eventually("it to be on the first again", func() bool { return b.onCluster("spoke-1") })
+		b.eventually("the second to be removed", func() bool { return called("delete") })
+	})
+}
