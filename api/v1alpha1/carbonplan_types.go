@@ -46,7 +46,8 @@ type PlanPhase struct {
 // PlanTrigger is why a plan was made.
 type PlanTrigger struct {
 	// reason: Submitted, ControllerStarted, NewForecast, ProgressDeviates,
-	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged or NoRoom.
+	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged,
+	// NoRoom or NewPeriod.
 	Reason string      `json:"reason"`
 	At     metav1.Time `json:"at"`
 	// message says it in words.

@@ -71,6 +71,10 @@ type CarbonPolicySpec struct {
 	// +optional
 	Planner PlannerSpec `json:"planner,omitempty"`
 
+	// objective is what plans aim at: by default the least emissions with every deadline kept.
+	// +optional
+	Objective *ObjectiveSpec `json:"objective,omitempty"`
+
 	// defaultRuntime is the run time of a Job without the annotation
 	// lull.dev/runtime.
 	// +kubebuilder:default="1h"
@@ -147,6 +151,47 @@ type PlannerSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// ObjectiveKind is an aim of planning.
+// +kubebuilder:validation:Enum=Carbon;MOSP
+type ObjectiveKind string
+
+// The objectives.
+const (
+	ObjectiveCarbon ObjectiveKind = "Carbon"
+	ObjectiveMOSP   ObjectiveKind = "MOSP"
+)
+
+// ObjectiveSpec is what plans aim at.
+type ObjectiveSpec struct {
+	// kind Carbon is the least emissions, with every deadline kept. MOSP is Caspian's: a weighted
+	// sum of carbon, lateness and completion time (Section III). Its deadlines are soft: work
+	// may end late, and starts at its deadline at the latest.
+	// +kubebuilder:default=Carbon
+	// +optional
+	Kind ObjectiveKind `json:"kind,omitempty"`
+	// carbon, lateness and completion are the weights omega1 to omega3 of MOSP.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0.5
+	// +optional
+	Carbon *float64 `json:"carbon,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	Lateness *float64 `json:"lateness,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	Completion *float64 `json:"completion,omitempty"`
+	// horizon is how far ahead MOSP plans.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="must be 1h to 720h"
+	// +optional
+	Horizon *metav1.Duration `json:"horizon,omitempty"`
 }
 
 // PowerSpec is a power model per unit of resource.
@@ -255,6 +300,9 @@ const (
 	// AnnotationMigratable "true" says that an interruptible or elastic workload finds its
 	// checkpoints on other clusters too, and may go on there.
 	AnnotationMigratable = "lull.dev/migratable"
+	// AnnotationTransferKWh is the energy of moving a migratable workload, its checkpoint above all,
+	// between two clusters.
+	AnnotationTransferKWh = "lull.dev/transfer-kwh"
 	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
 	AnnotationGroupSize = "lull.dev/pod-group-size"
 	// LabelGroup is a label of Pods that start together.

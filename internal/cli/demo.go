@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,10 +20,11 @@ import (
 func newDemoCommand() *cobra.Command {
 	o := demo.Options{}
 	from := ""
+	var omegas []float64
 	live := false
 	outage := time.Duration(0)
 	cmd := &cobra.Command{
-		Use:   "demo [elastic|fidelity]",
+		Use:   "demo [elastic|fidelity|multicluster|follow]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
@@ -34,14 +36,24 @@ report shows their workers against the intensity.
 
 With fidelity, elastic Jobs of 24 h with measured profiles run on recorded intensities
 (folder $LULL_DATA) and in the simulator; both are written to a table. Exit status 0
-only if emissions differ by no more than 5 % in all.`,
+only if emissions differ by no more than 5 % in all.
+
+With multicluster, Caspian's experiment runs on a hub with three spokes (make kueue builds
+what they need), once for each weight of carbon, and in the simulator. Exit status 0 only if
+every workload finished, none ran twice or beyond the quota, and savings differ by no more
+than 5 %.
+
+With follow, a Deployment follows the sun between three clusters for two days. Exit status 0
+only if it was on all three, with a ready replica at every moment.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
   lull demo --live --outage 24h
   lull demo elastic
-  lull demo fidelity --report docs/fidelity.md`,
-		ValidArgs: []string{"elastic", "fidelity"},
+  lull demo fidelity --report docs/fidelity.md
+  lull demo multicluster --omega1 0,0.5,1
+  lull demo follow`,
+		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
 				return fmt.Errorf("%q; accepted: nothing, or one of %s", args, strings.Join(cmd.ValidArgs, ", "))
@@ -50,17 +62,15 @@ only if emissions differ by no more than 5 % in all.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed
-			if len(args) == 1 && args[0] == "fidelity" {
-				for _, name := range []string{"trace", "zone", "from", "jobs", "seed", "live", "outage", "param"} {
-					if given(name) {
-						return fmt.Errorf("--%s: not for demo fidelity; accepted: --lab, --planner, --report, --time-factor", name)
-					}
-				}
-			}
+			which := ""
 			if len(args) == 1 {
-				o.Elastic = args[0] == "elastic"
-				own(&o, args[0], given)
+				which = args[0]
 			}
+			if err := fits(which, given); err != nil {
+				return err
+			}
+			o.Elastic = which == "elastic"
+			own(&o, which, given)
 			if !given("param") && o.Planner != DefaultPlanner {
 				o.Parameters = nil // the default parameters are those of the default planner
 			}
@@ -73,7 +83,7 @@ only if emissions differ by no more than 5 % in all.`,
 			if live || outage > 0 {
 				o.Live = &demo.Live{Outage: outage}
 			}
-			if err := checkDemo(&o, from); err != nil {
+			if err := errors.Join(checkDemo(&o, from), checkOmegas(omegas)); err != nil {
 				return err
 			}
 			// The demo's own informers have nothing to say to a person.
@@ -82,8 +92,13 @@ only if emissions differ by no more than 5 % in all.`,
 			if f, ok := o.Out.(*os.File); ok {
 				o.Terminal = term.IsTerminal(int(f.Fd()))
 			}
-			if len(args) == 1 && args[0] == "fidelity" {
+			switch which {
+			case "fidelity":
 				return demo.Fidelity(cmd.Context(), o, NewPlanner)
+			case "multicluster":
+				return demo.Multicluster(cmd.Context(), o, omegas, NewPlanner)
+			case "follow":
+				return demo.Follow(cmd.Context(), o)
 			}
 			return demo.Run(cmd.Context(), o)
 		},
@@ -102,7 +117,38 @@ only if emissions differ by no more than 5 % in all.`,
 	f.DurationVar(&outage, "outage", 0, "how long that provider is down, from eight hours into the replay")
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
 	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
+	f.Float64SliceVar(&omegas, "omega1", []float64{0, 1}, "weights of carbon of demo multicluster; the first is what the others are compared to")
 	return cmd
+}
+
+// fits refuses flags that a demo does not use.
+func fits(which string, given func(string) bool) error {
+	refused := map[string]string{
+		"":             "omega1",
+		"elastic":      "omega1",
+		"fidelity":     "trace zone from jobs seed live outage param omega1",
+		"multicluster": "trace zone from live outage",
+		"follow":       "trace zone from jobs seed live outage planner param omega1",
+	}
+	for _, name := range strings.Fields(refused[which]) {
+		if given(name) {
+			return fmt.Errorf("--%s: not for demo %s", name, which)
+		}
+	}
+	return nil
+}
+
+func checkOmegas(omegas []float64) error {
+	const most = 8
+	if len(omegas) < 1 || len(omegas) > most {
+		return fmt.Errorf("--omega1: %d values; accepted: 1 to %d", len(omegas), most)
+	}
+	for _, v := range omegas {
+		if !(v >= 0 && v <= 1000) {
+			return fmt.Errorf("--omega1: %v; accepted: 0 to 1000", v)
+		}
+	}
+	return nil
 }
 
 // own sets what is not given to the defaults of one of the further demos.
@@ -121,6 +167,12 @@ func own(o *demo.Options, name string, given func(string) bool) {
 		set("planner", func() { o.Planner = "carbonscaler" })
 		set("time-factor", func() { o.Factor = 240 })
 		set("report", func() { o.Report = "fidelity.md" })
+	case "multicluster":
+		set("planner", func() { o.Planner = "caspian" })
+		set("jobs", func() { o.Jobs = 200 })
+		set("time-factor", func() { o.Factor = 240 })
+	case "follow":
+		set("time-factor", func() { o.Factor = 600 })
 	}
 }
 

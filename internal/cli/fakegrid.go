@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 type fakegridOptions struct {
 	listen, start, epoch, tokenFile string
 	traces                          map[string]string
+	weather                         []string
 	faults                          []string
 	factor                          float64
 	forecastError                   float64
@@ -64,6 +67,7 @@ Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 	f.Float64Var(&o.forecastError, "forecast-error", 0.1, "relative error of forecasts a day ahead")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the forecast errors")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the credential that clients must present (default: any is accepted)")
+	f.StringArrayVar(&o.weather, "weather", nil, "LATITUDE:LONGITUDE:FILE of recorded irradiance, CSV of time,irradiance_w_m2 by the hour; may be repeated (default: the sun of a clear sky)")
 	f.StringArrayVar(&o.faults, "fault", nil, "KIND or KIND:PROVIDER to inject from the start; may be repeated")
 	return cmd
 }
@@ -133,6 +137,13 @@ func newFakegrid(o fakegridOptions, now time.Time) (*fakegrid.Server, error) {
 			}
 		}
 	}
+	for _, text := range o.weather {
+		w, err := readWeather(text)
+		if err != nil {
+			return nil, fmt.Errorf("--weather: %w", err)
+		}
+		g.Weather = append(g.Weather, w)
+	}
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
 		if err != nil {
@@ -162,4 +173,50 @@ func parseDayOrTime(text string) (time.Time, error) {
 		return at, fmt.Errorf("%q; accepted: a day (2023-05-10) or RFC 3339", text)
 	}
 	return at, nil
+}
+
+// readWeather reads recorded irradiance of a place.
+func readWeather(text string) (fakegrid.Weather, error) {
+	const accepted = "accepted: LATITUDE:LONGITUDE:FILE, e.g. 52.5:13.4:berlin.csv"
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) != 3 {
+		return fakegrid.Weather{}, fmt.Errorf("%q; %s", text, accepted)
+	}
+	latitude, err1 := strconv.ParseFloat(parts[0], 64)
+	longitude, err2 := strconv.ParseFloat(parts[1], 64)
+	if err1 != nil || err2 != nil {
+		return fakegrid.Weather{}, fmt.Errorf("%q; %s", text, accepted)
+	}
+	out := fakegrid.Weather{Latitude: latitude, Longitude: longitude}
+	err := source.WithFile(parts[2], func(r io.Reader) error {
+		rows, err := csv.NewReader(r).ReadAll()
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			if i == 0 {
+				continue // the names of the columns
+			}
+			at, err := time.Parse(time.RFC3339, row[0])
+			if err != nil {
+				return fmt.Errorf("row %d: %w", i+1, err)
+			}
+			if i == 1 {
+				out.Start = at
+			}
+			if want := out.Start.Add(time.Duration(i-1) * time.Hour); !at.Equal(want) {
+				return fmt.Errorf("row %d: %s; accepted: %s, an hour after the one before", i+1, row[0], want.Format(time.RFC3339))
+			}
+			v, err := strconv.ParseFloat(row[len(row)-1], 64)
+			if err != nil || v < 0 {
+				return fmt.Errorf("row %d: irradiance: %q; accepted: at least 0", i+1, row[len(row)-1])
+			}
+			out.Irradiance = append(out.Irradiance, v)
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("%s: %w", parts[2], err)
+	}
+	return out, nil
 }

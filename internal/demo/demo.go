@@ -206,7 +206,10 @@ type Setup struct {
 	Lab    string // the lab's binary
 	Nodes  int
 	CPUs   int64 // of each node
+	GPUs   int   // of each node
 	Factor int64
+	// Spokes makes the lab a hub with Kueue, and that many clusters of such nodes.
+	Spokes int
 	// Binary is Lull's; empty for the running one. Flags are more for its controller, which
 	// serves no metrics unless they say so.
 	Binary string
@@ -219,9 +222,18 @@ type Stage struct {
 	Config *rest.Config
 	// Controller is the process id of Lull's controller.
 	Controller int
+	// Spokes are the clusters of a hub.
+	Spokes []Spoke
 
 	self     string // Lull's binary
 	children []*child
+}
+
+// Spoke is a cluster of a hub.
+type Spoke struct {
+	Name, Kubeconfig string
+	Client           client.Client
+	Config           *rest.Config
 }
 
 // Raise starts a lab in dir, installs Lull and starts its controller. The calling goroutine
@@ -233,7 +245,7 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 			s.Stop()
 		}
 	}()
-	lab, err := startLab(ctx, setup.Lab, dir, setup.Nodes, setup.CPUs, setup.Factor)
+	lab, err := startLab(ctx, dir, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +254,16 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 	if s.Client, s.Config, err = connect(kubeconfig); err != nil {
 		return nil, err
 	}
-	if err := Install(ctx, s.Client, kinds.Default(), false); err != nil {
+	if err := Install(ctx, s.Client, kinds.Default(), setup.Spokes > 0); err != nil {
 		return nil, err
+	}
+	for i := range setup.Spokes {
+		name := fmt.Sprintf("spoke-%d", i+1)
+		sp := Spoke{Name: name, Kubeconfig: filepath.Join(dir, "lab", "spokes", name, "kubeconfig")}
+		if sp.Client, sp.Config, err = connect(sp.Kubeconfig); err != nil {
+			return nil, err
+		}
+		s.Spokes = append(s.Spokes, sp)
 	}
 	if s.self == "" {
 		if s.self, err = os.Executable(); err != nil {

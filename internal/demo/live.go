@@ -47,6 +47,12 @@ func startGrid(ctx context.Context, dir, self string, o Options, series string, 
 	if err := os.WriteFile(token, []byte(liveToken), 0o600); err != nil {
 		return nil, err
 	}
+	epoch := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	return runGrid(ctx, dir, self, o, from, epoch, "--trace", o.Zone+"="+trace, "--token-file", token)
+}
+
+// runGrid runs `lull fakegrid` with further arguments and waits until it answers.
+func runGrid(ctx context.Context, dir, self string, o Options, from, epoch time.Time, args ...string) (*liveGrid, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -55,9 +61,9 @@ func startGrid(ctx context.Context, dir, self string, o Options, series string, 
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	g := &liveGrid{url: "http://" + address, epoch: time.Now().Truncate(time.Second).Add(2 * time.Second)}
-	g.child, err = startChild(dir, "fakegrid", self, "fakegrid", "--listen", address, "--trace", o.Zone+"="+trace, "--token-file", token,
-		"--start", from.Format(time.RFC3339), "--epoch", g.epoch.Format(time.RFC3339), "--factor", strconv.FormatInt(o.Factor, 10))
+	g := &liveGrid{url: "http://" + address, epoch: epoch}
+	g.child, err = startChild(dir, "fakegrid", self, append([]string{"fakegrid", "--listen", address,
+		"--start", from.Format(time.RFC3339), "--epoch", g.epoch.Format(time.RFC3339), "--factor", strconv.FormatInt(o.Factor, 10)}, args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -70,13 +70,19 @@ func (c *child) stop() {
 }
 
 // startLab starts a lab of its own in dir and waits until it is ready.
-func startLab(ctx context.Context, binary, dir string, nodes int, cpus int64, factor int64) (*child, error) {
-	if _, err := os.Stat(binary); err != nil {
+func startLab(ctx context.Context, dir string, setup Setup) (*child, error) {
+	if _, err := os.Stat(setup.Lab); err != nil {
 		return nil, fmt.Errorf("the lab's binary: %w (build it with: make bin/lab)", err)
 	}
 	labDir := filepath.Join(dir, "lab")
-	lab, err := startChild(dir, "lab", binary, "up", "--foreground", "--dir", labDir, "--nodes", strconv.Itoa(nodes),
-		"--cpu", strconv.FormatInt(cpus, 10), "--time-factor", strconv.FormatInt(factor, 10))
+	args := []string{
+		"up", "--foreground", "--dir", labDir, "--nodes", strconv.Itoa(setup.Nodes),
+		"--cpu", strconv.FormatInt(setup.CPUs, 10), "--gpus", strconv.Itoa(setup.GPUs), "--time-factor", strconv.FormatInt(setup.Factor, 10),
+	}
+	if setup.Spokes > 0 {
+		args = append(args, "--kueue", "--spokes", strconv.Itoa(setup.Spokes))
+	}
+	lab, err := startChild(dir, "lab", setup.Lab, args...)
 	if err != nil {
 		return nil, err
 	}

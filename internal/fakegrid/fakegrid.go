@@ -38,6 +38,15 @@ type Options struct {
 	Token string
 	// Seed of the forecast errors.
 	Seed uint64
+	// Weather is what was recorded at places; elsewhere it is made up.
+	Weather []Weather
+}
+
+// Weather is what was recorded at a place, hour by hour from a time on.
+type Weather struct {
+	Latitude, Longitude float64
+	Start               time.Time
+	Irradiance          []float64 // W/m2
 }
 
 // The faults that can be injected. Each concerns every answer of the providers

@@ -327,8 +327,18 @@ func (s *Server) servePrometheus(r *http.Request, f Fault) answer {
 
 func text(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// serveOpenMeteo makes a weather that fits: the sun of the hour and latitude,
-// and the more wind the cleaner the first zone is. It is not a record.
+// sunAt is the irradiance that was recorded at a place; false where nothing was.
+func (s *Server) sunAt(latitude, longitude float64, at time.Time) (float64, bool) {
+	for _, w := range s.Weather {
+		if k := int(at.Sub(w.Start) / time.Hour); w.Latitude == latitude && w.Longitude == longitude && !at.Before(w.Start) && k < len(w.Irradiance) {
+			return w.Irradiance[k], true
+		}
+	}
+	return 0, false
+}
+
+// serveOpenMeteo makes a weather that fits: the sun of the hour and latitude (where none was
+// recorded), and the more wind the cleaner the first zone is.
 func (s *Server) serveOpenMeteo(r *http.Request, f Fault) answer {
 	q := r.URL.Query()
 	past, err1 := strconv.Atoi(q.Get("past_days"))
@@ -353,7 +363,11 @@ func (s *Server) serveOpenMeteo(r *http.Request, f Fault) answer {
 			}
 		}
 		times = append(times, at.Format("2006-01-02T15:04"))
-		sun = append(sun, math.Round(900*math.Max(0, noon)*math.Cos(latitude*math.Pi/180)))
+		irradiance, known := s.sunAt(latitude, longitude, at)
+		if !known {
+			irradiance = 900 * math.Max(0, noon) * math.Cos(latitude*math.Pi/180)
+		}
+		sun = append(sun, math.Round(irradiance))
 		wind = append(wind, math.Round(max(0, 15-intensity/40)*10)/10)
 		warm = append(warm, math.Round((12+8*noon)*10)/10)
 		if f.Kind == FaultNulls && i%4 == 0 {

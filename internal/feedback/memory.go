@@ -22,6 +22,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -37,6 +39,7 @@ const (
 	PauseWouldLose     = "PauseWouldLose"
 	ObjectChanged      = "ObjectChanged"
 	NoRoom             = "NoRoom"
+	NewPeriod          = "NewPeriod"
 )
 
 // Record is what is remembered of a workload.
@@ -337,6 +340,9 @@ func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, for
 	}
 	if t.State == decide.Running && t.Kind == workload.Rigid {
 		return "", ""
+	}
+	if s.Objective.Kind == plan.MOSP && r.plannedAt.Before(timegrid.Align(s.Now, s.Slot)) {
+		return NewPeriod, "Caspian's objective weighs all that waits against each other in every slot"
 	}
 	if message := r.denied(t, p, s); message != "" {
 		return ScaleUpDenied, message

@@ -156,12 +156,12 @@ func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 		return false, run.err
 	}
 	k.run = &hookRun{verb: verb}
-	name, zone, program := cc.Name, cc.Spec.Zone, filepath.Join(r.Hooks, cc.Spec.Provision.Hook)
+	name, zone, hook := cc.Name, cc.Spec.Zone, cc.Spec.Provision.Hook
 	go func(run *hookRun) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookTimeout)
 		defer cancel()
 		var said bytes.Buffer
-		cmd := exec.CommandContext(ctx, program, verb, name)
+		cmd := exec.CommandContext(ctx, filepath.Join(r.Hooks, hook), verb, name)
 		cmd.Stderr = &said
 		cmd.WaitDelay = 5 * time.Second
 		cmd.Env = []string{"LULL_CLUSTER=" + name, "LULL_ZONE=" + zone}
@@ -170,7 +170,7 @@ func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 		}
 		err := cmd.Run()
 		if err != nil {
-			err = fmt.Errorf("%s %s %s: %w: %s", cc.Spec.Provision.Hook, verb, name, err, lastLine(said.String()))
+			err = fmt.Errorf("%s %s %s: %w: %s", hook, verb, name, err, lastLine(said.String()))
 		}
 		r.mu.Lock()
 		run.ended, run.err = r.Clock.Now(), err

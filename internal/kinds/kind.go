@@ -201,7 +201,7 @@ func With(further []*Kind) []*Kind {
 
 // DefaultNames are the kinds that a policy governs where it names none: batch work with an
 // end of its own.
-var DefaultNames = []string{"Job", "JobSet", "MPIJob", "PyTorchJob", "TrainJob", "RayJob"}
+var DefaultNames = []string{"Job", "JobSet", "MPIJob", "PyTorchJob", "TrainJob", "RayJob", "AppWrapper"}
 
 // Default returns the kinds of DefaultNames.
 func Default() []*Kind {

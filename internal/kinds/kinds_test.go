@@ -71,6 +71,8 @@ var samples = map[string]struct {
 		workers: 3, cpu: 0.5, fixed: 0.5, labels: map[string]string{"training.kubeflow.org/job-name": "a"}, suspendedPath: "/spec/runPolicy/suspend", elastic: true, ends: true},
 	"TrainJob": {text: `{metadata: {name: a, namespace: n, resourceVersion: "7"}, spec: {trainer: {numNodes: 3, resourcesPerNode: {requests: {cpu: 2}}}}}`,
 		workers: 3, cpu: 2, labels: map[string]string{"jobset.sigs.k8s.io/jobset-name": "a"}, suspendedPath: "/spec/suspend", ends: true},
+	"AppWrapper": {text: `{metadata: {name: a, namespace: n, resourceVersion: "7"}, spec: {components: [{template: {kind: Job, spec: {parallelism: 3, template: ` + template + `}}}, {template: {kind: PyTorchJob, spec: {pytorchReplicaSpecs: {Master: {template: ` + template + `}, Worker: {replicas: 2, template: ` + template + `}}}}}, {template: {kind: RayCluster, spec: {headGroupSpec: {template: ` + template + `}, workerGroupSpecs: [{replicas: 2, template: ` + template + `}]}}}]}, status: {phase: Running}}`,
+		cpu: 4.5, labels: map[string]string{"workload.codeflare.dev/appwrapper": "a"}, suspendedPath: "/spec/suspend", ends: true},
 	"RayJob": {text: `{metadata: {name: a, namespace: n, resourceVersion: "7"}, spec: {rayClusterSpec: {headGroupSpec: {template: ` + template + `}, workerGroupSpecs: [{replicas: 3, template: ` + template + `}]}}, status: {rayClusterName: a-x}}`,
 		workers: 3, cpu: 0.5, fixed: 0.5, labels: map[string]string{"ray.io/cluster": "a-x"}, suspendedPath: "/spec/suspend", elastic: true, ends: true},
 	"RayCluster": {text: `{metadata: {name: a, namespace: n, resourceVersion: "7"}, spec: {headGroupSpec: {template: ` + template + `}, workerGroupSpecs: [{replicas: 3, template: ` + template + `}]}}`,

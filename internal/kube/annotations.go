@@ -35,6 +35,8 @@ type Options struct {
 	Clusters, Zones []string
 	// Migratable says that it may go on at another cluster after it has run.
 	Migratable bool
+	// TransferKWh is the energy of such a move.
+	TransferKWh float64
 	// GroupSize is how many Pods the group has; 0 for others.
 	GroupSize int
 	// maxDelayStated says that the annotation is there.
@@ -43,6 +45,9 @@ type Options struct {
 
 // maxScale bounds the number of workers that annotations may ask for.
 const maxScale = 100_000
+
+// maxTransferKWh bounds the energy of a move.
+const maxTransferKWh = 1_000_000
 
 // mostQuery bounds the length of a query for progress.
 const mostQuery = 4096
@@ -118,6 +123,13 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	default:
 		return o, annotationError(v1alpha1.AnnotationMigratable, text, `"true" or "false"`)
 	}
+	if text, ok := annotations[v1alpha1.AnnotationTransferKWh]; ok {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= maxTransferKWh) {
+			return o, annotationError(v1alpha1.AnnotationTransferKWh, text, fmt.Sprintf("kilowatt hours, 0 to %d", maxTransferKWh))
+		}
+		o.TransferKWh = v
+	}
 	if text, ok := annotations[v1alpha1.AnnotationGroupSize]; ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxScale {
@@ -184,12 +196,15 @@ func (o *Options) deadline(created time.Time) time.Time {
 }
 
 // LatestStart is when a workload that has not run must start at the latest to end by its
-// deadline at its least scale, by what stands in its annotations and its policy: for those
+// deadline at its least scale (with soft deadlines: its deadline), by what stands in its annotations and its policy: for those
 // who know nothing else. created and the result are grid time.
 func LatestStart(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec, created time.Time) (time.Time, error) {
 	o, err := ReadOptions(annotations, spec, nil)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if soft(spec) {
+		return o.deadline(created), nil
 	}
 	margin := defaultMargin
 	if spec.StartMargin != nil {

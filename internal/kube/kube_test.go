@@ -18,6 +18,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
@@ -212,7 +213,7 @@ func TestRequestAndLoad(t *testing.T) {
 func TestInvalidAnnotationsNameEverything(t *testing.T) {
 	for key, value := range map[string]string{
 		v1alpha1.AnnotationRuntime: "0s", v1alpha1.AnnotationMaxDelay: "a while", v1alpha1.AnnotationDeadline: "2026-03-01",
-		v1alpha1.AnnotationInterruptible: "yes",
+		v1alpha1.AnnotationInterruptible: "yes", v1alpha1.AnnotationTransferKWh: "-1", v1alpha1.AnnotationMigratable: "maybe",
 	} {
 		v := observe(t, policy, timegrid.Timeline{}, newJob("a", annotate(key, value)))
 		if len(v.Invalid) != 1 || !errors.Is(v.Invalid[0].Err, ErrAnnotation) {
@@ -224,6 +225,26 @@ func TestInvalidAnnotationsNameEverything(t *testing.T) {
 				t.Errorf("%q lacks %q", v.Invalid[0].Err, part)
 			}
 		}
+	}
+}
+
+func TestObjective(t *testing.T) {
+	p := policy
+	v := observe(t, p, timegrid.Timeline{}, newJob("a"))
+	if o, h := v.Snapshot.Objective, v.Snapshot.Horizon; o.Kind != "" || h != 0 {
+		t.Errorf("by default the objective is %+v over %v", o, h)
+	}
+	two := 2.0
+	p.Objective = &v1alpha1.ObjectiveSpec{Kind: v1alpha1.ObjectiveMOSP, Carbon: &two}
+	j := newJob("a", annotate(v1alpha1.AnnotationRuntime, "2h"), annotate(v1alpha1.AnnotationMaxDelay, "3h"))
+	v = observe(t, p, timegrid.Timeline{}, j)
+	if o, h := v.Snapshot.Objective, v.Snapshot.Horizon; o.Kind != plan.MOSP || o.Weights != [3]float64{2, 1, 1} || h != 24*time.Hour {
+		t.Errorf("the objective is %+v over %v", o, h)
+	}
+	// Nobody but the planner may hold it back, and not beyond its deadline.
+	created := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	if at, err := LatestStart(j.Annotations, &p, created); err != nil || !at.Equal(created.Add(5*time.Hour)) {
+		t.Errorf("with soft deadlines it starts at %v (%v) at the latest, want its deadline", at, err)
 	}
 }
 

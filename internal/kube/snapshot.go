@@ -11,6 +11,7 @@ import (
 	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
@@ -180,6 +181,7 @@ func Observe(in Input) (View, error) {
 	if spec.StartMargin != nil {
 		s.Margin = spec.StartMargin.Duration
 	}
+	s.Objective, s.Horizon = objective(spec)
 	if spec.MinRun != nil {
 		s.MinRun = spec.MinRun.Duration
 	}
@@ -210,6 +212,32 @@ func Observe(in Input) (View, error) {
 		return ours && isTask[i]
 	}), capacity)
 	return v, nil
+}
+
+// mospHorizon is how far ahead Caspian plans.
+const mospHorizon = 24 * time.Hour
+
+// objective is what a policy aims at, and how far ahead it looks; 0 is to the last deadline.
+func objective(spec *v1alpha1.CarbonPolicySpec) (plan.Objective, time.Duration) {
+	if !soft(spec) {
+		return plan.Objective{}, 0
+	}
+	o, horizon := spec.Objective, mospHorizon
+	if o.Horizon != nil {
+		horizon = o.Horizon.Duration
+	}
+	weight := func(v *float64, otherwise float64) float64 {
+		if v == nil {
+			return otherwise
+		}
+		return *v
+	}
+	return plan.Objective{Kind: plan.MOSP, Weights: [3]float64{weight(o.Carbon, 0.5), weight(o.Lateness, 1), weight(o.Completion, 1)}}, horizon
+}
+
+// soft says that deadlines may be missed.
+func soft(spec *v1alpha1.CarbonPolicySpec) bool {
+	return spec.Objective != nil && spec.Objective.Kind == v1alpha1.ObjectiveMOSP
 }
 
 // PowerModel is the model that a specification states; by default that of a CPU alone.
@@ -289,6 +317,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	p.Watts = wattsOf(&t, w, model)
 	p.Drawn, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
+		t.TransferKWh = o.TransferKWh
 		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000
 	}
 	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)

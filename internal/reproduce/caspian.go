@@ -36,8 +36,17 @@ type caspianRun struct {
 	hours         float64
 }
 
-// caspianJobs draws the workloads of a seed.
-func caspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival []int, deadline []float64) {
+// CaspianZones are the clusters of Caspian's experiment with their watts of a GPU, and
+// CaspianStart the day on which it is run here.
+var (
+	CaspianZones = []string{"CA-ON", "JP-KN", "DE"}
+	CaspianWatts = []float64{200, 100, 200}
+	CaspianStart = time.Date(2022, 11, 14, 0, 0, 0, 0, time.UTC)
+)
+
+// CaspianJobs draws the workloads of a seed: 200 that ask for GPUs. arrival and deadline count
+// hours from the start.
+func CaspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival []int, deadline []float64) {
 	rng := rand.New(rand.NewPCG(seed, 0x63617370))
 	at := 0.0
 	for len(jobs) < 200 {
@@ -63,24 +72,24 @@ func caspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival []int, d
 func (e *Env) caspianMode(ctx context.Context, planner plan.Planner, omega1 float64, hard bool, seed uint64) (caspianRun, [3][]float64, error) {
 	var out caspianRun
 	var load [3][]float64
-	start := time.Date(2022, 11, 14, 0, 0, 0, 0, time.UTC)
+	start := CaspianStart
 	cfg := sim.Config{
 		Planner: planner, Slot: time.Hour, Horizon: 24 * time.Hour, Revise: sim.EverySlot,
 		Objective: plan.Objective{Kind: plan.MOSP, Weights: [3]float64{omega1, 1, 1}},
 	}
-	for i, zone := range []string{"CA-ON", "JP-KN", "DE"} {
+	for i, zone := range CaspianZones {
 		s, err := e.carbon(zone, "2022")
 		if err != nil {
 			return out, load, err
 		}
-		watts := []float64{200, 100, 200}[i]
+		watts := CaspianWatts[i]
 		cfg.Clusters = append(cfg.Clusters, sim.Cluster{
 			Name: zone, Zone: zone, Capacity: map[string]float64{"gpu": 32}, Power: power.PerUnit{Watts: map[string]float64{"gpu": watts}, PUE: 1}, Forecast: s, Actual: s,
 		})
 	}
 	var arrival []int
 	var deadline []float64
-	cfg.Jobs, arrival, deadline = caspianJobs(seed, start)
+	cfg.Jobs, arrival, deadline = CaspianJobs(seed, start)
 	if hard {
 		cfg.Objective, cfg.Horizon = plan.Objective{}, 0
 	}
@@ -165,7 +174,7 @@ func caspianModes(ctx context.Context, env *Env) (*Result, error) {
 		return nil, err
 	}
 	c := report.Chart{Title: "GPUs in use, sustainable mode, seed 1", XUnit: " h"}
-	for i, zone := range []string{"CA-ON", "JP-KN", "DE"} {
+	for i, zone := range CaspianZones {
 		line := report.Series{Name: zone, Stairs: true}
 		for t, v := range load[i] {
 			line.X, line.Y = append(line.X, float64(t)), append(line.Y, v)

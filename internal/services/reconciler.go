@@ -191,6 +191,9 @@ func (s *service) keep(ctx context.Context, c *choice) bool {
 		s.condition(v1alpha1.ConditionReady, false, "Nowhere", "it has been nowhere yet")
 		return false
 	}
+	if _, known := s.Clusters.Get(st.Cluster); !known {
+		return true // not looked at since the controller started: what is said of it stands
+	}
 	st.Intensity = nil
 	if p, ok := c.places[st.Cluster]; ok && !math.IsNaN(p.Intensity) {
 		v := math.Round(p.Intensity*10) / 10
@@ -214,8 +217,9 @@ func (s *service) move(ctx context.Context, c *choice) {
 	cluster, known := s.Clusters.Get(st.Next)
 	late := s.now.Sub(st.NextSince.Time) > durationOf(s.f.Spec.Patience, 10*time.Minute)
 	switch {
-	case !known || !slices.Contains(s.f.Spec.Clusters, st.Next):
+	case !slices.Contains(s.f.Spec.Clusters, st.Next):
 		s.refuse(c, "it is none of its clusters any more")
+	case !known && !late: // not looked at since the controller started
 	case !cluster.Answers && (late || !cluster.Provision):
 		s.refuse(c, "it does not answer")
 	case !cluster.Answers:

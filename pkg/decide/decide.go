@@ -455,7 +455,7 @@ func (s Snapshot) job(g timegrid.Grid, t *Task) workload.Job {
 		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
 	}
 	if t.Kind != workload.Rigid {
-		j.RestartKWh = t.RestartKWh
+		j.RestartKWh, j.TransferKWh = t.RestartKWh, t.TransferKWh
 	}
 	if t.Cluster != "" && !t.Migratable {
 		j.Clusters = []string{t.Cluster}
@@ -477,6 +477,9 @@ const minLength = 1e-3
 // judge says whether the plan runs the task now, and why.
 func (s Snapshot) judge(t *Task, p *plan.Problem, job int, segments []plan.Segment, filled []carbon.FilledSlots) (Reason, bool) {
 	r := Reason{LatestStart: t.latestStart(s.Margin)}
+	if s.soft() {
+		r.LatestStart = t.Deadline // whoever watches over it lets it go then
+	}
 	if len(segments) == 0 {
 		r.Code = CodeDeadlineAtRisk
 		return r, !s.soft()

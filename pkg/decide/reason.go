@@ -33,6 +33,8 @@ const (
 	CodePlannerFailed Code = "PlannerFailed"
 	// CodeTooSoon: a change is due, but the last one was a moment ago or is under way.
 	CodeTooSoon Code = "TooSoon"
+	// CodeMoveDoesNotPay: another cluster is cleaner, but not by what the move costs.
+	CodeMoveDoesNotPay Code = "MoveDoesNotPay"
 	// CodePaused: policy or zone are paused, everything runs as it is.
 	CodePaused Code = "Paused"
 	// CodeRunning: it runs and cannot be paused.
@@ -108,6 +110,8 @@ func (r Reason) Message() string {
 		return "the planner failed, runs at once"
 	case CodeTooSoon:
 		return "stays as it is: the last change was a moment ago"
+	case CodeMoveDoesNotPay:
+		return "stays: another cluster is cleaner, but not by what the move costs"
 	case CodePaused:
 		return "policy or zone are paused: runs as if not governed"
 	case CodeRunning:

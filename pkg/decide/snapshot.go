@@ -62,8 +62,9 @@ type Task struct {
 	Clusters []string
 	// Migratable tasks may go on anywhere after they have run.
 	Migratable bool
-	// RestartKWh is the energy that going on after a pause takes.
-	RestartKWh float64
+	// RestartKWh is the energy that going on after a pause takes, TransferKWh that of moving the
+	// task to another cluster.
+	RestartKWh, TransferKWh float64
 	// Standing is a plan made earlier that is to be followed; nil plans the task anew.
 	Standing *Standing
 	// Changed is when the task last started, paused or changed its scale; zero where that

@@ -177,6 +177,10 @@ func (s Snapshot) settle(d *Decision) {
 			continue
 		}
 		var until time.Time
+		if a.Verb == Move && !s.movePays(t, a.Cluster) {
+			a.Verb, a.Workers, a.Cluster, a.Reason.Code = Continue, t.Workers, t.Cluster, CodeMoveDoesNotPay
+			continue
+		}
 		switch a.Verb {
 		case Pause, Scale, Move:
 			until = t.Changed.Add(s.MinRun)
@@ -202,4 +206,36 @@ func (s Snapshot) settle(d *Decision) {
 			a.Verb, a.Workers = Wait, 0
 		}
 	}
+}
+
+// movePays compares going on here with going on at another cluster, at the same scale and without a
+// pause: what it takes there includes the work that is done again, the restart and the transfer, at
+// the mean intensity of both places. Where an intensity is not known the plan is followed.
+//
+// Source: James and Schien, ICT4S 2019, Section IV (the inequality of a migration).
+func (s Snapshot) movePays(t *Task, to string) bool {
+	a, b := s.Place(t.Cluster), s.Place(to)
+	grams := func(c *Cluster, work time.Duration) (g, mean float64, known bool) {
+		if c.Carbon == nil {
+			return 0, 0, false
+		}
+		workers, rate := 1, 1.0
+		if t.Scaling != nil {
+			workers = max(t.Workers, t.Scaling.MinWorkers)
+			rate = t.Scaling.Rate(workers)
+		}
+		work = time.Duration(float64(work) / rate)
+		intensity, covered := c.Carbon.Mean(s.Now, s.Now.Add(work))
+		if covered == 0 {
+			return 0, 0, false
+		}
+		watts := float64(c.Power.Of(t.Request)) * float64(workers)
+		return watts / 1000 * work.Hours() * float64(intensity), float64(intensity), true
+	}
+	stay, here, known := grams(a, t.Remaining-t.AtRisk)
+	leave, there, knownThere := grams(b, t.Remaining)
+	if !known || !knownThere {
+		return true
+	}
+	return stay > leave+t.RestartKWh*b.Power.PUE*there+t.TransferKWh*(here+there)/2
 }

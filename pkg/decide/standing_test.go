@@ -241,6 +241,17 @@ func TestMovesKeepTheirDistance(t *testing.T) {
 	if got := move(at(-1), 3*time.Hour); got != decide.Move {
 		t.Errorf("%s, want Move", got)
 	}
+	// Three hours of two CPUs of 10 W are 60 Wh, at some hundred grams a kWh here and ten there.
+	s.Tasks[0].TransferKWh = 0.5
+	if got := move(at(-1), 3*time.Hour); got != decide.Continue {
+		t.Errorf("%s, where the transfer takes more than the work; want Continue", got)
+	}
+	s.Tasks[0].TransferKWh = 0
+	s.Tasks[0].AtRisk = 179 * time.Minute
+	if got := move(at(-1), 3*time.Hour); got != decide.Continue {
+		t.Errorf("%s, where all but a minute would be done again; want Continue", got)
+	}
+	s.Tasks[0].AtRisk = 0
 	if got := move(at(0.5), 3*time.Hour); got != decide.Continue {
 		t.Errorf("%s right after its start, want Continue", got)
 	}

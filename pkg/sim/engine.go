@@ -407,7 +407,7 @@ func (e *engine) task(l *live) decide.Task {
 	t := decide.Task{
 		ID: j.ID, Submitted: j.Submitted, Remaining: hours(left), Kind: j.Kind, Request: j.Request,
 		PriorityClass: j.PriorityClass, State: decide.Waiting, Clusters: j.Clusters,
-		Migratable: j.Migratable, RestartKWh: j.RestartKWh,
+		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}
 	switch {
 	case e.cfg.atOnce:

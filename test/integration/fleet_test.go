@@ -277,11 +277,28 @@ func (b bed) cluster(name string, hourly []float64) {
 	})
 }
 
-// TestFleetSendsWorkWhereItIsClean: Jobs of a hub run when and where it is clean, one cluster
-// each; one that must stay in a zone stays there.
-func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
-	dir := queueLab(t, "--spokes", "2", "--gpus", "4")
-	at := spokes(t, dir, 2)
+// TestFleet: one hub with three spokes for all that need one.
+func TestFleet(t *testing.T) {
+	dir := queueLab(t, "--spokes", "3", "--gpus", "4", "--restart")
+	at := spokes(t, dir, 3)
+	for _, x := range []struct {
+		name string
+		run  func(t *testing.T, dir string, at map[string]client.Client)
+	}{
+		{"sends work where it is clean", sendsWorkWhereItIsClean},
+		{"pauses and moves", pausesAndMoves},
+		{"cluster lost", clusterLost},
+		{"failsafe", fleetFailsafe},
+		{"services", servicesFollow},
+		{"faults", fleetFaults}, // takes nodes away
+	} {
+		t.Run(x.name, func(t *testing.T) { x.run(t, dir, at) })
+	}
+}
+
+// sendsWorkWhereItIsClean: Jobs of a hub run when and where it is clean, one cluster each; one that
+// must stay in a zone stays there.
+func sendsWorkWhereItIsClean(t *testing.T, _ string, at map[string]client.Client) {
 	startController(t)
 	// The first spoke is clean in hours 6 to 8, the second in hours 11 to 13.
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
@@ -351,11 +368,9 @@ func TestFleetSendsWorkWhereItIsClean(t *testing.T) {
 	}
 }
 
-// TestFleetPausesAndMoves: an interruptible Job of a hub is paused, gives its quota back and goes
+// pausesAndMoves: an interruptible Job of a hub is paused, gives its quota back and goes
 // on where it is clean then; it is never on two clusters.
-func TestFleetPausesAndMoves(t *testing.T) {
-	dir := queueLab(t, "--spokes", "2")
-	at := spokes(t, dir, 2)
+func pausesAndMoves(t *testing.T, _ string, at map[string]client.Client) {
 	startController(t)
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
 	for h := range home {
@@ -401,12 +416,10 @@ func TestFleetPausesAndMoves(t *testing.T) {
 	b.eventually("it to finish", func() bool { where(); return b.finished("moves") })
 }
 
-// TestFleetClusterLost: a cluster does not answer for ten hours of the series. Its Job runs elsewhere,
+// clusterLost: a cluster does not answer for ten hours of the series. Its Job runs elsewhere,
 // and what the lost cluster has kept of it is gone when it answers again, before it
 // takes work anew.
-func TestFleetClusterLost(t *testing.T) {
-	dir := queueLab(t, "--spokes", "2")
-	at := spokes(t, dir, 2)
+func clusterLost(t *testing.T, dir string, at map[string]client.Client) {
 	startController(t)
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
 	for h := range home {
@@ -460,11 +473,9 @@ func TestFleetClusterLost(t *testing.T) {
 	}
 }
 
-// TestFleetFailsafe: with the controller gone, what is gated on a hub is let go at its latest start
+// fleetFailsafe: with the controller gone, what is gated on a hub is let go at its latest start
 // and sent to a cluster where it may be.
-func TestFleetFailsafe(t *testing.T) {
-	dir := queueLab(t, "--spokes", "2")
-	at := spokes(t, dir, 2)
+func fleetFailsafe(t *testing.T, _ string, at map[string]client.Client) {
 	controller := startController(t)
 	hourly := make([]float64, 96)
 	for h := range hourly {

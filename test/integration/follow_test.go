@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,11 +15,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -137,10 +141,8 @@ func (b bed) watchReplicas(at map[string]client.Client) (without func() int) {
 	return func() int { close(done); return <-none }
 }
 
-// TestFleetServices: services on a hub with three spokes.
-func TestFleetServices(t *testing.T) {
-	dir := ownLab(t, "--kueue", "--spokes", "3")
-	at := spokes(t, dir, 3)
+// servicesFollow: services on a hub with three spokes.
+func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 	hooks := t.TempDir()
 	log := filepath.Join(hooks, "log")
 	must(t, os.WriteFile(filepath.Join(hooks, "make-cluster"), []byte("#!/bin/sh\necho \"$1 $2 $LULL_CLUSTER\" >>"+log+"\n"), 0o700))
@@ -151,12 +153,12 @@ func TestFleetServices(t *testing.T) {
 		must(t, controller.Process.Kill())
 		controller = startController(t, "--provision-hooks", hooks)
 	}
-	// Clean for six hours in turn.
+	// Clean for four hours in turn.
 	turns := func(turn, of int) []float64 {
 		hourly := make([]float64, 96)
 		for h := range hourly {
 			hourly[h] = 400
-			if h/6%of == turn {
+			if h/4%of == turn {
 				hourly[h] = 100
 			}
 		}
@@ -280,5 +282,68 @@ func TestFleetServices(t *testing.T) {
 		}
 		b.eventually("it to be on the first again", func() bool { return b.onCluster("spoke-1") })
 		b.eventually("the second to be removed", func() bool { return called("delete") })
+	})
+
+	t.Run("provisioned by Cluster API", func(t *testing.T) {
+		// Its real custom resource; what its controllers and a provider of infrastructure do is done here.
+		clusterAPI(t)
+		b := newBed(t, steady(500), nil)
+		raw := fmt.Sprintf(`{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "%s"}, "spec": {"clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16"]}}}}`, b.ns)
+		b.secretCluster(dir, "spoke-1", turns(0, 2), nil)
+		b.secretCluster(dir, "spoke-2", turns(1, 2), func(cc *v1alpha1.ComputeCluster) {
+			cc.Spec.Provision = &v1alpha1.ProvisionSpec{
+				ClusterAPI: &v1alpha1.ClusterAPISpec{Manifests: []runtime.RawExtension{{Raw: []byte(raw)}}}, Keep: &metav1.Duration{},
+			}
+		})
+		f := b.service("spoke-1", "spoke-2")
+		must(t, env.client.Create(ctx, f))
+		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
+		made := &unstructured.Unstructured{}
+		made.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+		made.SetKind("Cluster")
+		there := func() bool {
+			return env.client.Get(ctx, client.ObjectKey{Namespace: "lull-system", Name: b.ns}, made) == nil && made.GetDeletionTimestamp() == nil
+		}
+		b.eventually("the Cluster to be made", there)
+		b.accessSecret(dir, "spoke-2")
+		must(t, unstructured.SetNestedSlice(made.Object, []any{map[string]any{
+			"type": "Available", "status": "True", "reason": "Available", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}}, "status", "conditions"))
+		must(t, env.client.Status().Update(ctx, made))
+		b.eventually("it to be on the second", func() bool { return b.onCluster("spoke-2") })
+		if !there() {
+			t.Error("the Cluster is removed while the service is there")
+		}
+		b.eventually("it to be on the first again", func() bool { return b.onCluster("spoke-1") })
+		b.eventually("the Cluster to be deleted", func() bool { return !there() })
+	})
+}
+
+// clusterAPI installs the custom resource of Cluster API's Clusters, and gives Lull's controller the right to them.
+func clusterAPI(t *testing.T) {
+	t.Helper()
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
+	list.Dir = filepath.Join("..", "..", "lab", "operators", "cluster-api")
+	out, err := list.Output()
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"))
+	must(t, err)
+	crd := &unstructured.Unstructured{}
+	must(t, yaml.Unmarshal(text, &crd.Object))
+	ctx := context.Background()
+	must(t, env.client.Create(ctx, crd))
+	meta := metav1.ObjectMeta{Namespace: "lull-system", Name: "lull-cluster-api"}
+	must(t, env.client.Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusters"}, Verbs: []string{"get", "create", "patch", "delete"},
+	}}}))
+	must(t, env.client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "lull-system", Name: "lull-controller"}},
+	}))
+	bed{t: t}.eventually("Clusters to be served", func() bool {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+		list.SetKind("ClusterList")
+		return env.client.List(ctx, list) == nil
 	})
 }

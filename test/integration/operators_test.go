@@ -38,6 +38,7 @@ type operator struct {
 	t    *testing.T
 	name string
 	dir  string // with its certificates and configuration
+	env  []string
 }
 
 func newOperator(t *testing.T, name string) operator {
@@ -45,7 +46,7 @@ func newOperator(t *testing.T, name string) operator {
 	if _, err := os.Stat(os.Getenv("LULL_OPERATORS")); err != nil {
 		t.Fatalf("LULL_OPERATORS: %v (run the tests with: make test-operators)", err)
 	}
-	return operator{t, name, t.TempDir()}
+	return operator{t: t, name: name, dir: t.TempDir()}
 }
 
 // apply applies manifests of the operator's own module.
@@ -112,7 +113,7 @@ func (o operator) start(args ...string) {
 	log, err := os.Create(filepath.Join(o.dir, "log"))
 	must(o.t, err)
 	cmd := exec.Command(filepath.Join(os.Getenv("LULL_OPERATORS"), o.name), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.kubeconfig, "TMPDIR="+o.temporary())
+	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+env.kubeconfig, "TMPDIR="+o.temporary()), o.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(o.t, cmd.Start())
@@ -284,6 +285,25 @@ func ray(t *testing.T) {
 	o.start("--enable-leader-election=false", "--metrics-addr", "0", "--health-probe-bind-address", "0")
 }
 
+// appwrapper runs the AppWrapper controller, without its webhook, which only checks.
+func appwrapper(t *testing.T) {
+	t.Helper()
+	o := newOperator(t, "appwrapper")
+	o.apply("github.com/project-codeflare/appwrapper", "config/crd/bases/workload.codeflare.dev_appwrappers.yaml")
+	namespace(t, "appwrapper-system")
+	o.applyText(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: appwrapper-operator-config, namespace: appwrapper-system}
+data:
+  config.yaml: |
+    webhooksEnabled: false
+    appwrapper: {autopilot: {monitorNodes: false}}
+    controllerManager: {metrics: {bindAddress: "0"}, health: {bindAddress: "0"}}
+`)
+	o.env = []string{"NAMESPACE=appwrapper-system"}
+	o.start()
+}
+
 // workersRunOn lets the workers run until the operator ends them, as real ones do.
 func workersRunOn(group string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
@@ -303,12 +323,14 @@ func TestOperators(t *testing.T) {
 	mpi(t)
 	training(t)
 	ray(t)
+	appwrapper(t)
 	startController(t)
 	for _, x := range []asPrinted{
 		{page: "jobset", kind: "JobSet", plan: "jobset-simulation"},
 		{page: "trainjob", kind: "TrainJob", plan: "trainjob-finetune"},
 		{page: "mpijob", kind: "MPIJob", plan: "mpijob-train", change: workersRunOn("mpiReplicaSpecs")},
 		{page: "pytorchjob", kind: "PyTorchJob", plan: "pytorchjob-train", change: workersRunOn("pytorchReplicaSpecs")},
+		{page: "appwrapper", kind: "AppWrapper", plan: "appwrapper-training"},
 		{page: "raycluster", kind: "RayCluster", plan: "raycluster-pool", endless: true, unfinished: true},
 		{page: "rayjob", kind: "RayJob", plan: "rayjob-tune", endless: true, unfinished: true},
 	} {

@@ -19,6 +19,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == controlplane.RoleCommand {
 		os.Exit(runRole(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
+		os.Exit(kubectl(os.Args[1:]))
+	}
 	os.Exit(run())
 }
 
@@ -38,9 +41,9 @@ func newRoot() *cobra.Command {
 		Short: "Real Kubernetes control planes on one machine",
 		Long: `Lab runs a real Kubernetes control plane as processes on loopback, with nodes
 played by KWOK. Everything of a lab is in one folder; several may run side by
-side in different folders.`,
+side in different folders. "lab kubectl" is kubectl of the same version.`,
 		Example: `  lab up                      start, wait until ready, leave it running
-  kubectl --kubeconfig .lab/kubeconfig get nodes
+  lab kubectl --kubeconfig .lab/kubeconfig get nodes
   lab status
   lab down`,
 		SilenceUsage: true, SilenceErrors: true,

@@ -211,6 +211,7 @@ webhook: {host: 127.0.0.1, port: %d, certDir: %q}
 leaderElection: {leaderElect: false}
 internalCertManagement: {enable: false}
 clientConnection: {qps: 300, burst: 500}
+controller: {groupKindConcurrency: {Job.batch: 5, Pod: 5, Workload.kueue.x-k8s.io: 10, LocalQueue.kueue.x-k8s.io: 5, Cohort.kueue.x-k8s.io: 1, ClusterQueue.kueue.x-k8s.io: 5, ResourceFlavor.kueue.x-k8s.io: 1}}
 featureGates: {%s}
 integrations: {frameworks: [%s]}
 `, kueueNamespace, p.kueueHealth, p.kueueWebhook, certificates, strings.Join(features, ", "), strings.Join(names, ", "))

@@ -1,0 +1,172 @@
+//go:build integration && fleet
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// fleetFaults: a hub that fails in the midst of dispatching, a dispatcher that is down, and a
+// cluster that has less than it had.
+func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
+	ctl := startController(t)
+	ctx := context.Background()
+	steady := func(v float64) []float64 {
+		out := make([]float64, 96)
+		for h := range out {
+			out[h] = v
+		}
+		return out
+	}
+	b := newBed(t, steady(500), nil)
+	b.onSpokes(at)
+	b.cluster("spoke-1", steady(100))
+	b.cluster("spoke-2", steady(300))
+	b.inQueue("spoke-1", "spoke-2")
+
+	// Where each Job was seen, by the pods of its copies.
+	seen := map[string]map[string]bool{}
+	look := func() {
+		for cluster, c := range at {
+			var pods corev1.PodList
+			must(t, c.List(ctx, &pods, client.InNamespace(b.ns)))
+			for i := range pods.Items {
+				job := pods.Items[i].Labels[batchv1.JobNameLabel]
+				if seen[job] == nil {
+					seen[job] = map[string]bool{}
+				}
+				seen[job][cluster+" "+string(pods.Items[i].UID)] = true
+			}
+		}
+	}
+	once := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if len(seen[name]) != 1 {
+				t.Errorf("%s had %d pods: %v", name, len(seen[name]), seen[name])
+			}
+		}
+	}
+
+	// The hub's API server and Lull are killed while Workloads are under way.
+	var names []string
+	for i := range 10 {
+		name := fmt.Sprintf("midst-%d", i)
+		names = append(names, name)
+		j := b.queued(name, map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationRuntime: "3h"})
+		j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "3h"
+		b.submit(j)
+	}
+	b.eventually("the first to be sent", func() bool { look(); return len(seen) > 0 })
+	must(t, syscall.Kill(stateOf(t, dir).Components["kube-apiserver"], syscall.SIGKILL))
+	must(t, ctl.Process.Kill())
+	ctl = startController(t)
+	b.eventually("the hub to answer again", func() bool {
+		look()
+		return env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: names[0]}, &batchv1.Job{}) == nil
+	})
+	b.eventually("all to finish", func() bool {
+		look()
+		for _, name := range names {
+			if !b.finished(name) {
+				return false
+			}
+		}
+		return true
+	})
+	once(names...)
+
+	// Nobody dispatches: what holds quota on the hub waits, and is on no cluster.
+	must(t, ctl.Process.Kill())
+	_ = ctl.Wait()
+	other := b.queued("undispatched", nil)
+	other.Labels["team"] = "other"
+	delete(other.Annotations, v1alpha1.AnnotationRuntime)
+	b.submit(other)
+	b.eventually("it to hold quota", func() bool { w := b.workload("undispatched"); return w != nil && (w.Reserved || w.Gated) })
+	for range 20 {
+		look()
+		time.Sleep(100 * time.Millisecond)
+	}
+	if w := b.workload("undispatched"); w.Cluster != "" || len(seen["undispatched"]) > 0 {
+		t.Errorf("without a dispatcher it is on %q, with pods %v", w.Cluster, seen["undispatched"])
+	}
+	startController(t)
+	b.eventually("it to finish", func() bool { look(); return b.finished("undispatched") })
+	once("undispatched")
+
+	// The nodes of the cleanest cluster go; its quota remains, and nothing is sent to wait there.
+	var nodes corev1.NodeList
+	must(t, at["spoke-1"].List(ctx, &nodes))
+	for i := range nodes.Items {
+		must(t, at["spoke-1"].Delete(ctx, &nodes.Items[i]))
+	}
+	b.eventually("the loss to be known", func() bool {
+		var cc v1alpha1.ComputeCluster
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
+		return cc.Status.Nodes == 0 && cc.Status.Capacity["cpu"] == 0
+	})
+	b.submit(b.queued("elsewhere", map[string]string{v1alpha1.AnnotationMaxDelay: "2h"}))
+	b.submit(b.queued("at-once", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
+	b.eventually("both to finish", func() bool { look(); return b.finished("elsewhere") && b.finished("at-once") })
+	once("elsewhere", "at-once")
+}
+
+// TestFleetDocs runs the commands of docs/many-clusters.md as they are printed, in a folder that looks
+// like the repository.
+func TestFleetDocs(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "many-clusters.md"))
+	must(t, err)
+	script := "set -eu\nshopt -s expand_aliases\ntrap 'kill $(jobs -p); bin/lab down' EXIT\n"
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 4 {
+		t.Fatalf("%d blocks of commands; the page has at least 4", len(blocks))
+	}
+	for _, block := range blocks {
+		script += block[1]
+	}
+	dir := t.TempDir()
+	entries, err := os.ReadDir(root)
+	must(t, err)
+	for _, e := range entries {
+		if e.Name() != ".lab" {
+			must(t, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir = dir
+	cmd.WaitDelay = 20 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		for _, name := range []string{"controller.log", "fakegrid.log"} {
+			log, _ := os.ReadFile(filepath.Join(dir, name))
+			t.Logf("%s:\n%s", name, log[max(0, len(log)-2000):])
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"toronto", "frankfurt", "warsaw", "job-training"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output does not name %s:\n%s", want, out)
+		}
+	}
+}
