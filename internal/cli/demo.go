@@ -170,7 +170,7 @@ func own(o *demo.Options, name string, given func(string) bool) {
 	case "multicluster":
 		set("planner", func() { o.Planner = "caspian" })
 		set("jobs", func() { o.Jobs = 200 })
-		set("time-factor", func() { o.Factor = 240 })
+		set("time-factor", func() { o.Factor = 200 })
 	case "follow":
 		set("time-factor", func() { o.Factor = 600 })
 	}

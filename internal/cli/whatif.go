@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,7 +31,7 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain shows the plan of a workload as its CarbonPlan has it, hour by hour beside the
 expected intensity, and what would be planned if the workload had more time, could be
 paused or could scale: each planned with the policy's own planner, by the forecast of
-its GridZone, as if nothing else ran.`,
+its GridZone, or of the clusters to which it may go, as if nothing else ran.`,
 		Example: "  lull explain job/train -n team-a",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +62,7 @@ type explanation struct {
 	zone     v1alpha1.GridZone
 	plan     *v1alpha1.CarbonPlan // nil where there is none yet
 	profiles map[string]*v1alpha1.ScalingProfile
+	clusters []v1alpha1.ComputeCluster // to which the policy may send it; none for this one
 }
 
 func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanation, error) {
@@ -74,6 +76,14 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 	}
 	if err := c.Get(ctx, client.ObjectKey{Name: x.policy.Spec.Zone}, &x.zone); err != nil {
 		return nil, fmt.Errorf("read GridZone %s: %w", x.policy.Spec.Zone, err)
+	}
+	for _, name := range x.policy.Spec.Clusters {
+		var cc v1alpha1.ComputeCluster
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &cc); err == nil {
+			x.clusters = append(x.clusters, cc)
+		} else if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read ComputeCluster %s: %w", name, err)
+		}
 	}
 	var p v1alpha1.CarbonPlan
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
@@ -137,6 +147,9 @@ func (x *explanation) writePlan(out io.Writer) {
 		}
 		fmt.Fprintln(tw)
 	}
+	if s.Cluster != "" {
+		fmt.Fprintf(tw, "cluster\t%s\n", s.Cluster)
+	}
 	_ = tw.Flush()
 	if len(s.Phases) == 0 {
 		return
@@ -144,12 +157,17 @@ func (x *explanation) writePlan(out io.Writer) {
 	fmt.Fprintln(out)
 	tw = tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprint(tw, "HOUR\tINTENSITY\t\tWORKERS\n")
-	most := 0.0
-	for _, p := range x.zone.Status.Forecast {
+	most, forecast := 0.0, x.zone.Status.Forecast
+	for i := range x.clusters {
+		if x.clusters[i].Name == s.Cluster {
+			forecast = x.clusters[i].Status.Forecast
+		}
+	}
+	for _, p := range forecast {
 		most = math.Max(most, p.Intensity)
 	}
 	end := s.Phases[len(s.Phases)-1].To.Time
-	for _, p := range x.zone.Status.Forecast {
+	for _, p := range forecast {
 		if p.Time.After(end) {
 			break
 		}
@@ -179,13 +197,33 @@ func workersIn(phases []v1alpha1.PlanPhase, from, to time.Time) string {
 	return strings.Join(out, ", ")
 }
 
-// forecastSeries is what a GridZone says of the hours to come.
-func forecastSeries(zone *v1alpha1.GridZone) (*carbon.Series, error) {
+// forecastSeries is what a GridZone or a ComputeCluster says of the hours to come.
+func forecastSeries(forecast []v1alpha1.ForecastPoint, zone, source string) (*carbon.Series, error) {
 	var samples []carbon.Sample
-	for _, p := range zone.Status.Forecast {
+	for _, p := range forecast {
 		samples = append(samples, carbon.Sample{From: p.Time.Time, To: p.Time.Add(time.Hour), Value: units.CarbonIntensity(p.Intensity)})
 	}
-	return carbon.NewSeries(carbon.Provenance{Zone: zone.Spec.Zone, Source: zone.Status.Source}, samples)
+	return carbon.NewSeries(carbon.Provenance{Zone: zone, Source: source}, samples)
+}
+
+// places are the clusters to which it may go, each by the forecast of its zone.
+func (x *explanation) places() ([]decide.Cluster, error) {
+	var out []decide.Cluster
+	for i := range x.clusters {
+		cc := &x.clusters[i]
+		model, err := kube.PowerModel(&cc.Spec.Power)
+		if err != nil {
+			return nil, fmt.Errorf("ComputeCluster %s: %w", cc.Name, err)
+		}
+		place := decide.Cluster{Name: cc.Name, Zone: cc.Spec.Zone, Power: model}
+		if len(cc.Status.Forecast) > 0 {
+			if place.Carbon, err = forecastSeries(cc.Status.Forecast, cc.Spec.Zone, cc.Spec.Zone); err != nil {
+				return nil, fmt.Errorf("forecast of ComputeCluster %s: %w", cc.Name, err)
+			}
+		}
+		out = append(out, place)
+	}
+	return out, nil
 }
 
 // otherwise is one thing that could be otherwise.
@@ -252,12 +290,16 @@ func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) 
 	if err != nil {
 		return err
 	}
-	series, err := forecastSeries(&x.zone)
+	places, err := x.places()
+	if err != nil {
+		return err
+	}
+	series, err := forecastSeries(x.zone.Status.Forecast, x.zone.Spec.Zone, x.zone.Status.Source)
 	if err != nil {
 		return fmt.Errorf("forecast of GridZone %s: %w", x.zone.Name, err)
 	}
 	view, err := kube.Observe(kube.Input{
-		Now: now, Timeline: tl, Policy: &x.policy, Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles,
+		Now: now, Timeline: tl, Policy: &x.policy, Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles, Clusters: places,
 	})
 	if err != nil {
 		return err
@@ -279,7 +321,11 @@ func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) 
 	}
 	fmt.Fprintln(out, "\nwhat would be planned now, were it alone:")
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprint(tw, "IF\tSTARTS\tENDS\tEMITS\tSAVES\n")
+	where := ""
+	if len(places) > 0 {
+		where = "\tWHERE"
+	}
+	fmt.Fprintf(tw, "IF\tSTARTS\tENDS\tEMITS\tSAVES%s\n", where)
 	for _, c := range x.changes() {
 		if err := x.row(ctx, tw, view.Snapshot, c, planner); err != nil {
 			return err
@@ -309,9 +355,10 @@ func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, 
 		}
 		room[r] = 2 * float64(workers) * math.Max(q, 1)
 	}
-	cluster := s.Clusters[0]
-	cluster.Capacity, cluster.Load = room, nil
-	s.Clusters = []decide.Cluster{cluster}
+	s.Clusters = slices.Clone(s.Clusters)
+	for i := range s.Clusters {
+		s.Clusters[i].Capacity, s.Clusters[i].Load = room, nil
+	}
 	d, err := decide.Decide(ctx, s, planner)
 	if err != nil {
 		return err
@@ -323,6 +370,9 @@ func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, 
 		return nil
 	}
 	saves := fmt.Sprintf("%.0f %%", 100*a.Reason.Saving())
+	if len(x.clusters) > 0 {
+		saves += "\t" + phases[0].Cluster
+	}
 	fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", c.what, phases[0].From.UTC().Format("Jan 2 15:04"), phases[len(phases)-1].To.UTC().Format("Jan 2 15:04"), a.Reason.ExpectedG, saves)
 	return nil
 }

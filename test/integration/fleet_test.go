@@ -327,6 +327,11 @@ func sendsWorkWhereItIsClean(t *testing.T, _ string, at map[string]client.Client
 	b.submit(b.queued("stays", map[string]string{v1alpha1.AnnotationMaxDelay: "24h", v1alpha1.AnnotationZones: "spoke-1"}))
 	b.submit(b.queued("now", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
 
+	b.eventually("the plan of what runs later", func() bool { return len(b.plan("job-later").Status.Phases) > 0 })
+	if text := command(t, "explain", "job/later", "-n", b.ns); !strings.Contains(text, "WHERE") || !strings.Contains(text, "as it is") || !strings.Contains(text, "spoke-2") {
+		t.Errorf("lull explain does not tell where:\n%s", text)
+	}
+
 	// Where each runs, and that it never is on two.
 	ran := map[string]string{}
 	names := []string{"soon", "later", "stays", "now"}

@@ -80,9 +80,6 @@ func NamedPenalties(lateness, completion string) (*relax.Penalties, error) {
 }
 
 const (
-	// exactRows is the number of rows (clusters x resources x slots) up to which the
-	// linear program is solved by the simplex method.
-	exactRows   = 400
 	evaluations = 360
 	tolerance   = 1e-6
 	// boundRounding is added to the bound so that sums in another order cannot
@@ -106,7 +103,7 @@ const (
 //
 // Deviations from the source: the linear program is solved by column generation over
 // the starts of a workload (a simplex method with implicit convexity rows), which
-// has the same optimum; with more than 400 rows its place is taken by prices from
+// has the same optimum; with more than 400 rows, or 100,000 rows x jobs, its place is taken by prices from
 // the Lagrangian dual, and b_i by whether the workload runs at those. With the carbon
 // objective deadlines are hard: later places are not considered.
 //
@@ -126,7 +123,7 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	a.Climb(ctx, evaluations, nil)
 	bound := a.Bound
 	b := make([]float64, len(q.Jobs))
-	if len(m.Cap) <= exactRows {
+	if m.Small() {
 		x, err := relax.Solve(ctx, m, a.Lambda, tolerance)
 		if err != nil {
 			return plan.Result{}, err

@@ -8,9 +8,18 @@ import (
 	"lull.dev/lull/pkg/plan"
 )
 
-// exactRows is the number of rows up to which a normaliser is computed by the
-// simplex method; above it the bound of the ascent stands for it.
-const exactRows = 400
+// exactRows and exactSize are the rows, and rows x jobs, up to which the simplex method
+// solves a relaxation within a second.
+const (
+	exactRows = 400
+	exactSize = 100_000
+)
+
+// Small reports whether the relaxation is small enough for the simplex method (Solve); of a
+// larger one the ascent gives a proven bound, and prices.
+func (m *Model) Small() bool {
+	return len(m.Cap) <= exactRows && len(m.Cap)*len(m.P.Jobs) <= exactSize
+}
 
 // thetaTolerance is how near to its optimum a normaliser is computed, relative.
 const thetaTolerance = 1e-6
@@ -35,7 +44,7 @@ func TermsOf(p *plan.Problem) Terms {
 // linear relaxation of Z_k alone (Caspian, Section IV-B), 1 where that is 0. A
 // problem that needs none is returned as it is.
 //
-// Above 400 rows (clusters x resources x slots) theta_k is a proven upper bound on
+// Above 400 rows (clusters x resources x slots), or 100,000 rows x jobs, theta_k is a proven upper bound on
 // that optimum, typically within half a percent of it.
 //
 // Errors: that of ctx.
@@ -51,7 +60,7 @@ func Normalised(ctx context.Context, p *plan.Problem) (*plan.Problem, error) {
 		a := NewAscent(m, nil)
 		a.Climb(ctx, thetaEvaluations, nil)
 		v := -a.Bound
-		if len(m.Cap) <= exactRows {
+		if m.Small() {
 			x, err := Solve(ctx, m, a.Lambda, thetaTolerance)
 			if err != nil {
 				return nil, err
