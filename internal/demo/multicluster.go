@@ -69,6 +69,7 @@ type outcome struct {
 	unfinished      []string
 	twice, overfull int           // moments at which a workload ran twice, a cluster was over its quota
 	use             [][]gpuChange // of each cluster
+	gpuHours        []float64     // of each cluster
 }
 
 // gpuChange is the GPUs in use from a time (hours) on.
@@ -187,8 +188,12 @@ func (r *caspianRun) simulate(ctx context.Context, omega float64, factory contro
 		return outcome{}, fmt.Errorf("simulate: %w", err)
 	}
 	out := outcome{grams: res.Emissions}
+	out.gpuHours = make([]float64, len(r.zones))
 	for i := range res.Jobs {
 		out.finished(r, i, res.At(res.Jobs[i].Finish))
+		for _, x := range res.Jobs[i].Runs {
+			out.gpuHours[x.Cluster] += (x.To - x.From).Hours() * r.jobs[i].Request["gpu"]
+		}
 	}
 	return out, nil
 }
@@ -378,10 +383,8 @@ func (r *caspianRun) submit(ctx context.Context, st *Stage, timeline timegrid.Ti
 func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*recorder) outcome {
 	var out outcome
 	now := time.Now()
-	var byCluster [][]gpuRun
-	for range at {
-		byCluster = append(byCluster, nil)
-	}
+	byCluster := make([][]gpuRun, len(at))
+	out.gpuHours = make([]float64, len(at))
 	for i := range r.jobs {
 		j := &r.jobs[i]
 		done := hub.job(j.ID)
@@ -394,6 +397,7 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 			for _, x := range rec.runs(j.ID, timeline, now) {
 				grams, _ := power.Emitted(r.power(c, "gpu").Of(j.Request), r.series[c], x.start, x.end)
 				out.grams += grams
+				out.gpuHours[c] += x.end.Sub(x.start).Hours() * j.Request["gpu"]
 				all = append(all, gpuRun{x, j.Request["gpu"]})
 				byCluster[c] = append(byCluster[c], gpuRun{x, j.Request["gpu"]})
 			}
@@ -417,7 +421,7 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 			if use[i].gpus > gpusPerSpoke {
 				out.overfull++
 			}
-			use[i].at = use[i].at - float64(reproduce.CaspianStart.Unix())/3600
+			use[i].at -= float64(reproduce.CaspianStart.Unix())/3600
 		}
 		out.use = append(out.use, use)
 	}
@@ -450,7 +454,7 @@ func levels(runs []gpuRun) []gpuChange {
 
 // conclude writes the table and the pictures, and judges.
 func (r *caspianRun) conclude(live, simulated []outcome) error {
-	head := []string{"omega1", "", "carbon, g", "saving, %", "on time, %", "mean alpha", "makespan, h"}
+	head := []string{"omega1", "", "carbon, g", "saving, %", "on time, %", "mean alpha", "makespan, h", "GPU hours on " + strings.Join(r.zones, ", ")}
 	var rows [][]string
 	var failed []string
 	doc := report.Document{
@@ -465,7 +469,7 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 			paper = caspianPaper{"-", "-", "-", "-"}
 		}
 		name := fmt.Sprintf("%g", omega)
-		rows = append(rows, []string{name, "paper", "-", paper.saving, paper.onTime, paper.alpha, paper.makespan})
+		rows = append(rows, []string{name, "paper", "-", paper.saving, paper.onTime, paper.alpha, paper.makespan, "-"})
 		for what, of := range [][]outcome{simulated, live} {
 			saved := "-"
 			if i > 0 {
@@ -473,7 +477,7 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 			}
 			rows = append(rows, []string{
 				name, []string{"simulated", "live"}[what], fmt.Sprintf("%.0f", float64(of[i].grams)), saved,
-				fmt.Sprintf("%.1f", 100*of[i].onTime), fmt.Sprintf("%.2f", of[i].alpha), fmt.Sprintf("%.1f", of[i].makespan),
+				fmt.Sprintf("%.1f", 100*of[i].onTime), fmt.Sprintf("%.2f", of[i].alpha), fmt.Sprintf("%.1f", of[i].makespan), hours(of[i].gpuHours),
 			})
 		}
 		l := &live[i]
@@ -510,6 +514,14 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 		return fmt.Errorf("%w: %s", ErrDemo, strings.Join(failed, "; "))
 	}
 	return nil
+}
+
+func hours(of []float64) string {
+	var out []string
+	for _, v := range of {
+		out = append(out, fmt.Sprintf("%.0f", v))
+	}
+	return strings.Join(out, ", ")
 }
 
 // picture shows the GPUs in use on each cluster.

@@ -287,6 +287,7 @@ func TestFleet(t *testing.T) {
 	}{
 		{"sends work where it is clean", sendsWorkWhereItIsClean},
 		{"pauses and moves", pausesAndMoves},
+		{"keeps its scale", keepsItsScale},
 		{"cluster lost", clusterLost},
 		{"failsafe", fleetFailsafe},
 		{"services", servicesFollow},
