@@ -421,7 +421,7 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 			if use[i].gpus > gpusPerSpoke {
 				out.overfull++
 			}
-			use[i].at -= float64(reproduce.CaspianStart.Unix())/3600
+			use[i].at -= float64(reproduce.CaspianStart.Unix()) / 3600
 		}
 		out.use = append(out.use, use)
 	}
