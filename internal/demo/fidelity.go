@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -116,11 +117,11 @@ func Fidelity(ctx context.Context, o Options, planner controller.PlannerFactory)
 	return conclude(o, trials)
 }
 
+// evaluationData is the folder of the recorded traces.
+func evaluationData() string { return cmp.Or(os.Getenv("LULL_DATA"), dataFolder) }
+
 func fidelityTrials() ([]*trial, error) {
-	data := os.Getenv("LULL_DATA")
-	if data == "" {
-		data = dataFolder
-	}
+	data := evaluationData()
 	var out []*trial
 	for _, place := range fidelityPlaces {
 		name := filepath.Join(data, "carbon", place.zone, fmt.Sprint(place.start.Year())+".csv")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
 )
 
@@ -48,7 +49,7 @@ func (r *Reconciler) keep(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 	if last.IsZero() && cc.Status.LookedAt != nil {
 		last = cc.Status.LookedAt.Time // as the controller before this one knew it
 	}
-	lost := !answers && !last.IsZero() && now.Sub(last) > durationOf(cc.Spec.StaleAfter, time.Minute)
+	lost := !answers && !last.IsZero() && now.Sub(last) > kube.DurationOf(cc.Spec.StaleAfter, time.Minute)
 	switch {
 	case lost:
 		return r.remove(ctx, cc)

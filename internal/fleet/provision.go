@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/spoke"
 )
 
@@ -85,7 +85,7 @@ func (r *Reconciler) provision(ctx context.Context, k *known, cc *v1alpha1.Compu
 			at := metav1.NewTime(now)
 			p.UnusedSince = &at
 		}
-		if now.Sub(p.UnusedSince.Time) >= durationOf(spec.Keep, 5*time.Minute) {
+		if now.Sub(p.UnusedSince.Time) >= kube.DurationOf(spec.Keep, 5*time.Minute) {
 			p.State, p.UnusedSince = v1alpha1.ProvisionReleasing, nil
 		}
 		return true, nil
@@ -160,7 +160,7 @@ func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 	go func(run *hookRun) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookTimeout)
 		defer cancel()
-		var said bytes.Buffer
+		var said tail
 		cmd := exec.CommandContext(ctx, filepath.Join(r.Hooks, hook), verb, name)
 		cmd.Stderr = &said
 		cmd.WaitDelay = 5 * time.Second
@@ -170,7 +170,7 @@ func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 		}
 		err := cmd.Run()
 		if err != nil {
-			err = fmt.Errorf("%s %s %s: %w: %s", hook, verb, name, err, lastLine(said.String()))
+			err = fmt.Errorf("%s %s %s: %w: %s", hook, verb, name, err, said.lastLine())
 		}
 		r.mu.Lock()
 		run.ended, run.err = r.Clock.Now(), err
@@ -180,12 +180,19 @@ func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeClu
 	return false, nil
 }
 
-// lastLine is what a program said last.
-func lastLine(said string) string {
+// tail keeps the end of what a program says.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
 	const most = 300
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	last := lines[len(lines)-1]
-	return last[max(0, len(last)-most):]
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-most):]
+	return len(p), nil
+}
+
+func (t tail) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(string(t)), "\n")
+	return lines[len(lines)-1]
 }
 
 // clusterAPI applies the objects until the Cluster is available, or deletes them until they are gone.

@@ -155,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = fmt.Errorf("spec.zone: GridZone %s has no data", cc.Spec.Zone)
 	}
 	grid := timeline.ToGrid(now)
-	refresh, stale := durationOf(cc.Spec.Refresh, 15*time.Second), durationOf(cc.Spec.StaleAfter, time.Minute)
+	refresh, stale := kube.DurationOf(cc.Spec.Refresh, 15*time.Second), kube.DurationOf(cc.Spec.StaleAfter, time.Minute)
 	if err == nil && cc.Spec.Access.MultiKueueCluster != "" {
 		if lost := r.keep(ctx, k, &cc, unreached == nil, now); lost != nil {
 			if apierrors.IsConflict(lost) {
@@ -380,13 +380,6 @@ func text(err error) string {
 		return s[:most] + "..."
 	}
 	return err.Error()
-}
-
-func durationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil {
-		return otherwise
-	}
-	return d.Duration
 }
 
 func bit(is bool) float64 {

@@ -87,7 +87,7 @@ func (z *ZoneReader) Config(ctx context.Context, zone *v1alpha1.GridZone) (sourc
 	if zone.Spec.Signal == v1alpha1.SignalMarginal {
 		cfg.Signal = carbon.Marginal
 	}
-	cfg.Refresh, cfg.Horizon, cfg.StaleAfter = duration(zone.Spec.Refresh), duration(zone.Spec.Horizon), duration(zone.Spec.StaleAfter)
+	cfg.Refresh, cfg.Horizon, cfg.StaleAfter = DurationOf(zone.Spec.Refresh, 0), DurationOf(zone.Spec.Horizon, 0), DurationOf(zone.Spec.StaleAfter, 0)
 	if f := zone.Spec.Fallback; f != nil {
 		cfg.Constant = &source.Constant{Value: f.Intensity, Low: f.Intensity / 3, High: f.Intensity * 2}
 		if f.Low != nil {
@@ -142,10 +142,10 @@ func key(zone *v1alpha1.GridZone, cfg source.Config) string {
 	return strings.Join(parts, "\x1f")
 }
 
-// duration is zero, which means the default, where nothing is said.
-func duration(d *metav1.Duration) time.Duration {
+// DurationOf is a duration, or what stands for one that is not set.
+func DurationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {
 	if d == nil {
-		return 0
+		return otherwise
 	}
 	return d.Duration
 }

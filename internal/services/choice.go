@@ -14,6 +14,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/fleet"
+	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/rank"
 	"lull.dev/lull/pkg/plan/follow"
 )
@@ -43,7 +44,7 @@ const atFirst = 30 * time.Second
 func (s *service) look() (*choice, error) {
 	spec := &s.f.Spec
 	params := follow.Params{
-		Every: durationOf(spec.Every, 30*time.Minute), Dwell: durationOf(spec.Dwell, time.Hour), Stay: durationOf(spec.Stay, 0), Threshold: spec.Threshold,
+		Every: kube.DurationOf(spec.Every, 30*time.Minute), Dwell: kube.DurationOf(spec.Dwell, time.Hour), Stay: kube.DurationOf(spec.Stay, 0), Threshold: spec.Threshold,
 	}
 	if spec.Rank.Equal != nil {
 		params.Equal = *spec.Rank.Equal

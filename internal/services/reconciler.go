@@ -215,7 +215,7 @@ func (s *service) keep(ctx context.Context, c *choice) bool {
 func (s *service) move(ctx context.Context, c *choice) {
 	st := &s.f.Status
 	cluster, known := s.Clusters.Get(st.Next)
-	late := s.now.Sub(st.NextSince.Time) > durationOf(s.f.Spec.Patience, 10*time.Minute)
+	late := s.now.Sub(st.NextSince.Time) > kube.DurationOf(s.f.Spec.Patience, 10*time.Minute)
 	switch {
 	case !slices.Contains(s.f.Spec.Clusters, st.Next):
 		s.refuse(c, "it is none of its clusters any more")
@@ -268,7 +268,7 @@ func (s *service) refuse(c *choice, why string) {
 	st := &s.f.Status
 	const most = 1000
 	why = why[:min(len(why), most)]
-	until := metav1.NewTime(c.now.Add(durationOf(s.f.Spec.Dwell, time.Hour)).Truncate(time.Second))
+	until := metav1.NewTime(c.now.Add(kube.DurationOf(s.f.Spec.Dwell, time.Hour)).Truncate(time.Second))
 	st.Refused = slices.DeleteFunc(st.Refused, func(r v1alpha1.FollowRefusal) bool { return r.Cluster == st.Next })
 	st.Refused = append(st.Refused, v1alpha1.FollowRefusal{Cluster: st.Next, Until: until, Message: why})
 	s.note(corev1.EventTypeWarning, "Refused", st.Next+": "+why)
@@ -437,13 +437,6 @@ func (s *service) condition(kind string, is bool, reason, message string) {
 	meta.SetStatusCondition(&s.f.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message[:min(len(message), most)], ObservedGeneration: s.f.Generation,
 	})
-}
-
-func durationOf(d *metav1.Duration, otherwise time.Duration) time.Duration {
-	if d == nil {
-		return otherwise
-	}
-	return d.Duration
 }
 
 // timelineOf is that of the first cluster whose zone is known.

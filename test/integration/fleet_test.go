@@ -247,9 +247,8 @@ func spokes(t *testing.T, dir string, n int) map[string]client.Client {
 	return out
 }
 
-// cluster makes a ComputeCluster of a spoke, with a zone of hourly intensities that begins
-// when that of the bed does.
-func (b bed) cluster(name string, hourly []float64) {
+// zoneBeside makes a zone of hourly intensities that begins when that of the bed does.
+func (b bed) zoneBeside(name string, hourly []float64) {
 	b.t.Helper()
 	ctx := context.Background()
 	csv := "time,intensity_gco2eq_per_kwh\n"
@@ -265,6 +264,14 @@ func (b bed) cluster(name string, hourly []float64) {
 		Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: name, Key: "s.csv"}},
 		Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor, Epoch: &epoch},
 	})
+}
+
+// cluster makes a ComputeCluster of a spoke, with a zone of hourly intensities that begins
+// when that of the bed does.
+func (b bed) cluster(name string, hourly []float64) {
+	b.t.Helper()
+	ctx := context.Background()
+	b.zoneBeside(name, hourly)
 	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ComputeClusterSpec{
 		Zone: name, Access: v1alpha1.ClusterAccess{MultiKueueCluster: name}, Queue: "lab",
 		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: 10 * time.Second},

@@ -31,19 +31,7 @@ import (
 func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1alpha1.ComputeCluster)) {
 	b.t.Helper()
 	ctx := context.Background()
-	csv := "time,intensity_gco2eq_per_kwh\n"
-	for h := range 96 {
-		csv += fmt.Sprintf("%s,%g\n", gridStart.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), hourly[h%len(hourly)])
-	}
-	var zone v1alpha1.GridZone
-	must(b.t, env.client.Get(ctx, client.ObjectKey{Name: b.zone}, &zone))
-	epoch := zone.CreationTimestamp
-	must(b.t, env.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns}, Data: map[string]string{"s.csv": csv}}))
-	createZone(b.t, b.ns+"-"+name, v1alpha1.GridZoneSpec{
-		Zone:   "TEST",
-		Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: name, Key: "s.csv"}},
-		Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor, Epoch: &epoch},
-	})
+	b.zoneBeside(b.ns+"-"+name, hourly)
 	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: b.ns + "-" + name}, Spec: v1alpha1.ComputeClusterSpec{
 		Zone: b.ns + "-" + name, Access: v1alpha1.ClusterAccess{Secret: &v1alpha1.SecretKey{Name: b.ns + "-" + name, Key: "kubeconfig"}},
 		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: 10 * time.Second},
