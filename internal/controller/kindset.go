@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -300,7 +301,10 @@ func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([
 		delete(s.seen, policy)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(out, func(a, b *kube.Workload) int { return strings.Compare(string(a.UID()), string(b.UID())) })
+	// Planners take ties in the order of the workloads, which is the same each time: the older first.
+	slices.SortFunc(out, func(a, b *kube.Workload) int {
+		return cmp.Or(a.Created().Compare(b.Created()), strings.Compare(a.Namespace(), b.Namespace()), strings.Compare(a.Name(), b.Name()), strings.Compare(string(a.UID()), string(b.UID())))
+	})
 	return kube.Group(out), nil
 }
 

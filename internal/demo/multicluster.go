@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -41,10 +42,11 @@ import (
 const (
 	gpuResource  = "nvidia.com/gpu"
 	gpusPerSpoke = 32
+	cpusPerSpoke = 256
 	// dispatchTime is by how much workloads are shorter than whole hours, live and simulated. At the
-	// demo's time factor it is nine seconds: what starting a Job through two Kueues takes, and until
+	// demo's time factor it is twelve seconds: what starting a Job through two Kueues takes, and until
 	// the hub knows that it has ended. A plan made at the full hour must know who has.
-	dispatchTime = 30 * time.Minute
+	dispatchTime = 40 * time.Minute
 	// caspianHorizon is how far ahead Caspian plans.
 	caspianHorizon = 24 * time.Hour
 	// caspianTail is how long after the last arrival stragglers are waited for.
@@ -82,7 +84,7 @@ type caspianRun struct {
 	series   []*carbon.Series
 	zones    []string
 	jobs     []sim.Job
-	arrival  []int
+	arrival  []float64 // hours from the start
 	deadline []float64
 }
 
@@ -103,6 +105,8 @@ func Multicluster(ctx context.Context, o Options, omegas []float64, planner cont
 		j := &r.jobs[i]
 		j.Length -= dispatchTime
 		j.Estimate = j.Length
+		// As its Pod asks for, so that the simulator plans the same.
+		j.Request = map[string]float64{gpuResource: j.Request["gpu"], string(corev1.ResourceCPU): 1}
 	}
 	var live, simulated []outcome
 	for _, omega := range omegas {
@@ -177,7 +181,7 @@ func (r *caspianRun) simulate(ctx context.Context, omega float64, factory contro
 	}
 	for i, zone := range r.zones {
 		cfg.Clusters = append(cfg.Clusters, sim.Cluster{
-			Name: zone, Zone: zone, Capacity: map[string]float64{"gpu": gpusPerSpoke}, Power: r.power(i, "gpu"), Forecast: r.series[i], Actual: r.series[i],
+			Name: zone, Zone: zone, Capacity: map[string]float64{gpuResource: gpusPerSpoke, string(corev1.ResourceCPU): cpusPerSpoke}, Power: r.power(i), Forecast: r.series[i], Actual: r.series[i],
 		})
 	}
 	res, err := sim.Simulate(ctx, cfg)
@@ -189,29 +193,25 @@ func (r *caspianRun) simulate(ctx context.Context, omega float64, factory contro
 	for i := range res.Jobs {
 		out.finished(r, i, res.At(res.Jobs[i].Finish))
 		for _, x := range res.Jobs[i].Runs {
-			out.gpuHours[x.Cluster] += (x.To - x.From).Hours() * r.jobs[i].Request["gpu"]
+			out.gpuHours[x.Cluster] += (x.To - x.From).Hours() * r.jobs[i].Request[gpuResource]
 		}
 	}
 	return out, nil
 }
 
-func (r *caspianRun) power(cluster int, resource string) power.PerUnit {
-	return power.PerUnit{Watts: map[string]float64{resource: reproduce.CaspianWatts[cluster]}, PUE: 1}
+func (r *caspianRun) power(cluster int) power.PerUnit {
+	return power.PerUnit{Watts: map[string]float64{gpuResource: reproduce.CaspianWatts[cluster]}, PUE: 1}
 }
 
 // finished counts the end of a workload.
 func (out *outcome) finished(r *caspianRun, i int, at time.Time) {
 	hours := at.Sub(reproduce.CaspianStart).Hours()
-	alpha := (hours - float64(r.arrival[i])) / (r.deadline[i] - float64(r.arrival[i]))
+	alpha := reproduce.CaspianAlpha(hours, r.arrival[i], r.deadline[i])
 	out.alpha += alpha / float64(len(r.jobs))
 	if alpha <= 1+1e-9 {
 		out.onTime += 1 / float64(len(r.jobs))
 	}
-	first := float64(r.arrival[0])
-	for _, a := range r.arrival {
-		first = math.Min(first, float64(a))
-	}
-	out.makespan = math.Max(out.makespan, hours-first)
+	out.makespan = math.Max(out.makespan, hours-math.Floor(slices.Min(r.arrival)))
 }
 
 // play runs a mode on a hub with three spokes.
@@ -224,7 +224,7 @@ func (r *caspianRun) play(ctx context.Context, omega float64) (out outcome, err 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fmt.Fprintf(r.Out, "omega1 = %g: %d workloads on a hub with %d spokes of %d GPUs, %d times as fast ...\n", omega, len(r.jobs), len(r.zones), gpusPerSpoke, r.Factor)
-	st, err := Raise(ctx, dir, Setup{Lab: r.Lab, Nodes: 1, CPUs: 256, GPUs: gpusPerSpoke, Spokes: len(r.zones), Factor: r.Factor})
+	st, err := Raise(ctx, dir, Setup{Lab: r.Lab, Nodes: 1, CPUs: cpusPerSpoke, GPUs: gpusPerSpoke, Spokes: len(r.zones), Factor: r.Factor})
 	if err != nil {
 		return out, err
 	}
@@ -322,7 +322,7 @@ func (r *caspianRun) setUp(ctx context.Context, st *Stage, omega float64) (timeg
 func (r *caspianRun) job(i int) *batchv1.Job {
 	j := &r.jobs[i]
 	no := int32(0)
-	gpus := *resource.NewQuantity(int64(j.Request["gpu"]), resource.DecimalSI)
+	gpus := *resource.NewQuantity(int64(j.Request[gpuResource]), resource.DecimalSI)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: j.ID, Namespace: namespace, Labels: map[string]string{kueue.LabelQueue: fleetQueue},
@@ -339,19 +339,27 @@ func (r *caspianRun) job(i int) *batchv1.Job {
 	}
 }
 
+// submitted is when a workload is submitted: when it arrives, before the last moments of the hour,
+// so that Kueue has taken note of it when the hour's plan is made.
+func (r *caspianRun) submitted(i int) time.Time {
+	const lastMoments = 0.1
+	hour := math.Floor(r.arrival[i])
+	return reproduce.CaspianStart.Add(time.Duration(math.Min(r.arrival[i], hour+1-lastMoments) * float64(time.Hour)))
+}
+
 // submit submits the workloads at their times and waits until all are done.
 func (r *caspianRun) submit(ctx context.Context, st *Stage, timeline timegrid.Timeline, hub *recorder) error {
 	order := make([]int, len(r.jobs))
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(a, b int) bool { return r.jobs[order[a]].Submitted.Before(r.jobs[order[b]].Submitted) })
-	last := r.jobs[order[len(order)-1]].Submitted
+	sort.SliceStable(order, func(a, b int) bool { return r.arrival[order[a]] < r.arrival[order[b]] })
+	last := r.submitted(order[len(order)-1])
 	end := timeline.ToWall(last.Add(caspianTail))
 	told := time.Now()
 	for next := 0; ; {
 		now := time.Now()
-		for next < len(order) && !now.Before(timeline.ToWall(r.jobs[order[next]].Submitted)) {
+		for next < len(order) && !now.Before(timeline.ToWall(r.submitted(order[next]))) {
 			if err := st.Client.Create(ctx, r.job(order[next])); err != nil {
 				return fmt.Errorf("submit %s: %w", r.jobs[order[next]].ID, err)
 			}
@@ -392,15 +400,15 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 		var all []gpuRun
 		for c, rec := range at {
 			for _, x := range rec.runs(j.ID, timeline, now) {
-				grams, _ := power.Emitted(r.power(c, "gpu").Of(j.Request), r.series[c], x.start, x.end)
+				grams, _ := power.Emitted(r.power(c).Of(j.Request), r.series[c], x.start, x.end)
 				out.grams += grams
-				out.gpuHours[c] += x.end.Sub(x.start).Hours() * j.Request["gpu"]
-				all = append(all, gpuRun{x, j.Request["gpu"]})
-				byCluster[c] = append(byCluster[c], gpuRun{x, j.Request["gpu"]})
+				out.gpuHours[c] += x.end.Sub(x.start).Hours() * j.Request[gpuResource]
+				all = append(all, gpuRun{x, j.Request[gpuResource]})
+				byCluster[c] = append(byCluster[c], gpuRun{x, j.Request[gpuResource]})
 			}
 		}
 		for _, level := range levels(all) {
-			if level.gpus > j.Request["gpu"] {
+			if level.gpus > j.Request[gpuResource] {
 				out.twice++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
@@ -325,5 +326,39 @@ func TestMeasuredEnergy(t *testing.T) {
 	s := m.Status(v, 0, &decide.Action{Verb: decide.Continue})
 	if diff(s.EnergyKWh, 0.3) || diff(s.MeasuredKWh, 0.1) || s.EnergySource != "kepler" || diff(s.EmittedG, 60) {
 		t.Errorf("energy %v kWh, of it %v measured, by %s, %v g", s.EnergyKWh, s.MeasuredKWh, s.EnergySource, s.EmittedG)
+	}
+}
+
+// TestAwaitsThePeriod: by Caspian's objective what came during a slot is not planned before the
+// next, and what waits is planned anew in each.
+func TestAwaitsThePeriod(t *testing.T) {
+	m := New()
+	of := func(now time.Time) *kube.View {
+		v := view(t, now, 0, 0)
+		task := &v.Snapshot.Tasks[0]
+		task.State, task.Submitted = decide.Waiting, at(0).Add(time.Minute)
+		v.Snapshot.Objective.Kind = plan.MOSP
+		return v
+	}
+	for range 2 {
+		v := of(at(0).Add(5 * time.Minute))
+		if due := m.Prepare(v, "f", 0.05, kube.Context{}); len(due) != 0 || v.Snapshot.Tasks[0].Standing != nil {
+			t.Fatalf("due %+v", due)
+		}
+		m.Keep(v, &decide.Decision{Actions: []decide.Action{{Verb: decide.Wait, Reason: decide.Reason{Code: decide.CodeNextPeriod}}}}, nil, "f")
+	}
+	if n := m.record(of(at(0)).Workloads[0]).plans; n != 0 {
+		t.Errorf("%d plans of what awaits its first", n)
+	}
+	next := of(at(0.25))
+	if due := m.Prepare(next, "f", 0.05, kube.Context{}); due[0].Reason != Submitted {
+		t.Errorf("in the next slot: %+v", due)
+	}
+	planned(t, m, next, "f")
+	if due := m.Prepare(of(at(0.3)), "f", 0.05, kube.Context{}); len(due) != 0 {
+		t.Errorf("in the same slot: %+v", due)
+	}
+	if due := m.Prepare(of(at(0.5)), "f", 0.05, kube.Context{}); due[0].Reason != NewPeriod {
+		t.Errorf("in the slot after it: %+v", due)
 	}
 }

@@ -315,7 +315,7 @@ func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c 
 		m.count(r, t, p, s)
 		m.starting(r, t, p, c)
 		reason, message := r.check(t, p, s, forecast, threshold)
-		if reason == "" {
+		if reason == "" || reason == Submitted && s.Awaits(t) {
 			t.Standing = r.standing
 			continue
 		}

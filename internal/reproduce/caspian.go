@@ -45,8 +45,9 @@ var (
 )
 
 // CaspianJobs draws the workloads of a seed: 200 that ask for GPUs. arrival and deadline count
-// hours from the start.
-func CaspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival []int, deadline []float64) {
+// hours from the start; what arrives within an hour is submitted at its end, as Caspian looks at
+// the queue once in a period, and alpha counts from its beginning.
+func CaspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival, deadline []float64) {
 	rng := rand.New(rand.NewPCG(seed, 0x63617370))
 	at := 0.0
 	for len(jobs) < 200 {
@@ -62,9 +63,15 @@ func CaspianJobs(seed uint64, start time.Time) (jobs []sim.Job, arrival []int, d
 			ID: fmt.Sprintf("w%03d", len(jobs)), Submitted: start.Add(time.Duration(slot+1) * time.Hour), Length: time.Duration(length) * time.Hour, Estimate: time.Duration(length) * time.Hour,
 			Deadline: start.Add(time.Duration(d * float64(time.Hour))), Kind: workload.Rigid, Request: map[string]float64{"gpu": float64(1 + rng.IntN(5))},
 		})
-		arrival, deadline = append(arrival, slot), append(deadline, d)
+		arrival, deadline = append(arrival, at), append(deadline, d)
 	}
 	return jobs, arrival, deadline
+}
+
+// CaspianAlpha is the share of its time until the deadline that a workload has taken.
+func CaspianAlpha(finish, arrival, deadline float64) float64 {
+	slot := math.Floor(arrival)
+	return (finish - slot) / (deadline - slot)
 }
 
 // caspianMode simulates a planner with weight omega1 on a seed; without a planner the
@@ -87,8 +94,7 @@ func (e *Env) caspianMode(ctx context.Context, planner plan.Planner, omega1 floa
 			Name: zone, Zone: zone, Capacity: map[string]float64{"gpu": 32}, Power: power.PerUnit{Watts: map[string]float64{"gpu": watts}, PUE: 1}, Forecast: s, Actual: s,
 		})
 	}
-	var arrival []int
-	var deadline []float64
+	var arrival, deadline []float64
 	cfg.Jobs, arrival, deadline = CaspianJobs(seed, start)
 	if hard {
 		cfg.Objective, cfg.Horizon = plan.Objective{}, 0
@@ -105,7 +111,7 @@ func (e *Env) caspianMode(ctx context.Context, planner plan.Planner, omega1 floa
 	out.grams, out.hours = float64(res.Emissions), 1+res.Makespan.Hours()
 	for i := range res.Jobs {
 		finish := res.At(res.Jobs[i].Finish).Sub(start).Hours()
-		alpha := (finish - float64(arrival[i])) / (deadline[i] - float64(arrival[i]))
+		alpha := CaspianAlpha(finish, arrival[i], deadline[i])
 		out.alpha += alpha / float64(len(res.Jobs))
 		if alpha <= 1+1e-9 {
 			out.onTime += 1 / float64(len(res.Jobs))

@@ -73,6 +73,7 @@ const maxSlots = 4096
 //   - Without any carbon data every task runs: Lull never holds blindly.
 //   - A task for which the planner finds no place in time runs: the deadline
 //     outranks carbon, and the cluster's own queue is the better judge.
+//   - With Caspian's objective a task that came during the current slot waits for the next.
 //   - Otherwise a task runs when its plan uses the current slot, and waits (or,
 //     if interruptible, pauses) when it does not.
 //
@@ -99,6 +100,12 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		case !s.soft() && t.LatestStart.IsZero() && !s.Now.Before(t.latestStart(s.Margin)),
 			!s.soft() && t.Scaling == nil && !s.Now.Before(t.latestStart(s.Margin)):
 			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
+		case s.Awaits(t):
+			next := timegrid.Align(s.Now, s.Slot).Add(s.Slot)
+			d.Actions[i].set(t, false, Reason{Code: CodeNextPeriod, PlannedStart: next, LatestStart: t.Deadline})
+			if next.Before(d.Wake) {
+				d.Wake = next
+			}
 		case t.Standing != nil && s.follow(&d, i):
 			kept++
 		default:
@@ -149,7 +156,7 @@ func (s Snapshot) planned(d *Decision) []int {
 	var out []int
 	for i := range d.Actions {
 		switch d.Actions[i].Reason.Code {
-		case CodeRunning, CodeNoSlack, CodeLatestStart, CodeNoCarbonData:
+		case CodeRunning, CodeNoSlack, CodeLatestStart, CodeNoCarbonData, CodeNextPeriod:
 		default:
 			out = append(out, i)
 		}
@@ -312,7 +319,7 @@ func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
 		}
 	}
 	if s.Horizon > 0 {
-		last = s.Now.Add(s.Horizon)
+		last = start.Add(s.Horizon)
 	}
 	n := timegrid.Grid{Start: start, Slot: s.Slot, N: 1}.CeilSlot(last)
 	g, err := timegrid.New(start, s.Slot, max(1, min(n, maxSlots)))

@@ -318,3 +318,49 @@ func BenchmarkDecide(b *testing.B) {
 		}
 	}
 }
+
+// TestNextPeriod: by Caspian's objective what comes during a slot waits for the plan of the next,
+// unless it is due before; by hard deadlines it is planned at once.
+func TestNextPeriod(t *testing.T) {
+	of := func(now, submitted, deadline float64, objective plan.Objective) (decide.Action, decide.Decision) {
+		s := snapshot(t, at(now), task("a", at(submitted), at(deadline), time.Hour))
+		s.Slot, s.Objective = time.Hour, objective
+		return one(t, s)
+	}
+	mosp := plan.Objective{Kind: plan.MOSP, Weights: [3]float64{1, 1, 1}}
+	a, d := of(1.5, 1.25, 20, mosp)
+	if a.Verb != decide.Wait || a.Reason.Code != decide.CodeNextPeriod || !d.Wake.Equal(at(2)) || !a.Reason.PlannedStart.Equal(at(2)) {
+		t.Errorf("came during the slot: %+v, wake %v", a, d.Wake)
+	}
+	if text := a.Reason.Message(); !strings.Contains(text, "2023-05-10T02:00:00Z") {
+		t.Errorf("told: %s", text)
+	}
+	for name, x := range map[string]struct {
+		now, submitted, deadline float64
+		objective                plan.Objective
+	}{
+		"the next slot":     {2, 1.25, 20, mosp},
+		"at its beginning":  {1.5, 1, 20, mosp},
+		"due before":        {1.5, 1.25, 1.75, mosp},
+		"by hard deadlines": {1.5, 1.25, 20, plan.Objective{}},
+	} {
+		if a, _ := of(x.now, x.submitted, x.deadline, x.objective); a.Reason.Code == decide.CodeNextPeriod {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+// TestHorizonCountsFromTheSlot: plans made at different moments of a slot look equally far.
+func TestHorizonCountsFromTheSlot(t *testing.T) {
+	for _, now := range []float64{1, 1.01, 1.99} {
+		s := snapshot(t, at(now), task("a", at(0), at(40), time.Hour))
+		s.Slot, s.Horizon = time.Hour, 24*time.Hour
+		planner := &seesBars{}
+		if _, err := decide.Decide(context.Background(), s, planner); err != nil {
+			t.Fatal(err)
+		}
+		if g := planner.p.Grid; g.N != 24 || !g.Start.Equal(at(1)) {
+			t.Errorf("at %v: %d slots from %v on", now, g.N, g.Start)
+		}
+	}
+}

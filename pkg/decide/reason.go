@@ -35,6 +35,9 @@ const (
 	CodeTooSoon Code = "TooSoon"
 	// CodeMoveDoesNotPay: another cluster is cleaner, but not by what the move costs.
 	CodeMoveDoesNotPay Code = "MoveDoesNotPay"
+	// CodeNextPeriod: it came after this period's plan and is weighed against the others in the
+	// next.
+	CodeNextPeriod Code = "NextPeriod"
 	// CodePaused: policy or zone are paused, everything runs as it is.
 	CodePaused Code = "Paused"
 	// CodeRunning: it runs and cannot be paused.
@@ -112,6 +115,8 @@ func (r Reason) Message() string {
 		return "stays as it is: the last change was a moment ago"
 	case CodeMoveDoesNotPay:
 		return "stays: another cluster is cleaner, but not by what the move costs"
+	case CodeNextPeriod:
+		return fmt.Sprintf("waits for the plan of %s, which weighs all that waits against each other", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodePaused:
 		return "policy or zone are paused: runs as if not governed"
 	case CodeRunning:

@@ -8,6 +8,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -137,7 +138,8 @@ type Snapshot struct {
 	// Objective of the plan; the zero value is least emissions by hard deadlines.
 	// With Caspian's, deadlines are soft: a task waits as the plan says, however late.
 	Objective plan.Objective
-	// Horizon is how far ahead is planned; 0 means to the last deadline.
+	// Horizon is how far ahead is planned, from the beginning of the current slot; 0 means to the
+	// last deadline.
 	Horizon time.Duration
 	// MinRun and MinPause are the least times from a start or change of scale to the next
 	// change, and from a pause to the next start.
@@ -157,6 +159,16 @@ func (s *Snapshot) Place(name string) *Cluster {
 }
 
 func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
+
+// Awaits reports whether a task waits for the plan of the next slot: Caspian's objective weighs
+// all that waits against each other, in periods of a slot, and what is placed alone in between
+// takes the room that a plan for all gives to others. What is due before then waits for nothing.
+//
+// Source: Caspian, Section III (jobs are dispatched at the beginning of a period).
+func (s Snapshot) Awaits(t *Task) bool {
+	start := timegrid.Align(s.Now, s.Slot)
+	return s.soft() && t.State == Waiting && !t.Paused && t.Submitted.After(start) && t.Deadline.After(start.Add(s.Slot))
+}
 
 // latestStart is when the task must run at the latest, an elastic one at its fastest
 // scale, to end by its deadline with the margin kept.
