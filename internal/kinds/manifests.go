@@ -102,6 +102,8 @@ spec:
   failurePolicy: Ignore
   reinvocationPolicy: Never
   matchConditions:
+  - name: by-holding
+    expression: "params.spec.?via.orValue('Hold') == 'Hold'"
   - name: kind-is-governed
     expression: "'%[6]s' in params.spec.?kinds.orValue(['%[9]s'])"
   - name: not-held-by-user
@@ -155,13 +157,12 @@ spec:
 	return b.String()
 }
 
-// elasticPatch is the CEL that lets Kueue resize an elastic object in a queue, where that stays on
-// this cluster: on another one an elastic Job was seen to stand still.
+// elasticPatch is the CEL that lets Kueue resize an elastic object in a queue.
 func (k *Kind) elasticPatch() string {
 	if !k.Queues() || !k.Elastic() {
 		return ""
 	}
-	return fmt.Sprintf("        + (%s && params.spec.?clusters.orValue([]).size() == 0 && '%s' in object.metadata.?annotations.orValue({}) ? [JSONPatch{op: \"add\", path: \"/metadata/annotations/%s\", value: \"true\"}] : [])\n",
+	return fmt.Sprintf("        + (%s && '%s' in object.metadata.?annotations.orValue({}) ? [JSONPatch{op: \"add\", path: \"/metadata/annotations/%s\", value: \"true\"}] : [])\n",
 		inQueue, v1alpha1.AnnotationMaxWorkers, escape(kueue.AnnotationElastic))
 }
 

@@ -183,6 +183,9 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		if len(w.Objects) > 1 && !w.Facts.Suspended { // a group that was let go in part
 			return ap.releaseRest(ctx, w, rec)
 		}
+		if w.gateStays() && !w.Facts.Suspended { // it was let go in part
+			return true, ap.ungate(ctx, w)
+		}
 	}
 	return false, nil
 }

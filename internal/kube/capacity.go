@@ -12,7 +12,7 @@ func Capacity(nodes []corev1.Node) map[string]float64 {
 		if !Offers(&nodes[i]) {
 			continue
 		}
-		for r, q := range amounts(nodes[i].Status.Allocatable) {
+		for r, q := range Amounts(nodes[i].Status.Allocatable) {
 			sum[r] += q
 		}
 	}
@@ -49,7 +49,7 @@ func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 
 // Requests is what a pod asks for, in base units: cores, bytes, pieces.
 func Requests(pod *corev1.Pod) map[string]float64 {
-	return amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	return Amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 }
 
 // upTo bounds a load by the capacity.
@@ -64,7 +64,8 @@ func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func amounts(list corev1.ResourceList) map[string]float64 {
+// Amounts are quantities in base units: cores, bytes, pieces.
+func Amounts(list corev1.ResourceList) map[string]float64 {
 	out := make(map[string]float64, len(list))
 	for r, q := range list {
 		out[string(r)] = q.AsApproximateFloat64()

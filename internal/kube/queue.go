@@ -79,12 +79,36 @@ func (ap *Applier) park(ctx context.Context, w *Workload, mark string) error {
 	return ap.setActive(ctx, w, false, mark)
 }
 
-// unpark sets the Workload of a queue active again, if Lull has set it inactive.
+// unpark sets the Workload of a queue active again, if Lull has set it inactive, and takes Lull's
+// gate from that of an elastic object.
 func (ap *Applier) unpark(ctx context.Context, w *Workload) error {
-	if w.Queued == nil || !Parked(w.Queued) {
+	switch {
+	case w.Queued == nil:
 		return nil
+	case Parked(w.Queued):
+		return ap.setActive(ctx, w, true, "")
+	case w.gateStays():
+		return ap.ungate(ctx, w)
 	}
-	return ap.setActive(ctx, w, true, "")
+	return nil
+}
+
+// gateStays reports whether Lull's gate is on the Workload of an elastic object: Kueue v0.19 takes
+// the gates of an object over when it makes the Workload, and with workload slices never again.
+func (w *Workload) gateStays() bool {
+	q := w.Queued
+	return q != nil && w.Annotations()[kueue.AnnotationElastic] == "true" && slices.Contains(kueue.Gates(q.Annotations[kueue.AnnotationGates]), v1alpha1.Gate)
+}
+
+// ungate takes Lull's gate from a Workload.
+func (ap *Applier) ungate(ctx context.Context, w *Workload) error {
+	var value any // null removes the annotation
+	if others := kueue.Without(w.Queued.Annotations[kueue.AnnotationGates], v1alpha1.Gate); others != "" {
+		value = others
+	}
+	return ap.patchQueued(ctx, w, map[string]any{
+		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": map[string]any{kueue.AnnotationGates: value}},
+	})
 }
 
 func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark string) error {
@@ -95,10 +119,15 @@ func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark
 	if mark != "" {
 		value = mark
 	}
-	body, err := json.Marshal(map[string]any{
+	return ap.patchQueued(ctx, w, map[string]any{
 		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": map[string]any{v1alpha1.AnnotationHold: value}},
 		"spec":     map[string]any{"active": active},
 	})
+}
+
+// patchQueued patches what Kueue keeps of a workload.
+func (ap *Applier) patchQueued(ctx context.Context, w *Workload, patch map[string]any) error {
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}

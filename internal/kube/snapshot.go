@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -214,6 +215,12 @@ func Observe(in Input) (View, error) {
 	return v, nil
 }
 
+// taskID is unique and sorts by age: planners take ties in the order of IDs, which is the same each
+// time then, and first come, first served.
+func taskID(w *Workload) string {
+	return strconv.FormatInt(w.Created().Unix(), 10) + "/" + w.Namespace() + "/" + w.Name() + "/" + string(w.UID())
+}
+
 // mospHorizon is how far ahead Caspian plans.
 const mospHorizon = 24 * time.Hour
 
@@ -261,9 +268,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	o, err := ReadOptions(w.Annotations(), &in.Policy.Spec, w.Kind)
 	var scaling *decide.Scaling
 	speed := 1.0
-	// On another cluster a Job keeps the scale that it has: after a change there it was seen to
-	// stand still.
-	if err == nil && o.Elastic() && len(in.Clusters) == 0 {
+	if err == nil && o.Elastic() {
 		scaling, speed, err = scalingOf(in, w, &o)
 	}
 	var only []string
@@ -287,7 +292,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		v.GatesHonoured++
 	}
 	t := decide.Task{
-		ID: string(w.UID()), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
+		ID: taskID(w), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
 		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
 	}
 	if len(in.Clusters) > 0 {

@@ -156,6 +156,10 @@ func TestQueueOnOneCluster(t *testing.T) {
 			t.Errorf("%s is left with the gates %q", name, gates)
 		}
 	}
+
+	elastic := elasticBed(t, cleanLater())
+	elastic.inQueue()
+	elastic.scales(map[string]client.Client{"here": env.client}, "here")
 }
 
 // TestQueueWithoutGates: a Kueue that does not know the admission gate is told another way to keep
@@ -294,7 +298,7 @@ func TestFleet(t *testing.T) {
 	}{
 		{"sends work where it is clean", sendsWorkWhereItIsClean},
 		{"pauses and moves", pausesAndMoves},
-		{"keeps its scale", keepsItsScale},
+		{"scales there", scalesThere},
 		{"cluster lost", clusterLost},
 		{"failsafe", fleetFailsafe},
 		{"services", servicesFollow},

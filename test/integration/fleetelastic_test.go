@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,34 +16,39 @@ import (
 	"lull.dev/lull/internal/kueue"
 )
 
-// keepsItsScale: an elastic Job of a hub runs at the scale that it was submitted with on the cluster to
-// which it went, and is never on two.
-func keepsItsScale(t *testing.T, _ string, at map[string]client.Client) {
-	startController(t)
-	first, second := make([]float64, 96), make([]float64, 96)
-	for h := range first {
-		first[h], second[h] = 400, 900
-		if h >= 6 && h < 9 {
-			first[h] = 60
+// cleanLater are hourly intensities that are low in hours 8 to 13.
+func cleanLater() []float64 {
+	hourly := make([]float64, 96)
+	for h := range hourly {
+		hourly[h] = 400
+		if h >= 8 && h < 14 {
+			hourly[h] = 60
 		}
 	}
-	b := newBed(t, second, func(p *v1alpha1.CarbonPolicy) {
+	return hourly
+}
+
+// elasticBed is one whose plans scale.
+func elasticBed(t *testing.T, hourly []float64) bed {
+	t.Helper()
+	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
 	})
-	b.onSpokes(at)
-	b.cluster("spoke-1", first)
-	b.cluster("spoke-2", second)
+	must(t, env.client.Create(context.Background(), concave(b.ns)))
+	return b
+}
+
+// scales submits an elastic Job to the queue: twelve hours of work that must be done by hour 18. It
+// begins before the clean hours with few workers and has more in them, all of which run, on one cluster.
+func (b bed) scales(at map[string]client.Client, where string) {
+	b.t.Helper()
 	ctx := context.Background()
-	must(t, env.client.Create(ctx, concave(b.ns)))
-	b.inQueue("spoke-1", "spoke-2")
-	j := b.elasticJob("elastic", 8, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "1h", v1alpha1.AnnotationProfile: "concave"})
+	j := b.elasticJob("elastic", 12, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
 	j.Labels[kueue.LabelQueue] = "lab"
-	two := int32(2)
-	j.Spec.Parallelism = &two
 	b.submit(j)
-	var scales []int32
-	b.eventually("it to finish", func() bool {
+	var scales []int
+	b.eventually("the elastic Job to finish", func() bool {
 		on := 0
 		for cluster, c := range at {
 			var job batchv1.Job
@@ -50,20 +56,43 @@ func keepsItsScale(t *testing.T, _ string, at map[string]client.Client) {
 				continue
 			}
 			on++
-			if cluster != "spoke-1" {
-				t.Errorf("it is on %s", cluster)
+			if cluster != where {
+				b.t.Errorf("it is on %s", cluster)
 			}
-			if n := job.Status.Active; n > 0 && !slices.Contains(scales, n) {
+			var pods corev1.PodList
+			must(b.t, c.List(ctx, &pods, client.InNamespace(b.ns), client.MatchingLabels{batchv1.JobNameLabel: "elastic"}))
+			n := 0
+			for i := range pods.Items {
+				if pods.Items[i].Status.Phase == corev1.PodRunning {
+					n++
+				}
+			}
+			if n > 0 && (len(scales) == 0 || scales[len(scales)-1] != n) {
 				scales = append(scales, n)
 			}
 		}
 		if on > 1 {
-			t.Error("it is on two clusters")
+			b.t.Error("it is on two clusters")
 		}
 		return b.finished("elastic")
 	})
-	t.Logf("active workers on the spoke: %v", scales)
-	if slices.Max(append(scales, 0)) != 2 {
-		t.Errorf("workers that were active on the spoke: %v; want two at most", scales)
+	b.t.Logf("workers that ran: %v", scales)
+	if slices.Max(append(scales, 0)) < 3 {
+		b.t.Errorf("workers that ran: %v; want more in the clean hours", scales)
 	}
+}
+
+// scalesThere: an elastic Job of a hub is scaled on the cluster to which it went.
+func scalesThere(t *testing.T, _ string, at map[string]client.Client) {
+	startController(t)
+	dirty := make([]float64, 96)
+	for h := range dirty {
+		dirty[h] = 900
+	}
+	b := elasticBed(t, dirty)
+	b.onSpokes(at)
+	b.cluster("spoke-1", cleanLater())
+	b.cluster("spoke-2", dirty)
+	b.inQueue("spoke-1", "spoke-2")
+	b.scales(at, "spoke-1")
 }
