@@ -10,25 +10,34 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml
 var files embed.FS
+
+// Options say what is to be installed beside what always is.
+type Options struct {
+	// Kueue adds what working with Kueue takes, Extender what "lull extender" does.
+	Kueue, Extender bool
+	// Image adds the Deployments of all that is installed; empty for none.
+	Image string
+}
 
 // Manifests returns all manifests as one YAML stream, in the order in which
 // they have to be applied: custom resources, access rules, an access rule and
-// an admission policy for each of the given kinds of workloads, what working with Kueue takes
-// where that is wanted, and, where an image is given, the Deployments of controller and
-// watchdog.
-func Manifests(of []*kinds.Kind, withKueue bool, image string) string {
-	documents := documentsOf("crd", "rbac", "rbac/failsafe")
-	if withKueue {
+// an admission policy for each of the given kinds of workloads, and what the options add.
+func Manifests(of []*kinds.Kind, o Options) string {
+	documents, deployments := documentsOf("crd", "rbac", "rbac/failsafe"), []string{"deploy"}
+	if o.Kueue {
 		documents = append(documents, documentsOf("fleet")...)
+	}
+	if o.Extender {
+		documents, deployments = append(documents, documentsOf("extender")...), append(deployments, "extender/deploy")
 	}
 	for _, k := range of {
 		documents = append(documents, strings.TrimSpace(k.Manifests()))
 	}
-	if image != "" {
-		for _, text := range documentsOf("deploy") {
-			documents = append(documents, strings.ReplaceAll(text, "image: IMAGE", "image: "+image))
+	if o.Image != "" {
+		for _, text := range documentsOf(deployments...) {
+			documents = append(documents, strings.ReplaceAll(text, "image: IMAGE", "image: "+o.Image))
 		}
 	}
 	return "---\n" + strings.Join(documents, "\n---\n") + "\n"

@@ -16,8 +16,21 @@ const (
 	ModeShadow Mode = "Shadow"
 )
 
+// Via is the way in which workloads are kept waiting.
+// +kubebuilder:validation:Enum=Hold;Extender
+type Via string
+
+// The ways in which workloads are kept waiting.
+const (
+	// ViaHold holds workloads from their admission on: suspended, gated or out of the queue.
+	ViaHold Via = "Hold"
+	// ViaExtender holds nothing: kube-scheduler asks "lull extender" about each Pod.
+	ViaExtender Via = "Extender"
+)
+
 // CarbonPolicySpec says which Jobs wait for clean power, and how.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.via) || self.via != 'Extender' || (has(self.planner.name) && self.planner.name == 'window' && !has(self.queues) && !has(self.clusters))",message="via Extender: accepted with planner window, without queues and clusters"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusters) || size(self.clusters) == 0 || (has(self.queues) && size(self.queues) > 0)",message="clusters: accepted together with queues, which lead there"
 type CarbonPolicySpec struct {
 	// selector picks the Jobs of the policy's namespace by their labels; an empty
@@ -128,6 +141,13 @@ type CarbonPolicySpec struct {
 	// +listType=set
 	// +optional
 	CriticalPriorityClasses []string `json:"criticalPriorityClasses,omitempty"`
+
+	// via Hold holds workloads from their admission on. With Extender nothing is held: kube-scheduler
+	// asks "lull extender" about each Pod that the selector picks, whatever made it; kinds do not
+	// count then.
+	// +kubebuilder:default=Hold
+	// +optional
+	Via Via `json:"via,omitempty"`
 
 	// mode is Enforce, or Shadow to record decisions without acting.
 	// +kubebuilder:default=Enforce

@@ -139,7 +139,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func newManifestsCommand() *cobra.Command {
 	names := kinds.DefaultNames
 	var files []string
-	image, withKueue := "", false
+	var o config.Options
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print what has to be installed in a cluster",
@@ -164,8 +164,8 @@ two replicas, its own account and its own lease.`,
 			if err != nil {
 				return fmt.Errorf("--kinds: %w", err)
 			}
-			if strings.ContainsFunc(image, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'{}#,", r) }) {
-				return fmt.Errorf("--image: %q; accepted: the name of an image", image)
+			if strings.ContainsFunc(o.Image, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'{}#,", r) }) {
+				return fmt.Errorf("--image: %q; accepted: the name of an image", o.Image)
 			}
 			further := ""
 			for _, name := range files {
@@ -180,13 +180,14 @@ two replicas, its own account and its own lease.`,
 				of = append(of, k)
 				further += "---\n" + strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")) + "\n"
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, withKueue, image)+further)
+			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, o)+further)
 			return err
 		},
 	}
 	cmd.Flags().StringSliceVar(&names, "kinds", names, "built-in kinds of workloads to govern")
-	cmd.Flags().BoolVar(&withKueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
-	cmd.Flags().StringVar(&image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
+	cmd.Flags().BoolVar(&o.Kueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
+	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
+	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"lull.dev/lull/config"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/source"
@@ -254,7 +255,7 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 	if s.Client, s.Config, err = connect(kubeconfig); err != nil {
 		return nil, err
 	}
-	if err := Install(ctx, s.Client, kinds.Default(), setup.Spokes > 0); err != nil {
+	if err := Install(ctx, s.Client, kinds.Default(), config.Options{Kueue: setup.Spokes > 0}); err != nil {
 		return nil, err
 	}
 	for i := range setup.Spokes {

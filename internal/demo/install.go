@@ -27,8 +27,8 @@ import (
 
 // Install applies Lull's manifests for some kinds of workloads (as
 // `lull manifests | kubectl apply -f -` does) and waits until the custom resources are served.
-func Install(ctx context.Context, c client.Client, of []*kinds.Kind, withKueue bool) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of, withKueue, ""))))
+func Install(ctx context.Context, c client.Client, of []*kinds.Kind, o config.Options) error {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of, o))))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -110,6 +110,21 @@ var (
 		Name: "lull_service_ready",
 		Help: "1 while the service of a Follow is ready where it is.",
 	}, []string{"namespace", "follow"})
+	// ExtenderRequests counts the calls of kube-scheduler, ExtenderSeconds is how long they take,
+	// ExtenderDecisions counts what was said of Pods.
+	ExtenderRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_extender_requests_total",
+		Help: "Calls of kube-scheduler to the extender, by verb and HTTP status.",
+	}, []string{"verb", "status"})
+	ExtenderSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lull_extender_request_duration_seconds",
+		Help:    "Time until the extender has answered.",
+		Buckets: prometheus.ExponentialBuckets(0.00005, 2.5, 10),
+	}, []string{"verb"})
+	ExtenderDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_extender_decisions_total",
+		Help: "Pods that kube-scheduler asked about, by the reason why they pass or wait (OutsideWindow, NoRoom).",
+	}, []string{"reason"})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -119,7 +134,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	manifests "lull.dev/lull/config"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/demo"
 	"lull.dev/lull/internal/kinds"
@@ -50,6 +51,7 @@ var env struct {
 	kubeconfig string // the administrator's
 	restricted string // the controller's own service account's
 	failsafe   string // the watchdog's
+	extender   string
 	client     client.Client
 	config     *rest.Config
 }
@@ -131,7 +133,7 @@ func connect(withKueue bool) error {
 		return err
 	}
 	ctx := context.Background()
-	if err := demo.Install(ctx, env.client, kinds.Builtin(), withKueue); err != nil {
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true}); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
@@ -146,7 +148,11 @@ func connect(withKueue bool) error {
 		return err
 	}
 	env.failsafe = filepath.Join(env.dir, "failsafe-kubeconfig")
-	return restrict(ctx, config, clientset, "lull-failsafe", env.failsafe)
+	if err := restrict(ctx, config, clientset, "lull-failsafe", env.failsafe); err != nil {
+		return err
+	}
+	env.extender = filepath.Join(env.dir, "extender-kubeconfig")
+	return restrict(ctx, config, clientset, "lull-extender", env.extender)
 }
 
 // restrict writes a kubeconfig with the rights of a service account.
@@ -177,7 +183,11 @@ func start(t *testing.T, args []string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{args[0], "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, args[1:]...)
+	common := []string{args[0], "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}
+	if args[0] != "extender" { // which has no leader
+		common = append(common, "--leader-elect=false")
+	}
+	args = append(common, args[1:]...)
 	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

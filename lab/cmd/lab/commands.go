@@ -65,6 +65,7 @@ folder, and MultiKueue sends work to the one that the dispatcher lull.dev/dispat
 	f.StringVar(&o.Memory, "memory", o.Memory, "memory of each node")
 	f.IntVar(&o.GPUs, "gpus", o.GPUs, "nvidia.com/gpu of each node")
 	f.Float64Var(&o.TimeFactor, "time-factor", o.TimeFactor, "how many seconds of a pod's stated run time pass in a second")
+	f.StringVar(&o.SchedulerConfig, "scheduler-config", "", "file with a KubeSchedulerConfiguration (default: kube-scheduler's own)")
 	f.BoolVar(&o.RealNode, "real-node", false, "add a node that really runs pods: a kubelet with containerd (needs root)")
 	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary; may be repeated")
 	f.BoolVar(&o.Kueue, "kueue", false, "run Kueue beside the scheduler (make kueue builds it)")
@@ -107,6 +108,9 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 	args := []string{"up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
 		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode),
 		"--kueue=" + strconv.FormatBool(o.Kueue), "--spokes", strconv.Itoa(o.Spokes)}
+	if o.SchedulerConfig != "" {
+		args = append(args, "--scheduler-config", o.SchedulerConfig)
+	}
 	for _, image := range o.Images {
 		args = append(args, "--image", image)
 	}

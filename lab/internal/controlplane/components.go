@@ -97,12 +97,16 @@ func (o Options) rest() ([]component, error) {
 			"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=300", "--kube-api-burst=500",
 		}, more...)
 	}
+	scheduler, err := o.schedulerArgs(kubeconfig, as)
+	if err != nil {
+		return nil, err
+	}
 	return []component{
 		{name: "kube-controller-manager", args: as(
 			"--service-account-private-key-file="+o.path("pki", "sa.key"), "--root-ca-file="+o.path("pki", "ca.crt"),
 			"--controllers="+strings.Join(controllers, ","), "--concurrent-job-syncs=10",
 		)},
-		{name: "kube-scheduler", args: as()},
+		{name: "kube-scheduler", args: scheduler},
 		{name: "kwok", args: []string{"--kubeconfig=" + kubeconfig, "--config=" + file}},
 	}, nil
 }

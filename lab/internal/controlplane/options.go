@@ -31,6 +31,9 @@ type Options struct {
 	// Restart starts a component again that ends by itself, as a kubelet does with static
 	// pods; else that is the end of the lab.
 	Restart bool `json:"restart,omitempty"`
+	// SchedulerConfig is a file with a KubeSchedulerConfiguration, of its extenders say; the lab adds
+	// how the API server is reached. Without it kube-scheduler runs as it comes.
+	SchedulerConfig string `json:"schedulerConfig,omitempty"`
 	// RealNode adds a node that really runs pods: a kubelet with containerd. Images are
 	// those it has beside its own, each NAME=BINARY of a static binary.
 	RealNode bool     `json:"realNode,omitempty"`
@@ -96,6 +99,14 @@ func (o *Options) Validate() error {
 	for _, text := range o.KueueFeatures {
 		if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value != "true" && value != "false" {
 			return fmt.Errorf("--kueue-feature-gates: %q; accepted: NAME=true or NAME=false", text)
+		}
+	}
+	if o.SchedulerConfig != "" {
+		if o.SchedulerConfig, err = filepath.Abs(o.SchedulerConfig); err != nil {
+			return fmt.Errorf("--scheduler-config: %w", err)
+		}
+		if _, err := readSchedulerConfig(o.SchedulerConfig); err != nil {
+			return fmt.Errorf("--scheduler-config: %w", err)
 		}
 	}
 	for i, name := range o.Manifests {

@@ -189,26 +189,56 @@ func (s *scheduler) bestWindow(j, from, must, frameEnd int) (cluster, start int,
 	lastStart := min(max(from, frameEnd-s.window), must)
 	best := math.Inf(1)
 	for _, c := range s.p.Allowed(j) {
-		intensity := s.p.Clusters[c].Intensity
-		sum, n := 0.0, 0
-		for t := from; t < min(from+s.window, s.p.Grid.N); t++ {
-			sum += intensity[t]
-			n++
-		}
-		for t := from; t <= lastStart && n > 0; t++ {
-			s.considered++
-			if mean := sum / float64(n); mean < best-tieEps {
-				best, cluster, start, ok = mean, c, t, true
-			}
-			sum -= intensity[t]
-			n--
-			if next := t + s.window; next < s.p.Grid.N {
-				sum += intensity[next]
-				n++
-			}
+		at, mean, found := cleanest(s.p.Clusters[c].Intensity, from, lastStart, s.window)
+		s.considered += int64(max(0, lastStart-from+1))
+		if found && mean < best-tieEps {
+			best, cluster, start, ok = mean, c, at, true
 		}
 	}
 	return cluster, start, ok
+}
+
+// cleanest is the window of lowest mean among those that begin in [from, last]; what would reach
+// beyond the values ends with them. Ties: the earlier.
+func cleanest(values []float64, from, last, window int) (start int, mean float64, ok bool) {
+	sum, n, best := 0.0, 0, math.Inf(1)
+	for t := from; t < min(from+window, len(values)); t++ {
+		sum += values[t]
+		n++
+	}
+	for t := from; t <= last && n > 0; t++ {
+		if m := sum / float64(n); m < best-tieEps {
+			best, start, ok = m, t, true
+		}
+		sum -= values[t]
+		n--
+		if next := t + window; next < len(values) {
+			sum += values[next]
+			n++
+		}
+	}
+	return start, best, ok
+}
+
+// Next is Algorithm 1 where one job is asked for at a time, as a scheduler does: the first slot of
+// the window to which the job is bound at slot now. values are the intensities of the job's time
+// frame, from its arrival on, as far as they are known, window and now are in slots. The window is
+// the one of lowest mean that lies in the frame; when it has passed without a start, that of what
+// is left of the frame; a job with nothing left is bound to no window: now.
+//
+// Complexity: O(frame) a window that has passed.
+func Next(values []float64, window, now int) int {
+	for from := 0; from < len(values); {
+		start, _, ok := cleanest(values, from, max(from, len(values)-window), window)
+		switch {
+		case !ok:
+			return now
+		case now < start+window:
+			return start
+		}
+		from = start + window
+	}
+	return now
 }
 
 // tieEps keeps rounding of the sliding sum from deciding a tie, gCO2eq/kWh.

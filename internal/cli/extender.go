@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/extender"
+)
+
+func newExtenderCommand() *cobra.Command {
+	var o extender.Options
+	kubeconfig, file, verbose := "", "", false
+	cmd := &cobra.Command{
+		Use:   "extender",
+		Short: "Answer kube-scheduler as its extender",
+		Long: `Extender lets kube-scheduler ask when a Pod may start, and where it emits least: a Pod
+passes if its priority class is critical, if it has waited long enough, or if now is in the
+cleanest window of its day and the cluster is not at its limit (Piontek et al., Algorithm 1).
+Which Pods wait, and how long, is said by CarbonPolicies with via: Extender, and for
+namespaces without one by the file of --config, which also describes the nodes.
+
+It holds nothing and only reads. While it is down kube-scheduler goes on without it, as
+configured with ignorable: true. It serves HTTPS to callers with a certificate, and HTTP on
+loopback.`,
+		Example: `  lull extender
+  lull extender --config extender.yaml --bind-address 127.0.0.1:8888
+  lull extender --bind-address :8888 --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca.crt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Check(); err != nil {
+				return err
+			}
+			var c extender.Configuration
+			if file != "" {
+				f, err := os.Open(file)
+				if err != nil {
+					return fmt.Errorf("--config: %w", err)
+				}
+				c, err = extender.ReadConfiguration(f)
+				f.Close()
+				if err != nil {
+					return fmt.Errorf("--config %s: %w", file, err)
+				}
+			}
+			state, err := extender.NewState(c, clock.RealClock{})
+			if err != nil {
+				return err
+			}
+			setLogger(cmd.ErrOrStderr(), verbose)
+			cfg, err := restConfig(kubeconfig)
+			if err != nil {
+				return err
+			}
+			scheme, err := controller.NewScheme()
+			if err != nil {
+				return err
+			}
+			return extender.Run(cmd.Context(), cfg, scheme, state, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.StringVar(&file, "config", "", "file with an ExtenderConfiguration (default: none)")
+	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8888", "address at which kube-scheduler asks")
+	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")
+	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
+	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "authority of the certificates by which callers prove who they are")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", `address of /metrics, "0" for none`)
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
+	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
+	return cmd
+}

@@ -1,0 +1,552 @@
+package extender
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// midnight is when the tests' days begin.
+var midnight = time.Date(2022, 6, 1, 0, 0, 0, 0, time.UTC)
+
+// bed is a state with a clock.
+type bed struct {
+	*State
+	clock *clocktesting.FakePassiveClock
+}
+
+// newBed knows a zone "de" whose intensity is 400 but for 100 from 10:00 to 16:00, four nodes of
+// ten cores, and a policy of namespace "batch".
+func newBed(t testing.TB, config string) *bed {
+	t.Helper()
+	c := Configuration{}
+	if config != "" {
+		var err error
+		if c, err = ReadConfiguration(strings.NewReader(config)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clk := clocktesting.NewFakePassiveClock(midnight)
+	s, err := NewState(c, clk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{s, clk}
+	b.zone("de", func(h int) float64 {
+		if h%24 >= 10 && h%24 < 16 {
+			return 100
+		}
+		return 400
+	})
+	for i := range 4 {
+		b.SetNode(testNode(fmt.Sprint("n", i), 10, nil))
+	}
+	if err := b.SetPolicy(testPolicy(nil)); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bed) zone(name string, intensity func(hour int) float64) {
+	z := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	from := b.clock.Now().Truncate(time.Hour)
+	for h := range 48 {
+		at := from.Add(time.Duration(h) * time.Hour)
+		z.Status.Forecast = append(z.Status.Forecast, v1alpha1.ForecastPoint{Time: metav1.NewTime(at), Intensity: intensity(int(at.Sub(midnight).Hours()))})
+	}
+	b.SetZone(z)
+}
+
+func testPolicy(change func(*v1alpha1.CarbonPolicySpec)) *v1alpha1.CarbonPolicy {
+	p := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "batch"}, Spec: v1alpha1.CarbonPolicySpec{
+		Via: v1alpha1.ViaExtender, Zone: "de", CriticalPriorityClasses: []string{"high"}, Planner: v1alpha1.PlannerSpec{Name: "window"},
+		Selector: metav1.LabelSelector{MatchLabels: map[string]string{"shift": "yes"}},
+	}}
+	if change != nil {
+		change(&p.Spec)
+	}
+	return p
+}
+
+func testNode(name string, cores int64, labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Gi")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
+func testPod(name string, cpus string, created time.Time, change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "batch", UID: types.UID(name), CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{"shift": "yes"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)},
+		}}}},
+	}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+// ask asks by the wire, as kube-scheduler does, with names of nodes.
+func (b *bed) ask(t testing.TB, p *corev1.Pod) Answer {
+	t.Helper()
+	names := []string{"n0", "n1", "n2", "n3"}
+	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: p, NodeNames: &names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := read(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Admit(&c.pod)
+}
+
+func TestAdmit(t *testing.T) {
+	critical := func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }
+	other := func(p *corev1.Pod) { p.Labels = nil }
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "else" }
+	for _, x := range []struct {
+		name    string
+		created time.Duration // since midnight
+		now     time.Duration
+		change  func(*corev1.Pod)
+		want    Code
+	}{
+		{"before the window", 0, time.Hour, nil, OutsideWindow},
+		{"just before it", 0, 10*time.Hour - time.Second, nil, OutsideWindow},
+		{"inside it", 0, 10 * time.Hour, nil, InWindow},
+		{"at its end", 0, 16*time.Hour - time.Second, nil, InWindow},
+		{"came inside it", 12 * time.Hour, 12 * time.Hour, nil, InWindow}, // four hours of it are better than two of the next day's
+		{"came at its end", 15 * time.Hour, 15 * time.Hour, nil, OutsideWindow},
+		{"critical", 0, time.Hour, critical, Critical},
+		{"not selected", 0, time.Hour, other, NotGoverned},
+		{"without a policy", 0, time.Hour, elsewhere, NotGoverned},
+		{"has waited for a day", 0, 24 * time.Hour, nil, Stale},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := newBed(t, "")
+			b.clock.SetTime(midnight.Add(x.now))
+			if a := b.ask(t, testPod("a", "1", midnight.Add(x.created), x.change)); a.Code != x.want || a.Pass != (x.want != OutsideWindow) {
+				t.Errorf("%+v, want %s", a, x.want)
+			}
+		})
+	}
+}
+
+func TestAdmitSaysUntilWhen(t *testing.T) {
+	b := newBed(t, "")
+	if a, want := b.ask(t, testPod("a", "1", midnight, nil)), "Lull: waits until 2022-06-01T10:00:00Z, 100 gCO2eq/kWh then"; a.Message != want {
+		t.Errorf("%q, want %q", a.Message, want)
+	}
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"maxStale": "2h"} })))
+	if a := b.ask(t, testPod("a", "1", midnight, nil)); !strings.Contains(a.Message, "until 2022-06-01T02:00:00Z") {
+		t.Errorf("%q, want until it is stale", a.Message)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLimit: Pods that wait never use the last 5 %, and 15 % where the hour is expected to be full.
+func TestLimit(t *testing.T) {
+	b := newBed(t, "")
+	b.clock.SetTime(midnight.Add(11 * time.Hour))
+	pass := func(want int) {
+		t.Helper()
+		n := 0
+		for i := range 60 {
+			if a := b.ask(t, testPod(fmt.Sprint("p", i), "1", midnight, nil)); a.Pass {
+				n++
+			} else if a.Code != NoRoom || !strings.Contains(a.Message, "of 40 cpu") {
+				t.Fatalf("%+v", a)
+			}
+		}
+		if n != want {
+			t.Errorf("%d Pods of a core each pass on 40 cores, want %d", n, want)
+		}
+	}
+	pass(38)
+	// Those that were not seen on a node make room again; those that were do not, until they end.
+	b.clock.SetTime(b.clock.Now().Add(time.Minute))
+	for i := range 10 {
+		b.SetPod(testPod(fmt.Sprint("on", i), "2", midnight, func(p *corev1.Pod) { p.Spec.NodeName = "n0" }))
+	}
+	pass(18)
+	b.clock.SetTime(b.clock.Now().Add(time.Minute))
+	b.SetPod(testPod("on0", "2", midnight, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n0", corev1.PodSucceeded }))
+	b.DeletePod("on1")
+	pass(22)
+	// A node that takes no Pods counts on neither side.
+	b.clock.SetTime(b.clock.Now().Add(time.Minute))
+	cordoned := testNode("n3", 10, nil)
+	cordoned.Spec.Unschedulable = true
+	b.SetNode(cordoned)
+	if a := b.ask(t, testPod("q", "13", midnight, nil)); a.Code != NoRoom || !strings.Contains(a.Message, "16 of 30 cpu") {
+		t.Errorf("with a node cordoned: %+v", a)
+	}
+	b.SetNode(testNode("n3", 10, nil))
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"expectedLoad": "1"} })))
+	b.clock.SetTime(b.clock.Now().Add(time.Minute))
+	pass(18) // 85 % of 40, less the 16 that run
+}
+
+// TestForecastLoad: an hour that was full on the days before is expected to be full.
+func TestForecastLoad(t *testing.T) {
+	var h history
+	at := midnight.Add(11 * time.Hour)
+	if h.expected(at) != 0 {
+		t.Error("expects a load of which nothing is known")
+	}
+	for day := range 3 {
+		h.add(at.AddDate(0, 0, day), 1)
+		h.add(at.AddDate(0, 0, day).Add(time.Hour), 0.25)
+	}
+	h.add(at.AddDate(0, 0, 2).Add(time.Hour), 0.75) // the mean of the hour is 0.5
+	if v := h.expected(at.AddDate(0, 0, 3)); v != 1 {
+		t.Errorf("expects %v, want 1", v)
+	}
+	// Weights 6, 5, 4 from the latest day on.
+	if v, want := h.expected(at.AddDate(0, 0, 3).Add(time.Hour)), (6*0.5+5*0.25+4*0.25)/15; math.Abs(v-want) > 1e-12 {
+		t.Errorf("expects %v, want %v", v, want)
+	}
+	if v := h.expected(at.AddDate(0, 0, 30)); v != 0 {
+		t.Errorf("expects %v from what is a month old", v)
+	}
+}
+
+// TestFailsOpen: what nothing is known of, what is paused and what is in shadow passes.
+func TestFailsOpen(t *testing.T) {
+	p := testPod("a", "1", midnight, nil)
+	b := newBed(t, "")
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Paused = true })))
+	if a := b.ask(t, p); !a.Pass || a.Code != PolicyPaused {
+		t.Errorf("paused: %+v", a)
+	}
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = v1alpha1.ModeShadow })))
+	if a := b.ask(t, p); !a.Pass || a.Code != PolicyPaused {
+		t.Errorf("shadow: %+v", a)
+	}
+	if err := b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"windowFrame": "soon"} })); !errors.Is(err, ErrConfig) {
+		t.Errorf("a parameter that cannot be read: %v", err)
+	}
+	if a := b.ask(t, p); !a.Pass || a.Code != NotGoverned {
+		t.Errorf("a policy that cannot be carried out: %+v", a)
+	}
+	must(t, b.SetPolicy(testPolicy(nil)))
+	stale := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "de"}}
+	b.SetZone(stale)
+	if a := b.ask(t, p); !a.Pass || a.Code != NoCarbonData {
+		t.Errorf("a zone of which nothing is known: %+v", a)
+	}
+	b.zone("de", func(int) float64 { return 1 })
+	b.clock.SetTime(midnight.Add(72 * time.Hour)) // beyond what is known
+	if a := b.ask(t, testPod("b", "1", b.clock.Now(), nil)); !a.Pass || a.Code != NoCarbonData {
+		t.Errorf("beyond the forecast: %+v", a)
+	}
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Via = v1alpha1.ViaHold })))
+	if a := b.ask(t, p); a.Code != NotGoverned {
+		t.Errorf("a policy that holds: %+v", a)
+	}
+}
+
+const nodesConfig = `
+apiVersion: lull.dev/v1alpha1
+kind: ExtenderConfiguration
+nodes:
+- selector: {matchLabels: {size: large}}
+  idleWatts: 212
+  maxWatts: 597
+  pue: 1.5
+- selector: {matchLabels: {in: fr}}
+  zone: fr
+  idleWatts: 100
+  wattsPerUnit: {cpu: 10, nvidia.com/gpu: 300}
+`
+
+// TestRank compares with the emissions worked out by hand.
+func TestRank(t *testing.T) {
+	b := newBed(t, nodesConfig)
+	b.zone("fr", func(int) float64 { return 50 })
+	b.SetNode(testNode("n0", 10, map[string]string{"size": "large"}))
+	b.SetNode(testNode("n1", 10, map[string]string{"in": "fr"}))
+	b.SetNode(testNode("n2", 10, nil))
+	names := [][]byte{[]byte("n0"), []byte("n1"), []byte("n2"), []byte("n3"), []byte("unknown")}
+	p := &Pod{Namespace: "batch", Labels: map[string]string{"shift": "yes"}, Request: map[string]float64{"cpu": 2}}
+	scores := make([]int8, len(names))
+	b.Rank(p, names, scores)
+	// n0: 400 (2 x 38.5 + 212) 1.5 = 173.4 g; n1: 50 (2 x 10 + 100) = 6 g; n2, n3: 400 x 7 = 2.8 g.
+	if want := []int8{0, 10, 10, 10, 0}; fmt.Sprint(scores) != fmt.Sprint(want) { // 9.8 rounds to 10
+		t.Errorf("scores %v, want %v", scores, want)
+	}
+	// Not idle any more: n0 is at 46.2 g, a DaemonSet's Pod wakes nobody.
+	b.SetPod(testPod("x", "1", midnight, func(p *corev1.Pod) { p.Spec.NodeName = "n0" }))
+	yes := true
+	b.SetPod(testPod("ds", "1", midnight, func(p *corev1.Pod) {
+		p.Spec.NodeName, p.OwnerReferences = "n1", []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: &yes}}
+	}))
+	p.Request["nvidia.com/gpu"] = 1 // n1: 50 (20 + 300 + 100) = 21 g
+	b.Rank(p, names, scores)
+	if want := []int8{0, 6, 10, 10, 0}; fmt.Sprint(scores) != fmt.Sprint(want) { // (46.2 - 21) / (46.2 - 2.8)
+		t.Errorf("scores %v, want %v", scores, want)
+	}
+	// By the region of a cloud.
+	z := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "se"}, Spec: v1alpha1.GridZoneSpec{CloudRegion: "aws/eu-north-1"}}
+	z.Status.Forecast = []v1alpha1.ForecastPoint{{Time: metav1.NewTime(midnight), Intensity: 20}}
+	b.SetZone(z)
+	b.SetNode(testNode("n3", 10, map[string]string{corev1.LabelTopologyRegion: "eu-north-1"}))
+	b.Rank(&Pod{Namespace: "batch", Labels: p.Labels}, [][]byte{[]byte("n2"), []byte("n3")}, scores[:2])
+	if scores[0] != 0 || scores[1] != 10 {
+		t.Errorf("scores %v; want the node in the cleaner region first", scores[:2])
+	}
+	// Nothing tells them apart.
+	b.Rank(&Pod{Namespace: "else"}, [][]byte{[]byte("n2"), []byte("n2")}, scores[:2])
+	if scores[0] != scores[1] {
+		t.Errorf("equal nodes are scored %v", scores[:2])
+	}
+}
+
+// TestWire speaks kube-scheduler's own types, by names and by whole nodes.
+func TestWire(t *testing.T) {
+	b := newBed(t, "")
+	srv := httptest.NewServer(&Handler{State: b.State})
+	defer srv.Close()
+	names := []string{"n0", "n1"}
+	nodes := &corev1.NodeList{Items: []corev1.Node{*testNode("n0", 10, nil), *testNode("n1", 10, nil)}}
+	waits, passes := testPod("w", "1", midnight, nil), testPod("p", "1", midnight, func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" })
+	for _, x := range []struct {
+		args extenderv1.ExtenderArgs
+		want int // nodes
+	}{
+		{extenderv1.ExtenderArgs{Pod: passes, NodeNames: &names}, 2},
+		{extenderv1.ExtenderArgs{Pod: waits, NodeNames: &names}, 0},
+		{extenderv1.ExtenderArgs{Pod: passes, Nodes: nodes}, 2},
+		{extenderv1.ExtenderArgs{Pod: waits, Nodes: nodes}, 0},
+	} {
+		var got extenderv1.ExtenderFilterResult
+		post(t, srv.URL+FilterPath, x.args, &got)
+		n := 0
+		if got.NodeNames != nil {
+			n = len(*got.NodeNames)
+		} else if got.Nodes != nil {
+			n = len(got.Nodes.Items)
+		} else {
+			t.Error("neither nodes nor names")
+		}
+		if n != x.want || got.Error != "" || len(got.FailedNodes) != 0 || (x.want == 0) != (len(got.FailedAndUnresolvableNodes) == 1) {
+			t.Errorf("%+v, want %d nodes", got, x.want)
+		}
+		if x.want == 0 && !strings.HasPrefix(got.FailedAndUnresolvableNodes["n0"], "Lull: waits until ") {
+			t.Errorf("why: %v", got.FailedAndUnresolvableNodes)
+		}
+		var list extenderv1.HostPriorityList
+		post(t, srv.URL+PrioritizePath, x.args, &list)
+		if len(list) != 2 || list[0].Host != "n0" || list[1].Host != "n1" || list[0].Score > extenderv1.MaxExtenderPriority {
+			t.Errorf("%+v", list)
+		}
+	}
+}
+
+func post(t testing.TB, url string, args extenderv1.ExtenderArgs, into any) {
+	t.Helper()
+	body, err := json.Marshal(args)
+	must(t, err)
+	resp, err := http.Post(url, "application/json", bytes.NewReader(body))
+	must(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, resp.Status)
+	}
+	must(t, json.NewDecoder(resp.Body).Decode(into))
+}
+
+// TestRequests: what a Pod asks for is counted as kube-scheduler counts it.
+func TestRequests(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	ask := func(cpus, memory string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse(memory)}}
+	}
+	p := testPod("a", "500m", midnight, func(p *corev1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d", Resources: ask("1", "1Gi")})
+		p.Spec.InitContainers = []corev1.Container{
+			{Name: "i", Resources: ask("3", "1Mi")}, {Name: "s", RestartPolicy: &always, Resources: ask("250m", "128Mi")}, {Name: "j", Resources: ask("100m", "2Gi")},
+		}
+		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+	})
+	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: p, NodeNames: &[]string{"n0"}})
+	must(t, err)
+	c, err := read(body)
+	must(t, err)
+	b := newBed(t, "")
+	p.Spec.NodeName = "n0"
+	b.SetPod(p)
+	for r, q := range b.pods[p.UID].request {
+		if math.Abs(c.pod.Request[r]-q) > 1e-9 {
+			t.Errorf("%s: %v by the wire, %v by Kubernetes", r, c.pod.Request[r], q)
+		}
+	}
+	if len(c.pod.Request) != 2 || math.Abs(c.pod.Request["cpu"]-3.01) > 1e-9 {
+		t.Errorf("asks for %v", c.pod.Request)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	srv := httptest.NewServer(&Handler{State: newBed(t, "").State})
+	defer srv.Close()
+	for body, want := range map[string]string{
+		"":                                 "not a JSON object",
+		"[]":                               "not a JSON object",
+		`{"Pod":{}}`:                       "NodeNames: not set",
+		`{"NodeNames":["a"]}`:              "Pod: not set",
+		`{"Pod":3,"NodeNames":[]}`:         "Pod:",
+		`{"Pod":{},"NodeNames":"a"}`:       "not a list",
+		`{"Pod":{},"NodeNames":["a\"b"]}`:  "not names of nodes",
+		`{"Pod":{},"NodeNames":["a"]`:      "invalid request",
+		`{"Pod":{},"Nodes":{"items":[7]}}`: "Nodes:",
+		`{"Pod":{"spec":{"containers":[{"resources":{"requests":{"cpu":"much"}}}]}},"NodeNames":[]}`: "Pod:",
+	} {
+		resp, err := http.Post(srv.URL+FilterPath, "application/json", strings.NewReader(body))
+		must(t, err)
+		var text bytes.Buffer
+		_, err = text.ReadFrom(resp.Body)
+		must(t, errors.Join(err, resp.Body.Close()))
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(text.String(), want) {
+			t.Errorf("%s: %s: %s; want 400, %q", body, resp.Status, text.String(), want)
+		}
+	}
+	for path, want := range map[string]int{FilterPath: http.StatusMethodNotAllowed, "/bind": http.StatusNotFound} {
+		resp, err := http.Get(srv.URL + path)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET %s: %s, want %d", path, resp.Status, want)
+		}
+	}
+	large, err := http.Post(srv.URL+FilterPath, "application/json", strings.NewReader(`{"Pod":"`+strings.Repeat("x", maxBody)))
+	must(t, err)
+	large.Body.Close()
+	if large.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: %s", large.Status)
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	const head = "apiVersion: lull.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+	for text, want := range map[string]string{
+		"kind: X":             "apiVersion, kind",
+		head + "defaults: {}": "defaults",
+		head + "default: {}":  "zone: not set",
+		head + "default: {zone: de, parameters: {windowFrame: 30h}}":                  "at most timeFrame",
+		head + "default: {zone: de, parameters: {expectedLoad: \"2\"}}":               "expectedLoad",
+		head + "default: {zone: de, parameters: {window: 1h}}":                        "accepted: expectedLoad",
+		head + "default: {zone: de, selector: {matchExpressions: [{operator: Xor}]}}": "selector",
+		head + "nodes: [{idleWatts: 10, maxWatts: 5}]":                                "maxWatts",
+		head + "nodes: [{pue: 0.5}]":                                                  "pue",
+		head + "nodes: [{wattsPerUnit: {cpu: -1}}]":                                   "wattsPerUnit.cpu",
+	} {
+		if _, err := ReadConfiguration(strings.NewReader(text)); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+	b := newBed(t, head+"default: {zone: de, parameters: {windowFrame: 2h}}")
+	elsewhere := testPod("a", "1", midnight, func(p *corev1.Pod) { p.Namespace = "else" })
+	if a := b.ask(t, elsewhere); a.Code != OutsideWindow {
+		t.Errorf("by the file: %+v", a)
+	}
+	system := testPod("a", "1", midnight, func(p *corev1.Pod) { p.Namespace = "kube-system" })
+	if a := b.ask(t, system); a.Code != NotGoverned {
+		t.Errorf("kube-system by the file: %+v", a)
+	}
+	if a := b.ask(t, testPod("a", "1", midnight, func(p *corev1.Pod) { p.Labels = nil })); a.Code != NotGoverned {
+		t.Errorf("a namespace with a policy by the file: %+v", a)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, x := range []struct {
+		o    Options
+		good bool
+	}{
+		{Options{Address: "127.0.0.1:8888"}, true}, {Options{Address: "localhost:0"}, true}, {Options{Address: "[::1]:1"}, true},
+		{Options{Address: ":8888"}, false}, {Options{Address: "10.0.0.1:8888"}, false}, {Options{Address: "8888"}, false},
+		{Options{Address: ":8888", CertFile: "a", KeyFile: "b"}, false}, {Options{Address: ":8888", CertFile: "a", KeyFile: "b", ClientCAFile: "c"}, true},
+	} {
+		if err := x.o.Check(); (err == nil) != x.good || err != nil && !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", x.o, err)
+		}
+	}
+}
+
+// FuzzFilter: no body makes the handler panic or write what is not JSON.
+func FuzzFilter(f *testing.F) {
+	b := newBed(f, nodesConfig)
+	h := &Handler{State: b.State}
+	good, err := json.Marshal(extenderv1.ExtenderArgs{Pod: testPod("a", "1", midnight, nil), NodeNames: &[]string{"n0", "n1"}})
+	must(f, err)
+	whole, err := json.Marshal(extenderv1.ExtenderArgs{Pod: testPod("a", "1", midnight, nil), Nodes: &corev1.NodeList{Items: []corev1.Node{*testNode("n0", 1, nil)}}})
+	must(f, err)
+	f.Add(good)
+	f.Add(whole)
+	f.Add([]byte(`{"Pod":{"metadata":{"creationTimestamp":"9999-12-31T23:59:59Z"}},"NodeNames":["",1]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, path := range []string{FilterPath, PrioritizePath} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
+			if w.Code == http.StatusOK && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %s", path, w.Body)
+			}
+		}
+	})
+}
+
+// BenchmarkFilter and BenchmarkPrioritize are whole calls but for the network.
+func BenchmarkFilter(b *testing.B)     { benchmark(b, FilterPath) }
+func BenchmarkPrioritize(b *testing.B) { benchmark(b, PrioritizePath) }
+
+func benchmark(b *testing.B, path string) {
+	for _, n := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			bed := newBed(b, nodesConfig)
+			bed.clock.SetTime(midnight.Add(11 * time.Hour))
+			names := make([]string, n)
+			for i := range names {
+				names[i] = fmt.Sprintf("gke-pool-1-%08x-node-%05d", i*2654435761, i)
+				bed.SetNode(testNode(names[i], 64, map[string]string{"in": []string{"fr", "de"}[i%2]}))
+			}
+			body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: testPod("a", "1", midnight, nil), NodeNames: &names})
+			must(b, err)
+			h := &Handler{State: bed.State}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				w.Body.Grow(len(body) * 3)
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Body)
+				}
+			}
+		})
+	}
+}
