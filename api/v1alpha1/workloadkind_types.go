@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // WorkloadKindSpec says how objects of one kind are held, scaled and observed. All of it
@@ -50,6 +51,12 @@ type WorkloadKindSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Active []StatusMatch `json:"active,omitempty"`
+	// idle is what the status says where nothing of it runs: its fields and their values, null for one
+	// that is absent then. On a hub the status is a copy of what the cluster said last; of a workload
+	// that was taken back from there it must say so for Kueue to give its quota back.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Idle *runtime.RawExtension `json:"idle,omitempty"`
 	// finished says that it has succeeded or failed for good; any one suffices. A kind
 	// without never ends.
 	// +kubebuilder:validation:MaxItems=8

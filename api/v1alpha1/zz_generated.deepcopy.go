@@ -1836,6 +1836,11 @@ func (in *WorkloadKindSpec) DeepCopyInto(out *WorkloadKindSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Idle != nil {
+		in, out := &in.Idle, &out.Idle
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Finished != nil {
 		in, out := &in.Finished, &out.Finished
 		*out = make([]StatusMatch, len(*in))

@@ -122,7 +122,7 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	}
 	r.Kinds.use(c, mgr)
 	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
-		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client},
+		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Kind: r.Kinds.Of},
 	}})
 	if err != nil {
 		return err

@@ -84,9 +84,7 @@ func (s *KindSet) Transform(o any) (any, error) {
 	if !ok {
 		return stripManagedFields(o)
 	}
-	s.mu.RLock()
-	k := s.known[u.GroupVersionKind()]
-	s.mu.RUnlock()
+	k := s.Of(u.GroupVersionKind())
 	switch {
 	case k != nil:
 		k.Prune(u.Object)
@@ -94,6 +92,13 @@ func (s *KindSet) Transform(o any) (any, error) {
 		kueue.Prune(u.Object)
 	}
 	return o, nil
+}
+
+// Of is the kind of some objects; nil for one that is not known.
+func (s *KindSet) Of(gvk schema.GroupVersionKind) *kinds.Kind {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known[gvk]
 }
 
 // use connects the set to a controller that is woken by its kinds.

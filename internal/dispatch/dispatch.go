@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
 )
@@ -33,6 +33,8 @@ type Dispatcher struct {
 	// Workloads, where a cache may be behind; Client writes.
 	Reader, Live client.Reader
 	Client       client.Client
+	// Kind knows the kinds of workloads, for LetGo; nil for one that Lull does not know.
+	Kind func(gvk schema.GroupVersionKind) *kinds.Kind
 }
 
 // Awaits reports whether a Workload is to be sent to a cluster.
@@ -183,7 +185,7 @@ func Allowed(list *v1alpha1.ComputeClusterList, of []string, annotations map[str
 type HasCopy func(ctx context.Context, cluster string, name types.NamespacedName) (there, known bool, err error)
 
 // LetGo sees to it that a Workload which leaves a cluster gives its quota back. Kueue waits for
-// the Job's own status to say that nothing of it is active; on a hub that is a copy of what the
+// the object's own status to say that nothing of it is active; on a hub that is a copy of what the
 // cluster said last, and once the copy there is gone nobody says more. The cluster is asked; one
 // that is lost is waited for no longer, and what it has left is removed when it comes back.
 // wait says that a copy is still there.
@@ -192,18 +194,24 @@ func (d *Dispatcher) LetGo(ctx context.Context, w *kueue.Workload, ask HasCopy) 
 	if err != nil || len(led) == 0 {
 		return false, false, err // not on another cluster
 	}
-	var job batchv1.Job
-	found := false
+	var u *unstructured.Unstructured
+	var patch map[string]any
 	for _, o := range w.OwnedBy {
-		if o.APIVersion != batchv1.SchemeGroupVersion.String() || o.Kind != "Job" {
+		k := d.Kind(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
+		if k == nil {
 			continue
 		}
-		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: o.Name}, &job); err != nil {
+		u = &unstructured.Unstructured{}
+		u.SetGroupVersionKind(k.GVK())
+		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: o.Name}, u); err != nil {
 			return false, false, client.IgnoreNotFound(err)
 		}
-		found = job.UID == o.UID
+		if u.GetUID() == o.UID {
+			patch = k.Quieten(u.Object)
+			break
+		}
 	}
-	if !found || job.Status.Active == 0 && (job.Status.Ready == nil || *job.Status.Ready == 0) {
+	if patch == nil {
 		return false, false, nil
 	}
 	for _, name := range led {
@@ -215,11 +223,9 @@ func (d *Dispatcher) LetGo(ctx context.Context, w *kueue.Workload, ask HasCopy) 
 			return false, true, nil
 		}
 	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": job.ResourceVersion}, "status": map[string]any{"active": 0, "ready": 0},
-	})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": u.GetResourceVersion()}, "status": patch})
 	if err != nil {
 		return false, false, err
 	}
-	return true, false, d.Client.Status().Patch(ctx, &job, client.RawPatch(types.MergePatchType, body))
+	return true, false, d.Client.Status().Patch(ctx, u, client.RawPatch(types.MergePatchType, body))
 }

@@ -44,6 +44,11 @@ import (
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks,verbs=get;list;watch
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=multikueueconfigs,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=batch,resources=jobs/status,verbs=patch
+// +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets/status,verbs=patch
+// +kubebuilder:rbac:groups=kubeflow.org,resources=mpijobs/status;pytorchjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=ray.io,resources=rayjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=trainer.kubeflow.org,resources=trainjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=workload.codeflare.dev,resources=appwrappers/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=multikueueclusters,verbs=get
 // +kubebuilder:rbac:groups="",namespace=kueue-system,resources=secrets,verbs=get

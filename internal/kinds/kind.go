@@ -9,9 +9,11 @@ package kinds
 
 import (
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -44,6 +46,7 @@ type Kind struct {
 	podLabels                                    map[string]path
 	priorityClass, started, ended, done, of, who path
 	active, finished                             []match
+	idle                                         map[string]any
 }
 
 type podsOf struct {
@@ -136,6 +139,11 @@ func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
 			out = append(out, match{of[i].Condition, single(fmt.Sprintf("%s[%d].path", field, i), of[i].Path), of[i].Values})
 		}
 		return out
+	}
+	if spec.Idle != nil {
+		if err := json.Unmarshal(spec.Idle.Raw, &k.idle); err != nil {
+			return nil, fmt.Errorf("%w %q: spec.idle: %s; accepted: fields of the status and their values", ErrKind, name, spec.Idle.Raw)
+		}
 	}
 	k.active, k.finished = matches("active", spec.Active), matches("finished", spec.Finished)
 	if first != nil {
@@ -314,6 +322,25 @@ func (k *Kind) Read(obj map[string]any) Facts {
 	}
 	return f
 }
+
+// Quieten returns what is to be changed of an object's status for it to say that nothing of it runs,
+// as a JSON merge patch of the status; nil where it says so, or the kind does not know how.
+func (k *Kind) Quieten(obj map[string]any) map[string]any {
+	status, _ := obj["status"].(map[string]any)
+	var patch map[string]any
+	for field, want := range k.idle {
+		is, there := status[field]
+		if !there && (want == nil || reflect.ValueOf(want).IsZero()) || there && want != nil && fmt.Sprint(is) == fmt.Sprint(want) {
+			continue
+		}
+		if patch == nil {
+			patch = map[string]any{}
+		}
+		patch[field] = want
+	}
+	return patch
+}
+
 
 // Queues reports whether objects of the kind can wait in a queue of Kueue.
 func (k *Kind) Queues() bool { return k.Spec.Hold.Suspend != "" }

@@ -285,3 +285,61 @@ func TestManifestsParse(t *testing.T) {
 		}
 	}
 }
+
+// TestQuieten: the status of each kind that goes through queues is made to say that nothing runs, once.
+func TestQuieten(t *testing.T) {
+	busy := map[string]string{
+		"Job":        `{"active": 2, "ready": 1, "succeeded": 3}`,
+		"JobSet":     `{"replicatedJobsStatus": [{"name": "w", "active": 2}]}`,
+		"TrainJob":   `{"jobsStatus": [{"name": "n", "active": 1}]}`,
+		"MPIJob":     `{"replicaStatuses": {"Worker": {"active": 2}}}`,
+		"PyTorchJob": `{"replicaStatuses": {"Worker": {"active": 2}}}`,
+		"RayJob":     `{"jobDeploymentStatus": "Running"}`,
+		"AppWrapper": `{"conditions": [{"type": "QuotaReserved", "status": "True"}]}`,
+	}
+	for _, k := range Default() {
+		text, known := busy[k.Name]
+		if !known {
+			t.Errorf("%s: no busy status in this test", k.Name)
+			continue
+		}
+		var status map[string]any
+		if err := json.Unmarshal([]byte(text), &status); err != nil {
+			t.Fatal(err)
+		}
+		obj := map[string]any{"status": status}
+		patch := k.Quieten(obj)
+		if len(patch) == 0 {
+			t.Errorf("%s: %s is taken for idle", k.Name, text)
+			continue
+		}
+		body, err := json.Marshal(map[string]any{"status": patch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := jsonpatch.MergePatch(before, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var quiet map[string]any
+		if err := json.Unmarshal(after, &quiet); err != nil {
+			t.Fatal(err)
+		}
+		if again := k.Quieten(quiet); again != nil {
+			t.Errorf("%s: %s still needs %v", k.Name, after, again)
+		}
+		if k.Name == "Job" && !strings.Contains(string(after), `"succeeded":3`) {
+			t.Errorf("what is done is lost: %s", after)
+		}
+		if none := k.Quieten(map[string]any{}); k.Name != "RayJob" && none != nil {
+			t.Errorf("%s: no status needs %v", k.Name, none)
+		}
+	}
+	if _, err := Parse([]byte("apiVersion: lull.dev/v1alpha1\nkind: WorkloadKind\nmetadata: {name: x}\nspec: {version: v1, kind: X, resource: xs, hold: {suspend: spec.suspend}, idle: [1]}")); err == nil {
+		t.Error("a list is taken for fields of the status")
+	}
+}
