@@ -339,12 +339,14 @@ func (r *caspianRun) job(i int) *batchv1.Job {
 	}
 }
 
-// submitted is when a workload is submitted: when it arrives, before the last moments of the hour,
-// so that Kueue has taken note of it when the hour's plan is made.
+// submitted is when a workload is submitted: when it arrives, but for the first and the last moments of
+// the hour. Creation times have whole seconds, so what comes in the first one looks as if it had come
+// by the full hour; and Kueue must have taken note of it when the next hour's plan is made.
 func (r *caspianRun) submitted(i int) time.Time {
-	const lastMoments = 0.1
+	const moments = 0.1
 	hour := math.Floor(r.arrival[i])
-	return reproduce.CaspianStart.Add(time.Duration(math.Min(r.arrival[i], hour+1-lastMoments) * float64(time.Hour)))
+	at := math.Max(hour+moments, math.Min(r.arrival[i], hour+1-moments))
+	return reproduce.CaspianStart.Add(time.Duration(at * float64(time.Hour)))
 }
 
 // submit submits the workloads at their times and waits until all are done.

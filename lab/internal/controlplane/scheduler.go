@@ -13,7 +13,7 @@ import (
 const unschedulableFor = 5 * time.Minute
 
 // schedulerArgs are those of kube-scheduler. It looks at Pods that found no node again as much sooner
-// as time passes faster.
+// as time passes faster, though not sooner than half a minute.
 func (o Options) schedulerArgs(kubeconfig string, as func(more ...string) []string) ([]string, error) {
 	again := max(time.Second, min(unschedulableFor, time.Duration(float64(unschedulableFor)/o.TimeFactor)))
 	flag := "--pod-max-in-unschedulable-pods-duration=" + again.String()
