@@ -21,10 +21,11 @@ func newDemoCommand() *cobra.Command {
 	o := demo.Options{}
 	from := ""
 	var omegas []float64
+	var scenarios []int
 	live := false
 	outage := time.Duration(0)
 	cmd := &cobra.Command{
-		Use:   "demo [elastic|fidelity|multicluster|follow]",
+		Use:   "demo [elastic|fidelity|multicluster|follow|extender]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
@@ -44,7 +45,10 @@ every workload finished, none ran twice or beyond the quota, and savings differ 
 than 5 %.
 
 With follow, a Deployment follows the sun between three clusters for two days. Exit status 0
-only if it was on all three, with a ready replica at every moment.`,
+only if it was on all three, with a ready replica at every moment.
+
+With extender, Pods wait inside kube-scheduler, and behind scheduling gates, in the scenarios of
+Piontek et al. Exit status 0 only if every Pod ran, once.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
@@ -52,8 +56,9 @@ only if it was on all three, with a ready replica at every moment.`,
   lull demo elastic
   lull demo fidelity --report docs/fidelity.md
   lull demo multicluster --omega1 0,0.5,1
-  lull demo follow`,
-		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow"},
+  lull demo follow
+  lull demo extender --scenario 2`,
+		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow", "extender"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
 				return fmt.Errorf("%q; accepted: nothing, or one of %s", args, strings.Join(cmd.ValidArgs, ", "))
@@ -83,7 +88,7 @@ only if it was on all three, with a ready replica at every moment.`,
 			if live || outage > 0 {
 				o.Live = &demo.Live{Outage: outage}
 			}
-			if err := errors.Join(checkDemo(&o, from), checkOmegas(omegas)); err != nil {
+			if err := errors.Join(checkDemo(&o, from), checkOmegas(omegas), checkScenarios(scenarios)); err != nil {
 				return err
 			}
 			// The demo's own informers have nothing to say to a person.
@@ -99,6 +104,8 @@ only if it was on all three, with a ready replica at every moment.`,
 				return demo.Multicluster(cmd.Context(), o, omegas, NewPlanner)
 			case "follow":
 				return demo.Follow(cmd.Context(), o)
+			case "extender":
+				return demo.Extender(cmd.Context(), o, scenarios, NewPlanner)
 			}
 			return demo.Run(cmd.Context(), o)
 		},
@@ -118,21 +125,35 @@ only if it was on all three, with a ready replica at every moment.`,
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
 	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
 	f.Float64SliceVar(&omegas, "omega1", []float64{0, 1}, "weights of carbon of demo multicluster; the first is what the others are compared to")
+	f.IntSliceVar(&scenarios, "scenario", []int{1, 2, 3, 4}, "scenarios of demo extender (Piontek et al., Table 2)")
 	return cmd
 }
 
 // fits refuses flags that a demo does not use.
 func fits(which string, given func(string) bool) error {
 	refused := map[string]string{
-		"":             "omega1",
-		"elastic":      "omega1",
-		"fidelity":     "trace zone from jobs seed live outage param omega1",
-		"multicluster": "trace zone from live outage",
-		"follow":       "trace zone from jobs seed live outage planner param omega1",
+		"":             "omega1 scenario",
+		"elastic":      "omega1 scenario",
+		"fidelity":     "trace zone from jobs seed live outage param omega1 scenario",
+		"multicluster": "trace zone from live outage scenario",
+		"follow":       "trace zone from jobs seed live outage planner param omega1 scenario",
+		"extender":     "trace zone from jobs live outage planner param omega1",
 	}
 	for _, name := range strings.Fields(refused[which]) {
 		if given(name) {
 			return fmt.Errorf("--%s: not for demo %s", name, which)
+		}
+	}
+	return nil
+}
+
+func checkScenarios(scenarios []int) error {
+	if len(scenarios) == 0 {
+		return errors.New("--scenario: none; accepted: some of 1 to 4")
+	}
+	for _, n := range scenarios {
+		if n < 1 || n > 4 {
+			return fmt.Errorf("--scenario: %d; accepted: 1 to 4", n)
 		}
 	}
 	return nil
@@ -171,7 +192,7 @@ func own(o *demo.Options, name string, given func(string) bool) {
 		set("planner", func() { o.Planner = "caspian" })
 		set("jobs", func() { o.Jobs = 200 })
 		set("time-factor", func() { o.Factor = 200 })
-	case "follow":
+	case "follow", "extender":
 		set("time-factor", func() { o.Factor = 600 })
 	}
 }

@@ -215,6 +215,11 @@ type Setup struct {
 	// serves no metrics unless they say so.
 	Binary string
 	Flags  []string
+	// Kinds of workloads are governed beside the default ones.
+	Kinds []string
+	// Scheduler is a file with kube-scheduler's configuration; Extender the address at which
+	// "lull extender" answers it. Empty for none.
+	Scheduler, Extender string
 }
 
 // Stage is a lab with Lull installed and its controller running.
@@ -255,7 +260,11 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 	if s.Client, s.Config, err = connect(kubeconfig); err != nil {
 		return nil, err
 	}
-	if err := Install(ctx, s.Client, kinds.Default(), config.Options{Kueue: setup.Spokes > 0}); err != nil {
+	governed, err := kinds.Named(append(slices.Clone(kinds.DefaultNames), setup.Kinds...))
+	if err != nil {
+		return nil, err
+	}
+	if err := Install(ctx, s.Client, governed, config.Options{Kueue: setup.Spokes > 0}); err != nil {
 		return nil, err
 	}
 	for i := range setup.Spokes {
@@ -279,6 +288,13 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 		return nil, err
 	}
 	s.children, s.Controller = append(s.children, ctl), ctl.cmd.Process.Pid
+	if setup.Extender != "" {
+		answers, err := startChild(dir, "extender", s.self, "extender", "--kubeconfig", kubeconfig, "--bind-address", setup.Extender, "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+		if err != nil {
+			return nil, err
+		}
+		s.children = append(s.children, answers)
+	}
 	return s, nil
 }
 

@@ -126,7 +126,10 @@ func (r *recorder) gone(obj any) {
 // ended when its deletion was asked for.
 func (r *recorder) ran(pod *corev1.Pod, gone bool) {
 	job := pod.Labels[batchv1.JobNameLabel]
-	if job == "" || len(pod.Status.ContainerStatuses) == 0 {
+	if job == "" { // a bare one
+		job = pod.Name
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
 		return
 	}
 	o := r.entry(job)
@@ -212,6 +215,21 @@ func (r *recorder) pods(job string) int {
 		}
 	}
 	return n
+}
+
+// ranPods counts the Pods that have begun to run, and those that have ended.
+func (r *recorder) ranPods() (begun, ended int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.jobs {
+		for _, p := range o.runs {
+			begun++
+			if !p.end.IsZero() {
+				ended++
+			}
+		}
+	}
+	return begun, ended
 }
 
 // job returns a copy of what is known of a Job.

@@ -82,6 +82,9 @@ func startLab(ctx context.Context, dir string, setup Setup) (*child, error) {
 	if setup.Spokes > 0 {
 		args = append(args, "--kueue", "--spokes", strconv.Itoa(setup.Spokes))
 	}
+	if setup.Scheduler != "" {
+		args = append(args, "--scheduler-config", setup.Scheduler)
+	}
 	lab, err := startChild(dir, "lab", setup.Lab, args...)
 	if err != nil {
 		return nil, err

@@ -341,7 +341,6 @@ func (k *Kind) Quieten(obj map[string]any) map[string]any {
 	return patch
 }
 
-
 // Queues reports whether objects of the kind can wait in a queue of Kueue.
 func (k *Kind) Queues() bool { return k.Spec.Hold.Suspend != "" }
 

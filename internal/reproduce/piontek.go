@@ -30,61 +30,77 @@ func piontekExperiments() []Experiment {
 	}}
 }
 
-// piontekScenarios are those of Table 2, with what Table 3 found.
-var piontekScenarios = []struct {
-	duration                 time.Duration
-	use, perHour, uncritical float64
-	paper                    Value
-}{
+// PiontekScenario is one of Table 2: mean duration, share of the cores in use, jobs an hour, share of
+// those that are not critical; and the percentage by which Table 3 found CO2 to fall.
+type PiontekScenario struct {
+	Duration                 time.Duration
+	Use, PerHour, Uncritical float64
+	Paper                    float64
+}
+
+// PiontekScenarios are those of Table 2, of a server of PiontekCores.
+var PiontekScenarios = []PiontekScenario{
 	{10*time.Minute + 54*time.Second, 0.5124, 184.2, 0.2, 2.41},
 	{32*time.Minute + 45*time.Second, 0.4981, 60.5, 0.4, 0.40},
 	{10*time.Minute + 2*time.Second, 0.44, 185.2, 0.4, 1.81},
 	{5 * time.Minute, 0.497, 378.3, 0.4, 0.37},
 }
 
+// PiontekIdle and PiontekMax are the watts of the server without work and with all its cores at work.
 const (
-	piontekCores = 36
+	PiontekCores = 36
+	PiontekIdle  = 212
+	PiontekMax   = 597
+)
+
+const (
 	piontekDays  = 60
 	piontekEvery = 6
 	piontekJoint = 5 // joint runs on every fifth of the days
 )
 
-// piontekDay runs a scenario on a day and returns the emissions of a planner and of the
-// default scheduler over the same two days.
-func piontekDay(ctx context.Context, k, day int, actual, told *carbon.Series, planner plan.Planner) (aware, plain float64, missed int, err error) {
-	s := piontekScenarios[k]
+// Config is a day of the scenario in the simulator, from start on: its jobs by a seed, on one server.
+// Planner and intensities are still to be set.
+func (s PiontekScenario) Config(seed uint64, start time.Time) (sim.Config, error) {
 	const span = 24 * time.Hour
 	tr, err := trace.Generate(trace.Spec{
-		Arrivals: trace.Arrivals{PerHour: s.perHour, Swing: 0.3, Peak: 14}, Span: span,
-		Length: trace.Exponential(s.duration.Hours(), 2), CPUs: trace.Constant(1), Seed: uint64(day),
+		Arrivals: trace.Arrivals{PerHour: s.PerHour, Swing: 0.3, Peak: 14}, Span: span,
+		Length: trace.Exponential(s.Duration.Hours(), 2), CPUs: trace.Constant(1), Seed: seed,
 	})
 	if err != nil {
-		return 0, 0, 0, err
+		return sim.Config{}, err
 	}
-	cores := s.use * piontekCores / (s.perHour * s.duration.Hours())
-	request := map[string]float64{trace.CPU: cores}
-	start := actual.Start().Add(time.Duration(day) * span)
-	linear, err := power.NewLinear(212, 597)
-	if err != nil {
-		return 0, 0, 0, err
-	}
+	request := map[string]float64{trace.CPU: s.Use * PiontekCores / (s.PerHour * s.Duration.Hours())}
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{
-			Name: "server", Capacity: map[string]float64{trace.CPU: piontekCores}, Forecast: told, Actual: actual,
-			Power: power.PerUnit{Watts: map[string]float64{trace.CPU: float64(linear.At(1)-linear.At(0)) / piontekCores}, PUE: 1},
+			Name: "server", Capacity: map[string]float64{trace.CPU: PiontekCores},
+			Power: power.PerUnit{Watts: map[string]float64{trace.CPU: (PiontekMax - PiontekIdle) / float64(PiontekCores)}, PUE: 1},
 		}},
-		Planner: planner, Slot: 5 * time.Minute, Revise: sim.OnChange,
+		Slot: 5 * time.Minute, Revise: sim.OnChange,
 	}
 	for i := range tr.Jobs {
 		j := sim.Job{ID: tr.Jobs[i].ID, Submitted: start.Add(tr.Jobs[i].Arrival), Length: tr.Jobs[i].Length, Estimate: tr.Jobs[i].Length, Kind: workload.Rigid, Request: request}
 		// Every n-th job may wait: the share of Table 2, by no chance.
-		if int(float64(i+1)*s.uncritical) > int(float64(i)*s.uncritical) {
+		if int(float64(i+1)*s.Uncritical) > int(float64(i)*s.Uncritical) {
 			j.MaxDelay = span
 		} else {
 			j.PriorityClass = CriticalClass
 		}
 		cfg.Jobs = append(cfg.Jobs, j)
 	}
+	return cfg, nil
+}
+
+// piontekDay runs a scenario on a day and returns the emissions of a planner and of the
+// default scheduler over the same two days.
+func piontekDay(ctx context.Context, k, day int, actual, told *carbon.Series, planner plan.Planner) (aware, plain float64, missed int, err error) {
+	const span = 24 * time.Hour
+	start := actual.Start().Add(time.Duration(day) * span)
+	cfg, err := PiontekScenarios[k].Config(uint64(day), start)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	cfg.Planner, cfg.Clusters[0].Forecast, cfg.Clusters[0].Actual = planner, told, actual
 	a, err := sim.Simulate(ctx, cfg)
 	if err != nil {
 		return 0, 0, 0, err
@@ -95,7 +111,7 @@ func piontekDay(ctx context.Context, k, day int, actual, told *carbon.Series, pl
 	}
 	// The machine is on either way; its idle power over the day is the same in both.
 	mean, covered := actual.Mean(start, start.Add(span))
-	idle := float64(units.Power(212).Over(covered).At(mean))
+	idle := float64(units.Power(PiontekIdle).Over(covered).At(mean))
 	return float64(a.Emissions) + idle, float64(b.Emissions) + idle, a.Missed, nil
 }
 
@@ -145,7 +161,7 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 	limit := make(chan struct{}, 2)
 	errs := make([]error, 0)
 	done := 0
-	for k := range piontekScenarios {
+	for k := range PiontekScenarios {
 		for d := range piontekDays {
 			limit <- struct{}{}
 			wg.Go(func() {
@@ -170,7 +186,7 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 				}
 				lock.Lock()
 				done++
-				env.progress(done, len(piontekScenarios)*piontekDays)
+				env.progress(done, len(PiontekScenarios)*piontekDays)
 				lock.Unlock()
 			})
 		}
@@ -181,10 +197,10 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 			return nil, err
 		}
 	}
-	for k, s := range piontekScenarios {
+	for k, s := range PiontekScenarios {
 		own, other := advise.SpreadOf(found[key{k, "window"}]), advise.SpreadOf(found[key{k, "joint"}])
 		res.Rows = append(res.Rows,
-			Row{What: fmt.Sprintf("scenario #%d: reduction of CO2, mean of days", k+1), Unit: "%", Paper: s.paper, Anchor: None, Here: percent(own.Mean), Joint: percent(other.Mean),
+			Row{What: fmt.Sprintf("scenario #%d: reduction of CO2, mean of days", k+1), Unit: "%", Paper: Value(s.Paper), Anchor: None, Here: percent(own.Mean), Joint: percent(other.Mean),
 				Why: fmt.Sprintf("the paper's is one day of another year and load; here 5th to 95th percentile of days %.1f to %.1f %%", 100*own.P5, 100*own.P95)},
 			Row{What: fmt.Sprintf("scenario #%d: jobs later than allowed", k+1), Unit: "", Paper: 0, Anchor: None, Here: Value(missed[key{k, "window"}]), Joint: Value(missed[key{k, "joint"}]), Why: "\"every SLA kept\""})
 		values := found[key{k, "window"}]
