@@ -22,6 +22,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/plan/window"
+	"lull.dev/lull/pkg/units"
 )
 
 // ErrConfig marks a configuration or a policy that makes no sense.
@@ -50,7 +51,7 @@ type RuleSpec struct {
 	Zone string `json:"zone"`
 	// CriticalPriorityClasses never wait.
 	CriticalPriorityClasses []string `json:"criticalPriorityClasses,omitempty"`
-	// Parameters are those of planner window: timeFrame, windowFrame, maxStale, expectedLoad.
+	// Parameters are those of planner window: time-frame, window-frame, max-stale, expected-load.
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
@@ -129,9 +130,9 @@ func (r *RuleSpec) rule() (*rule, error) {
 	if r.Zone == "" {
 		return nil, fmt.Errorf("%w: zone: not set; accepted: the name of a GridZone", ErrConfig)
 	}
-	into := map[string]*time.Duration{"timeFrame": &out.frame, "windowFrame": &out.window, "maxStale": &out.stale}
+	into := map[string]*time.Duration{"time-frame": &out.frame, "window-frame": &out.window, "max-stale": &out.stale}
 	for name, value := range r.Parameters {
-		if name == "expectedLoad" {
+		if name == "expected-load" {
 			out.load, err = strconv.ParseFloat(value, 64)
 			if err != nil || !(out.load >= 0 && out.load <= 1) {
 				return nil, fmt.Errorf("%w: parameters.%s: %q; accepted: 0 to 1", ErrConfig, name, value)
@@ -140,14 +141,14 @@ func (r *RuleSpec) rule() (*rule, error) {
 		}
 		d, known := into[name]
 		if !known {
-			return nil, fmt.Errorf("%w: parameters.%s; accepted: expectedLoad, maxStale, timeFrame, windowFrame", ErrConfig, name)
+			return nil, fmt.Errorf("%w: parameters.%s; accepted: expected-load, max-stale, time-frame, window-frame", ErrConfig, name)
 		}
-		if *d, err = time.ParseDuration(value); err != nil || *d <= 0 {
+		if *d, err = units.ParseDuration(value); err != nil || *d <= 0 {
 			return nil, fmt.Errorf("%w: parameters.%s: %q; accepted: a duration above 0, e.g. 6h", ErrConfig, name, value)
 		}
 	}
 	if out.window > out.frame {
-		return nil, fmt.Errorf("%w: parameters.windowFrame: %v; accepted: at most timeFrame (%v)", ErrConfig, out.window, out.frame)
+		return nil, fmt.Errorf("%w: parameters.window-frame: %v; accepted: at most time-frame (%v)", ErrConfig, out.window, out.frame)
 	}
 	return out, nil
 }

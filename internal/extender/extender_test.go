@@ -156,7 +156,7 @@ func TestAdmitSaysUntilWhen(t *testing.T) {
 	if a, want := b.ask(t, testPod("a", "1", midnight, nil)), "Lull: waits until 2022-06-01T10:00:00Z, 100 gCO2eq/kWh then"; a.Message != want {
 		t.Errorf("%q, want %q", a.Message, want)
 	}
-	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"maxStale": "2h"} })))
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"max-stale": "2h"} })))
 	if a := b.ask(t, testPod("a", "1", midnight, nil)); !strings.Contains(a.Message, "until 2022-06-01T02:00:00Z") {
 		t.Errorf("%q, want until it is stale", a.Message)
 	}
@@ -207,7 +207,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("with a node cordoned: %+v", a)
 	}
 	b.SetNode(testNode("n3", 10, nil))
-	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"expectedLoad": "1"} })))
+	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"expected-load": "1"} })))
 	b.clock.SetTime(b.clock.Now().Add(time.Minute))
 	pass(18) // 85 % of 40, less the 16 that run
 }
@@ -248,7 +248,7 @@ func TestFailsOpen(t *testing.T) {
 	if a := b.ask(t, p); !a.Pass || a.Code != PolicyPaused {
 		t.Errorf("shadow: %+v", a)
 	}
-	if err := b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"windowFrame": "soon"} })); !errors.Is(err, ErrConfig) {
+	if err := b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Planner.Parameters = map[string]string{"window-frame": "soon"} })); !errors.Is(err, ErrConfig) {
 		t.Errorf("a parameter that cannot be read: %v", err)
 	}
 	if a := b.ask(t, p); !a.Pass || a.Code != NotGoverned {
@@ -457,9 +457,9 @@ func TestConfiguration(t *testing.T) {
 		"kind: X":             "apiVersion, kind",
 		head + "defaults: {}": "defaults",
 		head + "default: {}":  "zone: not set",
-		head + "default: {zone: de, parameters: {windowFrame: 30h}}":                  "at most timeFrame",
-		head + "default: {zone: de, parameters: {expectedLoad: \"2\"}}":               "expectedLoad",
-		head + "default: {zone: de, parameters: {window: 1h}}":                        "accepted: expectedLoad",
+		head + "default: {zone: de, parameters: {window-frame: 30h}}":                 "at most time-frame",
+		head + "default: {zone: de, parameters: {expected-load: \"2\"}}":              "expected-load",
+		head + "default: {zone: de, parameters: {window: 1h}}":                        "accepted: expected-load",
 		head + "default: {zone: de, selector: {matchExpressions: [{operator: Xor}]}}": "selector",
 		head + "nodes: [{idleWatts: 10, maxWatts: 5}]":                                "maxWatts",
 		head + "nodes: [{pue: 0.5}]":                                                  "pue",
@@ -469,7 +469,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
-	b := newBed(t, head+"default: {zone: de, parameters: {windowFrame: 2h}}")
+	b := newBed(t, head+"default: {zone: de, parameters: {window-frame: 2h}}")
 	elsewhere := testPod("a", "1", midnight, func(p *corev1.Pod) { p.Namespace = "else" })
 	if a := b.ask(t, elsewhere); a.Code != OutsideWindow {
 		t.Errorf("by the file: %+v", a)

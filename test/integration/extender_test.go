@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -129,6 +131,10 @@ func TestExtender(t *testing.T) {
 		u.SetNamespace(b.ns)
 		u.SetName("documented")
 		must(t, env.client.Create(ctx, u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)))
+		var p v1alpha1.CarbonPolicy
+		must(t, yaml.Unmarshal([]byte(text), &p))
+		state, err := extender.NewState(extender.Configuration{}, clock.RealClock{})
+		must(t, errors.Join(err, state.SetPolicy(&p)))
 	}
 	_, err := extender.ReadConfiguration(strings.NewReader(manifestsIn(t, "extender.md", "ExtenderConfiguration")[0]))
 	must(t, err)
