@@ -268,7 +268,9 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	o, err := ReadOptions(w.Annotations(), &in.Policy.Spec, w.Kind)
 	var scaling *decide.Scaling
 	speed := 1.0
-	if err == nil && o.Elastic() {
+	// On another cluster a Job keeps the scale that it has: after several changes in a few seconds there
+	// it was seen to stand still.
+	if err == nil && o.Elastic() && len(in.Clusters) == 0 {
 		scaling, speed, err = scalingOf(in, w, &o)
 	}
 	var only []string

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,8 @@ func elasticBed(t *testing.T, hourly []float64) bed {
 	t.Helper()
 	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
-		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+		// Two hours of the series are eight seconds: Kueue takes some to resize.
+		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{Duration: 2 * time.Hour}, &metav1.Duration{}
 	})
 	must(t, env.client.Create(context.Background(), concave(b.ns)))
 	return b
@@ -43,11 +45,19 @@ func elasticBed(t *testing.T, hourly []float64) bed {
 // begins before the clean hours with few workers and has more in them, all of which run, on one cluster.
 func (b bed) scales(at map[string]client.Client, where string) {
 	b.t.Helper()
-	ctx := context.Background()
 	j := b.elasticJob("elastic", 12, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
 	j.Labels[kueue.LabelQueue] = "lab"
 	b.submit(j)
-	var scales []int
+	if scales := b.workersSeen(at, where); slices.Max(append(scales, 0)) < 3 {
+		b.t.Errorf("workers that ran: %v; want more in the clean hours", scales)
+	}
+}
+
+// workersSeen are the numbers of workers that the Job "elastic" had until it finished, in order; it must
+// be on one cluster only.
+func (b bed) workersSeen(at map[string]client.Client, where string) (scales []int) {
+	b.t.Helper()
+	ctx := context.Background()
 	b.eventually("the elastic Job to finish", func() bool {
 		on := 0
 		for cluster, c := range at {
@@ -77,22 +87,31 @@ func (b bed) scales(at map[string]client.Client, where string) {
 		return b.finished("elastic")
 	})
 	b.t.Logf("workers that ran: %v", scales)
-	if slices.Max(append(scales, 0)) < 3 {
-		b.t.Errorf("workers that ran: %v; want more in the clean hours", scales)
-	}
+	return scales
 }
 
-// scalesThere: an elastic Job of a hub is scaled on the cluster to which it went.
-func scalesThere(t *testing.T, _ string, at map[string]client.Client) {
+// keepsItsScale: an elastic Job of a hub runs at the scale that it was submitted with on the cluster to
+// which it went, and is never on two.
+func keepsItsScale(t *testing.T, _ string, at map[string]client.Client) {
 	startController(t)
-	dirty := make([]float64, 96)
-	for h := range dirty {
-		dirty[h] = 900
+	first, second := make([]float64, 96), make([]float64, 96)
+	for h := range first {
+		first[h], second[h] = 400, 900
+		if h >= 6 && h < 9 {
+			first[h] = 60
+		}
 	}
-	b := elasticBed(t, dirty)
+	b := elasticBed(t, second)
 	b.onSpokes(at)
-	b.cluster("spoke-1", cleanLater())
-	b.cluster("spoke-2", dirty)
+	b.cluster("spoke-1", first)
+	b.cluster("spoke-2", second)
 	b.inQueue("spoke-1", "spoke-2")
-	b.scales(at, "spoke-1")
+	j := b.elasticJob("elastic", 8, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "1h", v1alpha1.AnnotationProfile: "concave"})
+	j.Labels[kueue.LabelQueue] = "lab"
+	two := int32(2)
+	j.Spec.Parallelism = &two
+	b.submit(j)
+	if scales := b.workersSeen(at, "spoke-1"); slices.Max(append(scales, 0)) != 2 {
+		t.Errorf("workers that ran on the spoke: %v; want two at most", scales)
+	}
 }
