@@ -133,15 +133,12 @@ func (s *State) rule(p *Pod) *rule {
 	return nil
 }
 
-// mostHours bounds a time frame.
-const mostHours = 14 * 24
-
 // window is the one to which what was created is bound now: its start, and its mean intensity. It
 // is looked for from the first hour on that is known; known is false where that is not even this
 // hour.
 func (z *zone) window(created, now time.Time, frame, length time.Duration) (starts time.Time, mean float64, known bool) {
 	first, this := hourOf(created), hourOf(now)
-	last := min(hourOf(created.Add(frame)), first+mostHours)
+	last := min(hourOf(created.Add(frame)), first+remembered)
 	for ; first <= this; first++ {
 		if _, ok := z.hours[first]; ok {
 			break
@@ -284,7 +281,7 @@ func (s *State) Rank(p *Pod, names [][]byte, scores []int8) {
 func (z *zone) mean(from time.Time, runtime time.Duration) (float64, bool) {
 	sum, weight := 0.0, 0.0
 	to := from.Add(runtime)
-	for h := hourOf(from); h*3600 < to.Unix() && h < hourOf(from)+mostHours; h++ {
+	for h := hourOf(from); h*3600 < to.Unix() && h < hourOf(from)+remembered; h++ {
 		v, ok := z.hours[h]
 		if !ok {
 			break

@@ -415,15 +415,16 @@ func TestBadRequests(t *testing.T) {
 	srv := httptest.NewServer(&Handler{State: newBed(t, "").State})
 	defer srv.Close()
 	for body, want := range map[string]string{
-		"":                                 "not a JSON object",
-		"[]":                               "not a JSON object",
-		`{"Pod":{}}`:                       "NodeNames: not set",
-		`{"NodeNames":["a"]}`:              "Pod: not set",
-		`{"Pod":3,"NodeNames":[]}`:         "Pod:",
-		`{"Pod":{},"NodeNames":"a"}`:       "not a list",
-		`{"Pod":{},"NodeNames":["a\"b"]}`:  "not names of nodes",
-		`{"Pod":{},"NodeNames":["a"]`:      "invalid request",
-		`{"Pod":{},"Nodes":{"items":[7]}}`: "Nodes:",
+		"":                                "not a JSON object",
+		"[]":                              "not a JSON object",
+		`{"Pod":{}}`:                      "NodeNames: not set",
+		`{"NodeNames":["a"]}`:             "Pod: not set",
+		`{"Pod":3,"NodeNames":[]}`:        "Pod:",
+		`{"Pod":{},"NodeNames":"a"}`:      "not a list",
+		`{"Pod":{},"NodeNames":["a\"b"]}`: "not names of nodes",
+		`{"Pod":{},"NodeNames":["a"]`:     "invalid request",
+		`{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a\"b"}}]}}`:                                "not names of nodes",
+		`{"Pod":{},"Nodes":{"items":[7]}}`:                                                           "Nodes:",
 		`{"Pod":{"spec":{"containers":[{"resources":{"requests":{"cpu":"much"}}}]}},"NodeNames":[]}`: "Pod:",
 	} {
 		resp, err := http.Post(srv.URL+FilterPath, "application/json", strings.NewReader(body))

@@ -68,7 +68,7 @@ type zone struct {
 	hours    map[int64]float64 // by hours since 1970, grid time
 }
 
-// remembered is how many hours of a zone are kept: those of the longest wait.
+// remembered is how many hours of a zone are kept: those of the longest wait, which bounds a time frame.
 const remembered = 14 * 24
 
 // NewState returns what knows nothing yet but its configuration, which has been read by

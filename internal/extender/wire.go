@@ -24,12 +24,10 @@ var ErrRequest = errors.New("invalid request")
 // nodeCacheCapable: true nodes are named; without it whole nodes come, which are passed on as they
 // are.
 type call struct {
-	pod Pod
-	// names are those of the nodes, as they stand in the body; nodes are the nodes themselves.
-	names    [][]byte
+	pod      Pod
+	names    [][]byte // of the nodes, as they stand in the body
 	list     []byte   // NodeNames
 	nodeList []byte   // Nodes
-	nodes    [][]byte // items of Nodes
 }
 
 // pod mirrors the fields of a Pod that are read.
@@ -115,7 +113,10 @@ func read(body []byte) (*call, error) {
 	return c, nil
 }
 
-// split takes an array of names apart without copying. Names of nodes need no escapes.
+// errNames: names of nodes stand in answers as they are, and need no escapes.
+var errNames = errors.New("not names of nodes")
+
+// split takes an array of names apart without copying.
 func split(array []byte) ([][]byte, error) {
 	if len(array) == 0 || array[0] != '[' {
 		return nil, errors.New("not a list")
@@ -129,7 +130,7 @@ func split(array []byte) ([][]byte, error) {
 		rest = rest[from+1:]
 		to := bytes.IndexByte(rest, '"')
 		if to < 0 || bytes.IndexByte(rest[:to], '\\') >= 0 {
-			return nil, errors.New("not names of nodes")
+			return nil, errNames
 		}
 		out = append(out, rest[:to])
 		rest = rest[to+1:]
@@ -153,7 +154,11 @@ func (c *call) readNodes() error {
 		if err := json.Unmarshal(item, &n); err != nil {
 			return err
 		}
-		c.names, c.nodes = append(c.names, []byte(n.Metadata.Name)), append(c.nodes, item)
+		name := []byte(n.Metadata.Name)
+		if bytes.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			return errNames
+		}
+		c.names = append(c.names, name)
 	}
 	return nil
 }
