@@ -59,6 +59,9 @@ func (d *Dispatcher) Nominate(ctx context.Context, w *kueue.Workload, free bool)
 	if err != nil {
 		return nil, err
 	}
+	if w.Annotations[kueue.AnnotationElastic] == "true" && !w.Replaces {
+		return nil, d.markSlice(ctx, w)
+	}
 	nominated := slices.DeleteFunc(slices.Clone(there), func(name string) bool { return !open && !slices.Contains(target, name) })
 	if len(nominated) == 0 || slices.Equal(nominated, w.Nominated) {
 		return nil, nil
@@ -74,6 +77,23 @@ func (d *Dispatcher) Nominate(ctx context.Context, w *kueue.Workload, free bool)
 		return nil, fmt.Errorf("nominate clusters: %w", err)
 	}
 	return nominated, nil
+}
+
+// firstSlice stands for what the first slice of an elastic object replaces: nothing.
+const firstSlice = "lull.dev/none"
+
+// markSlice makes the first slice of an elastic object look like one that has replaced another,
+// before it is copied to a cluster. Kueue there (as of v0.19.2) takes only those for in order while
+// MultiKueue shrinks first the copy and then the Job; any other it ends as out of sync, and the Job
+// starts anew with a start time that the hub's may not take over: it is stuck for good.
+func (d *Dispatcher) markSlice(ctx context.Context, w *kueue.Workload) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": w.Version, "annotations": map[string]any{kueue.AnnotationReplaces: firstSlice},
+	}})
+	if err != nil {
+		return err
+	}
+	return d.Client.Patch(ctx, Object(w), client.RawPatch(types.MergePatchType, body))
 }
 
 // Object is a Workload as it is patched.

@@ -157,13 +157,12 @@ spec:
 	return b.String()
 }
 
-// elasticPatch is the CEL that lets Kueue resize an elastic object in a queue, where that stays on
-// this cluster.
+// elasticPatch is the CEL that lets Kueue resize an elastic object in a queue.
 func (k *Kind) elasticPatch() string {
 	if !k.Queues() || !k.Elastic() {
 		return ""
 	}
-	return fmt.Sprintf("        + (%s && params.spec.?clusters.orValue([]).size() == 0 && '%s' in object.metadata.?annotations.orValue({}) ? [JSONPatch{op: \"add\", path: \"/metadata/annotations/%s\", value: \"true\"}] : [])\n",
+	return fmt.Sprintf("        + (%s && '%s' in object.metadata.?annotations.orValue({}) ? [JSONPatch{op: \"add\", path: \"/metadata/annotations/%s\", value: \"true\"}] : [])\n",
 		inQueue, v1alpha1.AnnotationMaxWorkers, escape(kueue.AnnotationElastic))
 }
 

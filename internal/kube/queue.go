@@ -100,6 +100,21 @@ func (w *Workload) gateStays() bool {
 	return q != nil && w.Annotations()[kueue.AnnotationElastic] == "true" && slices.Contains(kueue.Gates(q.Annotations[kueue.AnnotationGates]), v1alpha1.Gate)
 }
 
+// resizing reports whether Kueue is about to take up a change of scale of an elastic object. One that
+// is changed again meanwhile is stuck: MultiKueue (as of v0.19.2) carries a slice to the other cluster
+// only while its name is that of the object's latest generation.
+func (w *Workload) resizing() bool {
+	q := w.Queued
+	if q == nil || w.Facts.Suspended || w.Annotations()[kueue.AnnotationElastic] != "true" {
+		return false
+	}
+	asked := w.Facts.Workers
+	if w.Facts.Of > 0 {
+		asked = min(asked, w.Facts.Of)
+	}
+	return q.Replaces && !q.Admitted || q.Admitted && (q.Pods != asked || w.Facts.Started.IsZero())
+}
+
 // ungate takes Lull's gate from a Workload.
 func (ap *Applier) ungate(ctx context.Context, w *Workload) error {
 	var value any // null removes the annotation
@@ -119,8 +134,13 @@ func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark
 	if mark != "" {
 		value = mark
 	}
+	annotations := map[string]any{v1alpha1.AnnotationHold: value}
+	if !active {
+		// MultiKueue leaves the copy of a slice that replaces another where it is.
+		annotations[kueue.AnnotationReplaces] = nil
+	}
 	return ap.patchQueued(ctx, w, map[string]any{
-		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": map[string]any{v1alpha1.AnnotationHold: value}},
+		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": annotations},
 		"spec":     map[string]any{"active": active},
 	})
 }

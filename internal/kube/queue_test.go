@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"context"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -164,5 +166,49 @@ func TestPlace(t *testing.T) {
 	Place(&v, &d)
 	if d.Actions[0].Cluster != "near" {
 		t.Errorf("goes to %q, want the one that answers, full as it is", d.Actions[0].Cluster)
+	}
+}
+
+// TestResizing: while Kueue takes up a change of scale no other one is made.
+func TestResizing(t *testing.T) {
+	elastic := newJob("a", released("far"), annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"), annotate(kueue.AnnotationElastic, "true"), func(j *batchv1.Job) {
+		two, started := int32(2), metav1.NewTime(now.Add(-time.Hour))
+		j.Spec.Parallelism, j.Status.StartTime, j.Status.Active = &two, &started, 2
+	})
+	fresh := *elastic.DeepCopy()
+	fresh.Status.StartTime = nil
+	at := func(pods int, change func(*kueue.Workload)) *kueue.Workload {
+		w := &kueue.Workload{Active: true, Reserved: true, Admitted: true, Cluster: "far", Pods: pods}
+		if change != nil {
+			change(w)
+		}
+		return w
+	}
+	for name, tc := range map[string]struct {
+		job   batchv1.Job
+		kueue *kueue.Workload
+		want  bool
+	}{
+		"at rest":                 {elastic, at(2, nil), false},
+		"not seen by Kueue yet":   {elastic, at(1, nil), true},
+		"slice waits":             {elastic, at(2, func(w *kueue.Workload) { w.Replaces, w.Admitted = true, false }), true},
+		"slice taken":             {elastic, at(2, func(w *kueue.Workload) { w.Replaces = true }), false},
+		"admitted, not begun yet": {fresh, at(2, nil), true},
+		"waits for quota":         {fresh, at(2, func(w *kueue.Workload) { w.Reserved, w.Admitted, w.Cluster = false, false, "" }), false},
+	} {
+		v := observeQueue(t, clusters(t, 8, 8), map[types.UID]*kueue.Workload{"a": tc.kueue}, tc.job)
+		if len(v.Snapshot.Tasks) != 1 {
+			t.Fatalf("%s: %v", name, v.Invalid)
+		}
+		if got := v.Snapshot.Tasks[0].Changing; got != tc.want {
+			t.Errorf("%s: changing %v", name, got)
+		}
+		if !tc.want {
+			continue
+		}
+		// No client: a write would panic.
+		if wrote, err := (&Applier{}).Apply(context.Background(), v.Workloads[0], decide.Action{Verb: decide.Scale, Workers: 3}, Progress{}, Context{Policy: &v1alpha1.CarbonPolicy{}}); wrote || err != nil {
+			t.Errorf("%s: scaled, %v", name, err)
+		}
 	}
 }

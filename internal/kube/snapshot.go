@@ -268,9 +268,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	o, err := ReadOptions(w.Annotations(), &in.Policy.Spec, w.Kind)
 	var scaling *decide.Scaling
 	speed := 1.0
-	// On another cluster a Job keeps the scale that it has: after several changes in a few seconds there
-	// it was seen to stand still.
-	if err == nil && o.Elastic() && len(in.Clusters) == 0 {
+	if err == nil && o.Elastic() {
 		scaling, speed, err = scalingOf(in, w, &o)
 	}
 	var only []string
@@ -362,7 +360,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 		v.Running++
 		// Pods that neither run nor wait: the change has not reached them yet.
 		p.Wanted = w.wanted()
-		t.Changing = t.Scaling != nil && in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted
+		t.Changing = t.Scaling != nil && (w.resizing() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
 		if !pods.first.IsZero() && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
 			// A part under way starts anew after a pause: what remains is all of it. A
 			// workload of a single part that says it is interruptible is taken to keep
@@ -384,7 +382,7 @@ func (v *View) locate(in Input, w *Workload, t *decide.Task, p *Progress) {
 	switch {
 	case t.State == decide.Running && stuck:
 		// Let go, and not taken, or lost: where and when is open again, but for that cluster.
-		t.State = decide.Waiting
+		t.State, t.Changing = decide.Waiting, false
 		if others := slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster }); len(others) > 0 {
 			t.Clusters = others
 		}

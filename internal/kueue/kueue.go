@@ -41,6 +41,8 @@ const (
 	AnnotationGates = "kueue.x-k8s.io/admission-gated-by"
 	// AnnotationElastic lets a Job change its size while it runs.
 	AnnotationElastic = "kueue.x-k8s.io/elastic-job"
+	// AnnotationReplaces is on a slice that is to take the place of another: the key of that one.
+	AnnotationReplaces = "kueue.x-k8s.io/workload-slice-replacement-for"
 )
 
 // ManagedByMultiKueue is what spec.managedBy of a Job says whose queue leads to other clusters.
@@ -64,6 +66,10 @@ type Workload struct {
 	Active bool
 	// Considered says that Kueue has looked at it: what follows is known.
 	Considered bool
+	// Pods is how many it asks quota for. Replaces says that it is a slice that takes the place of
+	// another one of the same object, which has grown.
+	Pods     int
+	Replaces bool
 	// Gated says that it waits for a gate; Reserved that it holds quota, Admitted that it may
 	// run, Finished that it has ended, Evicted that it is on its way back into the queue.
 	Gated, Reserved, Admitted, Finished, Evicted bool
@@ -88,6 +94,9 @@ type workload struct {
 	Spec     struct {
 		QueueName string `json:"queueName"`
 		Active    *bool  `json:"active"`
+		PodSets   []struct {
+			Count int `json:"count"`
+		} `json:"podSets"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -117,6 +126,10 @@ func Read(u *unstructured.Unstructured) (Workload, error) {
 		Nominated: in.Status.NominatedClusterNames, Checks: map[string]string{}, Usage: map[string]float64{},
 	}
 	_, w.OfHub = in.Metadata.Labels[LabelOrigin]
+	_, w.Replaces = in.Metadata.Annotations[AnnotationReplaces]
+	for _, set := range in.Spec.PodSets {
+		w.Pods += set.Count
+	}
 	for _, c := range in.Status.Conditions {
 		is := c.Status == metav1.ConditionTrue
 		switch c.Type {
@@ -165,7 +178,12 @@ func Prune(obj map[string]any) {
 		delete(m, "managedFields")
 	}
 	if spec, ok := obj["spec"].(map[string]any); ok {
-		delete(spec, "podSets")
+		sets, _ := spec["podSets"].([]any)
+		for _, set := range sets {
+			if set, ok := set.(map[string]any); ok {
+				delete(set, "template")
+			}
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ metadata:
 spec:
   active: false
   queueName: lab
-  podSets: []
+  podSets:
+  - {name: main, count: 2, template: {spec: {containers: [{name: a}]}}}
+  - {name: extra, count: 1, template: {spec: {containers: [{name: b}]}}}
 status:
   clusterName: spoke-1
   conditions:
@@ -57,7 +59,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Namespace != "team" || w.Name != "job-a-e911a" || w.Queue != "lab" || w.Active || w.Gated || !w.Reserved || !w.Admitted || !w.Evicted || w.Finished || w.OfHub {
+	if w.Namespace != "team" || w.Name != "job-a-e911a" || w.Queue != "lab" || w.Active || w.Gated || !w.Reserved || !w.Admitted || !w.Evicted || w.Finished || w.OfHub || w.Pods != 3 || w.Replaces {
 		t.Errorf("read %+v", w)
 	}
 	if w.Cluster != "spoke-1" || w.Checks["multikueue"] != "Ready" || len(w.OwnedBy) != 1 || w.OwnedBy[0].UID != "j-1" {

@@ -298,7 +298,7 @@ func TestFleet(t *testing.T) {
 	}{
 		{"sends work where it is clean", sendsWorkWhereItIsClean},
 		{"pauses and moves", pausesAndMoves},
-		{"keeps its scale", keepsItsScale},
+		{"scales there", scalesThere},
 		{"cluster lost", clusterLost},
 		{"failsafe", fleetFailsafe},
 		{"services", servicesFollow},
