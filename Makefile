@@ -136,6 +136,7 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=config/crd
 	./bin/controller-gen rbac:roleName=lull-controller paths=./internal/controller/... output:rbac:dir=config/rbac
 	./bin/controller-gen rbac:roleName=lull-fleet paths=./internal/fleet/... output:rbac:dir=config/fleet
+	./bin/controller-gen rbac:roleName=lull-capacity paths=./internal/curve/... output:rbac:dir=config/capacity
 	./bin/controller-gen rbac:roleName=lull-failsafe paths=./internal/failsafe/... output:rbac:dir=config/rbac/failsafe
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 

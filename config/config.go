@@ -10,13 +10,14 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml capacity/*.yaml
 var files embed.FS
 
 // Options say what is to be installed beside what always is.
 type Options struct {
-	// Kueue adds what working with Kueue takes, Extender what "lull extender" does.
-	Kueue, Extender bool
+	// Kueue adds what working with Kueue takes, Extender what "lull extender" does, Capacity what
+	// setting the capacity of queues, node pools and nodes does.
+	Kueue, Extender, Capacity bool
 	// Image adds the Deployments of all that is installed; empty for none.
 	Image string
 }
@@ -31,6 +32,9 @@ func Manifests(of []*kinds.Kind, o Options) string {
 	}
 	if o.Extender {
 		documents, deployments = append(documents, documentsOf("extender")...), append(deployments, "extender/deploy")
+	}
+	if o.Capacity {
+		documents = append(documents, documentsOf("capacity")...)
 	}
 	for _, k := range of {
 		documents = append(documents, strings.TrimSpace(k.Manifests()))

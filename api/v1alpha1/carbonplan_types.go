@@ -47,7 +47,7 @@ type PlanPhase struct {
 type PlanTrigger struct {
 	// reason: Submitted, ControllerStarted, NewForecast, ProgressDeviates,
 	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged,
-	// NoRoom or NewPeriod.
+	// NoRoom, NewPeriod or NewCapacity.
 	Reason string      `json:"reason"`
 	At     metav1.Time `json:"at"`
 	// message says it in words.

@@ -19,7 +19,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(
 		GroupVersion, &GridZone{}, &GridZoneList{}, &CarbonPolicy{}, &CarbonPolicyList{}, &CarbonPlan{}, &CarbonPlanList{},
 		&ScalingProfile{}, &ScalingProfileList{}, &WorkloadKind{}, &WorkloadKindList{},
-		&ComputeCluster{}, &ComputeClusterList{}, &Follow{}, &FollowList{},
+		&ComputeCluster{}, &ComputeClusterList{}, &Follow{}, &FollowList{}, &CapacityCurve{}, &CapacityCurveList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -30,6 +30,7 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/dispatch"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/fleet"
@@ -39,6 +40,7 @@ import (
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
 )
 
 // Access rights, generated into config/rbac/role.yaml; those to workloads come with their
@@ -67,8 +69,10 @@ type CarbonPolicyReconciler struct {
 	Clusters *fleet.Clusters
 	// Applier starts, stops and scales; Statements writes what is only told.
 	Applier, Statements *kube.Applier
-	Planner             PlannerFactory
-	Clock               clock.Clock
+	// Curves bound what policies may plan with.
+	Curves  *curve.Store
+	Planner PlannerFactory
+	Clock   clock.Clock
 	// Meter measures power and progress; nil where there is none.
 	Meter *meter.Meter
 
@@ -110,6 +114,7 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, soon(policyOf)).
 		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
+		Watches(&v1alpha1.CapacityCurve{}, handler.EnqueueRequestsFromMapFunc(policiesOfCurve)).
 		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
@@ -189,6 +194,18 @@ func (r *CarbonPolicyReconciler) policiesOfNamespace(ctx context.Context, o clie
 	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Namespace == o.GetNamespace() })
 }
 
+func policiesOfCurve(_ context.Context, o client.Object) []reconcile.Request {
+	c, ok := o.(*v1alpha1.CapacityCurve)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, p := range c.Spec.Policies {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}})
+	}
+	return out
+}
+
 func (r *CarbonPolicyReconciler) policiesOfQueue(ctx context.Context, o client.Object) []reconcile.Request {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
@@ -257,6 +274,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 	}
 	kube.Place(&view, &decision)
+	r.report(req.NamespacedName, &view, memory)
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
@@ -353,8 +371,37 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	}
 	view, err = kube.Observe(in)
 	memory.Ended(&view, c)
+	if now, bounded := r.curve(c.Policy); bounded && err == nil {
+		s := &view.Snapshot
+		s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
+	}
 	return view, nowhere, err
 }
+
+// curve is the CapacityCurve that a policy follows; one that sends its workloads to other clusters
+// follows none.
+func (r *CarbonPolicyReconciler) curve(policy *v1alpha1.CarbonPolicy) (curve.Now, bool) {
+	if len(policy.Spec.Clusters) > 0 {
+		return curve.Now{}, false
+	}
+	return r.Curves.Of(client.ObjectKeyFromObject(policy))
+}
+
+// report tells the curve of a policy what its workloads ask for.
+func (r *CarbonPolicyReconciler) report(policy types.NamespacedName, view *kube.View, memory *feedback.Memory) {
+	if !r.Curves.Follows(policy) {
+		return
+	}
+	s := &view.Snapshot
+	d := curve.Demand{Tasks: s.Tasks, Margin: s.Margin, Power: s.Clusters[0].Power, Runtime: make([]time.Duration, len(s.Tasks)), Phases: make([][]decide.Phase, len(s.Tasks))}
+	for i, w := range view.Workloads {
+		d.Runtime[i], d.Phases[i] = view.Progress[i].Runtime, memory.Phases(w)
+	}
+	r.Curves.Report(policy, d)
+}
+
+// flexPlanner is the planner whose scales a CapacityCurve of method carbonFlex sets.
+const flexPlanner = "carbonflex"
 
 // defaultThreshold is that of a policy that was created without the API server's defaults.
 const defaultThreshold = 0.05
@@ -372,6 +419,10 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	s := &view.Snapshot
 	forecast := memory.Forecast(s.Clusters, s.Now, threshold)
 	due := memory.Prepare(view, forecast, threshold, c)
+	now, bounded := r.curve(c.Policy)
+	if bounded {
+		memory.NewCapacity(view, due, now.Revision, now.Replans)
+	}
 	used := memory.Used()
 	for source, kwh := range used.EnergyKWh {
 		metrics.Energy.WithLabelValues(c.Policy.Namespace, c.Policy.Name, source).Add(max(0, kwh))
@@ -383,6 +434,9 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	planner, err := r.Planner(spec.Planner.Name, spec.Planner.Parameters, spec.CriticalPriorityClasses)
 	if err != nil {
 		return decide.Decision{}, fmt.Errorf("spec.planner: %w", err)
+	}
+	if bounded && now.Planner != nil && spec.Planner.Name == flexPlanner {
+		planner = now.Planner
 	}
 	begin := time.Now()
 	d, err := decide.Decide(ctx, *s, planner)
@@ -475,6 +529,7 @@ func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide
 // releaseOrphans opens what a deleted policy holds.
 func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
 	delete(r.memories, req.NamespacedName)
+	r.Curves.Forget(req.NamespacedName)
 	if r.Meter != nil {
 		r.Meter.Want(req.NamespacedName, nil)
 	}

@@ -18,6 +18,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/meter"
@@ -33,6 +34,8 @@ import (
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=capacitycurves,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=capacitycurves/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=follows,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=lull.dev,resources=follows/status,verbs=patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=get;create;update
@@ -136,8 +139,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the Follow reconciler: %w", err)
 	}
+	curves := curve.NewStore()
+	if err := (&curve.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: curves, Zone: zoneOf, Clock: o.Clock, Namespace: o.Namespace,
+	}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
+	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure,
+		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {
@@ -197,8 +206,12 @@ func stripNode(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
+	kept := metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels}
+	if mark, marked := node.Annotations[v1alpha1.AnnotationCapacity]; marked {
+		kept.Annotations = map[string]string{v1alpha1.AnnotationCapacity: mark}
+	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels},
+		ObjectMeta: kept,
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
 		Status:     corev1.NodeStatus{Allocatable: node.Status.Allocatable, Conditions: node.Status.Conditions},
 	}, nil

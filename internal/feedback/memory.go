@@ -40,6 +40,7 @@ const (
 	ObjectChanged      = "ObjectChanged"
 	NoRoom             = "NoRoom"
 	NewPeriod          = "NewPeriod"
+	NewCapacity        = "NewCapacity"
 )
 
 // Record is what is remembered of a workload.
@@ -98,6 +99,9 @@ type Memory struct {
 	finished map[types.UID]bool
 	outlooks map[string]outlook // by cluster
 	used     Used
+
+	// capacity names what the plans may use, as it was last.
+	capacity string
 
 	// Turn is the workload whose figures are to be stated first next time.
 	Turn int
@@ -325,6 +329,31 @@ func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c 
 		due[i] = v1alpha1.PlanTrigger{Reason: reason, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: message}
 	}
 	return due
+}
+
+// NewCapacity plans anew, where what may be used has become another, the tasks that replans names.
+func (m *Memory) NewCapacity(view *kube.View, due map[int]v1alpha1.PlanTrigger, revision string, replans func(*decide.Task) bool) {
+	if m.capacity == revision {
+		return
+	}
+	m.capacity = revision
+	s := &view.Snapshot
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if t.Standing == nil || !replans(t) {
+			continue
+		}
+		t.Standing = nil
+		due[i] = v1alpha1.PlanTrigger{Reason: NewCapacity, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: "the capacity of " + revision}
+	}
+}
+
+// Phases is what is planned of a workload; nil where nothing is.
+func (m *Memory) Phases(w *kube.Workload) []decide.Phase {
+	if r := m.record(w); r.standing != nil {
+		return r.standing.Phases
+	}
+	return nil
 }
 
 // check says why a task is to be planned anew; "" where its plan stands.

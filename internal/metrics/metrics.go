@@ -110,6 +110,21 @@ var (
 		Name: "lull_service_ready",
 		Help: "1 while the service of a Follow is ready where it is.",
 	}, []string{"namespace", "follow"})
+	// Capacity is what a CapacityCurve says, CapacityCases what it has learned, LearningSeconds how
+	// long that took.
+	Capacity = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_capacity",
+		Help: "Capacity of a CapacityCurve in units of its resource: capacity, wanted (by its method), floor (may not wait), used, waiting.",
+	}, []string{"curve", "of"})
+	CapacityCases = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_capacity_cases",
+		Help: "Hours of the past that method carbonFlex of a CapacityCurve has learned from.",
+	}, []string{"curve"})
+	LearningSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lull_capacity_learning_duration_seconds",
+		Help:    "Time that replaying the past through the oracle takes.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 4, 7),
+	})
 	// ExtenderRequests counts the calls of kube-scheduler, ExtenderSeconds is how long they take,
 	// ExtenderDecisions counts what was said of Pods.
 	ExtenderRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -134,7 +149,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)
@@ -144,6 +159,12 @@ func init() {
 func ForgetService(namespace, follow string) {
 	ServiceMoves.DeleteLabelValues(namespace, follow)
 	ServiceReady.DeleteLabelValues(namespace, follow)
+}
+
+// ForgetCurve drops what is told of a CapacityCurve that is gone.
+func ForgetCurve(name string) {
+	Capacity.DeletePartialMatch(prometheus.Labels{"curve": name})
+	CapacityCases.DeleteLabelValues(name)
 }
 
 // ForgetCluster drops what is told of a cluster that is gone.

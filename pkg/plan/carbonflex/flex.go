@@ -30,6 +30,9 @@ type Params struct {
 	// 0.05. Distance is delta, the mean distance of the cases, in standard deviations,
 	// beyond which they are not trusted then: 2.
 	Tolerance, Distance float64
+	// Now, where it is set, is what Algorithm 2 has decided for the first slot; Algorithm 3
+	// follows it there.
+	Now *Decision
 }
 
 // Planner is the method: Algorithm 2 sets the capacity of every slot, Algorithm 3
@@ -147,7 +150,11 @@ func (x *policy) Slot(run *rollout.Run) {
 	for c := range p.Clusters {
 		here := x.features.at(state, c, run.T)
 		here.Intensity = p.Clusters[c].Intensity[run.T]
-		d := Planner{x.params}.Provision(here, share)
+		d := x.params.Now
+		if d == nil || run.T > 0 {
+			provisioned := Planner{x.params}.Provision(here, share)
+			d = &provisioned
+		}
 		reserve[c], rho[c] = math.Max(0, math.Min(1, 1-d.Capacity)), d.Rho
 	}
 	list := run.Active()
@@ -220,25 +227,29 @@ func newFeatures(p *plan.Problem) *features {
 			if t > 0 {
 				gradient[t] = ci[t] - ci[t-1]
 			}
-			below, n := 0, 0
-			for s := t + 1; s < min(len(ci), t+day); s++ {
-				n++
-				if ci[s] < ci[t] {
-					below++
-				}
-			}
-			rank[t] = float64(below) / math.Max(1, float64(n))
+			rank[t] = Rank(ci[t:min(len(ci), t+day)])
 		}
 		f.rank, f.gradient = append(f.rank, rank), append(f.gradient, gradient)
 	}
 	return f
 }
 
+// Rank is the share of the slots ahead whose intensity is below that of the first one, which is now.
+func Rank(ci []float64) float64 {
+	below := 0
+	for _, v := range ci[1:] {
+		if v < ci[0] {
+			below++
+		}
+	}
+	return float64(below) / math.Max(1, float64(len(ci)-1))
+}
+
 // of is the part of the state that clusters share.
 func (f *features) of(p *plan.Problem, run *rollout.Run) State {
-	var b stateBuilder
+	var b InSystem
 	run.Waiting(func(j int) { b.add(p, j) })
-	return b.state()
+	return b.State()
 }
 
 func (f *features) at(s State, c, t int) State {
@@ -246,16 +257,16 @@ func (f *features) at(s State, c, t int) State {
 	return s
 }
 
-type stateBuilder struct {
+// InSystem gathers the part of a state that is of jobs: those that have come and are not done.
+type InSystem struct {
 	queue      [Queues]float64
 	elasticity float64
 	jobs       float64
 }
 
-// add counts job j, which is in the system.
-func (b *stateBuilder) add(p *plan.Problem, j int) {
-	job := &p.Jobs[j]
-	delay := time.Duration(max(0, job.LatestStart()-job.Arrival)) * p.Grid.Slot
+// Add counts a job by the delay that it was allowed when it came, and its curve of marginal
+// throughputs (at least one, the first above 0).
+func (b *InSystem) Add(delay time.Duration, curve []float64) {
 	switch {
 	case delay <= 6*time.Hour:
 		b.queue[0]++
@@ -265,15 +276,22 @@ func (b *stateBuilder) add(p *plan.Problem, j int) {
 		b.queue[2]++
 	}
 	sum := 0.0
-	for _, v := range job.Curve {
-		sum += v / job.Curve[0]
+	for _, v := range curve {
+		sum += v / curve[0]
 	}
-	b.elasticity += sum / float64(len(job.Curve))
+	b.elasticity += sum / float64(len(curve))
 	b.jobs++
 }
 
-func (b *stateBuilder) state() State {
+// State is that part of a state; the others are zero.
+func (b *InSystem) State() State {
 	return State{Queue: b.queue, Elasticity: b.elasticity / math.Max(1, b.jobs)}
+}
+
+// add counts job j.
+func (b *InSystem) add(p *plan.Problem, j int) {
+	job := &p.Jobs[j]
+	b.Add(time.Duration(max(0, job.LatestStart()-job.Arrival))*p.Grid.Slot, job.Curve)
 }
 
 // Learn replays p, a stretch of the past, through the oracle and returns a case for
@@ -312,7 +330,7 @@ func casesOf(p *plan.Problem, res plan.Result) []Case {
 			rho[c][t] = 1
 		}
 	}
-	builders := make([]stateBuilder, n)
+	builders := make([]InSystem, n)
 	done := make([]int, len(p.Jobs))
 	for j := range done {
 		done[j] = n
@@ -333,7 +351,7 @@ func casesOf(p *plan.Problem, res plan.Result) []Case {
 	f := newFeatures(p)
 	var out []Case
 	for t := range n {
-		s := builders[t].state()
+		s := builders[t].State()
 		for c := range p.Clusters {
 			x := f.at(s, c, t)
 			x.Intensity = p.Clusters[c].Intensity[t]

@@ -136,13 +136,25 @@ func fill(curve []float64, cl *plan.Cluster, resource string, from, to int, need
 	if capacity == nil {
 		return need
 	}
-	slots := make([]int, 0, to-from)
-	for t := from; t < to; t++ {
-		slots = append(slots, t)
+	day, left := Day(cl.Intensity[from:to], capacity[from:to], need, floor, peak)
+	copy(curve[from:to], day)
+	return left
+}
+
+// Day is the curve of one day, as shares of the capacity of its slots: the floor everywhere, and
+// more in its cleanest slots, up to the peak, until the work that is needed (capacity x slots) fits.
+// left is what does not.
+//
+// Complexity: O(slots log slots).
+func Day(intensity, capacity []float64, need, floor, peak float64) (curve []float64, left float64) {
+	curve = make([]float64, len(intensity))
+	slots := make([]int, len(intensity))
+	for t := range slots {
+		slots[t] = t
 		curve[t] = floor
 		need -= floor * capacity[t]
 	}
-	sort.SliceStable(slots, func(a, b int) bool { return cl.Intensity[slots[a]] < cl.Intensity[slots[b]] })
+	sort.SliceStable(slots, func(a, b int) bool { return intensity[slots[a]] < intensity[slots[b]] })
 	for _, t := range slots {
 		if need <= 0 {
 			break
@@ -154,7 +166,7 @@ func fill(curve []float64, cl *plan.Cluster, resource string, from, to int, need
 		curve[t] += more / capacity[t]
 		need -= more
 	}
-	return math.Max(0, need)
+	return curve, math.Max(0, need)
 }
 
 // scarcest is the resource asked for most, relative to its capacity: the curve is in
