@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -554,6 +555,4 @@ func (n *nodesTarget) restore(ctx context.Context) error {
 }
 
 // trim writes a number without needless decimals.
-func trim(v float64) string {
-	return resource.NewMilliQuantity(int64(math.Round(v*1000)), resource.DecimalSI).AsDec().String()
-}
+func trim(v float64) string { return strconv.FormatFloat(rounded(v), 'f', -1, 64) }

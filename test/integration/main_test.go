@@ -133,7 +133,7 @@ func connect(withKueue bool) error {
 		return err
 	}
 	ctx := context.Background()
-	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true}); err != nil {
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true, Capacity: true}); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {

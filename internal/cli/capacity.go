@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+func newCapacityCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "capacity",
+		Short: "Explain how much of a cluster may be used, and why",
+	}
+	var f clusterFlags
+	explain := &cobra.Command{
+		Use:   "explain CURVE",
+		Short: "Explain the capacity of a CapacityCurve: what is wanted, what bounds it, and from which hours of the past",
+		Example: `  lull capacity explain batch
+  kubectl get capacitycurves`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			var curve v1alpha1.CapacityCurve
+			if err := c.Get(cmd.Context(), client.ObjectKey{Name: args[0]}, &curve); err != nil {
+				return err
+			}
+			return explainCapacity(cmd.OutOrStdout(), &curve)
+		},
+	}
+	explain.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	cmd.AddCommand(explain)
+	return cmd
+}
+
+// bindings say what a capacity is determined by.
+var bindings = map[string]string{
+	"Maximum": "no more than the maximum",
+	"Floor":   "what may not wait needs it",
+	"Ramp":    "as far as the ramp goes from the slot before",
+	"Minimum": "no less than the minimum",
+	"Wanted":  "as the method wants it",
+}
+
+func explainCapacity(out io.Writer, c *v1alpha1.CapacityCurve) error {
+	st, unit := &c.Status, c.Spec.Resource
+	if st.Slot == nil {
+		fmt.Fprintf(out, "%s has not been looked at yet: is the controller running?\n", c.Name)
+		return nil
+	}
+	fmt.Fprintf(out, "%g of %s %s from %s: %s\n", st.Capacity, c.Spec.Maximum.String(), unit, st.Slot.UTC().Format("2006-01-02 15:04"), bindings[st.Reason])
+	fmt.Fprintf(out, "%s wants %g: %s\n", methodName(&c.Spec.Method), st.Wanted, st.Message)
+	fmt.Fprintf(out, "floor %g; used %g; waiting %g\n", st.Floor, st.Used, st.Waiting)
+	if f := st.CarbonFlex; f != nil {
+		if err := explainFlex(out, f, unit); err != nil {
+			return err
+		}
+	}
+	if len(st.Ahead) > 0 {
+		var next []string
+		for _, p := range st.Ahead[:min(8, len(st.Ahead))] {
+			next = append(next, fmt.Sprintf("%s %g", p.From.UTC().Format("15:04"), p.Capacity))
+		}
+		fmt.Fprintf(out, "wanted next: %s\n", strings.Join(next, ", "))
+	}
+	if c.Spec.Mode == v1alpha1.ModeShadow {
+		fmt.Fprintln(out, "shadow: nothing is set")
+	}
+	if ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Message != "" {
+		fmt.Fprintf(out, "%s: %s\n", ready.Reason, ready.Message)
+	}
+	return nil
+}
+
+func explainFlex(out io.Writer, f *v1alpha1.CarbonFlexStatus, unit string) error {
+	if f.LearnedAt == nil {
+		fmt.Fprintln(out, "nothing has been learned yet")
+	} else {
+		fmt.Fprintf(out, "learned at %s from %d workloads: %d cases\n", f.LearnedAt.UTC().Format("2006-01-02 15:04"), f.Jobs, f.Cases)
+	}
+	if s := f.State; s != nil {
+		fmt.Fprintf(out, "now: %g gCO2eq/kWh (%+g), rank %.2f of the day ahead; workloads by allowed delay %v, elasticity %.2f; %.1f %% without slack left\n",
+			s.Intensity, s.Gradient, s.Rank, s.Workloads, s.Elasticity, 100*f.Delayed)
+	}
+	if len(f.Matches) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "hours alike\t%s\tdistance\n", unit)
+	for _, m := range f.Matches {
+		fmt.Fprintf(w, "%s\t%g\t%.2f\n", m.At.UTC().Format("2006-01-02 15:04"), m.Capacity, m.Distance)
+	}
+	return w.Flush()
+}
+
+func methodName(m *v1alpha1.CapacityMethod) string {
+	switch {
+	case m.CarbonFlex != nil:
+		return "carbonFlex"
+	case m.VCC != nil:
+		return "vcc"
+	case m.Planned != nil:
+		return "planned"
+	}
+	return "schedule"
+}

@@ -1,0 +1,169 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// pool makes nodes of four CPUs each that only pods which tolerate it go to, labelled pool=NAMESPACE.
+func (b bed) pool(n int) (names []string) {
+	b.t.Helper()
+	ctx := context.Background()
+	var all corev1.NodeList
+	must(b.t, env.client.List(ctx, &all))
+	for i := range n {
+		like := &all.Items[0]
+		name := fmt.Sprintf("%s-n%d", b.ns, i+1)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": b.ns}, Annotations: like.Annotations}}
+		for k, v := range like.Labels {
+			node.Labels[k] = v
+		}
+		node.Labels["kubernetes.io/hostname"] = name
+		node.Spec.Taints = []corev1.Taint{{Key: "pool", Value: b.ns, Effect: corev1.TaintEffectNoSchedule}}
+		must(b.t, env.client.Create(ctx, node))
+		b.t.Cleanup(func() { _ = env.client.Delete(ctx, node) })
+		b.eventually("KWOK to have made the node ready", func() bool {
+			must(b.t, env.client.Get(ctx, client.ObjectKeyFromObject(node), node))
+			return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			})
+		})
+		size := []byte(`{"status":{"allocatable":{"cpu":"4"},"capacity":{"cpu":"4"}}}`)
+		must(b.t, env.client.Status().Patch(ctx, node, client.RawPatch(types.MergePatchType, size)))
+		names = append(names, name)
+	}
+	return names
+}
+
+// cordoned are the nodes of the pool that take no pods.
+func (b bed) cordoned(names []string) (out []int) {
+	b.t.Helper()
+	for i, name := range names {
+		var n corev1.Node
+		must(b.t, env.client.Get(context.Background(), client.ObjectKey{Name: name}, &n))
+		if n.Spec.Unschedulable {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
+func (b bed) curve() *v1alpha1.CapacityCurve {
+	b.t.Helper()
+	var c v1alpha1.CapacityCurve
+	if err := env.client.Get(context.Background(), client.ObjectKey{Name: b.ns}, &c); client.IgnoreNotFound(err) != nil {
+		b.t.Fatal(err)
+	}
+	return &c
+}
+
+// capacityCurve makes the bed's curve, which goes with it.
+func (b bed) capacityCurve(spec v1alpha1.CapacityCurveSpec) {
+	b.t.Helper()
+	spec.Zone = b.zone
+	c := &v1alpha1.CapacityCurve{ObjectMeta: metav1.ObjectMeta{Name: b.ns}, Spec: spec}
+	must(b.t, env.client.Create(context.Background(), c))
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			text, _ := json.Marshal(b.curve().Status)
+			b.t.Logf("the curve: %s", text)
+		}
+		_ = env.client.Delete(context.Background(), c)
+	})
+}
+
+func says(c *v1alpha1.CapacityCurve, condition string) string {
+	if is := meta.FindStatusCondition(c.Status.Conditions, condition); is != nil {
+		return string(is.Status) + " " + is.Reason + " " + is.Message
+	}
+	return ""
+}
+
+// TestCapacityOfNodes: idle nodes are cordoned and let take pods again by a schedule; one in use is not
+// touched, nor one that somebody else wants to take pods; in the end all is as it was.
+func TestCapacityOfNodes(t *testing.T) {
+	startController(t)
+	ctx := context.Background()
+	b := newBed(t, []float64{300}, nil)
+	names := b.pool(4)
+	busy := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "busy", Namespace: b.ns},
+		Spec: corev1.PodSpec{
+			NodeName: names[3], Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{Name: "work", Image: "example.invalid/work"}},
+		},
+	}
+	must(t, env.client.Create(ctx, busy))
+	minimum := resource.MustParse("4")
+	b.capacityCurve(v1alpha1.CapacityCurveSpec{
+		Target:  v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": b.ns}}},
+		Maximum: resource.MustParse("16"), Minimum: &minimum,
+		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "16:00", Capacity: resource.MustParse("12")}}},
+	})
+	b.eventually("idle nodes to be cordoned", func() bool { return slices.Equal(b.cordoned(names), []int{1, 2, 3}) })
+	c := b.curve()
+	if c.Status.Capacity != 4 || c.Status.Reason != "Wanted" || !strings.HasPrefix(says(c, v1alpha1.ConditionReady), "True Set") {
+		t.Errorf("capacity %v (%s), %s", c.Status.Capacity, c.Status.Reason, says(c, v1alpha1.ConditionReady))
+	}
+	// Somebody needs one of them.
+	must(t, env.client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: names[1]}}, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`))))
+	b.eventually("it to be left alone", func() bool {
+		return strings.Contains(says(b.curve(), v1alpha1.ConditionReady), "1 nodes that others made take pods again are left alone")
+	})
+	b.eventually("nodes to come back at 08:00", func() bool {
+		return b.curve().Status.Capacity == 12 && slices.Equal(b.cordoned(names), []int{3})
+	})
+	must(t, env.client.Delete(ctx, b.curve()))
+	b.eventually("the curve to be gone", func() bool { return b.curve().Name == "" })
+	if left := b.cordoned(names); left != nil {
+		t.Errorf("nodes %v are left cordoned", left)
+	}
+	for _, name := range names {
+		var n corev1.Node
+		must(t, env.client.Get(ctx, client.ObjectKey{Name: name}, &n))
+		if mark, left := n.Annotations[v1alpha1.AnnotationCapacity]; left {
+			t.Errorf("%s is left with the mark %s", name, mark)
+		}
+	}
+}
+
+// TestCapacityCurvesAreChecked: what makes no sense is refused with a message that names the field.
+func TestCapacityCurvesAreChecked(t *testing.T) {
+	schedule := v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "16:00", To: "24:00", Capacity: resource.MustParse("1")}}}
+	queue := v1alpha1.CapacityTarget{ClusterQueue: "q"}
+	ten, four := resource.MustParse("10"), resource.MustParse("4")
+	for name, x := range map[string]struct {
+		spec v1alpha1.CapacityCurveSpec
+		want string
+	}{
+		"no maximum":         {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule}, "spec.maximum"},
+		"minimum above":      {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule, Maximum: four, Minimum: &ten}, "minimum: accepted: 0 to maximum"},
+		"no target":          {v1alpha1.CapacityCurveSpec{Method: schedule, Maximum: ten}, "spec.target"},
+		"two targets":        {v1alpha1.CapacityCurveSpec{Target: v1alpha1.CapacityTarget{ClusterQueue: "a", NodePool: "b"}, Method: schedule, Maximum: ten}, "spec.target"},
+		"no method":          {v1alpha1.CapacityCurveSpec{Target: queue, Maximum: ten}, "spec.method"},
+		"nobody to plan for": {v1alpha1.CapacityCurveSpec{Target: queue, Maximum: ten, Method: v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}}}, "policies: accepted"},
+		"no time of day":     {v1alpha1.CapacityCurveSpec{Target: queue, Maximum: ten, Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "25:00", To: "26:00"}}}}, "from"},
+	} {
+		x.spec.Zone = "x"
+		err := env.client.Create(context.Background(), &v1alpha1.CapacityCurve{ObjectMeta: metav1.ObjectMeta{Name: "checked"}, Spec: x.spec}, client.DryRunAll)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v; want %q", name, err, x.want)
+		}
+	}
+}
