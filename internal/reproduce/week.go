@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/pkg/forecast"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
@@ -239,6 +240,17 @@ func (w *week) unscaled() *week {
 		}
 	}
 	out.problem = &p
+	return &out
+}
+
+// forecast is the week of which planners know the days to come from a model alone, which learns from the
+// sixty days before and issues a forecast every day.
+func (w *week) forecast() *week {
+	out := *w
+	actual := w.cluster.Actual
+	out.cluster.Outlook = func() sim.Outlook {
+		return sim.Modelled(actual, forecast.NewBlend(), time.Hour, 24*time.Hour, 60*24*time.Hour, 96*time.Hour)
+	}
 	return &out
 }
 
