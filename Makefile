@@ -43,7 +43,7 @@ test: deps build ## unit, property, fuzz-seed and integration tests
 	cd lab && $(GO) test -vet=off ./...
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 40m ./test/...
 
-OPERATORS := jobset mpi-operator training-operator trainer kuberay appwrapper
+OPERATORS := jobset mpi-operator training-operator trainer kuberay appwrapper karpenter
 
 # Each has a module of its own: they rest on different versions of Kubernetes.
 bin/operators/%: lab/operators/%/go.mod lab/operators/%/go.sum

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 
 	"lull.dev/lull/internal/report"
@@ -26,7 +27,7 @@ func carbonFlexExperiments() []Experiment {
 		{ID: "fig14", Title: "Capacity curves (VCC)", Setup: "Azure, AU-SA 2022, weeks 13 and 37; a delay of 24 h for all jobs. " + jobs, Run: flexFig14},
 	}
 	list = append(list, Experiment{ID: "provisioning", Title: "Provisioning as in production",
-		Setup: "Azure and PAI, weeks 13 and 37 of 2022 and 2023, AU-SA, CA-ON and DE; M for 50 % utilisation. Lengths are unknown to all but the oracle. Wait Awhile, GAIA and joint (forecast) know the days to come from the blend of models of docs/forecasts.md alone, issued daily; the others see intensities a day ahead as they became. " + jobs, Run: flexProvisioning})
+		Setup: "Azure and PAI, weeks 13 and 37 of 2022 and 2023, AU-SA, CA-ON and DE; M for 50 % utilisation. Lengths are unknown to all but the oracle. With (forecast) the days to come are known from the blend of models of docs/forecasts.md alone, issued every hour; CarbonFlex, CarbonScaler and VCC, which roll out, are told of each day what was forecast at its beginning. " + jobs, Run: flexProvisioning})
 	for i := range list {
 		list[i].Paper = "carbonflex"
 	}
@@ -51,10 +52,8 @@ const (
 	mVCC       = "VCC"
 	mVCCScale  = "VCC (scaling)"
 	mJoint     = "joint"
-	// With the intensities of days to come forecast by a model.
-	mJointForecast = "joint (forecast)"
-	mWaitForecast  = "Wait Awhile (forecast)"
-	mGaiaForecast  = "GAIA (forecast)"
+	// forecastMark at the end of a method's name says that it knows the days to come from a model alone.
+	forecastMark = " (forecast)"
 )
 
 // jointEffort is how hard planner joint works each hour of a week.
@@ -65,6 +64,12 @@ func (w *week) run(ctx context.Context, env *Env, method string) (score, error) 
 	history, err := w.history(env)
 	if err != nil {
 		return score{}, err
+	}
+	if name, marked := strings.CutSuffix(method, forecastMark); marked {
+		method = name
+		if w, err = w.forecast(); err != nil {
+			return score{}, err
+		}
 	}
 	planner := func(name string, params map[string]string) plan.Planner {
 		p, e := env.Planner(name, params)
@@ -108,12 +113,6 @@ func (w *week) run(ctx context.Context, env *Env, method string) (score, error) 
 		return w.live(ctx, planner("gaia-lowest-window", nil), workload.Rigid, false, history)
 	case mJoint:
 		return w.live(ctx, planner("joint", map[string]string{"effort": jointEffort}), workload.Elastic, true, history)
-	case mJointForecast:
-		return w.forecast().live(ctx, planner("joint", map[string]string{"effort": jointEffort}), workload.Elastic, true, history)
-	case mWaitForecast:
-		return w.forecast().live(ctx, planner("waitawhile-threshold", nil), workload.Interruptible, false, history)
-	case mGaiaForecast:
-		return w.forecast().live(ctx, planner("gaia-lowest-window", nil), workload.Rigid, false, history)
 	}
 	return score{}, fmt.Errorf("no method %q", method)
 }
@@ -545,7 +544,11 @@ func flexFig14(ctx context.Context, env *Env) (*Result, error) {
 
 // flexProvisioning compares who decides how much runs, over zones, with what is known in production.
 func flexProvisioning(ctx context.Context, env *Env) (*Result, error) {
-	methods := []string{mAgnostic, mOracle, mFlex, mScaler, mVCC, mVCCScale, mWaitForecast, mGaiaForecast, mJoint, mJointForecast}
+	baselines := []string{mFlex, mScaler, mVCC, mVCCScale, mWait, mGaia}
+	methods := []string{mAgnostic, mOracle, mFlex, mJoint}
+	for _, name := range append(baselines, mJoint) {
+		methods = append(methods, name+forecastMark)
+	}
 	zones := []string{"AU-SA", "CA-ON", "DE"}
 	var specs []weekSpec
 	for _, zone := range zones {
@@ -567,31 +570,31 @@ func flexProvisioning(ctx context.Context, env *Env) (*Result, error) {
 		"The capacity of an hour follows from the plans of joint: it is what they use (method planned of a CapacityCurve). It plans all jobs anew every hour, keeps two hours of their delay as margin, and learns lengths as jobs end.",
 	}}
 	each := len(specs) / len(zones)
-	bars := report.Chart{Title: "Saving by zone", YUnit: " %", XNames: zones}
 	lines := make([]report.Series, len(methods)-1)
 	for z, zone := range zones {
 		o := outcomes(scores[z*each:(z+1)*each], methods)
-		best := ""
 		for m, name := range methods[1:] {
 			lines[m].Name, lines[m].X, lines[m].Y = name, append(lines[m].X, float64(z)), append(lines[m].Y, 100*o[name].saving)
 			row := Row{What: zone + ", " + name + ": saving", Unit: "%", Paper: None, Anchor: None, Here: percent(o[name].saving), Joint: None,
 				Why: fmt.Sprintf("weeks from %.0f to %.0f %%; %d late; ends %.1f h later than at once", 100*o[name].low, 100*o[name].high, o[name].late, o[name].delay)}
-			switch name {
-			case mJoint, mJointForecast:
-				row.Here, row.Joint = None, percent(o[name].saving)
-			case mOracle:
-			default:
-				if best == "" || o[name].saving > o[best].saving {
-					best = name
-				}
+			if strings.HasPrefix(name, mJoint) {
+				row.Here, row.Joint = None, row.Here
 			}
 			res.Rows = append(res.Rows, row)
 		}
-		res.Rows = append(res.Rows,
-			Row{What: zone + ": below the oracle, CarbonFlex and joint (forecast)", Unit: "%", Paper: None, Anchor: None, Here: percent(o[mOracle].saving - o[mFlex].saving), Joint: percent(o[mOracle].saving - o[mJointForecast].saving), Why: "points of saving; joint with intensities known: " + fmt.Sprintf("%.1f", 100*(o[mOracle].saving-o[mJoint].saving))},
-			Row{What: zone + ": joint (forecast) above the best published, " + best, Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(o[mJointForecast].saving - o[best].saving), Why: "points of saving"})
+		best := baselines[0] + forecastMark
+		for _, name := range baselines {
+			if name += forecastMark; o[name].saving > o[best].saving {
+				best = name
+			}
+		}
+		below := func(label, mark string) Row {
+			return Row{What: zone + ": below the oracle, " + label, Unit: "%", Paper: None, Anchor: None,
+				Here: percent(o[mOracle].saving - o[mFlex+mark].saving), Joint: percent(o[mOracle].saving - o[mJoint+mark].saving), Why: "points of saving; here: CarbonFlex"}
+		}
+		res.Rows = append(res.Rows, below("intensities known", ""), below("intensities forecast", forecastMark),
+			Row{What: zone + ": joint above the best published, " + best, Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(o[mJoint+forecastMark].saving - o[best].saving), Why: "points of saving, both with forecasts"})
 	}
-	bars.Series = lines
-	res.Charts = []report.Chart{bars}
+	res.Charts = []report.Chart{{Title: "Saving by zone", YUnit: " %", XNames: zones, Series: lines}}
 	return res, nil
 }

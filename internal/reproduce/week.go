@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/forecast"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
@@ -46,6 +47,8 @@ const serverWatts = 100
 type week struct {
 	weekSpec
 	problem *plan.Problem
+	// told is the problem as planners that roll out see it; nil for as it is.
+	told    *plan.Problem
 	jobs    []sim.Job
 	cluster sim.Cluster
 }
@@ -210,7 +213,11 @@ type score struct {
 
 // rollOut lets a planner that decides slot by slot run the week.
 func (w *week) rollOut(ctx context.Context, planner plan.Planner) (score, error) {
-	res, err := planner.Plan(ctx, w.problem)
+	p := w.problem
+	if w.told != nil {
+		p = w.told
+	}
+	res, err := planner.Plan(ctx, p)
 	if err != nil {
 		return score{}, err
 	}
@@ -244,14 +251,29 @@ func (w *week) unscaled() *week {
 }
 
 // forecast is the week of which planners know the days to come from a model alone, which learns from the
-// sixty days before and issues a forecast every day.
-func (w *week) forecast() *week {
+// sixty days before and issues a forecast every hour. What rolls out over the whole week is told of each
+// day what was forecast at its beginning.
+func (w *week) forecast() (*week, error) {
 	out := *w
 	actual := w.cluster.Actual
 	out.cluster.Outlook = func() sim.Outlook {
-		return sim.Modelled(actual, forecast.NewBlend(), time.Hour, 24*time.Hour, 60*24*time.Hour, 96*time.Hour)
+		return sim.Modelled(actual, forecast.NewBlend(), time.Hour, time.Hour, 60*24*time.Hour, 96*time.Hour)
 	}
-	return &out
+	told := *w.problem
+	told.Clusters = append([]plan.Cluster(nil), told.Clusters...)
+	told.Clusters[0].Intensity = nil
+	outlook := out.cluster.Outlook()
+	for t := 0; t < told.Grid.N; t += 24 {
+		day := timegrid.Grid{Start: told.Grid.Time(t), Slot: time.Hour, N: min(24, told.Grid.N-t)}
+		series, _ := outlook.At(day.Start)
+		filled, ok := carbon.FillSlots(series, day)
+		if !ok {
+			return nil, fmt.Errorf("%s %s: no forecast for %s", w.zone, w.year, day.Start.Format(time.DateOnly))
+		}
+		told.Clusters[0].Intensity = append(told.Clusters[0].Intensity, filled.Values...)
+	}
+	out.told = &told
+	return &out, nil
 }
 
 // live simulates the week with a planner that is told estimates of run times: the mean
