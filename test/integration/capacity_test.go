@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -139,6 +140,17 @@ func TestCapacityOfNodes(t *testing.T) {
 		must(t, env.client.Get(ctx, client.ObjectKey{Name: name}, &n))
 		if mark, left := n.Annotations[v1alpha1.AnnotationCapacity]; left {
 			t.Errorf("%s is left with the mark %s", name, mark)
+		}
+	}
+}
+
+// TestCapacityDocs: what docs/capacity.md prints is accepted.
+func TestCapacityDocs(t *testing.T) {
+	for _, text := range manifestsIn(t, "capacity.md", "CapacityCurve") {
+		var c v1alpha1.CapacityCurve
+		must(t, yaml.UnmarshalStrict([]byte(text), &c))
+		if err := env.client.Create(context.Background(), &c, client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
 		}
 	}
 }
