@@ -369,9 +369,13 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 			return view, nil, err
 		}
 	}
+	now, bounded := r.curve(c.Policy)
+	if bounded {
+		in.Beside = now.Beside
+	}
 	view, err = kube.Observe(in)
 	memory.Ended(&view, c)
-	if now, bounded := r.curve(c.Policy); bounded && err == nil {
+	if bounded && err == nil {
 		s := &view.Snapshot
 		s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
 	}

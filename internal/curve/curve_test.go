@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -190,6 +191,30 @@ func TestNowCapacity(t *testing.T) {
 	}
 	if got := n.Capacity(t0.Add(9*time.Hour), time.Hour); !reflect.DeepEqual(got["cpu"], []float64{40}) {
 		t.Errorf("beyond what is known: %v", got)
+	}
+}
+
+func TestBeside(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}
+	if n := (&Now{Nodes: map[string]bool{"n": true}}); !n.Beside(pod) {
+		t.Error("a pod on its nodes uses nothing of them")
+	}
+	if n := (&Now{}); n.Beside(pod) {
+		t.Error("a pod of others uses a quota")
+	}
+}
+
+func TestReplans(t *testing.T) {
+	waiting, running, victim, fixed := rigid("w", decide.Waiting, 1, time.Hour, 0), elastic("r", decide.Running, 1, time.Hour, 0), elastic("v", decide.Running, 1, time.Hour, 0), rigid("f", decide.Running, 1, time.Hour, 0)
+	plain, flex := Now{Victims: map[string]bool{"v": true}}, Now{Planner: carbonflex.Planner{}}
+	for _, c := range []struct {
+		now  Now
+		task decide.Task
+		want bool
+	}{{plain, waiting, true}, {plain, running, false}, {plain, victim, true}, {flex, running, true}, {flex, fixed, false}} {
+		if got := c.now.Replans(&c.task); got != c.want {
+			t.Errorf("%s: planned anew %v", c.task.ID, got)
+		}
 	}
 }
 

@@ -80,6 +80,7 @@ type memory struct {
 	slot    time.Time
 	wish    wish
 	totals  map[string]float64
+	nodes   map[string]bool
 	setAt   time.Time // wall time
 	setTo   float64
 	problem error
@@ -325,7 +326,7 @@ func (r *Reconciler) enforce(ctx context.Context, c *v1alpha1.CapacityCurve, m *
 			return err
 		}
 	}
-	m.totals, m.problem = tgt.totals(ctx)
+	m.totals, m.nodes, m.problem = tgt.totals(ctx)
 	if m.problem != nil {
 		return m.problem
 	}
@@ -344,7 +345,7 @@ func (at *moment) tell(c *v1alpha1.CapacityCurve, m *memory, value float64) *Now
 	if c.Spec.Mode == v1alpha1.ModeShadow {
 		return nil
 	}
-	now := &Now{Curve: c.Name, Start: at.start(), Slot: at.slot, Totals: m.totals, Shares: []float64{value / at.maximum}}
+	now := &Now{Curve: c.Name, Start: at.start(), Slot: at.slot, Totals: m.totals, Nodes: m.nodes, Shares: []float64{value / at.maximum}}
 	if at.spec.Method.Planned != nil {
 		// It follows the plans: they may use all there is.
 		now.Shares = []float64{1}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/pkg/capacity"
@@ -41,8 +42,10 @@ type Now struct {
 	Start  time.Time
 	Slot   time.Duration
 	Shares []float64
-	// Totals are what there is at the maximum, by resource.
+	// Totals are what there is at the maximum, by resource. Nodes are those that offer it; none for a
+	// quota.
 	Totals map[string]float64
+	Nodes  map[string]bool
 	// Planner sets the scales of workloads where their policy names planner carbonflex; nil elsewhere.
 	Planner plan.Planner
 	// Victims are the tasks that are to make room.
@@ -65,6 +68,10 @@ func (n *Now) Capacity(from time.Time, slot time.Duration) map[string][]float64 
 	}
 	return out
 }
+
+// Beside says whether a pod of others uses the same capacity: one on its nodes. A quota is for the
+// workloads of the policies.
+func (n *Now) Beside(pod *corev1.Pod) bool { return n.Nodes[pod.Spec.NodeName] }
 
 // Replans says whether a task is to be planned anew when the curve has changed: what waits, what makes
 // room, and everything whose scale the curve's method sets. What else runs goes on.

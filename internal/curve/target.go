@@ -38,8 +38,9 @@ var (
 
 // target is what has a capacity.
 type target interface {
-	// totals is what it offers at the curve's maximum, by resource: what policies plan under.
-	totals(ctx context.Context) (map[string]float64, error)
+	// totals is what it offers at the curve's maximum, by resource, and the nodes that do, where those
+	// are known: what policies plan under.
+	totals(ctx context.Context) (map[string]float64, map[string]bool, error)
 	// set makes of the target what a capacity says, and says what it has become where that is not
 	// quite what was asked for.
 	set(ctx context.Context, capacity float64) (note string, err error)
@@ -68,7 +69,7 @@ func targetOf(c *v1alpha1.CapacityCurve, live client.Reader, cached client.Reade
 	if err != nil {
 		return nil, fmt.Errorf("spec.target.nodes: %w", err)
 	}
-	return &nodesTarget{curve: c.Name, resource: c.Spec.Resource, selector: selector, cached: cached, write: write}, nil
+	return &nodesTarget{curve: c.Name, resource: c.Spec.Resource, maximum: maximum, selector: selector, cached: cached, write: write}, nil
 }
 
 // entry is a quantity in an object; nil where it is not stated.
@@ -305,17 +306,17 @@ func (q *quotaTarget) adopt(ctx context.Context) error {
 	return q.write.Update(ctx, u)
 }
 
-func (q *quotaTarget) totals(ctx context.Context) (map[string]float64, error) {
+func (q *quotaTarget) totals(ctx context.Context) (map[string]float64, map[string]bool, error) {
 	_, now, before, err := q.read(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := map[string]float64{}
 	for at, e := range now {
 		out[e.resource] += number(before[at])
 	}
 	out[q.resource] = q.maximum
-	return out, nil
+	return out, nil, nil
 }
 
 // set makes the quantities of the curve's resource sum to the capacity; the others keep their proportion
@@ -390,6 +391,7 @@ func quantityOf(name string, amount float64) string {
 // nodesTarget is a set of nodes, of which idle ones are cordoned.
 type nodesTarget struct {
 	curve, resource string
+	maximum         float64
 	selector        labels.Selector
 	cached          client.Reader
 	write           client.Client
@@ -453,9 +455,19 @@ func everywhere(p *corev1.Pod) bool {
 	return false
 }
 
-func (n *nodesTarget) totals(ctx context.Context) (map[string]float64, error) {
-	_, totals, err := n.list(ctx)
-	return totals, err
+func (n *nodesTarget) totals(ctx context.Context) (map[string]float64, map[string]bool, error) {
+	nodes, totals, err := n.list(ctx)
+	names := make(map[string]bool, len(nodes))
+	for _, x := range nodes {
+		names[x.Name] = true
+	}
+	// No more than the maximum, however much the nodes have.
+	if have := totals[n.resource]; have > n.maximum {
+		for r := range totals {
+			totals[r] *= n.maximum / have
+		}
+	}
+	return totals, names, err
 }
 
 // set cordons idle nodes, the last by name first, as long as the capacity is there without them, and

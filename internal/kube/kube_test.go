@@ -175,6 +175,30 @@ func TestShadowSwitchReleases(t *testing.T) {
 	}
 }
 
+// TestLoadBeside: of the pods of others those count that use the same capacity.
+func TestLoadBeside(t *testing.T) {
+	pod := func(node string) corev1.Pod {
+		p := corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}}}
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		return p
+	}
+	node := corev1.Node{Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	in := Input{Now: now, Timeline: timegrid.Timeline{}, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Nodes: []corev1.Node{node}, Pods: []corev1.Pod{pod("a"), pod("b"), pod("b")}}
+	for want, beside := range map[float64]func(*corev1.Pod) bool{6: nil, 4: func(p *corev1.Pod) bool { return p.Spec.NodeName == "b" }, 0: func(*corev1.Pod) bool { return false }} {
+		in.Beside = beside
+		v, err := Observe(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Snapshot.Clusters[0].Load["cpu"]; got != want {
+			t.Errorf("load %v, want %v", got, want)
+		}
+	}
+}
+
 func TestRequestAndLoad(t *testing.T) {
 	three := int32(3)
 	j := newJob("a", func(j *batchv1.Job) {

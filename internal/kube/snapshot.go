@@ -38,6 +38,8 @@ type Input struct {
 	Queued   map[types.UID]*kueue.Workload
 	Nodes    []corev1.Node
 	Pods     []corev1.Pod
+	// Beside says which pods of others use the same capacity; nil: all.
+	Beside func(*corev1.Pod) bool
 	// Profiles are the ScalingProfiles of the policy's namespace, by name.
 	Profiles map[string]*v1alpha1.ScalingProfile
 	// Learned is what earlier runs taught; nil knows nothing.
@@ -210,7 +212,7 @@ func Observe(in Input) (View, error) {
 	// deleted) are load like those of strangers.
 	s.Clusters[0].Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool {
 		i, ours := index.of(pod)
-		return ours && isTask[i]
+		return ours && isTask[i] || in.Beside != nil && !in.Beside(pod)
 	}), capacity)
 	return v, nil
 }
