@@ -34,7 +34,7 @@ bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender)
+demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender, capacity)
 	./bin/lull demo $(DEMO)
 
 .PHONY: test

@@ -15,7 +15,8 @@ type CapacityCurveSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Zone string `json:"zone"`
 
-	// target is what has the capacity.
+	// target is what has the capacity. It stays; for another one make another curve.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="accepted: the target that it was made with"
 	Target CapacityTarget `json:"target"`
 
 	// policies are the CarbonPolicies whose workloads use the capacity: what they wait for and run

@@ -25,7 +25,7 @@ func newDemoCommand() *cobra.Command {
 	live := false
 	outage := time.Duration(0)
 	cmd := &cobra.Command{
-		Use:   "demo [elastic|fidelity|multicluster|follow|extender]",
+		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
@@ -48,7 +48,11 @@ With follow, a Deployment follows the sun between three clusters for two days. E
 only if it was on all three, with a ready replica at every moment.
 
 With extender, Pods wait inside kube-scheduler, and behind scheduling gates, in the scenarios of
-Piontek et al. Exit status 0 only if every Pod ran, once.`,
+Piontek et al. Exit status 0 only if every Pod ran, once.
+
+With capacity, a week of elastic jobs (folder $LULL_DATA) runs four times at once, with the number of
+nodes in use set by nobody, a virtual capacity curve, CarbonFlex, and the plans of planner joint.
+Exit status 0 only if every job finished and emissions differ from the simulator's by no more than 5 %.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
@@ -57,8 +61,9 @@ Piontek et al. Exit status 0 only if every Pod ran, once.`,
   lull demo fidelity --report docs/fidelity.md
   lull demo multicluster --omega1 0,0.5,1
   lull demo follow
-  lull demo extender --scenario 2`,
-		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow", "extender"},
+  lull demo extender --scenario 2
+  lull demo capacity`,
+		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
 				return fmt.Errorf("%q; accepted: nothing, or one of %s", args, strings.Join(cmd.ValidArgs, ", "))
@@ -106,6 +111,8 @@ Piontek et al. Exit status 0 only if every Pod ran, once.`,
 				return demo.Follow(cmd.Context(), o)
 			case "extender":
 				return demo.Extender(cmd.Context(), o, scenarios, NewPlanner)
+			case "capacity":
+				return demo.Capacity(cmd.Context(), o, NewReproduction(demo.EvaluationData()))
 			}
 			return demo.Run(cmd.Context(), o)
 		},
@@ -138,6 +145,7 @@ func fits(which string, given func(string) bool) error {
 		"multicluster": "trace zone from live outage scenario",
 		"follow":       "trace zone from jobs seed live outage planner param omega1 scenario",
 		"extender":     "trace zone from jobs live outage planner param omega1",
+		"capacity":     "trace zone from jobs seed live outage planner param omega1 scenario",
 	}
 	for _, name := range strings.Fields(refused[which]) {
 		if given(name) {

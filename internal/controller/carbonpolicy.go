@@ -391,11 +391,8 @@ func (r *CarbonPolicyReconciler) curve(policy *v1alpha1.CarbonPolicy) (curve.Now
 	return r.Curves.Of(client.ObjectKeyFromObject(policy))
 }
 
-// report tells the curve of a policy what its workloads ask for.
+// report tells what the workloads of a policy ask for, for the curve that it follows, if any.
 func (r *CarbonPolicyReconciler) report(policy types.NamespacedName, view *kube.View, memory *feedback.Memory) {
-	if !r.Curves.Follows(policy) {
-		return
-	}
 	s := &view.Snapshot
 	d := curve.Demand{Tasks: s.Tasks, Margin: s.Margin, Power: s.Clusters[0].Power, Runtime: make([]time.Duration, len(s.Tasks)), Phases: make([][]decide.Phase, len(s.Tasks))}
 	for i, w := range view.Workloads {

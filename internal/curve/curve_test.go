@@ -3,6 +3,7 @@ package curve
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -232,7 +233,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v, %v", now, ok)
 	}
 	s.bind("one", []types.NamespacedName{p})
-	if _, ok := s.Of(q); ok || s.Follows(q) {
+	if _, ok := s.Of(q); ok {
 		t.Error("a policy that was let go is bounded")
 	}
 	if refused := s.bind("two", []types.NamespacedName{q}); refused != nil {
@@ -286,6 +287,30 @@ func TestHistory(t *testing.T) {
 	}
 	if back, err := unpack(text); err != nil || !reflect.DeepEqual(back.Past, h.past) || back.Jobs != 7 || !back.LearnedAt.Equal(t0) {
 		t.Errorf("%+v, %v", back, err)
+	}
+}
+
+// TestPackWithin: the newest is kept of more than fits.
+func TestPackWithin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var past []Past
+	for i := range 4000 {
+		task := elastic(fmt.Sprintf("%x-%x", rng.Uint64(), rng.Uint64()), decide.Waiting, 0, time.Hour, time.Hour)
+		task.Submitted = t0.Add(time.Duration(i) * time.Minute)
+		past = append(past, pastOf(&task, time.Hour))
+	}
+	const most = 60_000
+	text, err := packWithin(stored{Past: past}, most)
+	if err != nil || len(text) > most {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	v, err := unpack(text)
+	if err != nil || len(v.Past) < 1000 || v.Past[len(v.Past)-1].ID != past[len(past)-1].ID {
+		t.Errorf("%d of %d left, %v", len(v.Past), len(past), err)
+	}
+	all, err := packWithin(stored{Past: past}, maxPacked)
+	if v, _ = unpack(all); err != nil || len(v.Past) != len(past) {
+		t.Errorf("%d of %d left, %v", len(v.Past), len(past), err)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"sort"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonflex"
@@ -35,7 +38,7 @@ type Past struct {
 	Watts      []float64 `json:"watts,omitempty"`
 }
 
-// maxPast bounds what is remembered: what a ConfigMap can hold.
+// maxPast bounds what is remembered.
 const maxPast = 20_000
 
 // pastOf is a task as a method learns from it; runtime is that of all of it at its least scale.
@@ -172,6 +175,20 @@ func pack(v stored) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// maxPacked is what fits a ConfigMap, with room for the rest of it.
+const maxPacked = 900 << 10
+
+// packWithin compresses what fits a size: the newest of what has come.
+func packWithin(v stored, most int) ([]byte, error) {
+	for {
+		text, err := pack(v)
+		if err != nil || len(text) <= most || len(v.Past) == 0 {
+			return text, err
+		}
+		v.Past = v.Past[(len(v.Past)+1)/2:]
+	}
+}
+
 // unpack reads what was stored, and drops what makes no sense.
 func unpack(b []byte) (stored, error) {
 	var v stored
@@ -189,3 +206,19 @@ func unpack(b []byte) (stored, error) {
 	})
 	return v, nil
 }
+
+// Seed is what a curve finds when it first looks as if it had seen these workloads come: history from
+// elsewhere, for its first learning.
+func Seed(namespace, curve string, past []Past) (*corev1.ConfigMap, error) {
+	text, err := packWithin(stored{Past: past}, maxPacked)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMapName(curve)},
+		BinaryData: map[string][]byte{historyKey: text},
+	}, nil
+}
+
+// configMapName is where what is known of a curve is kept.
+func configMapName(curve string) string { return "lull-capacity-" + curve }

@@ -103,13 +103,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	tgt, err := targetOf(&c, r.Reader, r.Client, r.Client)
-	if err != nil {
-		return ctrl.Result{}, r.state(ctx, &c, c.DeepCopy(), err)
-	}
 	if c.DeletionTimestamp != nil {
 		r.Store.set(c.Name, nil)
 		r.Store.bind(c.Name, nil)
 		return ctrl.Result{}, r.release(ctx, &c, tgt)
+	}
+	if err != nil {
+		return ctrl.Result{}, r.state(ctx, &c, c.DeepCopy(), err)
 	}
 	if before := c.DeepCopy(); controllerutil.AddFinalizer(&c, v1alpha1.CapacityFinalizer) {
 		if err := r.Client.Patch(ctx, &c, client.MergeFrom(before)); err != nil {
@@ -118,7 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	before := c.DeepCopy()
 	wait, problem := r.look(ctx, &c, tgt)
-	if apierrors.IsConflict(problem) {
+	// Right after a start what is set, and said, stands.
+	if apierrors.IsConflict(problem) || errors.Is(problem, errNotYet) && c.Status.ObservedGeneration == c.Generation {
 		return ctrl.Result{RequeueAfter: leastLook}, nil
 	}
 	if err := r.state(ctx, &c, before, problem); err != nil {
@@ -127,10 +128,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// release makes the target what it was, and lets the curve go.
+// release makes the target what it was, if there is one, and lets the curve go.
 func (r *Reconciler) release(ctx context.Context, c *v1alpha1.CapacityCurve, tgt target) error {
-	if err := tgt.restore(ctx); err != nil {
-		return err
+	if tgt != nil {
+		if err := tgt.restore(ctx); err != nil {
+			return err
+		}
 	}
 	before := c.DeepCopy()
 	if !controllerutil.RemoveFinalizer(c, v1alpha1.CapacityFinalizer) {
@@ -159,14 +162,17 @@ func (r *Reconciler) memory(name string) *memory {
 	return m
 }
 
-// errZone: nothing is known of the zone yet.
-var errZone = errors.New("spec.zone")
+// errNotYet: something that the curve rests on has not been looked at since the controller started.
+var errNotYet = errors.New("not looked at yet")
 
 // look decides the capacity of this moment, sets it and tells it.
 func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt target) (wait time.Duration, problem error) {
 	outlook, timeline, known := r.Zone(c.Spec.Zone)
 	if !known {
-		return leastLook, fmt.Errorf("%w: GridZone %s has not been looked at yet, or is not there", errZone, c.Spec.Zone)
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.Zone}, &v1alpha1.GridZone{}); err != nil {
+			return mostLook, fmt.Errorf("spec.zone: %w", err)
+		}
+		return leastLook, fmt.Errorf("spec.zone: %w", errNotYet)
 	}
 	bounds, err := boundsOf(&c.Spec)
 	if err != nil {
@@ -197,7 +203,6 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 	start := at.start()
 	wait = min(max(leastLook, timeline.ToWall(start.Add(slot)).Sub(wall)), max(leastLook, min(mostLook, timeline.ToWall(start.Add(slot/20)).Sub(timeline.ToWall(start)))))
 	if missing && len(c.Spec.Method.Schedule) == 0 {
-		// Right after a start: what is set stands.
 		return leastLook, missingPolicies(ctx, r.Client, policies)
 	}
 	m.mu.Lock()
@@ -263,7 +268,7 @@ func missingPolicies(ctx context.Context, reader client.Reader, policies []types
 			return fmt.Errorf("spec.policies: %s: %w", p, err)
 		}
 	}
-	return errors.New("spec.policies: not decided on yet")
+	return fmt.Errorf("spec.policies: %w", errNotYet)
 }
 
 func boundsOf(spec *v1alpha1.CapacityCurveSpec) (capacity.Bounds, error) {
@@ -454,7 +459,7 @@ func (r *Reconciler) state(ctx context.Context, c, before *v1alpha1.CapacityCurv
 
 // configMap is where what is known of a curve is kept.
 func (r *Reconciler) configMap(c *v1alpha1.CapacityCurve) types.NamespacedName {
-	return types.NamespacedName{Namespace: r.Namespace, Name: "lull-capacity-" + c.Name}
+	return types.NamespacedName{Namespace: r.Namespace, Name: configMapName(c.Name)}
 }
 
 const historyKey = "history.json.gz"
@@ -509,7 +514,7 @@ func (r *Reconciler) keep(ctx context.Context, c *v1alpha1.CapacityCurve, m *mem
 	if !due {
 		return nil
 	}
-	text, err := pack(v)
+	text, err := packWithin(v, maxPacked)
 	if err != nil {
 		return err
 	}
@@ -559,7 +564,7 @@ func (r *Reconciler) learn(ctx context.Context, c *v1alpha1.CapacityCurve, m *me
 	if first := m.history.past[0].Submitted; first.After(from) {
 		from = first
 	}
-	// What was measured, not what is expected: the series ends at this moment for what is learned.
+	// For what goes on beyond this moment, what is expected stands in.
 	p, ok := m.history.problem(from, at.now, at.slot, c.Spec.Resource, at.maximum, perUnit, func(g timegrid.Grid) ([]float64, bool) {
 		return at.intensity(g.Start, g.N)
 	})

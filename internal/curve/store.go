@@ -92,14 +92,6 @@ func NewStore() *Store {
 	return &Store{demands: map[types.NamespacedName]Demand{}, curves: map[string]Now{}, of: map[types.NamespacedName]string{}}
 }
 
-// Follows says whether a policy follows a curve.
-func (s *Store) Follows(policy types.NamespacedName) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	_, is := s.of[policy]
-	return is
-}
-
 // Report takes what a policy's workloads ask for.
 func (s *Store) Report(policy types.NamespacedName, d Demand) {
 	s.mu.Lock()

@@ -88,7 +88,7 @@ func Extender(ctx context.Context, o Options, scenarios []int, planner controlle
 		return err
 	}
 	if !recorded {
-		fmt.Fprintf(o.Out, "No recorded intensities in %s: the built-in climatology of DE.\n", evaluationData())
+		fmt.Fprintf(o.Out, "No recorded intensities in %s: the built-in climatology of DE.\n", EvaluationData())
 	}
 	head := []string{"scenario", "Pods", "", "CO2 less, %", "mean wait, h", "waited too long"}
 	var rows [][]string
@@ -142,7 +142,7 @@ func Extender(ctx context.Context, o Options, scenarios []int, planner controlle
 
 // extenderSeries is the intensity of DE around the day, recorded where the evaluation data is there.
 func extenderSeries() (s *carbon.Series, recorded bool, err error) {
-	s, err = readYear(filepath.Join(evaluationData(), "carbon", "DE", strconv.Itoa(extenderDay.Year())+".csv"), "DE")
+	s, err = readYear(filepath.Join(EvaluationData(), "carbon", "DE", strconv.Itoa(extenderDay.Year())+".csv"), "DE")
 	if errors.Is(err, os.ErrNotExist) {
 		s, err = climatology.Series("DE", extenderDay.Add(-24*time.Hour), extenderDay.Add(5*24*time.Hour))
 		return s, false, err

@@ -117,11 +117,11 @@ func Fidelity(ctx context.Context, o Options, planner controller.PlannerFactory)
 	return conclude(o, trials)
 }
 
-// evaluationData is the folder of the recorded traces.
-func evaluationData() string { return cmp.Or(os.Getenv("LULL_DATA"), dataFolder) }
+// EvaluationData is the folder of the recorded traces.
+func EvaluationData() string { return cmp.Or(os.Getenv("LULL_DATA"), dataFolder) }
 
 func fidelityTrials() ([]*trial, error) {
-	data := evaluationData()
+	data := EvaluationData()
 	var out []*trial
 	for _, place := range fidelityPlaces {
 		name := filepath.Join(data, "carbon", place.zone, fmt.Sprint(place.start.Year())+".csv")

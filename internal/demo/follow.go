@@ -120,7 +120,7 @@ func Follow(ctx context.Context, o Options) (err error) {
 
 // readSun reads the recorded irradiance, where the evaluation data is there.
 func (r *followRun) readSun() error {
-	data := evaluationData()
+	data := EvaluationData()
 	file := filepath.Join(data, "weather", "solcast", "global_2022.csv")
 	err := source.WithFile(file, func(in io.Reader) error {
 		rows, err := csv.NewReader(in).ReadAll()

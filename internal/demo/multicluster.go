@@ -127,7 +127,7 @@ func Multicluster(ctx context.Context, o Options, omegas []float64, planner cont
 // places reads the intensities: those of the evaluation data where it is there, else the
 // climatology of like zones.
 func (r *caspianRun) places() error {
-	data := evaluationData()
+	data := EvaluationData()
 	from, to := reproduce.CaspianStart.Add(-24*time.Hour), reproduce.CaspianStart.Add(7*24*time.Hour)
 	recorded := true
 	for _, zone := range reproduce.CaspianZones {

@@ -122,6 +122,11 @@ func TestCapacityOfNodes(t *testing.T) {
 	if c.Status.Capacity != 4 || c.Status.Reason != "Wanted" || !strings.HasPrefix(says(c, v1alpha1.ConditionReady), "True Set") {
 		t.Errorf("capacity %v (%s), %s", c.Status.Capacity, c.Status.Reason, says(c, v1alpha1.ConditionReady))
 	}
+	other := c.DeepCopy()
+	other.Spec.Target = v1alpha1.CapacityTarget{NodePool: "other"}
+	if err := env.client.Patch(ctx, other, client.MergeFrom(c)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the target that it was made with") {
+		t.Errorf("another target: %v", err)
+	}
 	// Somebody needs one of them.
 	must(t, env.client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: names[1]}}, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`))))
 	b.eventually("it to be left alone", func() bool {

@@ -250,6 +250,25 @@ func BenchmarkNearest(b *testing.B) {
 	}
 }
 
+// BenchmarkSchedule is Algorithm 3 over two slots of 1,000 elastic jobs that are all there.
+func BenchmarkSchedule(b *testing.B) {
+	pl, err := New(Params{Now: &Decision{Capacity: 0.6, Rho: 0.3}, Knowledge: knows(b, 1344)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var jobs []workload.Job
+	for i := range 1000 {
+		jobs = append(jobs, plantest.Job(fmt.Sprintf("j%04d", i), workload.Elastic, 0, 2, 6, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3))
+	}
+	p := plantest.OneCluster(3000, []float64{100, 200}, jobs...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := pl.Plan(context.Background(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkFlex(b *testing.B) {
 	pl, err := New(Params{Knowledge: knows(b, 1000)})
 	if err != nil {

@@ -1,0 +1,163 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/sim"
+)
+
+// CapacityWeek is a week of elastic jobs on one cluster, as in CarbonFlex, Section 6.1, but small
+// enough to run live: a quarter of the arrivals, jobs of one hour to a day, up to four servers each.
+type CapacityWeek struct {
+	Start  time.Time
+	Series *carbon.Series
+	// Servers is M, Watts the power of one.
+	Servers int
+	Watts   float64
+	// Jobs of the week, and those of the two weeks before.
+	Jobs, Past []CapacityJob
+
+	week    *week
+	history []*plan.Problem
+	env     *Env
+}
+
+// CapacityJob is a job of it.
+type CapacityJob struct {
+	ID        string
+	Submitted time.Time
+	// Length is its run time with one server, Delay by how much its start may be delayed.
+	Length, Delay time.Duration
+	// Profile names the shape of Curve, its marginal throughputs.
+	Profile string
+	Curve   []float64
+}
+
+// The methods that it is run by.
+const (
+	CapacityAgnostic = mAgnostic
+	CapacityVCC      = mVCC
+	CapacityFlex     = mFlex
+	CapacityPlanned  = mJoint
+	CapacityOracle   = mOracle
+)
+
+// NewCapacityWeek reads week 13 of 2022 (AU-SA, Azure).
+func NewCapacityWeek(env *Env) (*CapacityWeek, error) {
+	s := azureWeek(13)
+	s.kmax, s.rate = 4, 0.25
+	out := &CapacityWeek{env: env, Watts: serverWatts}
+	for back := 2; back >= 0; back-- {
+		of := s
+		of.week -= back
+		if back > 0 {
+			of.servers = 1 // not its own
+		}
+		w, err := of.build(env)
+		if err != nil {
+			return nil, err
+		}
+		w.shorten(24 * time.Hour)
+		jobs := w.submitted(env)
+		if back > 0 {
+			out.history, out.Past = append(out.history, w.problem), append(out.Past, jobs...)
+			continue
+		}
+		out.week, out.Jobs = w, jobs
+		work := 0.0
+		for _, j := range jobs {
+			work += j.Length.Hours()
+		}
+		out.Servers = int(math.Ceil(work/(7*24)/0.5/3)) * 3 // nodes of three
+		out.Start, out.Series = w.problem.Grid.Start, w.cluster.Actual
+	}
+	for _, p := range append(out.history, out.week.problem) {
+		for t := range p.Clusters[0].Capacity["server"] {
+			p.Clusters[0].Capacity["server"][t] = float64(out.Servers)
+		}
+	}
+	out.week.cluster.Capacity = map[string]float64{"server": float64(out.Servers)}
+	return out, nil
+}
+
+// shorten drops the jobs that run for longer.
+func (w *week) shorten(most time.Duration) {
+	jobs, problem := w.jobs[:0], w.problem.Jobs[:0]
+	for i := range w.jobs {
+		if w.jobs[i].Length <= most {
+			jobs, problem = append(jobs, w.jobs[i]), append(problem, w.problem.Jobs[i])
+		}
+	}
+	w.jobs, w.problem.Jobs = jobs, problem
+}
+
+// submitted are the week's jobs as they are submitted.
+func (w *week) submitted(env *Env) []CapacityJob {
+	var out []CapacityJob
+	for i := range w.jobs {
+		j := &w.jobs[i]
+		out = append(out, CapacityJob{ID: j.ID, Submitted: j.Submitted, Length: j.Length, Delay: j.MaxDelay, Curve: j.Scale.Curve, Profile: w.profileOf(env, j.Scale)})
+	}
+	return out
+}
+
+// profileOf names the profile of a scale.
+func (w *week) profileOf(env *Env, s *sim.Scale) string {
+	for _, name := range w.profiles {
+		if m, err := env.profile(name, w.kmax); err == nil && math.Abs(m.Curve[len(m.Curve)-1]/m.Curve[0]-s.Curve[len(s.Curve)-1]) < 1e-9 {
+			return name
+		}
+	}
+	return "none"
+}
+
+// CapacityScore is what a method does with the week.
+type CapacityScore struct {
+	Grams float64
+	Late  int
+}
+
+// Simulate runs the week by a method: those of the papers roll out over it, agnostic and joint run in the
+// simulator, with lengths known.
+func (c *CapacityWeek) Simulate(ctx context.Context, method string, margin time.Duration) (CapacityScore, error) {
+	var s score
+	var err error
+	switch method {
+	case CapacityAgnostic, CapacityPlanned:
+		cfg := sim.Config{Clusters: []sim.Cluster{c.week.cluster}, Slot: time.Hour, Jobs: c.week.jobs, Margin: margin}
+		run := sim.AsSubmitted
+		if method == CapacityPlanned {
+			run = sim.Simulate
+			if cfg.Planner, err = c.env.Planner("joint", map[string]string{"effort": jointEffort}); err != nil {
+				return CapacityScore{}, err
+			}
+		}
+		res, err := run(ctx, cfg)
+		if err != nil {
+			return CapacityScore{}, err
+		}
+		return CapacityScore{Grams: float64(res.Emissions), Late: res.Missed}, nil
+	case CapacityFlex:
+		p, e := c.env.Learn(ctx, c.history)
+		if e != nil {
+			return CapacityScore{}, e
+		}
+		s, err = c.week.rollOut(ctx, p)
+	default:
+		name := map[string]string{CapacityVCC: "vcc", CapacityOracle: "carbonflex-oracle"}[method]
+		p, e := c.env.Planner(name, nil)
+		if e != nil {
+			return CapacityScore{}, e
+		}
+		s, err = c.week.rollOut(ctx, p)
+	}
+	if err == nil && s.planned != len(c.week.jobs) {
+		err = fmt.Errorf("%s: %d of %d jobs done", method, s.planned, len(c.week.jobs))
+	}
+	return CapacityScore{Grams: s.grams, Late: s.late}, err
+}
