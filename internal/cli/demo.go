@@ -202,6 +202,8 @@ func own(o *demo.Options, name string, given func(string) bool) {
 		set("time-factor", func() { o.Factor = 200 })
 	case "follow", "extender":
 		set("time-factor", func() { o.Factor = 600 })
+	case "capacity":
+		set("time-factor", func() { o.Factor = 300 })
 	}
 }
 

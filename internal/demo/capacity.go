@@ -56,9 +56,10 @@ type provisioned struct {
 }
 
 func provisionedMethods() []*provisioned {
+	median := 0.5 // the simulator knows what comes; a higher quantile takes less risk, and saves less
 	return []*provisioned{
 		{key: "agnostic", name: reproduce.CapacityAgnostic, label: "agnostic"},
-		{key: "vcc", name: reproduce.CapacityVCC, label: "vcc", planner: v1alpha1.PlannerSpec{Name: "asap"}, method: &v1alpha1.CapacityMethod{VCC: &v1alpha1.VCCMethod{}}},
+		{key: "vcc", name: reproduce.CapacityVCC, label: "vcc", planner: v1alpha1.PlannerSpec{Name: "asap"}, method: &v1alpha1.CapacityMethod{VCC: &v1alpha1.VCCMethod{Quantile: &median}}},
 		{key: "carbonflex", name: reproduce.CapacityFlex, label: "carbonFlex", planner: v1alpha1.PlannerSpec{Name: "carbonflex"}, method: &v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}}, scales: true},
 		{key: "planned", name: reproduce.CapacityPlanned, label: "planned (joint)", planner: v1alpha1.PlannerSpec{Name: "joint", Parameters: map[string]string{"effort": "0.5"}}, method: &v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}}, scales: true},
 	}
@@ -381,8 +382,11 @@ func (r *capacityRun) conclude() error {
 func (r *capacityRun) picture(m *provisioned) report.Chart {
 	c := report.Chart{Title: "CPUs in use and capacity by method " + m.label + ", over the intensity", From: r.week.Start}
 	use := report.Series{Name: "in use", Stairs: true}
-	for _, x := range m.use {
-		use.X, use.Y = append(use.X, x.from.Sub(r.week.Start).Hours(), x.to.Sub(r.week.Start).Hours()), append(use.Y, float64(x.pods), 0)
+	for i, x := range m.use {
+		use.X, use.Y = append(use.X, x.from.Sub(r.week.Start).Hours()), append(use.Y, float64(x.pods))
+		if i+1 == len(m.use) || m.use[i+1].from.After(x.to) { // nothing runs for a while
+			use.X, use.Y = append(use.X, x.to.Sub(r.week.Start).Hours()), append(use.Y, 0)
+		}
 	}
 	ci, most := report.Series{Name: "intensity (scaled)"}, 0.0
 	for h := range 7*24 + int(capacityTail/time.Hour) {
