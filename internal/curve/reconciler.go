@@ -252,9 +252,13 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 	if len(refused) > 0 {
 		return wait, fmt.Errorf("spec.policies: %v follows another CapacityCurve; accepted: one curve a policy", refused[0])
 	}
-	if problem = r.enforce(ctx, c, m, tgt, value, wall); problem != nil {
+	switch problem = r.enforce(ctx, c, m, tgt, value, wall); {
+	case foreign(problem):
 		r.Store.set(c.Name, nil) // policies go by what there is
 		return wait, problem
+	case problem != nil: // it passes: what was told stands
+		m.setAt = time.Time{}
+		return mostLook, problem
 	}
 	r.Store.set(c.Name, at.tell(c, m, value))
 	r.learn(ctx, c, m, &at)
@@ -339,10 +343,13 @@ func (r *Reconciler) enforce(ctx context.Context, c *v1alpha1.CapacityCurve, m *
 		m.problem = tgt.restore(ctx)
 		return m.problem
 	}
-	if m.note, m.problem = tgt.set(ctx, value); m.problem == nil {
-		log.FromContext(ctx).V(1).Info("Set", "capacity", value, "target", fmt.Sprint(tgt))
-	}
+	m.note, m.problem = tgt.set(ctx, value)
 	return m.problem
+}
+
+// foreign says that a target is not to be set by this curve for now.
+func foreign(problem error) bool {
+	return errors.Is(problem, errEdited) || errors.Is(problem, errAbsent) || errors.Is(problem, errTaken)
 }
 
 // tell is what policies may plan with; nil in Shadow.
