@@ -94,6 +94,8 @@ const (
 	shortestRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
 	// atATime is how many workloads are started, stopped or scaled at once.
 	atATime = 8
+	// curvePatience is how long a policy waits for its curve at the beginning of a slot.
+	curvePatience = 3 * time.Second
 	// attention is how often what runs is looked at, for what its object does not tell:
 	// pods that find no node, progress.
 	attention = 30 * time.Second
@@ -259,6 +261,12 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
 	c := kube.Context{Policy: &policy, Timeline: zone.Timeline, Now: r.Clock.Now()}
+	if now, bounded := r.curve(&policy); bounded {
+		// What may be used in a slot that has just begun is about to be known.
+		if end := zone.Timeline.ToWall(now.End()); !c.Now.Before(end) && c.Now.Sub(end) < curvePatience {
+			return ctrl.Result{RequeueAfter: zoneWait / 4}, nil
+		}
+	}
 	memory := r.memory(req.NamespacedName)
 	view, nowhere, err := r.observe(ctx, c, zone, workloads, memory)
 	switch {

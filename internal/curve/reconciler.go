@@ -54,8 +54,10 @@ type Reconciler struct {
 }
 
 const (
-	// leastLook and mostLook bound the pause between two looks at a curve.
+	// leastLook and mostLook bound the pause between two looks at a curve; at the end of a slot it is
+	// atOnce at least.
 	leastLook, mostLook = 200 * time.Millisecond, 2 * time.Second
+	atOnce              = 5 * time.Millisecond
 	// targetAgain is how often a target is looked at that should be as it is.
 	targetAgain = 15 * time.Second
 	// storeAgain is how often what has come is stored, at most.
@@ -201,7 +203,8 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 		}
 	}
 	start := at.start()
-	wait = min(max(leastLook, timeline.ToWall(start.Add(slot)).Sub(wall)), max(leastLook, min(mostLook, timeline.ToWall(start.Add(slot/20)).Sub(timeline.ToWall(start)))))
+	// The next slot is looked at when it begins: policies wait for it.
+	wait = min(max(atOnce, timeline.ToWall(start.Add(slot)).Sub(wall)), max(leastLook, min(mostLook, timeline.ToWall(start.Add(slot/20)).Sub(timeline.ToWall(start)))))
 	if missing && len(c.Spec.Method.Schedule) == 0 {
 		return leastLook, missingPolicies(ctx, r.Client, policies)
 	}

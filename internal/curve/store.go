@@ -69,6 +69,9 @@ func (n *Now) Capacity(from time.Time, slot time.Duration) map[string][]float64 
 	return out
 }
 
+// End is when the present slot ends.
+func (n *Now) End() time.Time { return n.Start.Add(n.Slot) }
+
 // Beside says whether a pod of others uses the same capacity: one on its nodes. A quota is for the
 // workloads of the policies.
 func (n *Now) Beside(pod *corev1.Pod) bool { return n.Nodes[pod.Spec.NodeName] }
