@@ -206,16 +206,20 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 	// The next slot is looked at when it begins: policies wait for it.
 	wait = min(max(atOnce, timeline.ToWall(start.Add(slot)).Sub(wall)), max(leastLook, min(mostLook, timeline.ToWall(start.Add(slot/20)).Sub(timeline.ToWall(start)))))
 	if missing && len(c.Spec.Method.Schedule) == 0 {
-		return leastLook, missingPolicies(ctx, r.Client, policies)
+		problem := missingPolicies(ctx, r.Client, policies)
+		if errors.Is(problem, errNotYet) {
+			return leastLook, problem
+		}
+		return mostLook, problem
 	}
 	m.mu.Lock()
 	at.flex = m.knowledge
 	m.mu.Unlock()
 
 	st := &c.Status
-	fresh := !m.slot.Equal(start)
-	if fresh || c.Spec.Method.Planned != nil {
-		if st.Slot != nil && !st.Slot.After(start) {
+	fresh, changed := !m.slot.Equal(start), st.ObservedGeneration != c.Generation
+	if fresh || changed || c.Spec.Method.Planned != nil {
+		if st.Slot != nil && !st.Slot.After(start) && !changed {
 			at.standing = append([]v1alpha1.CapacityPoint{{From: *st.Slot, Capacity: st.Wanted}}, st.Ahead...)
 		}
 		m.wish = at.want()
@@ -232,7 +236,7 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 		m.slot = start
 		m.history.forget(now.Add(-historyOf(&c.Spec)))
 	}
-	if st.ObservedGeneration != c.Generation {
+	if changed {
 		st.Capacity = 0 // of another specification
 	}
 	margin := time.Duration(0)
