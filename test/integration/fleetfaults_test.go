@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
 )
 
 // fleetFaults: a hub that fails in the midst of dispatching, a dispatcher that is down, and a
@@ -120,6 +121,11 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 		var cc v1alpha1.ComputeCluster
 		must(t, env.client.Get(ctx, client.ObjectKey{Name: "spoke-1"}, &cc))
 		return cc.Status.Nodes == 0 && cc.Status.Capacity["cpu"] == 0
+	})
+	// An API server that was killed knows the parameters of its admission policies half a minute later.
+	b.eventually("admission to know the policy again", func() bool {
+		probe := b.queued("probe", nil)
+		return env.client.Create(ctx, probe, client.DryRunAll) == nil && probe.Annotations[kueue.AnnotationGates] == v1alpha1.Gate
 	})
 	b.submit(b.queued("elsewhere", map[string]string{v1alpha1.AnnotationMaxDelay: "2h"}))
 	b.submit(b.queued("at-once", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
