@@ -228,8 +228,8 @@ func TestStore(t *testing.T) {
 	if refused := s.bind("two", []types.NamespacedName{q}); !reflect.DeepEqual(refused, []types.NamespacedName{q}) {
 		t.Errorf("refused %v, want %v", refused, q)
 	}
-	s.set("one", &Now{Curve: "one"})
-	if now, ok := s.Of(q); !ok || now.Curve != "one" {
+	s.set("one", &Now{Revision: "one"})
+	if now, ok := s.Of(q); !ok || now.Revision != "one" {
 		t.Errorf("%v, %v", now, ok)
 	}
 	s.bind("one", []types.NamespacedName{p})

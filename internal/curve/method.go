@@ -137,8 +137,8 @@ func (m *moment) vcc(spec *v1alpha1.VCCMethod) wish {
 	start := m.start()
 	day := start.UTC().Truncate(24 * time.Hour)
 	end := day.Add(24 * time.Hour)
-	for i, p := range m.standing {
-		if p.From.Time.Equal(start) && len(m.standing) > i && m.covers(end) {
+	for _, p := range m.standing {
+		if p.From.Time.Equal(start) && m.covers(end) {
 			return wish{capacity: p.Capacity, ahead: after(m.standing, start), message: "the curve of " + day.Format("2006-01-02")}
 		}
 	}

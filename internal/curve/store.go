@@ -34,7 +34,6 @@ type Demand struct {
 
 // Now is what a curve lets policies plan with. It is immutable.
 type Now struct {
-	Curve string
 	// Revision differs where something else may be planned than before.
 	Revision string
 	// Start is when the present slot began; Shares of Totals may be used in it and in those after it.

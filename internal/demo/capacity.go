@@ -2,10 +2,8 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -360,22 +358,7 @@ func (r *capacityRun) conclude() error {
 		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day vcc knows live what the days before have brought, simulated what comes.",
 		"Late: ended more than an hour after the allowed delay.",
 	}}}, doc.Sections...)
-	fmt.Fprintf(r.Out, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for _, row := range rows {
-		fmt.Fprintf(r.Out, "| %s |\n", strings.Join(row, " | "))
-	}
-	f, err := os.Create(r.Report)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(report.WriteDocument(f, doc), f.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintf(r.Out, "\nreport: %s\n", r.Report)
-	if len(failed) > 0 {
-		return fmt.Errorf("%w: %s", ErrDemo, strings.Join(failed, "; "))
-	}
-	return nil
+	return r.publish(doc, head, rows, failed)
 }
 
 // picture shows capacity and use of a method over the intensity, which is scaled to the CPUs.

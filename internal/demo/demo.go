@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -22,6 +23,7 @@ import (
 	"lull.dev/lull/config"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
@@ -327,4 +329,24 @@ func connect(kubeconfig string) (client.Client, *rest.Config, error) {
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	return c, config, err
+}
+
+// publish prints the table of a demo and writes its report; what has failed is an error wrapping ErrDemo.
+func (o Options) publish(doc report.Document, head []string, rows [][]string, failed []string) error {
+	fmt.Fprintf(o.Out, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	for _, row := range rows {
+		fmt.Fprintf(o.Out, "| %s |\n", strings.Join(row, " | "))
+	}
+	f, err := os.Create(o.Report)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(report.WriteDocument(f, doc), f.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "\nreport: %s\n", o.Report)
+	if len(failed) > 0 {
+		return fmt.Errorf("%w: %s", ErrDemo, strings.Join(failed, "; "))
+	}
+	return nil
 }

@@ -505,22 +505,7 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 		"Paper: Caspian, Section V, 14 November 2023. Live: from the API servers' timestamps of pods on the spokes. Simulated: the simulator on the same workloads.",
 		"The saving is over omega1 = " + fmt.Sprintf("%g", r.omegas[0]) + ". alpha is the share of its time until the deadline that a workload took. Workloads are " + dispatchTime.String() + " shorter than whole hours: what starting a Job through two Kueues takes at this speed, and until the hub knows that it has ended.",
 	}}}, doc.Sections...)
-	fmt.Fprintf(r.Out, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for _, row := range rows {
-		fmt.Fprintf(r.Out, "| %s |\n", strings.Join(row, " | "))
-	}
-	f, err := os.Create(r.Report)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(report.WriteDocument(f, doc), f.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintf(r.Out, "\nreport: %s\n", r.Report)
-	if len(failed) > 0 {
-		return fmt.Errorf("%w: %s", ErrDemo, strings.Join(failed, "; "))
-	}
-	return nil
+	return r.publish(doc, head, rows, failed)
 }
 
 func hours(of []float64) string {
