@@ -134,6 +134,13 @@ type CarbonPolicySpec struct {
 	// +optional
 	MinPause *metav1.Duration `json:"minPause,omitempty"`
 
+	// scaleUpPatience is for how long a worker may lack a node, which may be about to be made
+	// for it, before no more workers are asked for than run.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +optional
+	ScaleUpPatience *metav1.Duration `json:"scaleUpPatience,omitempty"`
+
 	// criticalPriorityClasses never wait.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1

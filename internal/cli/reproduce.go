@@ -17,6 +17,7 @@ import (
 	"lull.dev/lull/internal/reproduce"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonflex"
+	"lull.dev/lull/pkg/plan/vcc"
 )
 
 // defaultData is where evaluation data lies beside a checkout.
@@ -110,6 +111,9 @@ func NewReproduction(data string) *reproduce.Env {
 				}
 			}
 			return carbonflex.New(params)
+		},
+		VCC: func(expected func(day int) float64) (plan.Planner, error) {
+			return vcc.New(vcc.Params{Expected: expected})
 		},
 	}
 }

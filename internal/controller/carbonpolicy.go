@@ -286,6 +286,9 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
+	if !view.DeniedAt.IsZero() {
+		after = min(after, max(shortest, view.DeniedAt.Sub(c.Now)))
+	}
 	if conflicted {
 		after = shortest
 	}

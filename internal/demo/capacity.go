@@ -32,6 +32,8 @@ const (
 	capacityTail = 72 * time.Hour
 	// capacityMargin is kept before deadlines, live and simulated.
 	capacityMargin = time.Hour
+	// capacityPatience is some seconds at the demo's speed: pods that others make way for need them.
+	capacityPatience = 30 * time.Minute
 	// capacityLimit is how far live and simulated emissions may be apart.
 	capacityLimit = 0.05
 	// poolLabel says which method a node or a job belongs to.
@@ -54,7 +56,7 @@ type provisioned struct {
 }
 
 func provisionedMethods() []*provisioned {
-	median := 0.5 // the simulator knows what comes; a higher quantile takes less risk, and saves less
+	median := 0.5 // as simulated; a higher quantile takes less risk, and saves less
 	return []*provisioned{
 		{key: "agnostic", name: reproduce.CapacityAgnostic, label: "agnostic"},
 		{key: "vcc", name: reproduce.CapacityVCC, label: "vcc", planner: v1alpha1.PlannerSpec{Name: "asap"}, method: &v1alpha1.CapacityMethod{VCC: &v1alpha1.VCCMethod{Quantile: &median}}},
@@ -209,7 +211,7 @@ func (r *capacityRun) policy(m *provisioned) *v1alpha1.CarbonPolicy {
 		Spec: v1alpha1.CarbonPolicySpec{
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: m.key}}, Zone: zoneName, Planner: m.planner,
 			Slot: &metav1.Duration{Duration: time.Hour}, StartMargin: &metav1.Duration{Duration: capacityMargin},
-			MinRun: &metav1.Duration{}, MinPause: &metav1.Duration{},
+			MinRun: &metav1.Duration{}, MinPause: &metav1.Duration{}, ScaleUpPatience: &metav1.Duration{Duration: capacityPatience},
 			Power: v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": r.week.Watts}, PUE: 1},
 		},
 	}
@@ -355,7 +357,7 @@ func (r *capacityRun) conclude() error {
 	}
 	rows = append(rows, []string{"oracle", "-", fmt.Sprintf("%.2f", r.oracle.Grams/1000), "-", "-", fmt.Sprintf("%.1f", 100*(1-r.oracle.Grams/base.simulated)), "-", fmt.Sprint(r.oracle.Late)})
 	doc.Sections = append([]report.Section{{Title: "Emissions", Head: head, Rows: rows, Notes: []string{
-		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day vcc knows live what the days before have brought, simulated what comes.",
+		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day to come vcc expects the median of the fourteen days before.",
 		"Late: ended more than an hour after the allowed delay.",
 	}}}, doc.Sections...)
 	return r.publish(doc, head, rows, failed)

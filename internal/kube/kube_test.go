@@ -411,6 +411,38 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
+// TestPatience: a pod without a node counts as denied once the policy's patience is over; until then
+// it is known when that will be.
+func TestPatience(t *testing.T) {
+	j := newJob("a", running)
+	refused := func(ago time.Duration) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+			}}},
+		}
+	}
+	hurried := policy
+	hurried.ScaleUpPatience = &metav1.Duration{}
+	for name, tc := range map[string]struct {
+		policy v1alpha1.CarbonPolicySpec
+		denied int
+		next   time.Time
+	}{
+		"by default": {policy, 1, now.Add(time.Minute)},
+		"none":       {hurried, 3, time.Time{}},
+	} {
+		v, err := Observe(Input{Now: now, Timeline: timegrid.Timeline{}, Policy: &v1alpha1.CarbonPolicy{Spec: tc.policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: []corev1.Pod{refused(time.Minute), refused(6 * time.Minute), refused(4 * time.Minute)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := v.Progress[0]; p.Denied != tc.denied || p.Pending != 3 || !v.DeniedAt.Equal(tc.next) {
+			t.Errorf("%s: %d of %d denied, the next at %v; want %+v", name, p.Denied, p.Pending, v.DeniedAt, tc)
+		}
+	}
+}
+
 // TestProfileLearns: what was observed of a profile replaces its points, and changes how
 // fast a workload is taken to be at no scale but those.
 func TestProfileLearns(t *testing.T) {

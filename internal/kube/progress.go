@@ -110,7 +110,8 @@ func changed(w *Workload) (time.Time, bool) {
 	return at, err == nil
 }
 
-func (c *podCount) add(pod *corev1.Pod, measured Measured) {
+// add counts a pod of a workload. One that finds no node is denied after the patience (wall time).
+func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patience time.Duration) {
 	switch {
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		c.running++
@@ -133,7 +134,11 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured) {
 		c.pending++
 		for _, x := range pod.Status.Conditions {
 			if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse && x.Reason == corev1.PodReasonUnschedulable {
-				c.denied++
+				if until := x.LastTransitionTime.Add(patience); until.After(now) {
+					c.deniedAt = earlier(c.deniedAt, until)
+				} else {
+					c.denied++
+				}
 			}
 		}
 	}
@@ -191,4 +196,12 @@ func (m *metered) add(watts float64, source string) {
 		m.pods++
 		m.source = source
 	}
+}
+
+// earlier is the earlier of two times, of which a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -95,6 +95,9 @@ type View struct {
 	// GatesHonoured and GatesIgnored count gated ones that Kueue keeps out of its queue, and
 	// those that it goes on with.
 	GatesHonoured, GatesIgnored int
+	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
+	// lacks one.
+	DeniedAt time.Time
 	// Counts for the status of the policy.
 	Waiting, Running int
 }
@@ -106,8 +109,8 @@ type Progress struct {
 	Source string
 	// Done is that share as run time at the least number of workers.
 	Done, Runtime time.Duration
-	// Running and Pending are its pods, Denied those of them that no node has room for; Up
-	// is when the last of them started (wall time).
+	// Running and Pending are its pods, Denied those of them that no node has had room for through
+	// the policy's patience; Up is when the last of them started (wall time).
 	Running, Pending, Denied int
 	// Wanted is how many workers should run.
 	Wanted int
@@ -148,6 +151,9 @@ const defaultMargin = 5 * time.Minute
 // defaultDwell is MinRun and MinPause of a policy that was created without the API
 // server's defaults.
 const defaultDwell = 5 * time.Minute
+
+// defaultPatience is ScaleUpPatience of such a policy.
+const defaultPatience = 5 * time.Minute
 
 // Observe translates objects into a snapshot. What is finished, being deleted or held by
 // its user is not part of it.
@@ -191,12 +197,17 @@ func Observe(in Input) (View, error) {
 	if spec.MinPause != nil {
 		s.MinPause = spec.MinPause.Duration
 	}
+	patience := defaultPatience
+	if spec.ScaleUpPatience != nil {
+		patience = spec.ScaleUpPatience.Duration
+	}
+	patience = in.Timeline.WallDuration(patience)
 	index := newPodIndex(in.Workloads)
 	pods := make([]podCount, len(in.Workloads))
 	isTask := make([]bool, len(in.Workloads))
 	for i := range in.Pods {
 		if w, ours := index.of(&in.Pods[i]); ours {
-			pods[w].add(&in.Pods[i], in.Measured)
+			pods[w].add(&in.Pods[i], in.Measured, in.Now, patience)
 		}
 	}
 	for i, w := range in.Workloads {
@@ -204,6 +215,7 @@ func Observe(in Input) (View, error) {
 			pods[i] = w.counted()
 		}
 		isTask[i] = v.add(in, w, pods[i])
+		v.DeniedAt = earlier(v.DeniedAt, pods[i].deniedAt)
 	}
 	if len(in.Clusters) > 0 {
 		return v, nil

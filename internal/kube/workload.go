@@ -195,8 +195,10 @@ func (w *Workload) deleted() bool { return w.head().deleted }
 
 // podCount counts the pods of a workload.
 type podCount struct {
-	// denied are pending ones that the scheduler has found no node for.
+	// denied are pending ones that the scheduler has found no node for, deniedAt when the next
+	// one will count as such.
 	running, pending, denied int
+	deniedAt                 time.Time
 	// first is when the longest running one started, latest the one that started last.
 	first, latest time.Time
 	// cpu and gpu are what is measured of the running ones.

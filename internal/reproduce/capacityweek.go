@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
@@ -148,9 +149,14 @@ func (c *CapacityWeek) Simulate(ctx context.Context, method string, margin time.
 			return CapacityScore{}, e
 		}
 		s, err = c.week.rollOut(ctx, p)
+	case CapacityVCC:
+		p, e := c.env.VCC(c.expected)
+		if e != nil {
+			return CapacityScore{}, e
+		}
+		s, err = c.week.unscaled().rollOut(ctx, p)
 	default:
-		name := map[string]string{CapacityVCC: "vcc", CapacityOracle: "carbonflex-oracle"}[method]
-		p, e := c.env.Planner(name, nil)
+		p, e := c.env.Planner("carbonflex-oracle", nil)
 		if e != nil {
 			return CapacityScore{}, e
 		}
@@ -160,4 +166,18 @@ func (c *CapacityWeek) Simulate(ctx context.Context, method string, margin time.
 		err = fmt.Errorf("%s: %d of %d jobs done", method, s.planned, len(c.week.jobs))
 	}
 	return CapacityScore{Grams: s.grams, Late: s.late}, err
+}
+
+// expected is the median of the work that the fourteen days before a day of the week brought.
+func (c *CapacityWeek) expected(day int) float64 {
+	const days = 14
+	var work [days]float64
+	from := c.Start.AddDate(0, 0, day-days)
+	for _, j := range slices.Concat(c.Past, c.Jobs) {
+		if i := int(math.Floor(j.Submitted.Sub(from).Hours() / 24)); i >= 0 && i < days {
+			work[i] += j.Length.Hours()
+		}
+	}
+	slices.Sort(work[:])
+	return work[days/2-1]
 }

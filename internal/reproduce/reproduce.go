@@ -31,6 +31,8 @@ type Env struct {
 	Planner func(name string, parameters map[string]string) (plan.Planner, error)
 	// Learn builds planner carbonflex from the past.
 	Learn func(ctx context.Context, history []*plan.Problem) (plan.Planner, error)
+	// VCC builds planner vcc with what each day is expected to bring.
+	VCC func(expected func(day int) float64) (plan.Planner, error)
 	// Progress is told the share of an experiment that is done.
 	Progress func(share float64)
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -147,6 +148,70 @@ func TestCapacityOfNodes(t *testing.T) {
 			t.Errorf("%s is left with the mark %s", name, mark)
 		}
 	}
+}
+
+// TestCapacityEvicts: once the capacity has fallen, what loses least and can wait makes room for what is
+// above it, where the curve lets it; else nothing is stopped.
+func TestCapacityEvicts(t *testing.T) {
+	startController(t)
+	for _, evict := range []v1alpha1.Eviction{v1alpha1.EvictLeastLost, v1alpha1.EvictNever} {
+		t.Run(string(evict), func(t *testing.T) {
+			b := newBed(t, []float64{300}, func(p *v1alpha1.CarbonPolicy) {
+				p.Spec.Planner = v1alpha1.PlannerSpec{Name: "asap"}
+				p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+			})
+			b.pool(2)
+			minimum := resource.MustParse("4")
+			b.capacityCurve(v1alpha1.CapacityCurveSpec{
+				Target:   v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": b.ns}}},
+				Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
+				Maximum:  resource.MustParse("8"), Minimum: &minimum, Evict: evict,
+				Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "10:00", Capacity: resource.MustParse("8")}, {From: "18:00", To: "24:00", Capacity: resource.MustParse("8")}}},
+			})
+			b.eventually("the curve to be set", func() bool { return b.curve().Status.Capacity == 8 })
+			for _, name := range []string{"first", "second"} {
+				j := b.job(name, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "12h", v1alpha1.AnnotationMaxDelay: "48h"})
+				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "12h"
+				pod := &j.Spec.Template.Spec
+				pod.NodeSelector = map[string]string{"pool": b.ns}
+				pod.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+				pod.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
+				b.submit(j)
+			}
+			b.eventually("both to run", func() bool { return !b.suspended("first") && !b.suspended("second") })
+			paused := map[string]bool{}
+			b.eventually("the end of the capacity's low hours", func() bool {
+				for _, name := range []string{"first", "second"} {
+					if b.suspended(name) {
+						paused[name] = true
+					}
+				}
+				return b.gridTime(time.Now()).Sub(gridStart) > 17*time.Hour
+			})
+			if want := map[v1alpha1.Eviction]int{v1alpha1.EvictLeastLost: 1}[evict]; len(paused) != want {
+				t.Errorf("%v made room, want %d", paused, want)
+			}
+			b.eventually("both to finish", func() bool { return b.finished("first") && b.finished("second") })
+		})
+	}
+}
+
+// TestCapacityWithoutCarbonData: a curve whose zone knows no intensity any more is carbon-agnostic and says so.
+func TestCapacityWithoutCarbonData(t *testing.T) {
+	startController(t)
+	b := newBed(t, []float64{300}, nil)
+	must(t, env.client.Delete(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: b.ns}}))
+	minimum := resource.MustParse("4")
+	b.capacityCurve(v1alpha1.CapacityCurveSpec{
+		Target:   v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": b.ns}}},
+		Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
+		Maximum:  resource.MustParse("8"), Minimum: &minimum,
+		Method: v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}},
+	})
+	b.eventually("it to say so", func() bool {
+		c := b.curve()
+		return c.Status.Capacity == 8 && strings.HasPrefix(says(c, v1alpha1.ConditionCold), "True History no intensity is known: carbon-agnostic")
+	})
 }
 
 // TestCapacityDocs: what docs/capacity.md prints is accepted.

@@ -161,3 +161,70 @@ func TestQueueCapacity(t *testing.T) {
 		t.Errorf("the queue is left with the mark %s", mark)
 	}
 }
+
+// TestQueueCapacityOfCohort: the quota that the queues of a cohort borrow from follows a schedule; Kueue
+// never admits more than it.
+func TestQueueCapacityOfCohort(t *testing.T) {
+	queueLab(t)
+	startController(t)
+	ctx := context.Background()
+	b := newBed(t, []float64{300}, nil)
+	object := func(kind, name string, spec map[string]any) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		u.SetGroupVersionKind(kueue.GroupVersion.WithKind(kind))
+		u.SetName(name)
+		return u
+	}
+	groups := func(quota string) []any {
+		flavor := map[string]any{"name": "default", "resources": []any{map[string]any{"name": "cpu", "nominalQuota": quota}}}
+		return []any{map[string]any{"coveredResources": []any{"cpu"}, "flavors": []any{flavor}}}
+	}
+	cohort := object("Cohort", "shared", map[string]any{"resourceGroups": groups("20")})
+	must(t, env.client.Create(ctx, cohort))
+	must(t, env.client.Create(ctx, object("ClusterQueue", "borrower", map[string]any{"cohortName": "shared", "namespaceSelector": map[string]any{}, "resourceGroups": groups("0")})))
+	local := object("LocalQueue", "borrower", map[string]any{"clusterQueue": "borrower"})
+	local.SetNamespace(b.ns)
+	must(t, env.client.Create(ctx, local))
+	quota := func() float64 {
+		must(t, env.client.Get(ctx, client.ObjectKeyFromObject(cohort), cohort))
+		q, err := kueue.Quota(cohort)
+		must(t, err)
+		return q["cpu"]
+	}
+	minimum := resource.MustParse("2")
+	b.capacityCurve(v1alpha1.CapacityCurveSpec{
+		Target: v1alpha1.CapacityTarget{Cohort: "shared"}, Maximum: resource.MustParse("8"), Minimum: &minimum,
+		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "06:00", To: "12:00", Capacity: resource.MustParse("6")}}},
+	})
+	b.eventually("the least quota", func() bool { return quota() == 2 })
+	// Nobody governs these but Kueue.
+	const jobs = 8
+	for i := range jobs {
+		j := b.job(fmt.Sprintf("job-%d", i), nil)
+		j.Labels = map[string]string{kueue.LabelQueue: "borrower"}
+		j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "30h"
+		b.submit(j)
+	}
+	admitted := func() (n int) {
+		for i := range jobs {
+			if !b.suspended(fmt.Sprintf("job-%d", i)) {
+				n++
+			}
+		}
+		return n
+	}
+	most := 0
+	b.eventually("Kueue to admit more at 06:00", func() bool {
+		n := admitted() // before the capacity, which only rises until 12:00
+		if b.curve().Status.Capacity == 2 {
+			most = max(most, n)
+		}
+		return n == 6
+	})
+	if most != 2 || quota() != 6 {
+		t.Errorf("%d were admitted of a quota of 2, and the quota is %v, want 6", most, quota())
+	}
+	must(t, env.client.Delete(ctx, b.curve()))
+	b.eventually("the quota to be what it was", func() bool { return quota() == 20 })
+	b.eventually("Kueue to admit all", func() bool { return admitted() == jobs })
+}

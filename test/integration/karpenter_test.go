@@ -19,7 +19,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// nodePool is one of Karpenter's KWOK provider, whose nodes only pods that tolerate it go to.
+// nodePool is one of Karpenter's KWOK provider, whose nodes only pods that tolerate it go to. Nothing is
+// consolidated: that would evict the test's pods, which nobody makes again.
 const nodePool = `
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
@@ -39,6 +40,7 @@ spec:
       requirements:
       - {key: kubernetes.io/arch, operator: In, values: [amd64]}
       - {key: karpenter.kwok.sh/instance-cpu, operator: In, values: ["4"]}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}
   limits: {memory: 1000Gi}
 `
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"lull.dev/lull/pkg/plan"
@@ -62,6 +63,40 @@ func TestCurveConservesTheDay(t *testing.T) {
 		if v != 1 {
 			t.Fatal("a day with too much work is not full")
 		}
+	}
+}
+
+// TestExpected: a day's curve holds what is expected of the day and what is left of the jobs that are
+// there when it begins.
+func TestExpected(t *testing.T) {
+	ci := make([]float64, 48)
+	for i := range ci {
+		ci[i] = 100 + float64(i%24) // cleanest from midnight on
+	}
+	// Ten of work on a day of which nothing is expected beside the six that are there: four are left
+	// for the next.
+	p := plantest.OneCluster(1, ci, plantest.Job("a", workload.Interruptible, 0, 48, 6), plantest.Job("b", workload.Interruptible, 1, 48, 4))
+	asked := []int{}
+	pl := planner(t, vcc.Params{Expected: func(day int) float64 {
+		asked = append(asked, day)
+		return 0
+	}})
+	res, err := pl.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := make([]float64, 48)
+	for _, jp := range res.Plan.Jobs {
+		for _, s := range jp.Segments {
+			used[s.Slot] += s.Fraction
+		}
+	}
+	want := make([]float64, 48)
+	for _, x := range []int{0, 1, 2, 3, 4, 5, 24, 25, 26, 27} {
+		want[x] = 1
+	}
+	if !slices.Equal(asked, []int{0, 1}) || !slices.Equal(used, want) {
+		t.Errorf("asked for days %v, used %v", asked, used)
 	}
 }
 

@@ -31,8 +31,11 @@ type Params struct {
 	// 0 takes 0 and 1.
 	Floor, Peak float64
 	// Margin is the share by which the day's work is raised, against a forecast that
-	// is too low (risk-aware); 0 takes 0.05.
+	// is too low (risk-aware); 0 takes 0.05. It counts for nothing with Expected.
 	Margin float64
+	// Expected is the work (capacity x slots) that each day is expected to bring to all clusters;
+	// nil takes what it brings, a forecast without error.
+	Expected func(day int) float64
 }
 
 // Planner is the method; its zero value is vcc without scaling.
@@ -71,8 +74,9 @@ func (pl Planner) complete() Params {
 //
 // which fills the day's slots from the cleanest on. The day's work is that of the jobs
 // that arrive in it (a day-ahead forecast without error) and what the day before left
-// over by its curve, shared by the clusters in proportion to their capacity. Under the
-// curve jobs run in order of arrival at MinWorkers (vcc), or further workers by falling
+// over by its curve, shared by the clusters in proportion to their capacity. With Params.Expected
+// it is what is expected of the day, and what is left of the jobs that have arrived when it begins.
+// Under the curve jobs run in order of arrival at MinWorkers (vcc), or further workers by falling
 // marginal throughput as long as there is room (vcc-scaling). A job without slack left
 // runs, above the curve where it must.
 //
@@ -83,15 +87,45 @@ func (pl Planner) complete() Params {
 // Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: O(slots log
 // slots) a cluster for the curves, then that of the roll-out.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
-	params := pl.complete()
-	return rollout.Plan(ctx, p, &policy{params: params, curve: Curves(p, params.Floor, params.Peak, params.Margin)})
+	x := &policy{params: pl.complete()}
+	if x.params.Expected == nil {
+		x.curve = Curves(p, x.params.Floor, x.params.Peak, x.params.Margin)
+		return rollout.Plan(ctx, p, x)
+	}
+	x.scarce = scarcest(p)
+	x.share = shares(p, x.scarce)
+	x.curve = make([][]float64, len(p.Clusters))
+	for c := range x.curve {
+		x.curve[c] = make([]float64, p.Grid.N)
+	}
+	return rollout.Plan(ctx, p, x)
 }
+
+// shares are those of the clusters in the capacity of a resource.
+func shares(p *plan.Problem, resource string) []float64 {
+	out, total := make([]float64, len(p.Clusters)), 0.0
+	for c := range p.Clusters {
+		for _, v := range p.Clusters[c].Capacity[resource] {
+			out[c] += v
+			total += v
+		}
+	}
+	for c := range out {
+		if total > 0 {
+			out[c] /= total
+		}
+	}
+	return out
+}
+
+// daySlots are the slots of a day.
+func daySlots(p *plan.Problem) int { return max(1, int(24*time.Hour/p.Grid.Slot)) }
 
 // Curves returns the share of capacity that each cluster may use in every slot, by
 // cluster and slot.
 func Curves(p *plan.Problem, floor, peak, margin float64) [][]float64 {
 	n := p.Grid.N
-	day := max(1, int(24*time.Hour/p.Grid.Slot))
+	day := daySlots(p)
 	scarce := scarcest(p)
 	work := make([]float64, n) // of the jobs that arrive in each slot
 	for j := range p.Jobs {
@@ -101,23 +135,10 @@ func Curves(p *plan.Problem, floor, peak, margin float64) [][]float64 {
 		}
 	}
 	out := make([][]float64, len(p.Clusters))
-	total := 0.0
-	for c := range p.Clusters {
-		for _, v := range p.Clusters[c].Capacity[scarce] {
-			total += v
-		}
-	}
-	for c := range p.Clusters {
+	for c, share := range shares(p, scarce) {
 		cl := &p.Clusters[c]
 		out[c] = make([]float64, n)
-		mine := 0.0
-		for _, v := range cl.Capacity[scarce] {
-			mine += v
-		}
-		share, carried := 0.0, 0.0
-		if total > 0 {
-			share = mine / total
-		}
+		carried := 0.0
 		for from := 0; from < n; from += day {
 			to := min(n, from+day)
 			need := carried
@@ -193,10 +214,30 @@ func scarcest(p *plan.Problem) string {
 type policy struct {
 	params Params
 	curve  [][]float64
+	// With Params.Expected the curves are in units of scarce, of which each cluster gets its share.
+	scarce string
+	share  []float64
+}
+
+// begin makes the curves of the day that begins with this slot.
+func (x *policy) begin(run *rollout.Run) {
+	p, day := run.P, daySlots(run.P)
+	to := min(p.Grid.N, run.T+day)
+	need := x.params.Expected(run.T/day) * float64(to-run.T) / float64(day)
+	run.Waiting(func(j int) {
+		job := &p.Jobs[j]
+		need += run.Left(j) / job.Curve[0] * job.Request[x.scarce] * float64(job.MinWorkers)
+	})
+	for c := range x.curve {
+		fill(x.curve[c], &p.Clusters[c], x.scarce, run.T, to, need*x.share[c], x.params.Floor, x.params.Peak)
+	}
 }
 
 // Slot schedules one slot under the curve.
 func (x *policy) Slot(run *rollout.Run) {
+	if x.params.Expected != nil && run.T%daySlots(run.P) == 0 {
+		x.begin(run)
+	}
 	list := run.Active()
 	none := func(int) float64 { return 0 }
 	under := func(c int) float64 { return math.Max(0, 1-x.curve[c][run.T]) }
