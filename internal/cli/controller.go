@@ -84,6 +84,7 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
 	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue: of the kubeconfigs that MultiKueueClusters name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
+	f.StringVar(&o.Ledger, "ledger", "", "database of the ledger: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
 	f.StringVar(&o.ProvisionHooks, "provision-hooks", "", "folder of the programs that ComputeClusters may name to be provisioned (default: none)")
 	o.prometheus.register(cmd)
 	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")

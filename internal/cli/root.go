@@ -57,7 +57,7 @@ the cost of a deadline, and proves what it saved.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newExplainCommand(), newCapacityCommand(), newReleaseCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newExplainCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

@@ -75,6 +75,8 @@ type CarbonPolicyReconciler struct {
 	Clock   clock.Clock
 	// Meter measures power and progress; nil where there is none.
 	Meter *meter.Meter
+	// Books keep the ledger; nil where there is none.
+	Books *books
 
 	writer *writer
 	// memories of the policies. One policy is decided at a time.
@@ -268,14 +270,15 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		}
 	}
 	memory := r.memory(req.NamespacedName)
-	view, nowhere, err := r.observe(ctx, c, zone, workloads, memory)
+	pods := sight{}
+	view, nowhere, err := r.observe(ctx, c, zone, workloads, memory, pods)
 	switch {
 	case errors.Is(err, errNotYet):
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	decision, err := r.decide(ctx, c, zone, &view, memory)
+	decision, due, err := r.decide(ctx, c, zone, &view, memory)
 	if err = errors.Join(nowhere, err); err != nil {
 		// A policy that cannot decide must not hold: its workloads run.
 		problem = errors.Join(problem, err)
@@ -284,7 +287,10 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	kube.Place(&view, &decision)
 	r.report(req.NamespacedName, &view, memory)
 	// A workload that cannot be written must not keep the others' plans from being stated.
-	conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
+	wrote, conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
+	if r.Books != nil {
+		r.Books.record(ctx, c, workloads, &view, &decision, due, wrote, memory.Phases, pods)
+	}
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
 	if !view.DeniedAt.IsZero() {
 		after = min(after, max(shortest, view.DeniedAt.Sub(c.Now)))
@@ -335,7 +341,7 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 }
 
 // observe looks at the workloads of a policy. nowhere says why nothing can be planned for them.
-func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory) (view kube.View, nowhere, err error) {
+func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory, saw sight) (view kube.View, nowhere, err error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return view, nil, err
@@ -367,6 +373,9 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	in := kube.Input{
 		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
+	}
+	if r.Books != nil {
+		in.Saw = saw.saw
 	}
 	if r.Meter != nil {
 		r.Meter.Want(client.ObjectKeyFromObject(c.Policy), workloads)
@@ -425,12 +434,12 @@ func thresholdOf(policy *v1alpha1.CarbonPolicy) float64 {
 	return defaultThreshold
 }
 
-func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zone Zone, view *kube.View, memory *feedback.Memory) (decide.Decision, error) {
+func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zone Zone, view *kube.View, memory *feedback.Memory) (d decide.Decision, due map[int]v1alpha1.PlanTrigger, err error) {
 	spec := &c.Policy.Spec
 	threshold := thresholdOf(c.Policy)
 	s := &view.Snapshot
 	forecast := memory.Forecast(s.Clusters, s.Now, threshold)
-	due := memory.Prepare(view, forecast, threshold, c)
+	due = memory.Prepare(view, forecast, threshold, c)
 	now, bounded := r.curve(c.Policy)
 	if bounded {
 		memory.NewCapacity(view, due, now.Revision, now.Replans)
@@ -441,32 +450,32 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	}
 	metrics.Emissions.WithLabelValues(c.Policy.Namespace, c.Policy.Name).Add(max(0, used.EmittedG))
 	if spec.Paused || zone.Paused {
-		return decide.RunAll(*s, decide.CodePaused), nil
+		return decide.RunAll(*s, decide.CodePaused), nil, nil
 	}
 	planner, err := r.Planner(spec.Planner.Name, spec.Planner.Parameters, spec.CriticalPriorityClasses)
 	if err != nil {
-		return decide.Decision{}, fmt.Errorf("spec.planner: %w", err)
+		return decide.Decision{}, nil, fmt.Errorf("spec.planner: %w", err)
 	}
 	if bounded && now.Planner != nil && spec.Planner.Name == flexPlanner {
 		planner = now.Planner
 	}
 	begin := time.Now()
-	d, err := decide.Decide(ctx, *s, planner)
+	d, err = decide.Decide(ctx, *s, planner)
 	metrics.DecisionSeconds.Observe(time.Since(begin).Seconds())
 	if err != nil {
-		return d, err
+		return d, nil, err
 	}
 	for _, trigger := range due {
 		metrics.Plans.WithLabelValues(trigger.Reason).Inc()
 	}
 	memory.Keep(view, &d, due, forecast)
-	return d, nil
+	return d, due, nil
 }
 
 // apply carries the decision out. A conflict means that the cache was behind;
 // the next decision, moments later, sees the workload as it is. What waits is told so beside
 // the reconciliation.
-func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (conflicted bool, err error) {
+func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (wrote []bool, conflicted bool, err error) {
 	var errs []error
 	note := func(verb decide.Verb, reason decide.Code, wrote bool, err error) {
 		switch {
@@ -513,17 +522,19 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 		})
 	}
 	_ = group.Wait() // the errors are in the results
+	wrote = make([]bool, len(d.Actions))
 	for i := range d.Actions {
 		a := &d.Actions[i]
-		wrote, err := results[i].wrote, results[i].err
-		note(a.Verb, a.Reason.Code, wrote, err)
-		if wrote && err == nil {
+		err := results[i].err
+		note(a.Verb, a.Reason.Code, results[i].wrote, err)
+		wrote[i] = results[i].wrote && err == nil
+		if wrote[i] {
 			w := view.Workloads[i]
 			log.FromContext(ctx).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", a.Reason.Message())
 			memory.Applied(w, a, &view.Snapshot)
 		}
 	}
-	return conflicted, errors.Join(errs...)
+	return wrote, conflicted, errors.Join(errs...)
 }
 
 // tell is the write that tells a workload that it waits, and for what.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,8 @@ type Options struct {
 	PrometheusInterval                 time.Duration
 	// KueueNamespace is where Kueue looks for the kubeconfigs of its workers.
 	KueueNamespace string
+	// Ledger is the database of the ledger: a file of SQLite, or the URL of a PostgreSQL; empty for none.
+	Ledger string
 	// ProvisionHooks is the folder of the programs that may provision clusters; empty for none.
 	ProvisionHooks string
 	Planner        PlannerFactory
@@ -76,7 +79,7 @@ func NewScheme() (*runtime.Scheme, error) {
 }
 
 // Run runs the controller against a cluster until ctx ends.
-func Run(ctx context.Context, config *rest.Config, o Options) error {
+func Run(ctx context.Context, config *rest.Config, o Options) (err error) {
 	scheme, err := NewScheme()
 	if err != nil {
 		return err
@@ -139,6 +142,17 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the Follow reconciler: %w", err)
 	}
+	var keeps *books
+	if o.Ledger != "" {
+		var stop func() error
+		if keeps, stop, err = newBooks(ctx, o.Ledger, zones, o.Clock.Now); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		if err := errors.Join(keeps.watch(ctx, mgr), mgr.Add(keeps)); err != nil {
+			return err
+		}
+	}
 	curves := curve.NewStore()
 	if err := (&curve.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: curves, Zone: zoneOf, Clock: o.Clock, Namespace: o.Namespace,
@@ -146,7 +160,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
 	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure,
+		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure, Books: keeps,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {
@@ -183,6 +197,18 @@ func stripPod(o any) (any, error) {
 		},
 		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
+	}
+	for i := range pod.Status.ContainerStatuses { // when they ran
+		var state corev1.ContainerState
+		switch of := &pod.Status.ContainerStatuses[i].State; {
+		case of.Running != nil:
+			state.Running = of.Running
+		case of.Terminated != nil:
+			state.Terminated = &corev1.ContainerStateTerminated{StartedAt: of.Terminated.StartedAt, FinishedAt: of.Terminated.FinishedAt}
+		default:
+			continue
+		}
+		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{State: state})
 	}
 	if pod.Annotations[v1alpha1.AnnotationPolicy] != "" { // a workload of its own
 		kept.Annotations, kept.Spec.SchedulingGates, kept.Spec.PriorityClassName = pod.Annotations, pod.Spec.SchedulingGates, pod.Spec.PriorityClassName

@@ -32,6 +32,9 @@ const (
 	capacityTail = 72 * time.Hour
 	// capacityMargin is kept before deadlines, live and simulated.
 	capacityMargin = time.Hour
+	// capacityMinRun keeps changes to the beginning of hours: each costs a start of pods, which is a sixth
+	// of an hour at the demo's speed, and makes progress differ from the plan.
+	capacityMinRun = 40 * time.Minute
 	// capacityPatience is some seconds at the demo's speed: pods that others make way for need them.
 	capacityPatience = 30 * time.Minute
 	// capacityLimit is how far live and simulated emissions may be apart.
@@ -211,7 +214,7 @@ func (r *capacityRun) policy(m *provisioned) *v1alpha1.CarbonPolicy {
 		Spec: v1alpha1.CarbonPolicySpec{
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: m.key}}, Zone: zoneName, Planner: m.planner,
 			Slot: &metav1.Duration{Duration: time.Hour}, StartMargin: &metav1.Duration{Duration: capacityMargin},
-			MinRun: &metav1.Duration{}, MinPause: &metav1.Duration{}, ScaleUpPatience: &metav1.Duration{Duration: capacityPatience},
+			MinRun: &metav1.Duration{Duration: capacityMinRun}, MinPause: &metav1.Duration{}, ScaleUpPatience: &metav1.Duration{Duration: capacityPatience},
 			Power: v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": r.week.Watts}, PUE: 1},
 		},
 	}

@@ -212,3 +212,13 @@ func LatestStart(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	}
 	return o.deadline(created).Add(-o.Runtime - margin), nil
 }
+
+// DeadlineOf is when a workload that came at a time must be done; zero where its annotations cannot be
+// read. Both are grid time.
+func DeadlineOf(w *Workload, spec *v1alpha1.CarbonPolicySpec, created time.Time) time.Time {
+	o, err := ReadOptions(w.Annotations(), spec, w.Kind)
+	if err != nil {
+		return time.Time{}
+	}
+	return o.deadline(created)
+}

@@ -443,6 +443,37 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestRan: a pod ran from when its first container did to when its last one ended, once it is over.
+func TestRan(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)) }
+	running := func(from int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(from)}}}
+	}
+	ended := func(from, to int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(from), FinishedAt: at(to)}}}
+	}
+	for name, tc := range map[string]struct {
+		phase      corev1.PodPhase
+		containers []corev1.ContainerStatus
+		from, to   int // -1: not
+	}{
+		"pending":            {corev1.PodPending, []corev1.ContainerStatus{{}}, -1, -1},
+		"runs":               {corev1.PodRunning, []corev1.ContainerStatus{running(2), running(1)}, 1, -1},
+		"one of two is done": {corev1.PodRunning, []corev1.ContainerStatus{ended(1, 5), running(2)}, 1, -1},
+		"between restarts":   {corev1.PodRunning, []corev1.ContainerStatus{ended(1, 5)}, 1, -1},
+		"is over":            {corev1.PodSucceeded, []corev1.ContainerStatus{ended(1, 5), ended(2, 9)}, 1, 9},
+		"failed":             {corev1.PodFailed, []corev1.ContainerStatus{ended(3, 4)}, 3, 4},
+	} {
+		from, to, ran := Ran(&corev1.Pod{Status: corev1.PodStatus{Phase: tc.phase, ContainerStatuses: tc.containers}})
+		is := func(got time.Time, want int) bool {
+			return want < 0 && got.IsZero() || want >= 0 && got.Equal(at(want).Time)
+		}
+		if ran != (tc.from >= 0) || !is(from, tc.from) || !is(to, tc.to) {
+			t.Errorf("%s: from %v to %v, %v", name, from, to, ran)
+		}
+	}
+}
+
 // TestProfileLearns: what was observed of a profile replaces its points, and changes how
 // fast a workload is taken to be at no scale but those.
 func TestProfileLearns(t *testing.T) {

@@ -205,3 +205,25 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// Ran is when a pod's containers ran, by its status: to is zero while they do. False where none has
+// begun, and where the status does not say.
+func Ran(pod *corev1.Pod) (from, to time.Time, ran bool) {
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	for i := range pod.Status.ContainerStatuses {
+		state := &pod.Status.ContainerStatuses[i].State
+		switch {
+		case state.Running != nil:
+			from, over = earlier(from, state.Running.StartedAt.Time), false
+		case state.Terminated != nil:
+			from = earlier(from, state.Terminated.StartedAt.Time)
+			if state.Terminated.FinishedAt.After(to) {
+				to = state.Terminated.FinishedAt.Time
+			}
+		}
+	}
+	if !over {
+		to = time.Time{}
+	}
+	return from, to, !from.IsZero()
+}

@@ -46,6 +46,8 @@ type Input struct {
 	Learned Learned
 	// Measured is what a meter tells; nil tells nothing.
 	Measured Measured
+	// Saw, where it is set, is told each pod of a workload.
+	Saw func(w *Workload, pod *corev1.Pod)
 }
 
 // Measured is what is measured outside of the API.
@@ -208,6 +210,9 @@ func Observe(in Input) (View, error) {
 	for i := range in.Pods {
 		if w, ours := index.of(&in.Pods[i]); ours {
 			pods[w].add(&in.Pods[i], in.Measured, in.Now, patience)
+			if in.Saw != nil {
+				in.Saw(in.Workloads[w], &in.Pods[i])
+			}
 		}
 	}
 	for i, w := range in.Workloads {

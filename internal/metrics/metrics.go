@@ -70,6 +70,19 @@ var (
 		Name: "lull_actions_total",
 		Help: "Writes to Jobs, by verb and reason.",
 	}, []string{"verb", "reason"})
+	// LedgerPending, LedgerSettled and LedgerErrors say how the ledger is.
+	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_ledger_pending_entries",
+		Help: "Entries that wait for the ledger's database.",
+	})
+	LedgerSettled = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lull_ledger_settled_total",
+		Help: "Workloads settled in the ledger, again after a revision included.",
+	})
+	LedgerErrors = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lull_ledger_errors_total",
+		Help: "Failures to read or write the ledger.",
+	})
 	// Plans counts the plans that were made, and why.
 	Plans = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_plans_total",
@@ -149,7 +162,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, LedgerPending, LedgerSettled, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lull.dev/lull/internal/ledger"
+)
+
+// ledgerFlags say where a ledger is: in a database, or in a raw export.
+type ledgerFlags struct{ database, export string }
+
+func (f *ledgerFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.database, "database", "", "the ledger's database: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile")
+	cmd.Flags().StringVar(&f.export, "export", "", "raw export of the ledger, instead of its database")
+}
+
+// open returns the entries; close ends it.
+func (f *ledgerFlags) open(ctx context.Context) (entries func(ledger.Query) iter.Seq2[ledger.Entry, error], closing func() error, err error) {
+	switch {
+	case (f.database == "") == (f.export == ""):
+		return nil, nil, errors.New("--database, --export: accepted: one of them")
+	case f.export != "":
+		file, err := os.Open(f.export)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return q.Of(ledger.ReadEntries(file)) }, file.Close, nil
+	}
+	if !strings.Contains(f.database, "://") {
+		if _, err := os.Stat(f.database); err != nil { // reading makes no ledger
+			return nil, nil, err
+		}
+	}
+	l, err := ledger.Open(ctx, f.database)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return l.Read(ctx, q) }, l.Close, nil
+}
+
+func newLedgerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "Verify, show and export the ledger of what ran, when, and what that saved",
+		Long: `The ledger has an entry for everything that was observed of governed workloads, chained by
+hash, and what was settled from it. The controller keeps it (lull controller --ledger).`,
+	}
+	cmd.AddCommand(newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand())
+	return cmd
+}
+
+func newLedgerVerifyCommand() *cobra.Command {
+	var f ledgerFlags
+	var head string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check the chain: nothing was changed, left out or moved",
+		Long: `Verify checks every hash. That the whole chain was not written anew is shown by its head, noted
+somewhere else before: --head.`,
+		Example: `  lull ledger verify --database ledger.db
+  lull ledger verify --export ledger.jsonl --head 4f0c...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			entries, closing, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, closing()) }()
+			found := head == ""
+			v, err := ledger.Verify(func(yield func(ledger.Entry, error) bool) {
+				for e, err := range entries(ledger.Query{}) {
+					found = found || e.Hash.String() == head
+					if !yield(e, err) {
+						return
+					}
+				}
+			})
+			if err != nil {
+				return err
+			}
+			if !found {
+				return fmt.Errorf("%w: no entry has the hash %s", ledger.ErrBroken, head)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries (%d to %d), unbroken; head %s\n", v.Entries, v.First, v.Last, v.Head)
+			return err
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&head, "head", "", "hash that an entry must have: the head as it was noted")
+	return cmd
+}
+
+func newLedgerShowCommand() *cobra.Command {
+	var f ledgerFlags
+	var namespace string
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Tell the whole story of a workload",
+		Example: `  lull ledger show train -n batch --database ledger.db`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			entries, closing, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, closing()) }()
+			var story []ledger.Entry
+			for e, err := range entries(ledger.Query{}) {
+				if err != nil {
+					return err
+				}
+				if e.Kind == ledger.KindSubmitted {
+					var b ledger.Submitted
+					if err := json.Unmarshal(e.Body, &b); err != nil {
+						return fmt.Errorf("%w: entry %d: %w", ledger.ErrBroken, e.Seq, err)
+					}
+					if b.Namespace == namespace && b.Name == args[0] {
+						story = []ledger.Entry{e} // the last of this name
+						continue
+					}
+				}
+				if len(story) > 0 && e.Workload == story[0].Workload {
+					story = append(story, e)
+				}
+			}
+			if len(story) == 0 {
+				return fmt.Errorf("workload %s/%s: accepted: one that the ledger has", namespace, args[0])
+			}
+			return tellStory(cmd.OutOrStdout(), story)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "its namespace")
+	return cmd
+}
+
+// tellStory writes the entries of a workload for people.
+func tellStory(out io.Writer, story []ledger.Entry) error {
+	line := func(at time.Time, format string, args ...any) {
+		fmt.Fprintf(out, "%s  %s\n", at.UTC().Format("2006-01-02 15:04:05"), fmt.Sprintf(format, args...))
+	}
+	for i := range story {
+		e := &story[i]
+		var err error
+		switch e.Kind {
+		case ledger.KindSubmitted:
+			var b ledger.Submitted
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				until := "may not wait"
+				if !b.Deadline.IsZero() {
+					until = "to be done by " + b.Deadline.UTC().Format("2006-01-02 15:04")
+				}
+				line(b.At, "submitted: %s %s/%s, policy %s, %d workers, %s", b.Kind, b.Namespace, b.Name, b.Policy, b.Workers, until)
+			}
+		case ledger.KindDecided:
+			var b ledger.Decided
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(b.At, "%s (%s): %s", b.Verb, b.Reason, b.Message)
+			}
+		case ledger.KindStarted:
+			var b ledger.Started
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(b.At, "runs: %s%s, %.4g W", b.Node, b.Cluster, b.Watts)
+			}
+		case ledger.KindEnded:
+			var b ledger.Ended
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(b.At, "a run ends (%s)", b.How)
+			}
+		case ledger.KindEnergy:
+			var b ledger.Energy
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(b.To, "%.4g kWh measured by %s since %s", b.KWh, b.Source, b.From.UTC().Format("15:04:05"))
+			}
+		case ledger.KindFinished:
+			var b ledger.Finished
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(b.At, "is over (%s)", b.How)
+			}
+		case ledger.KindSettled:
+			var b ledger.Settled
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				c := &b.Counterfactual
+				line(b.To, "settled, revision %d: %.4g kWh (%.0f %% measured), %.4g gCO2eq, give or take %.0f %%; as submitted, from %s to %s, %.4g gCO2eq: saved %.4g",
+					b.Revision, b.KWh, 100*b.MeasuredKWh/max(b.KWh, 1e-12), b.Grams, 100*b.Uncertainty, c.From.UTC().Format("01-02 15:04"), c.To.UTC().Format("01-02 15:04"), c.Grams, b.SavedGrams)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%w: entry %d: %w", ledger.ErrBroken, e.Seq, err)
+		}
+	}
+	return nil
+}
+
+func newLedgerExportCommand() *cobra.Command {
+	var f ledgerFlags
+	var format, output, from, to string
+	var raw bool
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Export what was settled, or every entry",
+		Example: `  lull ledger export --database ledger.db --from 2026-10-01 --to 2026-11-01 --format csv -o october.csv
+  lull ledger export --database ledger.db --entries -o ledger.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			start, end, err := period(from, to)
+			if err != nil {
+				return err
+			}
+			entries, closing, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, closing()) }()
+			out := cmd.OutOrStdout()
+			if output != "" {
+				file, err := os.Create(output)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, file.Close()) }()
+				out = file
+			}
+			if raw {
+				if from != "" || to != "" {
+					return errors.New("--from, --to: not with --entries, whose chain is whole")
+				}
+				_, err := ledger.WriteEntries(out, entries(ledger.Query{}))
+				return err
+			}
+			list, err := ledger.Settlements(entries(ledger.Query{Kind: ledger.KindSettled}), start, end)
+			if err != nil {
+				return err
+			}
+			return ledger.WriteRecords(out, format, ledger.Records(list))
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&raw, "entries", false, "every entry, as lines of JSON: the raw export")
+	cmd.Flags().StringVar(&format, "format", "csv", "format of what was settled: csv, json or parquet")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
+	cmd.Flags().StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
+	cmd.Flags().StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
+	return cmd
+}
+
+// period reads two days or times.
+func period(from, to string) (start, end time.Time, err error) {
+	read := func(flag, text string) (time.Time, error) {
+		if text == "" {
+			return time.Time{}, nil
+		}
+		for _, layout := range []string{time.DateOnly, time.RFC3339} {
+			if at, err := time.Parse(layout, text); err == nil {
+				return at, nil
+			}
+		}
+		return time.Time{}, fmt.Errorf("--%s: %q; accepted: a day (2026-10-01) or a time (2026-10-01T00:00:00Z)", flag, text)
+	}
+	if start, err = read("from", from); err != nil {
+		return
+	}
+	if end, err = read("to", to); err != nil {
+		return
+	}
+	if !end.IsZero() && !end.After(start) {
+		err = fmt.Errorf("--to: %q; accepted: after --from (%s)", to, from)
+	}
+	return
+}

@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/metrics"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+)
+
+// settleEvery is how often workloads that are over are settled.
+const settleEvery = 5 * time.Second
+
+// books keep the ledger of a controller: what policies see is recorded, and what is over is settled by
+// whoever leads.
+type books struct {
+	recorder *ledger.Recorder
+	settler  *ledger.Settler
+	zones    *Zones
+	now      func() time.Time
+}
+
+// newBooks opens a ledger. stop closes it.
+func newBooks(ctx context.Context, database string, zones *Zones, now func() time.Time) (b *books, stop func() error, err error) {
+	l, err := ledger.Open(ctx, database)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &books{settler: ledger.NewSettler(l), recorder: ledger.NewRecorder(l), zones: zones, now: now}, l.Close, nil
+}
+
+// watch hears of pods that are deleted, with their last state.
+func (b *books) watch(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = last.Obj
+		}
+		if pod, ok := obj.(*corev1.Pod); ok {
+			b.recorder.PodGone(pod, b.now())
+		}
+	}})
+	return err
+}
+
+// Start implements manager.Runnable: it settles until ctx ends.
+func (b *books) Start(ctx context.Context) error {
+	for {
+		n, err := b.settler.Settle(ctx, b.gridNow)
+		if err != nil && ctx.Err() == nil {
+			metrics.LedgerErrors.Inc()
+			log.FromContext(ctx).Error(err, "Settle")
+		}
+		metrics.LedgerSettled.Add(float64(n))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settleEvery):
+		}
+	}
+}
+
+// gridNow is the time of a zone's series.
+func (b *books) gridNow(name string) time.Time {
+	zone, _ := b.zones.Get(name)
+	return zone.Timeline.ToGrid(b.now())
+}
+
+// sight are the pods of a look.
+type sight map[types.UID][]*corev1.Pod
+
+func (s sight) saw(w *kube.Workload, pod *corev1.Pod) { s[w.UID()] = append(s[w.UID()], pod) }
+
+// record writes what a look has found. What cannot be written waits for the next look: the database
+// never keeps work from being scheduled.
+func (b *books) record(ctx context.Context, c kube.Context, all []*kube.Workload, view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, wrote []bool, phases func(*kube.Workload) []decide.Phase, pods sight) {
+	zones := map[string]carbon.Outlook{}
+	for _, name := range append([]string{c.Policy.Spec.Zone}, zonesOf(&view.Snapshot)...) {
+		if zone, known := b.zones.Get(name); known {
+			zones[name] = zone.Outlook
+		}
+	}
+	err := b.recorder.Record(ctx, &ledger.Look{
+		Context: c, All: all, View: view, Decision: d, Due: due, Applied: wrote, Phases: phases, Pods: pods, Zones: zones,
+	})
+	if err != nil {
+		metrics.LedgerErrors.Inc()
+		log.FromContext(ctx).Error(err, "Record")
+	}
+	metrics.LedgerPending.Set(float64(b.recorder.Pending()))
+}
+
+func zonesOf(s *decide.Snapshot) (out []string) {
+	for i := range s.Clusters {
+		out = append(out, s.Clusters[i].Zone)
+	}
+	return out
+}

@@ -1,0 +1,329 @@
+// Package ledger keeps what was observed of governed workloads in a table that only grows, chained by
+// hash, and what was settled from it.
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql driver "pgx"
+	_ "modernc.org/sqlite"             // database/sql driver "sqlite"
+)
+
+var (
+	// ErrInvalid marks an entry that cannot be written.
+	ErrInvalid = errors.New("invalid entry")
+	// ErrBroken marks a ledger whose chain does not hold.
+	ErrBroken = errors.New("the chain is broken")
+	// ErrDatabase marks a database that cannot be used.
+	ErrDatabase = errors.New("ledger's database")
+)
+
+// Entry is one line of the ledger.
+type Entry struct {
+	// Seq counts from 1 without gaps.
+	Seq int64 `json:"seq"`
+	// At is when it was written (wall time, UTC).
+	At   time.Time `json:"at"`
+	Kind Kind      `json:"kind"`
+	// Key says what it is about; no two entries have the same.
+	Key string `json:"key"`
+	// Workload is the UID of the workload that it is about, "" where it is about none.
+	Workload string          `json:"workload,omitempty"`
+	Body     json.RawMessage `json:"body"`
+	// Hash is the SHA-256 over the hash before and the fields above.
+	Hash Hash `json:"hash"`
+}
+
+// Hash is a SHA-256, in hex as text.
+type Hash [sha256.Size]byte
+
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText writes it in hex.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads hex.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("%w: hash of %d characters; accepted: %d of hex", ErrInvalid, len(text), hex.EncodedLen(len(h)))
+	}
+	if _, err := hex.Decode(h[:], text); err != nil {
+		return fmt.Errorf("%w: hash: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// timeFormat has nine decimals, so that text sorts as time does.
+const timeFormat = "2006-01-02T15:04:05.000000000Z"
+
+// chain is the hash of an entry after the one with the hash before: SHA-256 of seven lines, which are
+// the hash before, seq, at, kind, key, workload and body.
+func (e *Entry) chain(before Hash) Hash {
+	lines := []string{before.String(), strconv.FormatInt(e.Seq, 10), e.At.UTC().Format(timeFormat), string(e.Kind), e.Key, e.Workload, string(e.Body)}
+	return sha256.Sum256([]byte(strings.Join(lines, "\n")))
+}
+
+// New is an entry to be written.
+type New struct {
+	Kind     Kind
+	Key      string
+	Workload string
+	// Body is written as JSON.
+	Body any
+}
+
+const (
+	// mostKey and mostBody bound an entry, in bytes.
+	mostKey  = 1024
+	mostBody = 1 << 20
+)
+
+// entry checks what is to be written.
+func (n *New) entry() (Entry, error) {
+	body, err := json.Marshal(n.Body)
+	switch {
+	case err != nil:
+		return Entry{}, fmt.Errorf("%w: %s %s: body: %w", ErrInvalid, n.Kind, n.Key, err)
+	case n.Kind == "" || n.Key == "" || len(n.Key) > mostKey || len(n.Workload) > mostKey || strings.ContainsRune(string(n.Kind)+n.Key+n.Workload, '\n'):
+		return Entry{}, fmt.Errorf("%w: kind %q, key %q, workload %q; accepted: kind and key, up to %d bytes without line breaks", ErrInvalid, n.Kind, n.Key, n.Workload, mostKey)
+	case len(body) > mostBody:
+		return Entry{}, fmt.Errorf("%w: %s %s: body of %d bytes; accepted: up to %d", ErrInvalid, n.Kind, n.Key, len(body), mostBody)
+	}
+	return Entry{Kind: n.Kind, Key: n.Key, Workload: n.Workload, Body: body}, nil
+}
+
+// Ledger is an open ledger. It is safe for use by several goroutines; one process writes at a time.
+type Ledger struct {
+	db  *sql.DB
+	url string // without password, for messages
+	// rewrite makes of a query with $1 one of the database.
+	rewrite func(string) string
+	clock   func() time.Time
+}
+
+const schema = `CREATE TABLE IF NOT EXISTS ledger (
+	seq BIGINT PRIMARY KEY,
+	at TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	key TEXT NOT NULL UNIQUE,
+	workload TEXT NOT NULL,
+	body TEXT NOT NULL,
+	hash TEXT NOT NULL
+)`
+
+var indexes = []string{
+	`CREATE INDEX IF NOT EXISTS ledger_workload ON ledger (workload, seq)`,
+	`CREATE INDEX IF NOT EXISTS ledger_kind ON ledger (kind, seq)`,
+}
+
+// Open opens a ledger, and makes it where it is not there: a file of SQLite by its path, PostgreSQL by
+// its URL (postgres://...). Errors wrap ErrDatabase and never tell a password.
+func Open(ctx context.Context, database string) (*Ledger, error) {
+	l := &Ledger{url: database, clock: time.Now, rewrite: func(q string) string { return strings.ReplaceAll(q, "$", "?") }}
+	driver, dsn := "sqlite", "file:"+(&url.URL{Path: database}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	if strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://") {
+		u, err := url.Parse(database)
+		if err != nil {
+			return nil, fmt.Errorf("%w: its URL cannot be read; accepted: postgres://USER@HOST/NAME", ErrDatabase) // the cause repeats the password
+		}
+		if _, stated := u.User.Password(); stated {
+			return nil, fmt.Errorf("%w %s: accepted: no password in its URL, but in $PGPASSWORD or a passfile", ErrDatabase, u.Redacted())
+		}
+		l.url, l.rewrite = u.Redacted(), func(q string) string { return q }
+		driver, dsn = "pgx", database
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, l.failed("open", err)
+	}
+	l.db = db
+	for _, statement := range append([]string{schema}, indexes...) {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return nil, errors.Join(l.failed("make the table", err), db.Close())
+		}
+	}
+	return l, nil
+}
+
+// Close closes it.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+func (l *Ledger) failed(what string, err error) error {
+	return fmt.Errorf("%w %s: %s: %w", ErrDatabase, l.url, what, err)
+}
+
+// Append writes entries in their order, all or none of them; one whose key is there already is left
+// out. It returns how many were written. When it has returned without an error they survive a
+// crash of the machine.
+//
+// Errors wrap ErrInvalid or ErrDatabase. Complexity: O(entries) with one transaction.
+func (l *Ledger) Append(ctx context.Context, list ...New) (written int, err error) {
+	entries := make([]Entry, 0, len(list))
+	for i := range list {
+		e, err := list[i].entry()
+		if err != nil {
+			return 0, err
+		}
+		entries = append(entries, e)
+	}
+	if len(entries) == 0 {
+		return 0, nil
+	}
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, l.failed("begin", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the first error counts
+		}
+	}()
+	seq, before, err := l.head(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	known, err := tx.PrepareContext(ctx, l.rewrite(`SELECT count(*) FROM ledger WHERE key = $1`))
+	if err != nil {
+		return 0, l.failed("prepare", err)
+	}
+	defer known.Close()
+	insert, err := tx.PrepareContext(ctx, l.rewrite(`INSERT INTO ledger (seq, at, kind, key, workload, body, hash) VALUES ($1, $2, $3, $4, $5, $6, $7)`))
+	if err != nil {
+		return 0, l.failed("prepare", err)
+	}
+	defer insert.Close()
+	now := l.clock().UTC()
+	for i := range entries {
+		e := &entries[i]
+		var n int
+		if err := known.QueryRowContext(ctx, e.Key).Scan(&n); err != nil {
+			return 0, l.failed("look for "+e.Key, err)
+		}
+		if n > 0 {
+			continue
+		}
+		seq++
+		e.Seq, e.At = seq, now
+		e.Hash = e.chain(before)
+		before = e.Hash
+		if _, err := insert.ExecContext(ctx, e.Seq, e.At.Format(timeFormat), string(e.Kind), e.Key, e.Workload, string(e.Body), e.Hash.String()); err != nil {
+			return 0, l.failed("write "+e.Key, err)
+		}
+		written++
+	}
+	if err := tx.Commit(); err != nil {
+		return 0, l.failed("commit", err)
+	}
+	return written, nil
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (l *Ledger) head(ctx context.Context, q querier) (seq int64, hash Hash, err error) {
+	var text string
+	switch err := q.QueryRowContext(ctx, `SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1`).Scan(&seq, &text); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, Hash{}, nil
+	case err != nil:
+		return 0, Hash{}, l.failed("read the head", err)
+	}
+	return seq, hash, hash.UnmarshalText([]byte(text))
+}
+
+// Head is the number and the hash of the last entry; 0 and zeros where there is none.
+func (l *Ledger) Head(ctx context.Context) (seq int64, hash Hash, err error) {
+	return l.head(ctx, l.db)
+}
+
+// Query says which entries are read; its zero value is all.
+type Query struct {
+	Workload string
+	Kind     Kind
+	// After is the number of the last entry that is not read.
+	After int64
+}
+
+// Of yields those of some entries that are asked for.
+func (q Query) Of(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range entries {
+			asked := e.Seq > q.After && (q.Workload == "" || e.Workload == q.Workload) && (q.Kind == "" || e.Kind == q.Kind)
+			if (err != nil || asked) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// unfinished yields what was submitted, started and ended of workloads that are not over.
+func (l *Ledger) unfinished(ctx context.Context) iter.Seq2[Entry, error] {
+	return l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger
+		WHERE kind IN ('submitted', 'started', 'ended') AND workload NOT IN (SELECT workload FROM ledger WHERE kind = 'finished') ORDER BY seq`)
+}
+
+// Read yields entries in their order. The last pair has the error, if any.
+func (l *Ledger) Read(ctx context.Context, q Query) iter.Seq2[Entry, error] {
+	where, args := []string{"seq > $1"}, []any{q.After}
+	add := func(column, value string) {
+		if value != "" {
+			args = append(args, value)
+			where = append(where, fmt.Sprintf("%s = $%d", column, len(args)))
+		}
+	}
+	add("workload", q.Workload)
+	add("kind", string(q.Kind))
+	return l.query(ctx, "SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE "+strings.Join(where, " AND ")+" ORDER BY seq", args...)
+}
+
+func (l *Ledger) query(ctx context.Context, query string, args ...any) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		rows, err := l.db.QueryContext(ctx, l.rewrite(query), args...)
+		if err != nil {
+			yield(Entry{}, l.failed("read", err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scan(rows)
+			if err != nil {
+				yield(Entry{}, l.failed("read", err))
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(Entry{}, l.failed("read", err))
+		}
+	}
+}
+
+func scan(rows *sql.Rows) (e Entry, err error) {
+	var at, body, hash string
+	if err := rows.Scan(&e.Seq, &at, &e.Kind, &e.Key, &e.Workload, &body, &hash); err != nil {
+		return e, err
+	}
+	e.Body = json.RawMessage(body)
+	if e.At, err = time.Parse(timeFormat, at); err != nil {
+		return e, fmt.Errorf("%w: entry %d: at: %w", ErrBroken, e.Seq, err)
+	}
+	if err := e.Hash.UnmarshalText([]byte(hash)); err != nil {
+		return e, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+	}
+	return e, nil
+}

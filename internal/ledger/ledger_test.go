@@ -1,0 +1,294 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func open(t testing.TB, file string) *Ledger {
+	t.Helper()
+	l, err := Open(context.Background(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func fresh(t testing.TB) *Ledger { return open(t, filepath.Join(t.TempDir(), "ledger.db")) }
+
+func appendTo(t testing.TB, l *Ledger, list ...New) int {
+	t.Helper()
+	n, err := l.Append(context.Background(), list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func numbered(from, to int) (out []New) {
+	for i := from; i < to; i++ {
+		out = append(out, New{Kind: KindEnergy, Key: fmt.Sprint("energy/", i), Workload: fmt.Sprint(i % 3), Body: map[string]any{"i": i, "text": "<a> & \"b\"\n"}})
+	}
+	return out
+}
+
+func TestAppend(t *testing.T) {
+	l := fresh(t)
+	ctx := context.Background()
+	if n := appendTo(t, l, numbered(0, 10)...); n != 10 {
+		t.Errorf("%d written, want 10", n)
+	}
+	if n := appendTo(t, l, numbered(5, 12)...); n != 2 {
+		t.Errorf("%d written, want the 2 whose keys were not there", n)
+	}
+	if n := appendTo(t, l); n != 0 {
+		t.Errorf("%d written of nothing", n)
+	}
+	// All or none.
+	if _, err := l.Append(ctx, New{Kind: KindEnergy, Key: "good", Body: 1}, New{Kind: KindEnergy, Key: "", Body: 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an entry without a key: %v", err)
+	}
+	for name, bad := range map[string]New{
+		"line break": {Kind: KindEnergy, Key: "a\nb", Body: 1},
+		"long key":   {Kind: KindEnergy, Key: strings.Repeat("k", mostKey+1), Body: 1},
+		"long body":  {Kind: KindEnergy, Key: "b", Body: strings.Repeat("b", mostBody)},
+		"no JSON":    {Kind: KindEnergy, Key: "c", Body: func() {}},
+	} {
+		if _, err := l.Append(ctx, bad); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	seq, head, err := l.Head(ctx)
+	if err != nil || seq != 12 {
+		t.Errorf("the head is %d, %v; want 12", seq, err)
+	}
+	v, err := Verify(l.Read(ctx, Query{}))
+	if err != nil || v.Entries != 12 || v.Head != head || v.Kinds[KindEnergy] != 12 {
+		t.Errorf("verified %+v, %v", v, err)
+	}
+	var of []int64
+	for e, err := range l.Read(ctx, Query{Workload: "1", After: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		of = append(of, e.Seq)
+	}
+	if !slices.Equal(of, []int64{5, 8, 11}) {
+		t.Errorf("entries of workload 1 after 2: %v", of)
+	}
+}
+
+// TestExport: the raw export proves the same, in another place.
+func TestExport(t *testing.T) {
+	l := fresh(t)
+	appendTo(t, l, numbered(0, 50)...)
+	var out bytes.Buffer
+	n, err := WriteEntries(&out, l.Read(context.Background(), Query{}))
+	if err != nil || n != 50 {
+		t.Fatalf("%d entries, %v", n, err)
+	}
+	text := out.String()
+	v, err := Verify(ReadEntries(&out))
+	_, head, _ := l.Head(context.Background())
+	if err != nil || v.Head != head || v.Entries != 50 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for name, changed := range map[string]string{
+		"a digit":     strings.Replace(text, `"i":17`, `"i":18`, 1),
+		"a line less": strings.Join(slices.Delete(slices.Clone(lines), 20, 21), ""),
+		"the first":   strings.Join(lines[1:], ""),
+		"two swapped": strings.Join(append(append(slices.Clone(lines[:5]), lines[6], lines[5]), lines[7:]...), ""),
+		"not JSON":    text + "{",
+		"a key twice": text + lines[0],
+		"another day": strings.Replace(text, `"at":"20`, `"at":"19`, 1),
+	} {
+		if _, err := Verify(ReadEntries(strings.NewReader(changed))); !errors.Is(err, ErrBroken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTampering: what is changed in the database is found.
+func TestTampering(t *testing.T) {
+	ctx := context.Background()
+	for name, statement := range map[string]string{
+		"a body":       `UPDATE ledger SET body = '{"i":99}' WHERE seq = 7`,
+		"a workload":   `UPDATE ledger SET workload = 'other' WHERE seq = 7`,
+		"a hash":       `UPDATE ledger SET hash = '` + strings.Repeat("0", 64) + `' WHERE seq = 7`,
+		"a row less":   `DELETE FROM ledger WHERE seq = 7`,
+		"all before 7": `DELETE FROM ledger WHERE seq < 7`,
+	} {
+		l := fresh(t)
+		appendTo(t, l, numbered(0, 20)...)
+		if _, err := l.db.ExecContext(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(l.Read(ctx, Query{})); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "7") && !strings.Contains(err.Error(), "8") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDrop: old entries go, and the chain still holds, also through a second time.
+func TestDrop(t *testing.T) {
+	l := fresh(t)
+	ctx := context.Background()
+	appendTo(t, l, numbered(0, 20)...)
+	for _, through := range []int64{8, 15} {
+		if err := l.Drop(ctx, through); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(l.Read(ctx, Query{}))
+		if err != nil || v.First != through+1 {
+			t.Errorf("through %d: %+v, %v", through, v, err)
+		}
+	}
+	for _, through := range []int64{0, -1, 22, 100} {
+		if err := l.Drop(ctx, through); !errors.Is(err, ErrInvalid) {
+			t.Errorf("through %d: %v", through, err)
+		}
+	}
+	if _, err := l.db.ExecContext(ctx, `DELETE FROM ledger WHERE seq = 16`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(l.Read(ctx, Query{})); !errors.Is(err, ErrBroken) {
+		t.Errorf("more is missing than was dropped: %v", err)
+	}
+}
+
+// TestNoPasswordIsTold: errors name the database without its password.
+func TestNoPasswordIsTold(t *testing.T) {
+	for _, url := range []string{"postgres://lull:hunter2@127.0.0.1:1/ledger", "postgres://lull:hunter2@%zz/ledger"} {
+		_, err := Open(context.Background(), url)
+		if !errors.Is(err, ErrDatabase) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := Open(context.Background(), filepath.Join(t.TempDir(), "no", "folder", "ledger.db")); !errors.Is(err, ErrDatabase) {
+		t.Errorf("a file in no folder: %v", err)
+	}
+}
+
+// TestKilled: a writer is killed at 100 random moments. What it was told is written is there, nothing is
+// there twice, and the chain holds.
+func TestKilled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	if os.Getenv("LULL_LEDGER_WRITER") != "" {
+		writer(os.Getenv("LULL_LEDGER_WRITER"))
+		return
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	told := map[string]bool{}
+	for range 100 {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestKilled$")
+		cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+file)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(10+rnd.IntN(60))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if key, ok := strings.CutPrefix(lines.Text(), "wrote "); ok {
+				told[key] = true
+			}
+		}
+		_ = cmd.Wait() // it was killed
+		kill.Stop()
+	}
+	l := open(t, file)
+	there := map[string]bool{}
+	sum := 0
+	for e, err := range l.Read(context.Background(), Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		there[e.Key] = true
+		sum++
+	}
+	for key := range told {
+		if !there[key] {
+			t.Errorf("%s was told to be written, and is not there", key)
+		}
+	}
+	v, err := Verify(l.Read(context.Background(), Query{}))
+	if err != nil || int(v.Entries) != sum || len(there) != sum {
+		t.Errorf("%d entries, %d keys, verified %d: %v", sum, len(there), v.Entries, err)
+	}
+	if len(told) < 100 {
+		t.Errorf("only %d entries were told to be written", len(told))
+	}
+	t.Logf("%d entries, %d of them told", sum, len(told))
+}
+
+// writer writes the same entries from the beginning on, as a controller that observes anew.
+func writer(file string) {
+	l, err := Open(context.Background(), file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := 0; ; i++ {
+		list := numbered(7*i, 7*i+7)
+		if _, err := l.Append(context.Background(), list...); err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, n := range list {
+			fmt.Println("wrote", n.Key)
+		}
+	}
+}
+
+func FuzzReadEntries(f *testing.F) {
+	f.Add(`{"seq":1,"at":"2026-01-01T00:00:00Z","kind":"energy","key":"a","body":{},"hash":"00"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := Verify(ReadEntries(strings.NewReader(text)))
+		if err != nil && !errors.Is(err, ErrBroken) {
+			t.Errorf("%v", err)
+		}
+		if err == nil && v.Entries > 0 && v.Last != v.First+v.Entries-1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	l := fresh(b)
+	i := 0
+	for b.Loop() {
+		appendTo(b, l, numbered(i, i+100)...)
+		i += 100
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(i), "µs/entry")
+}
+
+func BenchmarkVerify(b *testing.B) {
+	l := fresh(b)
+	appendTo(b, l, numbered(0, 10_000)...)
+	b.ResetTimer()
+	for b.Loop() {
+		if _, err := Verify(l.Read(context.Background(), Query{})); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,616 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// Recorder observes policies and writes what has changed. What it keeps in memory spares writes: after a
+// restart it observes anew, and the ledger leaves out what it has. It is safe for concurrent use.
+type Recorder struct {
+	ledger *Ledger
+
+	mu        sync.Mutex
+	loaded    bool
+	workloads map[types.UID]*observed
+	runs      map[types.UID]types.UID // the workload of a run that has not ended
+	// gone are pods that were deleted since the last look.
+	gone     map[types.UID]goneRun
+	forecast map[string]string         // by zone: the key of the last
+	capacity map[string]Capacity       // by policy and cluster: the last
+	hours    map[string]map[int64]hour // by zone: intensities written, by the second they begin
+	over     map[types.UID]bool        // finished workloads that are in the ledger and still in the cluster
+	pending  []New
+}
+
+// observed is a workload that is not over.
+type observed struct {
+	policy   string
+	decision string // the last, shortly
+	// runs has those that were noted; true where they have ended.
+	runs map[types.UID]bool
+	// remote is the present run where pods cannot be seen.
+	remote string
+	energy Energy // of the present hour
+}
+
+// hour is an intensity as it was written last.
+type hour struct {
+	value    float64
+	revision int
+}
+
+type goneRun struct {
+	pod *corev1.Pod
+	at  time.Time // wall time
+}
+
+// mostPending bounds what waits for a database that cannot be written, in entries; mostGone bounds pods
+// that no look has asked for.
+const (
+	mostPending = 100_000
+	mostGone    = 10_000
+)
+
+// NewRecorder returns one that goes on where the ledger ends, from its first look on.
+func NewRecorder(l *Ledger) *Recorder {
+	return &Recorder{
+		ledger: l, workloads: map[types.UID]*observed{}, runs: map[types.UID]types.UID{}, gone: map[types.UID]goneRun{},
+		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, over: map[types.UID]bool{},
+	}
+}
+
+// load reads what is open: workloads that are not over, runs that have not ended, and intensities.
+func (r *Recorder) load(ctx context.Context) error {
+	read := func(e *Entry, into any) error {
+		if err := json.Unmarshal(e.Body, into); err != nil {
+			return fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		}
+		return nil
+	}
+	for e, err := range r.ledger.Read(ctx, Query{Kind: KindIntensity}) {
+		if err != nil {
+			return err
+		}
+		var b Intensity
+		if err := read(&e, &b); err != nil {
+			return err
+		}
+		r.zone(b.Zone)[b.From.Unix()] = hour{b.Value, b.Revision}
+	}
+	for e, err := range r.ledger.unfinished(ctx) {
+		if err != nil {
+			return err
+		}
+		uid := types.UID(e.Workload)
+		w := r.workloads[uid]
+		if w == nil && e.Kind != KindSubmitted {
+			continue // what it was submitted as has been dropped
+		}
+		switch e.Kind {
+		case KindSubmitted:
+			var b Submitted
+			if err := read(&e, &b); err != nil {
+				return err
+			}
+			r.workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]bool{}}
+		case KindStarted:
+			var b Started
+			if err := read(&e, &b); err != nil {
+				return err
+			}
+			w.runs[types.UID(b.Run)], r.runs[types.UID(b.Run)] = false, uid
+			if b.Node == "" {
+				w.remote = b.Run
+			}
+		case KindEnded:
+			var b Ended
+			if err := read(&e, &b); err != nil {
+				return err
+			}
+			w.runs[types.UID(b.Run)] = true
+			delete(r.runs, types.UID(b.Run))
+		}
+	}
+	r.loaded = true
+	return nil
+}
+
+// PodGone is told of pods that are deleted, with their last state.
+func (r *Recorder) PodGone(pod *corev1.Pod, at time.Time) {
+	if _, _, ran := kube.Ran(pod); !ran {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.gone) < mostGone || r.runs[pod.UID] != "" {
+		r.gone[pod.UID] = goneRun{pod, at}
+	}
+}
+
+// Look is a look of a policy at its workloads.
+type Look struct {
+	kube.Context
+	// All are its workloads, finished ones too; View what was decided on.
+	All      []*kube.Workload
+	View     *kube.View
+	Decision *decide.Decision
+	// Due says why a task's plan was made anew, Applied which actions were written, Phases what is
+	// planned of a workload.
+	Due     map[int]v1alpha1.PlanTrigger
+	Applied []bool
+	Phases  func(*kube.Workload) []decide.Phase
+	// Pods are those seen, by workload.
+	Pods map[types.UID][]*corev1.Pod
+	// Zones are the outlooks of the GridZones by name.
+	Zones map[string]carbon.Outlook
+}
+
+// Record writes what a look has found. On an error what was found waits for the next one, and nothing
+// is lost as long as the controller runs.
+func (r *Recorder) Record(ctx context.Context, k *Look) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.loaded {
+		if err := r.load(ctx); err != nil {
+			return err
+		}
+	}
+	r.intensities(k)
+	r.capacities(k)
+	forecasts := r.forecasts(k)
+	s := &k.View.Snapshot
+	current := map[types.UID]bool{}
+	r.takeGone(k)
+	for i, w := range k.View.Workloads {
+		o := r.submitted(k, w, &s.Tasks[i], k.View.Progress[i].Runtime)
+		r.decided(k, i, o, forecasts)
+		r.ran(k, w, o)
+		if len(k.Policy.Spec.Clusters) > 0 {
+			r.ranElsewhere(k, w, &s.Tasks[i], o)
+		}
+		r.measured(k, i, o)
+	}
+	for _, w := range k.All {
+		uid := w.UID()
+		current[uid] = true
+		if !w.Facts.Finished || r.over[uid] {
+			continue
+		}
+		// One that came and went unseen is in the ledger too.
+		o := r.submitted(k, w, nil, 0)
+		r.ran(k, w, o)
+		if r.finished(k, w, o) {
+			r.over[uid] = true
+			delete(r.workloads, uid)
+		}
+	}
+	policy := policyName(k.Policy)
+	for uid, o := range r.workloads {
+		if o.policy == policy && !current[uid] {
+			r.vanished(k, uid, o)
+		}
+	}
+	return r.flush(ctx)
+}
+
+// zone are the hours of a zone.
+func (r *Recorder) zone(name string) map[int64]hour {
+	if r.hours[name] == nil {
+		r.hours[name] = map[int64]hour{}
+	}
+	return r.hours[name]
+}
+
+// flush writes what waits.
+func (r *Recorder) flush(ctx context.Context) error {
+	if len(r.pending) == 0 {
+		return nil
+	}
+	if _, err := r.ledger.Append(ctx, r.pending...); err != nil {
+		if over := len(r.pending) - mostPending; over > 0 {
+			r.pending = slices.Delete(r.pending, 0, over)
+			err = fmt.Errorf("%w; %d entries that waited are lost", err, over)
+		}
+		return err
+	}
+	r.pending = nil
+	return nil
+}
+
+// Pending is how many entries wait for the database.
+func (r *Recorder) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pending)
+}
+
+func (r *Recorder) add(kind Kind, key string, workload types.UID, body any) {
+	r.pending = append(r.pending, New{Kind: kind, Key: key, Workload: string(workload), Body: body})
+}
+
+func policyName(p *v1alpha1.CarbonPolicy) string { return p.Namespace + "/" + p.Name }
+
+// submitted notes a workload that is seen for the first time; t is nil for one that is over.
+func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime time.Duration) *observed {
+	if o := r.workloads[w.UID()]; o != nil {
+		return o
+	}
+	o := &observed{policy: policyName(k.Policy), runs: map[types.UID]bool{}}
+	r.workloads[w.UID()] = o
+	ref := w.Reference()
+	at := k.Timeline.ToGrid(w.Created()).UTC()
+	b := Submitted{
+		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: w.Namespace(), Name: w.Name(), Labels: w.Objects[0].GetLabels(),
+		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
+		Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
+	}
+	if t != nil {
+		b.Deadline = t.Deadline.UTC()
+		if t.Scaling != nil {
+			b.MinWorkers, b.Curve = t.Scaling.MinWorkers, t.Scaling.Curve
+		}
+	}
+	r.add(KindSubmitted, "submitted/"+string(w.UID()), w.UID(), b)
+	return o
+}
+
+// watts is the power of a request on a cluster, PUE included.
+func (k *Look) watts(cluster string, request map[string]float64) float64 {
+	return float64(k.place(cluster).Power.Of(request))
+}
+
+// place is a cluster of the snapshot; the first where there is none of that name.
+func (k *Look) place(cluster string) *decide.Cluster {
+	s := &k.View.Snapshot
+	for i := range s.Clusters {
+		if s.Clusters[i].Name == cluster {
+			return &s.Clusters[i]
+		}
+	}
+	return &s.Clusters[0]
+}
+
+// decided notes a decision that differs from the last one.
+func (r *Recorder) decided(k *Look, i int, o *observed, forecasts []string) {
+	if i >= len(k.Decision.Actions) {
+		return
+	}
+	a, t := &k.Decision.Actions[i], &k.View.Snapshot.Tasks[i]
+	w := k.View.Workloads[i]
+	applied := i < len(k.Applied) && k.Applied[i]
+	trigger := k.Due[i]
+	short := fmt.Sprint(a.Verb, a.Reason.Code, a.Workers, a.Cluster)
+	if short == o.decision && !applied && (trigger.Reason == "" || a.Segments == nil) {
+		return
+	}
+	o.decision = short
+	now := k.Timeline.ToGrid(k.Now).UTC()
+	b := Decided{
+		At: now, Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: a.Reason.Message(), Workers: a.Workers, Cluster: a.Cluster,
+		Trigger: trigger.Reason, Forecasts: forecasts, Applied: applied,
+	}
+	if a.Verb == decide.Pause {
+		b.LostSeconds = t.AtRisk.Seconds()
+	}
+	for _, ph := range k.Phases(w) {
+		b.Phases = append(b.Phases, Phase{From: ph.From.UTC(), To: ph.To.UTC(), Cluster: ph.Cluster, Workers: ph.Workers, Intensity: float64(ph.Intensity)})
+	}
+	r.add(KindDecided, fmt.Sprintf("decided/%s/%d", w.UID(), now.UnixNano()), w.UID(), b)
+}
+
+// takeGone notes the ends of pods that were deleted since the last look.
+func (r *Recorder) takeGone(k *Look) {
+	policy := policyName(k.Policy)
+	for uid, g := range r.gone {
+		of := r.runs[uid]
+		if of == "" {
+			of = r.began(k, g.pod) // between two looks
+		}
+		if of == "" {
+			if k.Now.Sub(g.at) > patience {
+				delete(r.gone, uid) // of nobody governed
+			}
+			continue
+		}
+		if w := r.workloads[of]; w != nil && w.policy == policy {
+			r.end(k, uid, of, endOf(g))
+			delete(r.gone, uid)
+		}
+	}
+}
+
+// began notes the run of a pod whose workload is known by who owns it, and returns that; "" where none
+// does.
+func (r *Recorder) began(k *Look, pod *corev1.Pod) types.UID {
+	for _, owner := range pod.OwnerReferences {
+		w := r.workloads[owner.UID]
+		if w == nil || w.policy != policyName(k.Policy) {
+			continue
+		}
+		if _, known := w.runs[pod.UID]; !known {
+			r.beginPod(k, pod, owner.UID)
+			return owner.UID
+		}
+	}
+	return ""
+}
+
+// ran notes runs of pods that have begun or ended.
+func (r *Recorder) ran(k *Look, w *kube.Workload, o *observed) {
+	for _, pod := range k.Pods[w.UID()] {
+		_, to, ran := kube.Ran(pod)
+		if !ran {
+			continue
+		}
+		ended, known := o.runs[pod.UID]
+		if ended {
+			continue
+		}
+		if !known {
+			r.beginPod(k, pod, w.UID())
+		}
+		if !to.IsZero() {
+			r.end(k, pod.UID, w.UID(), to)
+		}
+	}
+}
+
+// beginPod notes the run of a pod.
+func (r *Recorder) beginPod(k *Look, pod *corev1.Pod, workload types.UID) {
+	from, _, _ := kube.Ran(pod)
+	r.begin(Started{
+		Run: string(pod.UID), At: k.Timeline.ToGrid(from).UTC(), Zone: k.Policy.Spec.Zone, Node: pod.Spec.NodeName, Workers: 1,
+		Watts: k.watts("", kube.Requests(pod)),
+	}, workload)
+}
+
+func (r *Recorder) begin(b Started, workload types.UID) {
+	run := types.UID(b.Run)
+	r.runs[run], r.workloads[workload].runs[run] = workload, false
+	r.add(KindStarted, "started/"+b.Run, workload, b)
+}
+
+// end notes the end of a run; a zero time is now, by inference.
+func (r *Recorder) end(k *Look, run, workload types.UID, at time.Time) {
+	b := Ended{Run: string(run), At: k.Timeline.ToGrid(at).UTC(), How: Observed}
+	if at.IsZero() {
+		b.At, b.How = k.Timeline.ToGrid(k.Now).UTC(), Inferred
+	}
+	delete(r.runs, run)
+	r.workloads[workload].runs[run] = true
+	r.add(KindEnded, "ended/"+string(run), workload, b)
+}
+
+// endOf is when a pod that is gone has ended: as its containers say, else when its deletion was seen.
+func endOf(g goneRun) time.Time {
+	if _, to, _ := kube.Ran(g.pod); !to.IsZero() {
+		return to
+	}
+	if d := g.pod.DeletionTimestamp; d != nil && d.Time.Before(g.at) {
+		return d.Time
+	}
+	return g.at
+}
+
+// ranElsewhere notes runs on another cluster, whose pods cannot be seen: a run is a stretch on one
+// cluster at one scale.
+func (r *Recorder) ranElsewhere(k *Look, w *kube.Workload, t *decide.Task, o *observed) {
+	run := ""
+	if t.State == decide.Running && w.Facts.Active && !w.Facts.Started.IsZero() {
+		run = fmt.Sprintf("%s/%d/%s/%d", w.UID(), w.Facts.Started.Unix(), t.Cluster, w.Facts.Workers)
+	}
+	if run == o.remote {
+		return
+	}
+	from := w.Facts.Started
+	if o.remote != "" && r.runs[types.UID(o.remote)] != "" {
+		from = k.Now
+		r.end(k, types.UID(o.remote), w.UID(), k.Now)
+	}
+	if run != "" {
+		c := k.place(t.Cluster)
+		workers := max(1, w.Facts.Workers)
+		r.begin(Started{Run: run, At: k.Timeline.ToGrid(from).UTC(), Cluster: c.Name, Zone: c.Zone, Workers: workers, Watts: float64(workers) * k.watts(c.Name, w.Facts.Request)}, w.UID())
+	}
+	o.remote = run
+}
+
+// measured counts measured energy, an entry an hour.
+func (r *Recorder) measured(k *Look, i int, o *observed) {
+	p, now := &k.View.Progress[i], k.Timeline.ToGrid(k.Now).UTC()
+	w := k.View.Workloads[i]
+	e := &o.energy
+	switch {
+	case p.DrawnFrom == "" || e.Source != "" && e.Source != p.DrawnFrom:
+		r.writeEnergy(w.UID(), o)
+		if p.DrawnFrom == "" {
+			return
+		}
+		fallthrough
+	case e.Source == "":
+		*e = Energy{From: now, To: now, Zone: k.place(k.View.Snapshot.Tasks[i].Cluster).Zone, Source: p.DrawnFrom}
+		return
+	}
+	e.KWh += p.Drawn / 1000 * now.Sub(e.To).Hours()
+	e.To = now
+	if !now.Truncate(time.Hour).Equal(e.From.Truncate(time.Hour)) {
+		r.writeEnergy(w.UID(), o)
+		*e = Energy{From: now, To: now, Zone: e.Zone, Source: p.DrawnFrom}
+	}
+}
+
+func (r *Recorder) writeEnergy(uid types.UID, o *observed) {
+	if e := o.energy; e.To.After(e.From) {
+		r.add(KindEnergy, fmt.Sprintf("energy/%s/%d", uid, e.From.UnixNano()), uid, e)
+	}
+	o.energy = Energy{}
+}
+
+// patience is how long (wall time) the ends of pods are waited for once their workload is over.
+const patience = time.Minute
+
+// finished notes that a workload is over, once its runs are.
+func (r *Recorder) finished(k *Look, w *kube.Workload, o *observed) bool {
+	at := w.Facts.Ended
+	if at.IsZero() {
+		at = k.Now
+	}
+	for uid, ended := range o.runs {
+		switch {
+		case ended:
+		case string(uid) == o.remote:
+			r.end(k, uid, w.UID(), at)
+		case k.Now.Sub(at) < patience:
+			return false
+		default:
+			r.end(k, uid, w.UID(), time.Time{})
+		}
+	}
+	r.writeEnergy(w.UID(), o)
+	r.add(KindFinished, "finished/"+string(w.UID()), w.UID(), Finished{At: k.Timeline.ToGrid(at).UTC(), How: "finished"})
+	return true
+}
+
+// vanished notes that a workload is not there any more.
+func (r *Recorder) vanished(k *Look, uid types.UID, o *observed) {
+	for run, ended := range o.runs {
+		if ended {
+			continue
+		}
+		if g, known := r.gone[run]; known {
+			r.end(k, run, uid, endOf(g))
+			delete(r.gone, run)
+			continue
+		}
+		r.end(k, run, uid, time.Time{})
+	}
+	r.writeEnergy(uid, o)
+	r.add(KindFinished, "finished/"+string(uid), uid, Finished{At: k.Timeline.ToGrid(k.Now).UTC(), How: "gone"})
+	delete(r.workloads, uid)
+}
+
+// intensities notes hours that are over, and what was revised of them.
+func (r *Recorder) intensities(k *Look) {
+	now := k.Timeline.ToGrid(k.Now)
+	for _, zone := range slices.Sorted(maps.Keys(k.Zones)) {
+		s := k.Zones[zone].Expected
+		if s == nil {
+			continue
+		}
+		known := r.zone(zone)
+		for i := range s.Len() {
+			x := s.Sample(i)
+			if x.To.After(now) {
+				break
+			}
+			p := s.ProvenanceOf(i)
+			if p.Basis != carbon.Measured {
+				continue
+			}
+			at := x.From.Unix()
+			last, there := known[at]
+			if there && last.value == float64(x.Value) {
+				continue
+			}
+			if there {
+				last.revision++
+			}
+			last.value = float64(x.Value)
+			known[at] = last
+			b := Intensity{
+				Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
+				Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision,
+			}
+			r.add(KindIntensity, fmt.Sprintf("intensity/%s/%d/%d", zone, at, b.Revision), "", b)
+		}
+	}
+}
+
+// capacities notes what clusters have for the policy, as far as it has changed.
+func (r *Recorder) capacities(k *Look) {
+	s := &k.View.Snapshot
+	at := timegrid.Align(s.Now, s.Slot).UTC()
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		b := Capacity{Policy: policyName(k.Policy), Cluster: c.Name, Zone: c.Zone, At: at, Free: map[string]float64{}}
+		for res, v := range c.Capacity {
+			used := c.Load[res]
+			if ahead := c.LoadAt[res]; len(ahead) > 0 {
+				used += ahead[0]
+			}
+			b.Free[res] = max(0, v-used)
+		}
+		of := b.Policy + " " + b.Cluster
+		if last, there := r.capacity[of]; there && (last.At.Equal(at) || maps.Equal(last.Free, b.Free)) {
+			continue
+		}
+		r.capacity[of] = b
+		r.add(KindCapacity, fmt.Sprintf("capacity/%s/%s/%d", b.Policy, b.Cluster, at.Unix()), "", b)
+	}
+}
+
+// mostForecast is how far ahead a forecast is kept.
+const mostForecast = 96
+
+// forecasts notes what is expected of the zones of the clusters, where that is news, and returns the keys.
+func (r *Recorder) forecasts(k *Look) []string {
+	s := &k.View.Snapshot
+	var keys []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		if c.Carbon == nil || len(k.Due) == 0 && r.forecast[c.Zone] != "" {
+			if key := r.forecast[c.Zone]; key != "" {
+				keys = append(keys, key)
+			}
+			continue
+		}
+		from := timegrid.Align(s.Now, time.Hour).UTC()
+		b := Forecast{Zone: c.Zone, From: from}
+		grid, err := timegrid.New(from, time.Hour, mostForecast)
+		if err != nil {
+			continue
+		}
+		b.Values, _ = c.Carbon.OnGrid(grid)
+		for h, v := range b.Values {
+			if !(v >= 0) {
+				b.Values[h] = -1
+			}
+		}
+		if x, ok := c.Carbon.At(s.Now.Add(time.Hour)); ok {
+			p := &c.Carbon.Provenance
+			if x.Of != nil {
+				p = x.Of
+			}
+			b.Basis, b.Source, b.Issued = string(p.Basis), p.Source, p.IssuedAt.UTC()
+		}
+		key := "forecast/" + c.Zone + "/" + digest(b)
+		if r.forecast[c.Zone] != key {
+			r.forecast[c.Zone] = key
+			r.add(KindForecast, key, "", b)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func digest(b Forecast) string {
+	text, _ := json.Marshal(b) // of numbers and text
+	sum := sha256.Sum256(text)
+	return fmt.Sprintf("%x", sum[:8])
+}

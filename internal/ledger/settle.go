@@ -1,0 +1,426 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/account"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
+)
+
+// Settler settles workloads that are over, from the ledger alone.
+type Settler struct {
+	ledger *Ledger
+	after  int64 // the last entry read
+
+	works map[string]*work // by UID
+	// queues are the workloads of a policy that are not settled, in the order of submission.
+	queues map[string][]*work
+	pools  map[string]*account.Pool
+	zones  map[string]*zoneHours
+	zoneOf map[string]string // by policy and cluster
+	// revised are the times that were revised since they were counted.
+	revised []Intensity
+}
+
+// work is what is known of a workload.
+type work struct {
+	uid      string
+	of       Submitted
+	started  map[string]Started
+	ended    map[string]Ended
+	energy   []Energy
+	lost     time.Duration
+	finished *Finished
+	settled  *Settled
+}
+
+// zoneHours are the intensities of a zone.
+type zoneHours struct {
+	of     map[int64]Intensity
+	series *carbon.Series // nil where it is to be made anew
+	newest time.Time
+}
+
+// Waits are how long what cannot be settled is waited for.
+const (
+	// longestWait is how long a workload that is not over keeps those that came after it from being
+	// settled, from its deadline or its submission.
+	longestWait = 7 * 24 * time.Hour
+	// longestGap is how long an intensity is waited for.
+	longestGap = 7 * 24 * time.Hour
+)
+
+// NewSettler returns one that reads the ledger from its beginning, at its first pass.
+func NewSettler(l *Ledger) *Settler {
+	return &Settler{
+		ledger: l, works: map[string]*work{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		zones: map[string]*zoneHours{}, zoneOf: map[string]string{},
+	}
+}
+
+// Settle reads what is new, and settles what can be: workloads of a policy in the order of their
+// submission, each once it is over and all intensities are known. now is the time of a zone's series. It
+// returns how many were settled.
+//
+// Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries) and, for each workload, the steps of
+// the capacity since it came.
+func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (int, error) {
+	for e, err := range s.ledger.Read(ctx, Query{After: s.after}) {
+		if err != nil {
+			return 0, err
+		}
+		if err := s.read(&e); err != nil {
+			return 0, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		}
+		s.after = e.Seq
+	}
+	var out []New
+	for _, policy := range slices.Sorted(maps.Keys(s.queues)) {
+		for _, w := range s.queues[policy] {
+			if w.settled != nil {
+				continue
+			}
+			time := now(w.of.Zone)
+			settled, ok := s.settle(w, time)
+			if ok {
+				w.settled = &settled
+				out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/0", w.uid), Workload: w.uid, Body: settled})
+				continue
+			}
+			from := w.of.At
+			if w.of.Deadline.After(from) {
+				from = w.of.Deadline
+			}
+			if time.Sub(from) < longestWait {
+				break
+			}
+		}
+		s.queues[policy] = slices.DeleteFunc(s.queues[policy], func(w *work) bool { return w.settled != nil })
+	}
+	out = append(out, s.restate()...)
+	if len(out) == 0 {
+		return 0, nil
+	}
+	return s.ledger.Append(ctx, out...)
+}
+
+// read takes up an entry.
+func (s *Settler) read(e *Entry) error {
+	decode := func(into any) error { return json.Unmarshal(e.Body, into) }
+	w := s.works[e.Workload]
+	if w == nil && e.Workload != "" && e.Kind != KindSubmitted {
+		return nil // what it was submitted as has been dropped
+	}
+	switch e.Kind {
+	case KindSubmitted:
+		w = &work{uid: e.Workload, started: map[string]Started{}, ended: map[string]Ended{}}
+		if err := decode(&w.of); err != nil {
+			return err
+		}
+		s.works[e.Workload] = w
+		queue := s.queues[w.of.Policy]
+		i := sort.Search(len(queue), func(i int) bool {
+			q := queue[i]
+			return q.of.At.After(w.of.At) || q.of.At.Equal(w.of.At) && q.uid > w.uid
+		})
+		s.queues[w.of.Policy] = slices.Insert(queue, i, w)
+	case KindDecided:
+		var b Decided
+		if err := decode(&b); err != nil {
+			return err
+		}
+		if b.Applied {
+			w.lost += time.Duration(b.LostSeconds * float64(time.Second))
+		}
+	case KindStarted:
+		var b Started
+		if err := decode(&b); err != nil {
+			return err
+		}
+		w.started[b.Run] = b
+	case KindEnded:
+		var b Ended
+		if err := decode(&b); err != nil {
+			return err
+		}
+		w.ended[b.Run] = b
+	case KindEnergy:
+		var b Energy
+		if err := decode(&b); err != nil {
+			return err
+		}
+		w.energy = append(w.energy, b)
+	case KindFinished:
+		w.finished = &Finished{}
+		return decode(w.finished)
+	case KindCapacity:
+		var b Capacity
+		if err := decode(&b); err != nil {
+			return err
+		}
+		if s.pools[b.Policy] == nil {
+			s.pools[b.Policy] = &account.Pool{}
+		}
+		s.pools[b.Policy].Offer(b.Cluster, b.At, b.Free)
+		s.zoneOf[b.Policy+" "+b.Cluster] = b.Zone
+	case KindIntensity:
+		var b Intensity
+		if err := decode(&b); err != nil {
+			return err
+		}
+		z := s.zones[b.Zone]
+		if z == nil {
+			z = &zoneHours{of: map[int64]Intensity{}}
+			s.zones[b.Zone] = z
+		}
+		if _, there := z.of[b.From.Unix()]; there {
+			s.revised = append(s.revised, b)
+		}
+		z.of[b.From.Unix()], z.series = b, nil
+		if b.To.After(z.newest) {
+			z.newest = b.To
+		}
+	case KindSettled:
+		var b Settled
+		if err := decode(&b); err != nil {
+			return err
+		}
+		if w.settled == nil && b.Revision == 0 {
+			s.take(&b)
+		}
+		w.settled = &b
+		s.queues[w.of.Policy] = slices.DeleteFunc(s.queues[w.of.Policy], func(q *work) bool { return q == w })
+	}
+	return nil
+}
+
+// take marks the capacity that a counterfactual uses.
+func (s *Settler) take(b *Settled) {
+	if pool := s.pools[b.Of.Policy]; pool != nil && !b.Counterfactual.Beyond {
+		pool.Take(b.Counterfactual.Cluster, b.Counterfactual.From, b.Counterfactual.To, whole(&b.Of))
+	}
+}
+
+// whole is what a workload asks for as submitted.
+func whole(of *Submitted) map[string]float64 {
+	out := make(map[string]float64, len(of.Request))
+	for r, v := range of.Request {
+		out[r] = v * float64(of.Workers)
+	}
+	return out
+}
+
+// series is that of a zone.
+func (s *Settler) series(zone string) *carbon.Series {
+	z := s.zones[zone]
+	if z == nil {
+		return &carbon.Series{}
+	}
+	if z.series == nil {
+		var samples []carbon.Sample
+		for _, at := range slices.Sorted(maps.Keys(z.of)) {
+			b := z.of[at]
+			if n := len(samples); n > 0 && samples[n-1].To.After(b.From) {
+				samples[n-1].To = b.From // the resolution has changed
+			}
+			samples = append(samples, carbon.Sample{From: b.From, To: b.To, Value: units.CarbonIntensity(b.Value)})
+		}
+		z.series, _ = carbon.NewSeries(carbon.Provenance{Zone: zone}, samples) // ascending, and of values that were accepted before
+	}
+	return z.series
+}
+
+// stretches are when a workload ran; an end that is missing is that of the workload.
+func (w *work) stretches() (out []account.Stretch, inferred int) {
+	for _, run := range slices.Sorted(maps.Keys(w.started)) {
+		b := w.started[run]
+		to := w.finished.At
+		if e, known := w.ended[run]; known {
+			to = e.At
+			if e.How == Inferred {
+				inferred++
+			}
+		} else {
+			inferred++
+		}
+		if to.After(b.At) {
+			out = append(out, account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b account.Stretch) int { return a.From.Compare(b.From) })
+	return out, inferred
+}
+
+// settle settles a workload for the first time; false where it is not time yet.
+func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
+	if w.finished == nil {
+		return Settled{}, false
+	}
+	b := Settled{Method: account.Method, Of: w.of, Runs: len(w.started), OnTime: w.of.Deadline.IsZero() || !w.finished.At.After(w.of.Deadline)}
+	stretches, inferred := w.stretches()
+	b.Inferred = inferred
+	if len(stretches) == 0 { // it never ran
+		b.From, b.To, b.Counterfactual.From, b.Counterfactual.To = w.finished.At, w.finished.At, w.finished.At, w.finished.At
+		b.After = s.after
+		return b, true
+	}
+	b.From = stretches[0].From
+	for _, x := range stretches {
+		b.WorkerHours += float64(x.Workers) * x.To.Sub(x.From).Hours()
+		if x.To.After(b.To) {
+			b.To = x.To
+		}
+	}
+	length := account.Length(stretches, account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve}, w.of.Workers, w.lost)
+	c := &b.Counterfactual
+	c.Zone, c.From, c.Beyond = w.of.Zone, w.of.At, true
+	pool := s.pools[w.of.Policy]
+	if pool != nil {
+		if cluster, from, ok := pool.Place(w.of.Clusters, w.of.At, length, whole(&w.of)); ok {
+			c.Cluster, c.From, c.Zone, c.Beyond = cluster, from, s.zoneOf[w.of.Policy+" "+cluster], false
+		}
+	}
+	c.To = c.From.Add(length)
+	if !s.known(stretches, c, now) {
+		return Settled{}, false
+	}
+	if !c.Beyond {
+		pool.Take(c.Cluster, c.From, c.To, whole(&w.of))
+	}
+	s.count(&b, w, stretches)
+	return b, true
+}
+
+// known says that the intensities of all times concerned are there, or have been waited for.
+func (s *Settler) known(stretches []account.Stretch, c *Counterfactual, now time.Time) bool {
+	last := map[string]time.Time{c.Zone: c.To}
+	for _, x := range stretches {
+		if x.To.After(last[x.Zone]) {
+			last[x.Zone] = x.To
+		}
+	}
+	for zone, until := range last {
+		z := s.zones[zone]
+		if (z == nil || z.newest.Before(until)) && now.Sub(until) < longestGap {
+			return false
+		}
+	}
+	return true
+}
+
+// sources say how far energy may be off at 90 %, a share, by who measures it: Kepler and DCGM by what
+// evaluations of them report, the model of a power per core by how widely servers differ.
+var sources = map[string]float64{"dcgm": 0.05, "kepler": 0.15, "model": 0.4}
+
+// count sums both sides.
+func (s *Settler) count(b *Settled, w *work, stretches []account.Stretch) {
+	var measured []account.Measured
+	by := map[string]float64{}
+	for _, e := range w.energy {
+		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh})
+		for _, source := range strings.Split(e.Source, "+") {
+			by[source] += e.KWh
+		}
+	}
+	u := account.Use(stretches, measured, s.series)
+	b.KWh, b.MeasuredKWh, b.Grams = u.KWh, u.MeasuredKWh, u.Grams
+	if u.KWh > u.MeasuredKWh {
+		by["model"] += u.KWh - u.MeasuredKWh
+	}
+	b.Sources = slices.Sorted(maps.Keys(by))
+	b.Uncertainty = 0
+	total := 0.0
+	for source, kWh := range by {
+		off, stated := sources[source]
+		if !stated {
+			off = sources["model"]
+		}
+		b.Uncertainty += off * kWh
+		total += kWh
+	}
+	if total > 0 {
+		b.Uncertainty /= total
+	}
+	c := &b.Counterfactual
+	c.Watts = w.of.Watts * float64(w.of.Workers)
+	if u.ModelKWh > 0 {
+		c.Watts *= u.KWh / u.ModelKWh // as far off the model as the work itself was
+	}
+	as := account.Use([]account.Stretch{{From: c.From, To: c.To, Zone: c.Zone, Watts: c.Watts}}, nil, s.series)
+	c.KWh, c.Grams = as.KWh, as.Grams
+	b.MissingSeconds = (u.Missing + as.Missing).Seconds()
+	b.SavedGrams = c.Grams - b.Grams
+	b.Signal, b.Factor = s.signal(w.of.Zone, b.From)
+	b.After = s.after
+}
+
+// signal is what the intensities of a zone count at a time.
+func (s *Settler) signal(zone string, at time.Time) (signal, factor string) {
+	if z := s.zones[zone]; z != nil {
+		for _, b := range z.of {
+			if !at.Before(b.From) && at.Before(b.To) {
+				return b.Signal, b.Factor
+			}
+		}
+	}
+	return "", ""
+}
+
+// restate settles anew what rests on intensities that were revised; the counterfactual stays where it is.
+func (s *Settler) restate() []New {
+	if len(s.revised) == 0 {
+		return nil
+	}
+	var out []New
+	for _, uid := range slices.Sorted(maps.Keys(s.works)) {
+		w := s.works[uid]
+		if w.settled == nil || w.finished == nil || len(w.started) == 0 {
+			continue
+		}
+		var zones []string
+		for _, x := range s.revised {
+			if concerns(w, &x) && !slices.Contains(zones, x.Zone) {
+				zones = append(zones, x.Zone)
+			}
+		}
+		if len(zones) == 0 {
+			continue
+		}
+		b := *w.settled
+		stretches, _ := w.stretches()
+		s.count(&b, w, stretches)
+		if b.Grams == w.settled.Grams && b.Counterfactual.Grams == w.settled.Counterfactual.Grams {
+			continue
+		}
+		b.Revision++
+		b.Why = "revised intensities of " + strings.Join(zones, ", ")
+		w.settled = &b
+		out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/%d", uid, b.Revision), Workload: uid, Body: b})
+	}
+	s.revised = nil
+	return out
+}
+
+// concerns says whether a time that was revised is one that a workload was counted by.
+func concerns(w *work, x *Intensity) bool {
+	touches := func(zone string, from, to time.Time) bool {
+		return zone == x.Zone && from.Before(x.To) && x.From.Before(to)
+	}
+	if c := &w.settled.Counterfactual; touches(c.Zone, c.From, c.To) {
+		return true
+	}
+	for _, b := range w.started {
+		if touches(b.Zone, b.At, w.finished.At) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,364 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+var day = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func at(hours float64) time.Time { return day.Add(time.Duration(hours * float64(time.Hour))) }
+
+// book writes a ledger by hand.
+type book struct {
+	t *testing.T
+	l *Ledger
+}
+
+func (b book) add(kind Kind, key, workload string, body any) {
+	b.t.Helper()
+	if n := appendTo(b.t, b.l, New{kind, key, workload, body}); n != 1 {
+		b.t.Fatalf("%s is there already", key)
+	}
+}
+
+// hours are intensities from hour 0 on.
+func (b book) hours(from int, values ...float64) {
+	for i, v := range values {
+		h := from + i
+		b.add(KindIntensity, fmt.Sprintf("intensity/z/%d/0", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v, Signal: "average", Factor: "lifecycle"})
+	}
+}
+
+// submit is a workload of one CPU and 100 W.
+func (b book) submit(uid string, hour float64, change ...func(*Submitted)) {
+	s := Submitted{Policy: "ns/p", Namespace: "ns", Name: uid, At: at(hour), Workers: 1, Request: map[string]float64{"cpu": 1}, Watts: 100, Zone: "z", Deadline: at(hour + 24)}
+	for _, c := range change {
+		c(&s)
+	}
+	b.add(KindSubmitted, "submitted/"+uid, uid, s)
+}
+
+func (b book) ran(uid, pod string, from, to float64) {
+	b.add(KindStarted, "started/"+pod, uid, Started{Run: pod, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: 100})
+	b.add(KindEnded, "ended/"+pod, uid, Ended{Run: pod, At: at(to), How: Observed})
+}
+
+func (b book) finished(uid string, hour float64) {
+	b.add(KindFinished, "finished/"+uid, uid, Finished{At: at(hour), How: "finished"})
+}
+
+func (b book) offer(hour, cpus float64) {
+	b.add(KindCapacity, fmt.Sprint("capacity/", hour), "", Capacity{Policy: "ns/p", Cluster: "local", Zone: "z", At: at(hour), Free: map[string]float64{"cpu": cpus}})
+}
+
+// settled are the last settlements by workload.
+func (b book) settled() map[string]Settled {
+	b.t.Helper()
+	out := map[string]Settled{}
+	for e, err := range b.l.Read(context.Background(), Query{Kind: KindSettled}) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		var s Settled
+		if err := json.Unmarshal(e.Body, &s); err != nil {
+			b.t.Fatal(err)
+		}
+		out[e.Workload] = s
+	}
+	return out
+}
+
+func (b book) settle(s *Settler, hour float64, want int) {
+	b.t.Helper()
+	n, err := s.Settle(context.Background(), func(string) time.Time { return at(hour) })
+	if err != nil || n != want {
+		b.t.Errorf("at hour %v %d were settled, %v; want %d", hour, n, err, want)
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
+
+// TestSettle: two workloads that came in hour 0 share one CPU: as submitted the second would have run
+// after the first.
+func TestSettle(t *testing.T) {
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	b.offer(0, 1)
+	b.submit("a", 0)
+	b.submit("b", 0.5)
+	b.ran("b", "b-1", 4, 6)
+	b.finished("b", 6)
+	b.hours(0, 500, 500, 500, 500, 100, 100)
+	b.settle(s, 6, 0) // a came first, and is not over
+	b.ran("a", "a-1", 6, 7)
+	b.ran("a", "a-2", 8, 9)
+	b.finished("a", 9)
+	b.settle(s, 9, 0) // hours 6 to 8 are not known
+	b.hours(6, 100, 100, 50)
+	b.settle(s, 9, 2)
+	got := b.settled()
+	x := got["a"]
+	if !near(x.KWh, 0.2) || !near(x.Grams, 15) || !x.Counterfactual.From.Equal(at(0)) || !x.Counterfactual.To.Equal(at(2)) ||
+		!near(x.Counterfactual.Grams, 100) || !near(x.SavedGrams, 85) || x.Runs != 2 || !x.OnTime || !near(x.Uncertainty, sources["model"]) || x.Signal != "average" {
+		t.Errorf("a: %+v", x)
+	}
+	x = got["b"]
+	if !near(x.Grams, 20) || !x.Counterfactual.From.Equal(at(2)) || !near(x.Counterfactual.Grams, 100) || !near(x.SavedGrams, 80) {
+		t.Errorf("b: %+v", x)
+	}
+	b.settle(s, 9, 0)
+	b.settle(NewSettler(b.l), 9, 0) // another one finds all done
+
+	// A provider revises an hour that a ran in: a is settled again, b is not.
+	b.add(KindIntensity, "intensity/z/8/1", "", Intensity{Zone: "z", From: at(8), To: at(9), Value: 150, Revision: 1})
+	b.settle(s, 10, 1)
+	x = b.settled()["a"]
+	if !near(x.Grams, 25) || x.Revision != 1 || x.Why != "revised intensities of z" || !x.Counterfactual.From.Equal(at(0)) {
+		t.Errorf("a, revised: %+v", x)
+	}
+	b.settle(NewSettler(b.l), 10, 0)
+	// What comes later is placed after what is settled, by a settler that has read it.
+	b.submit("c", 1)
+	b.ran("c", "c-1", 8, 9)
+	b.finished("c", 9)
+	b.settle(NewSettler(b.l), 10, 1)
+	if x := b.settled()["c"]; !x.Counterfactual.From.Equal(at(4)) {
+		t.Errorf("c, which came in hour 1, would have run from %v, want from hour 4", x.Counterfactual.From)
+	}
+	if v, err := Verify(b.l.Read(context.Background(), Query{})); err != nil {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestSettleSpecialCases(t *testing.T) {
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	b.offer(0, 4)
+	b.hours(0, 500, 500, 500, 500, 100, 100, 100, 100, 100, 100)
+	// Elastic: four workers for an hour do what one does in 2.5 hours.
+	b.submit("elastic", 0, func(s *Submitted) { s.MinWorkers, s.Curve = 1, []float64{1, 0.7, 0.5, 0.3} })
+	for i := range 4 {
+		b.ran("elastic", fmt.Sprint("e-", i), 4, 5)
+	}
+	b.finished("elastic", 5)
+	// Measured at half of what the model says; paused once, which lost half an hour.
+	b.submit("measured", 0)
+	b.ran("measured", "m-1", 4, 5)
+	b.ran("measured", "m-2", 6, 7)
+	b.add(KindEnergy, "energy/measured/1", "measured", Energy{From: at(4), To: at(5), Zone: "z", KWh: 0.05, Source: "kepler"})
+	b.add(KindEnergy, "energy/measured/2", "measured", Energy{From: at(6), To: at(7), Zone: "z", KWh: 0.05, Source: "kepler"})
+	b.add(KindDecided, "decided/measured/1", "measured", Decided{At: at(5), Verb: "Pause", LostSeconds: 1800, Applied: true})
+	b.finished("measured", 7)
+	// Deleted before it ran; too big for what there is; with an end that nobody saw, and late.
+	b.submit("never", 0)
+	b.finished("never", 3)
+	b.submit("big", 0, func(s *Submitted) { s.Request = map[string]float64{"cpu": 9} })
+	b.ran("big", "big-1", 4, 5)
+	b.finished("big", 5)
+	b.submit("unseen", 0, func(s *Submitted) { s.Deadline = at(6) })
+	b.add(KindStarted, "started/u-1", "unseen", Started{Run: "u-1", At: at(6), Zone: "z", Workers: 1, Watts: 100})
+	b.finished("unseen", 8)
+	b.settle(s, 10, 5)
+	got := b.settled()
+	for name, ok := range map[string]bool{
+		"elastic":  near(got["elastic"].KWh, 0.4) && near(got["elastic"].Counterfactual.KWh, 0.25) && near(got["elastic"].SavedGrams, 125-40),
+		"measured": near(got["measured"].KWh, 0.1) && near(got["measured"].MeasuredKWh, 0.1) && near(got["measured"].Counterfactual.Watts, 50) && near(got["measured"].Counterfactual.KWh, 0.075) && near(got["measured"].Uncertainty, sources["kepler"]),
+		"never":    got["never"].KWh == 0 && got["never"].SavedGrams == 0 && got["never"].Runs == 0,
+		"big":      got["big"].Counterfactual.Beyond && near(got["big"].Counterfactual.Grams, 50) && near(got["big"].SavedGrams, 40),
+		"unseen":   got["unseen"].Inferred == 1 && near(got["unseen"].KWh, 0.2) && !got["unseen"].OnTime,
+	} {
+		if !ok {
+			t.Errorf("%s: %+v", name, got[name])
+		}
+	}
+	// One that is never over does not keep others from being settled for ever, nor do hours that nobody
+	// publishes.
+	b.submit("endless", 1)
+	b.submit("after", 2)
+	b.ran("after", "after-1", 4, 5)
+	b.finished("after", 5)
+	b.settle(s, 48, 0)
+	b.settle(s, 1+24+7*24, 1)
+	b.submit("unpublished", 300)
+	b.ran("unpublished", "un-1", 300, 301)
+	b.finished("unpublished", 301)
+	b.settle(s, 400, 0)
+	b.settle(s, 301+7*24, 1)
+	if x := b.settled()["unpublished"]; x.MissingSeconds != 7200 || x.Grams != 0 {
+		t.Errorf("without intensity: %+v", x)
+	}
+}
+
+// TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
+// workloads that share a cluster: elastic, paused, measured, revised.
+func TestAuditor(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	b := book{t, fresh(t)}
+	rnd := rand.New(rand.NewPCG(3, 3))
+	s := NewSettler(b.l)
+	const hours = 31 * 24
+	var entries []New
+	later := func(hour float64, kind Kind, key, workload string, body any) {
+		entries = append(entries, New{kind, fmt.Sprintf("%012.6f/%s", hour, key), workload, body})
+	}
+	for h := range hours + 48 {
+		v := 300 + 200*math.Sin(float64(h)/24*2*math.Pi) + 50*rnd.Float64()
+		later(float64(h+1), KindIntensity, fmt.Sprint("intensity/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v})
+		if rnd.IntN(20) == 0 {
+			later(float64(h+60), KindIntensity, fmt.Sprint("intensity again/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v * 1.1, Revision: 1})
+		}
+		if h%6 == 0 {
+			later(float64(h), KindCapacity, fmt.Sprint("capacity/", h), "", Capacity{Policy: "ns/p", Cluster: "local", Zone: "z", At: at(float64(h)), Free: map[string]float64{"cpu": float64(4 + rnd.IntN(8))}})
+		}
+	}
+	for i := range 300 {
+		uid := fmt.Sprintf("w-%03d", i)
+		came := rnd.Float64() * (hours - 48)
+		of := Submitted{Policy: "ns/p", Name: uid, At: at(came), Workers: 1 + rnd.IntN(3), Request: map[string]float64{"cpu": 1 + float64(rnd.IntN(2))}, Watts: 50 + 100*rnd.Float64(), Zone: "z", Deadline: at(came + 30)}
+		if i%3 == 0 {
+			of.MinWorkers, of.Curve = 1, []float64{1, 0.8, 0.5, 0.3}
+		}
+		later(came, KindSubmitted, uid, uid, of)
+		from := came + 20*rnd.Float64()
+		end := from
+		for part := range 1 + rnd.IntN(3) {
+			long := 0.2 + 3*rnd.Float64()
+			for worker := range 1 + rnd.IntN(4) {
+				run := fmt.Sprintf("%s-%d-%d", uid, part, worker)
+				later(from, KindStarted, "s"+run, uid, Started{Run: run, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: of.Watts})
+				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed})
+			}
+			if i%4 == 0 {
+				later(from+long, KindEnergy, fmt.Sprint(uid, part), uid, Energy{From: at(from + 0.1), To: at(from + 0.9*long), Zone: "z", KWh: 0.3 * rnd.Float64(), Source: "kepler"})
+			}
+			end = from + long
+			if part > 0 {
+				later(from, KindDecided, fmt.Sprint("d", uid, part), uid, Decided{At: at(from), Verb: "Pause", LostSeconds: float64(rnd.IntN(600)), Applied: true})
+			}
+			from = end + 2*rnd.Float64()
+		}
+		later(end, KindFinished, "f"+uid, uid, Finished{At: at(end), How: "finished"})
+	}
+	slices.SortStableFunc(entries, func(a, b New) int { return strings.Compare(a.Key, b.Key) })
+	settled := 0
+	for i, n := range entries {
+		appendTo(t, b.l, n)
+		if i%100 == 99 || i == len(entries)-1 {
+			var hour float64
+			if _, err := fmt.Sscanf(n.Key, "%f/", &hour); err != nil {
+				t.Fatal(err)
+			}
+			k, err := s.Settle(context.Background(), func(string) time.Time { return at(hour) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			settled += k
+		}
+	}
+	file := filepath.Join(t.TempDir(), "ledger.jsonl")
+	out, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = WriteEntries(out, b.l.Read(context.Background(), Query{}))
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	audit := func(file string) ([]byte, error) {
+		return exec.Command(python, "../../examples/audit/audit.py", file, "--from", "2026-03-01", "--to", "2026-04-01").CombinedOutput()
+	}
+	text, err := audit(file)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	var found struct {
+		Workloads          int     `json:"workloads"`
+		KWh                float64 `json:"kWh"`
+		Grams              float64 `json:"gCO2eq"`
+		SavedGrams         float64 `json:"saved_gCO2eq"`
+		SettlementsChecked int     `json:"settlements_checked"`
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	records, err := Settlements(b.l.Read(context.Background(), Query{}), day, day.AddDate(0, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kWh, grams, saved float64
+	revised := 0
+	for _, r := range records {
+		kWh, grams, saved, revised = kWh+r.KWh, grams+r.Grams, saved+r.SavedGrams, revised+min(1, r.Revision)
+	}
+	t.Logf("%s; %d of %d revised", strings.TrimSpace(string(text)), revised, len(records))
+	if len(records) != 300 || found.Workloads != 300 || found.SettlementsChecked != settled || revised < 50 || !near(found.KWh, kWh) || !near(found.Grams, grams) || !near(found.SavedGrams, saved) || saved == 0 {
+		t.Errorf("%d records, %v kWh, %v g, %v g saved, %d settled, %d revised; the auditor found %s", len(records), kWh, grams, saved, settled, revised, text)
+	}
+	// And it finds what is wrong.
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.jsonl")
+	if err := os.WriteFile(wrong, []byte(strings.Replace(string(whole), `"savedGrams":`, `"savedGrams":1`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := audit(wrong); err == nil || !strings.Contains(string(text), "wrong hash") {
+		t.Errorf("a changed figure: %v, %s", err, text)
+	}
+}
+
+// TestRecords: what was settled comes out as a table in each format; the last settlement of a workload
+// counts.
+func TestRecords(t *testing.T) {
+	b := book{t, fresh(t)}
+	b.add(KindSettled, "settled/a/0", "a", Settled{Of: Submitted{Name: "a"}, From: at(1), To: at(2), Grams: 1, SavedGrams: 2})
+	b.add(KindSettled, "settled/a/1", "a", Settled{Of: Submitted{Name: "a"}, From: at(1), To: at(2), Grams: 3, SavedGrams: 4, Revision: 1})
+	b.add(KindSettled, "settled/b/0", "b", Settled{Of: Submitted{Name: "b, with a comma"}, From: at(1), To: at(1.5), Grams: 5})
+	b.add(KindSettled, "settled/c/0", "c", Settled{Of: Submitted{Name: "c"}, From: at(20), To: at(30)})
+	list, err := Settlements(b.l.Read(context.Background(), Query{}), at(0), at(24))
+	records := Records(list)
+	if err != nil || len(records) != 2 || records[0].Workload != "b" || records[1].Grams != 3 || records[1].Revision != 1 {
+		t.Fatalf("%+v, %v", records, err)
+	}
+	var csvText, jsonText, parquetFile bytes.Buffer
+	for format, to := range map[string]*bytes.Buffer{"csv": &csvText, "json": &jsonText, "parquet": &parquetFile} {
+		if err := WriteRecords(to, format, records); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+	}
+	lines, err := csv.NewReader(&csvText).ReadAll()
+	if err != nil || len(lines) != 3 || lines[1][3] != "b, with a comma" || lines[2][16] != "3" || lines[0][16] != "gco2eq" {
+		t.Errorf("%q, %v", lines, err)
+	}
+	var first Record
+	if err := json.NewDecoder(&jsonText).Decode(&first); err != nil || first != records[0] {
+		t.Errorf("%+v, %v", first, err)
+	}
+	back, err := parquet.Read[Record](bytes.NewReader(parquetFile.Bytes()), int64(parquetFile.Len()))
+	if err != nil || len(back) != 2 || back[1].Grams != 3 || !back[1].End.Equal(at(2)) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if err := WriteRecords(&csvText, "xml", records); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "csv, json, parquet") {
+		t.Errorf("another format: %v", err)
+	}
+}

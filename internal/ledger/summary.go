@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Totals are sums over settled workloads.
+type Totals struct {
+	Name      string `json:"name,omitempty"`
+	Workloads int    `json:"workloads"`
+	// Late are those that ended after their deadline.
+	Late        int     `json:"late"`
+	WorkerHours float64 `json:"workerHours"`
+	KWh         float64 `json:"kWh"`
+	MeasuredKWh float64 `json:"measuredKWh"`
+	Grams       float64 `json:"gCO2eq"`
+	// AsSubmittedGrams are those of the counterfactual, SavedGrams what they are more.
+	AsSubmittedGrams float64 `json:"asSubmittedGCO2eq"`
+	SavedGrams       float64 `json:"savedGCO2eq"`
+	// UncertainGrams is how far the emissions may be off at 90 %; errors of energy go one way for all
+	// workloads, so they add up.
+	UncertainGrams float64 `json:"uncertainGCO2eq"`
+	// DelayHours is the mean of how much later those that ran ended than as submitted, LongestDelayHours
+	// the most.
+	DelayHours        float64 `json:"delayHours"`
+	LongestDelayHours float64 `json:"longestDelayHours"`
+
+	ran int // of the workloads, those that did
+}
+
+func (t *Totals) add(b *Settlement) {
+	t.Workloads++
+	if !b.OnTime {
+		t.Late++
+	}
+	t.WorkerHours += b.WorkerHours
+	t.KWh += b.KWh
+	t.MeasuredKWh += b.MeasuredKWh
+	t.Grams += b.Grams
+	t.AsSubmittedGrams += b.Counterfactual.Grams
+	t.SavedGrams += b.SavedGrams
+	t.UncertainGrams += b.Uncertainty * b.Grams
+	if b.Runs == 0 {
+		return
+	}
+	t.ran++
+	delay := b.To.Sub(b.Counterfactual.To).Hours()
+	t.DelayHours += (delay - t.DelayHours) / float64(t.ran)
+	t.LongestDelayHours = max(t.LongestDelayHours, delay)
+}
+
+// Share is what was saved of what would have been emitted; 0 where that is nothing.
+func (t *Totals) Share() float64 {
+	if t.AsSubmittedGrams <= 0 {
+		return 0
+	}
+	return t.SavedGrams / t.AsSubmittedGrams
+}
+
+// Hardware is what a server embodies, for the SCI.
+type Hardware struct {
+	// EmbodiedGrams of a server, which has so many CPUs and lives for so long.
+	EmbodiedGrams float64
+	CPUs          float64
+	Lifetime      time.Duration
+}
+
+// SCI is the Software Carbon Intensity (ISO/IEC 21031:2024): (O + M) / R.
+type SCI struct {
+	// Operational and Embodied are O and M in gCO2eq.
+	Operational float64 `json:"operationalGCO2eq"`
+	Embodied    float64 `json:"embodiedGCO2eq"`
+	// Units is R, Unit what it counts.
+	Units float64 `json:"functionalUnits"`
+	Unit  string  `json:"functionalUnit"`
+	// PerUnit is the SCI, in gCO2eq per unit.
+	PerUnit float64 `json:"gCO2eqPerUnit"`
+}
+
+// Summary is a report over a time.
+type Summary struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Signal string    `json:"signal"`
+	Factor string    `json:"factor"`
+	By     string    `json:"by,omitempty"`
+	All    Totals    `json:"all"`
+	Groups []Totals  `json:"groups,omitempty"`
+	// Days are the totals by the day (UTC) of the ends.
+	Days []Totals `json:"days,omitempty"`
+	// Top are the workloads that emitted most.
+	Top []Record `json:"top,omitempty"`
+	SCI *SCI     `json:"sci,omitempty"`
+}
+
+// Question is what a summary answers.
+type Question struct {
+	// By groups: namespace, policy, zone, kind or label:KEY; "" does not.
+	By string
+	// Top is how many workloads are named.
+	Top int
+	// Signal and Factor are those that count, where zones have several; "" takes the only one.
+	Signal, Factor string
+	// Hardware asks for the SCI; Unit is its functional unit: workload, worker-hour or label:KEY, whose
+	// values are summed.
+	Hardware *Hardware
+	Unit     string
+}
+
+// group is the name of the group of a workload.
+func (q *Question) group(b *Settlement) (string, error) {
+	switch by := q.By; {
+	case by == "namespace":
+		return b.Of.Namespace, nil
+	case by == "policy":
+		return b.Of.Policy, nil
+	case by == "zone":
+		return b.Of.Zone, nil
+	case by == "kind":
+		return b.Of.Kind, nil
+	case strings.HasPrefix(by, "label:") && len(by) > len("label:"):
+		return cmp.Or(b.Of.Labels[strings.TrimPrefix(by, "label:")], "(none)"), nil
+	}
+	return "", fmt.Errorf("%w: by: %q; accepted: namespace, policy, zone, kind, label:KEY", ErrInvalid, q.By)
+}
+
+// Summarize sums settlements. An error wrapping ErrInvalid says what is not accepted: a group, a unit, or
+// intensities of several signals or factors, which must not be summed.
+//
+// Complexity: O(n log n).
+func Summarize(list []Settlement, q Question) (Summary, error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(b Settlement) bool {
+		return q.Signal != "" && b.Signal != q.Signal || q.Factor != "" && b.Factor != q.Factor
+	})
+	s := Summary{By: q.By, Signal: q.Signal, Factor: q.Factor}
+	if q.By != "" {
+		if _, err := q.group(&Settlement{}); err != nil {
+			return s, err
+		}
+	}
+	groups, days := map[string]*Totals{}, map[string]*Totals{}
+	to := func(m map[string]*Totals, name string, b *Settlement) {
+		if m[name] == nil {
+			m[name] = &Totals{Name: name}
+		}
+		m[name].add(b)
+	}
+	counted := false
+	for i := range list {
+		b := &list[i]
+		if b.Runs > 0 { // one that never ran has no intensity
+			if counted && (b.Signal != s.Signal || b.Factor != s.Factor) {
+				return s, fmt.Errorf("%w: intensities of several signals or factors (%s %s, %s %s), which do not add up; accepted: a choice of one", ErrInvalid, s.Signal, s.Factor, b.Signal, b.Factor)
+			}
+			s.Signal, s.Factor, counted = b.Signal, b.Factor, true
+		}
+		if s.From.IsZero() || b.Of.At.Before(s.From) {
+			s.From = b.Of.At
+		}
+		if b.To.After(s.To) {
+			s.To = b.To
+		}
+		s.All.add(b)
+		to(days, b.To.UTC().Format(time.DateOnly), b)
+		if q.By != "" {
+			name, err := q.group(b)
+			if err != nil {
+				return s, err
+			}
+			to(groups, name, b)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(days)) {
+		s.Days = append(s.Days, *days[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		s.Groups = append(s.Groups, *groups[name])
+	}
+	slices.SortStableFunc(s.Groups, func(a, b Totals) int { return cmp.Compare(b.Grams, a.Grams) })
+	slices.SortStableFunc(list, func(a, b Settlement) int { return cmp.Compare(b.Grams, a.Grams) })
+	s.Top = Records(list[:min(len(list), q.Top)])
+	if q.Hardware == nil {
+		return s, nil
+	}
+	var err error
+	s.SCI, err = sci(list, &s.All, q)
+	return s, err
+}
+
+// sci is the Software Carbon Intensity of all workloads together. Embodied emissions are those of the
+// servers, by the share of their CPUs and of their life that was reserved.
+func sci(list []Settlement, all *Totals, q Question) (*SCI, error) {
+	h := q.Hardware
+	if !(h.EmbodiedGrams >= 0) || !(h.CPUs > 0) || h.Lifetime <= 0 {
+		return nil, fmt.Errorf("%w: hardware: %v g, %v CPUs, %v; accepted: 0 g and more, CPUs and a lifetime above 0", ErrInvalid, h.EmbodiedGrams, h.CPUs, h.Lifetime)
+	}
+	out := &SCI{Operational: all.Grams, Unit: cmp.Or(q.Unit, "workload")}
+	for i := range list {
+		b := &list[i]
+		out.Embodied += h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
+		switch key, label := strings.CutPrefix(out.Unit, "label:"); {
+		case out.Unit == "workload":
+			out.Units++
+		case out.Unit == "worker-hour":
+			out.Units += b.WorkerHours
+		case label:
+			v, err := strconv.ParseFloat(b.Of.Labels[key], 64)
+			if err != nil || !(v >= 0) {
+				return nil, fmt.Errorf("%w: unit: label %s of %s/%s: %q; accepted: a number, 0 and more", ErrInvalid, key, b.Of.Namespace, b.Of.Name, b.Of.Labels[key])
+			}
+			out.Units += v
+		default:
+			return nil, fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, out.Unit)
+		}
+	}
+	if out.Units > 0 {
+		out.PerUnit = (out.Operational + out.Embodied) / out.Units
+	}
+	return out, nil
+}

@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func settlement(name string, change func(*Settlement)) Settlement {
+	b := Settlement{Workload: name, Settled: Settled{
+		Of:   Submitted{Name: name, Namespace: "ns", Policy: "ns/p", Kind: "Job", At: at(0), Request: map[string]float64{"cpu": 2}},
+		From: at(4), To: at(6), Runs: 1, OnTime: true, WorkerHours: 2, KWh: 1, Grams: 100, Uncertainty: 0.4, Signal: "average", Factor: "lifecycle",
+		Counterfactual: Counterfactual{From: at(0), To: at(2), Grams: 300}, SavedGrams: 200,
+	}}
+	if change != nil {
+		change(&b)
+	}
+	return b
+}
+
+func TestSummarize(t *testing.T) {
+	list := []Settlement{
+		settlement("a", func(b *Settlement) { b.Of.Labels = map[string]string{"team": "x", "images": "30"} }),
+		settlement("b", func(b *Settlement) {
+			b.Of.Namespace, b.OnTime, b.To, b.Grams, b.SavedGrams = "other", false, at(30), 250, 50
+			b.MeasuredKWh, b.Uncertainty, b.Of.Labels = 1, 0.15, map[string]string{"images": "10"}
+		}),
+		settlement("never", func(b *Settlement) {
+			*b = Settlement{Workload: "never", Settled: Settled{OnTime: true, To: at(1), Of: Submitted{At: at(1), Labels: map[string]string{"images": "0"}}}}
+		}),
+	}
+	s, err := Summarize(list, Question{By: "namespace", Top: 1, Hardware: &Hardware{EmbodiedGrams: 1_000_000, CPUs: 100, Lifetime: 1000 * time.Hour}, Unit: "label:images"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := s.All
+	if all.Workloads != 3 || all.Late != 1 || !near(all.KWh, 2) || !near(all.MeasuredKWh, 1) || !near(all.Grams, 350) || !near(all.AsSubmittedGrams, 600) || !near(all.SavedGrams, 250) ||
+		!near(all.UncertainGrams, 0.4*100+0.15*250) || !near(all.Share(), 250.0/600) || !near(all.LongestDelayHours, 28) {
+		t.Errorf("in all: %+v", all)
+	}
+	if len(s.Groups) != 3 || s.Groups[0].Name != "other" || s.Groups[1].Name != "ns" || !near(s.Groups[1].Grams, 100) || !near(s.Groups[1].DelayHours, 4) {
+		t.Errorf("groups: %+v", s.Groups)
+	}
+	if len(s.Days) != 2 || s.Days[0].Name != "2026-03-01" || s.Days[1].Name != "2026-03-02" || len(s.Top) != 1 || s.Top[0].Name != "b" || !s.From.Equal(at(0)) || !s.To.Equal(at(30)) {
+		t.Errorf("%+v", s)
+	}
+	// Two workloads of 2 CPUs for 2 hours, of 100 CPUs for 1,000 hours that embody a tonne: 80 g.
+	if c := s.SCI; !near(c.Operational, 350) || !near(c.Embodied, 80) || !near(c.Units, 40) || !near(c.PerUnit, 430.0/40) {
+		t.Errorf("SCI: %+v", c)
+	}
+	if s, err := Summarize(nil, Question{}); err != nil || s.All.Workloads != 0 || s.All.Share() != 0 {
+		t.Errorf("of nothing: %+v, %v", s, err)
+	}
+	marginal := append(list, settlement("m", func(b *Settlement) { b.Signal = "marginal" }))
+	if s, err := Summarize(marginal, Question{Signal: "marginal"}); err != nil || s.All.Workloads != 1 {
+		t.Errorf("marginal alone: %+v, %v", s.All, err)
+	}
+	for want, bad := range map[string]func() error{
+		"several signals":                 func() error { _, err := Summarize(marginal, Question{}); return err },
+		"accepted: namespace, policy":     func() error { _, err := Summarize(list, Question{By: "team"}); return err },
+		"accepted: workload, worker-hour": func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "x"}); return err },
+		"accepted: a number": func() error {
+			_, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "label:team"})
+			return err
+		},
+		"accepted: 0 g and more, CPUs and a l": func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 0, 1}}); return err },
+	} {
+		if err := bad(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// Package account says what observed work has emitted, and what the same work would have emitted as it
+// was submitted.
+package account
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/units"
+)
+
+// Method is the version of this accounting; it changes when figures do.
+const Method = "1"
+
+// Stretch is a time in which something ran without a change, half-open.
+type Stretch struct {
+	From, To time.Time
+	Zone     string
+	// Workers is how many of a workload's workers it is: one for a pod.
+	Workers int
+	// Watts is its power by the model, PUE included.
+	Watts float64
+}
+
+// Measured is energy of a workload that was measured over a time, PUE included.
+type Measured struct {
+	From, To time.Time
+	Zone     string
+	KWh      float64
+}
+
+// Usage is energy and what it emitted.
+type Usage struct {
+	// KWh in all, of which MeasuredKWh was measured; ModelKWh is what the model alone says.
+	KWh, MeasuredKWh, ModelKWh float64
+	// Grams of CO2 equivalents.
+	Grams float64
+	// Missing is how much of the time has no intensity; what was used then is not in Grams.
+	Missing time.Duration
+}
+
+// Use sums what stretches used: what was measured, and by the model where nothing was. Emissions are the
+// energy of each time at the mean intensity of that time.
+//
+// Complexity: O((stretches + measured) log n) plus the overlaps of both.
+func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *carbon.Series) Usage {
+	var u Usage
+	add := func(from, to time.Time, zone string, watts float64) (kWh float64) {
+		s := intensity(zone)
+		grams, missing := power.Emitted(units.Power(watts), s, from, to)
+		u.Grams += float64(grams)
+		u.Missing += missing
+		return watts / 1000 * to.Sub(from).Hours()
+	}
+	sorted := slices.Clone(measured)
+	slices.SortFunc(sorted, func(a, b Measured) int { return a.From.Compare(b.From) })
+	for _, m := range sorted {
+		if hours := m.To.Sub(m.From).Hours(); hours > 0 {
+			kWh := add(m.From, m.To, m.Zone, m.KWh*1000/hours)
+			u.KWh += kWh
+			u.MeasuredKWh += kWh
+		}
+	}
+	for _, s := range stretches {
+		u.ModelKWh += s.Watts / 1000 * s.To.Sub(s.From).Hours()
+		at := s.From
+		for _, m := range sorted {
+			if !m.To.After(at) || !m.From.Before(s.To) {
+				continue
+			}
+			if m.From.After(at) {
+				u.KWh += add(at, m.From, s.Zone, s.Watts)
+			}
+			at = m.To
+		}
+		if at.Before(s.To) {
+			u.KWh += add(at, s.To, s.Zone, s.Watts)
+		}
+	}
+	return u
+}
+
+// Curve is the throughput of an elastic workload: Marginal[i] is what worker i adds, counted from
+// MinWorkers, whose throughput is Marginal[0]. Without it each worker adds as much as the first.
+type Curve struct {
+	MinWorkers int
+	Marginal   []float64
+}
+
+// Rate is the throughput of n workers.
+func (c Curve) Rate(n int) float64 {
+	if len(c.Marginal) == 0 || n <= 0 {
+		return float64(max(n, 0))
+	}
+	if n < c.MinWorkers {
+		return c.Marginal[0] * float64(n) / float64(c.MinWorkers)
+	}
+	sum := 0.0
+	for i := range min(n-c.MinWorkers+1, len(c.Marginal)) {
+		sum += c.Marginal[i]
+	}
+	return sum
+}
+
+// Length is how long the work that stretches have done takes at a number of workers in one piece; lost
+// is time at that scale that was done twice.
+//
+// Complexity: O(stretches log stretches).
+func Length(stretches []Stretch, curve Curve, workers int, lost time.Duration) time.Duration {
+	type edge struct {
+		at time.Time
+		by int
+	}
+	var edges []edge
+	for _, s := range stretches {
+		edges = append(edges, edge{s.From, s.Workers}, edge{s.To, -s.Workers})
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int { return a.at.Compare(b.at) })
+	work, n := 0.0, 0
+	for i, e := range edges {
+		if i > 0 {
+			work += curve.Rate(n) * e.at.Sub(edges[i-1].at).Hours()
+		}
+		n += e.by
+	}
+	rate := curve.Rate(workers)
+	if rate <= 0 {
+		return 0
+	}
+	return max(0, time.Duration(math.Round(work/rate*float64(time.Hour)))-lost)
+}
