@@ -114,8 +114,8 @@ test-realnode: deps build node bin/worker ## the test in which pods really run (
 # Prometheus.
 .PHONY: deps
 deps:
-	@command -v python3 >/dev/null && command -v prometheus >/dev/null || \
-		(apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal prometheus)
+	@command -v python3 >/dev/null && command -v prometheus >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		(apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal prometheus postgresql)
 
 # Linters that look at one package at a time: the others would analyse all of
 # Kubernetes, which the lab compiles in.

@@ -58,9 +58,10 @@ type CapacityCurveSpec struct {
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
 
-	// evict says what becomes of work that runs above a capacity that has fallen: Never stops
-	// it, LeastLostWork pauses interruptible and elastic workloads of the policies that have slack,
-	// those that lose least first.
+	// evict says what becomes of work that runs above a capacity that has fallen, where its plan did
+	// not know that (plans are made under the curve, and pause what may pause where it is known to
+	// fall): Never stops it, LeastLostWork pauses interruptible and elastic workloads of the policies
+	// that have slack, those that lose least first.
 	// +kubebuilder:default=Never
 	// +optional
 	Evict Eviction `json:"evict,omitempty"`

@@ -72,7 +72,7 @@ def use(zones, stretches, measured):
         if end > start:
             kwh += amount
             g += grams(zones, zone, start, end, amount * 1000 / ((end - start) / HOUR))
-    for start, end, zone, _, watts in stretches:
+    for start, end, zone, _, watts, _ in stretches:
         model += watts / 1000 * (end - start) / HOUR
         at = start
         for begin, stop, _, _ in measured + [(end, end, None, 0)]:
@@ -96,8 +96,10 @@ def rate(of, n):
     return sum(curve[: n - least + 1])
 
 
-def length(of, stretches, lost):
+def length(of, stretches, lost, paused):
     """How long the same work takes as submitted, in one piece."""
+    if of.get("parts"):
+        stretches = [s for s in stretches if s[5]]
     edges = sorted([(s[0], s[3]) for s in stretches] + [(s[1], -s[3]) for s in stretches])
     work, n = 0.0, 0
     for i, (at, by) in enumerate(edges):
@@ -105,7 +107,11 @@ def length(of, stretches, lost):
             work += rate(of, n) * (at - edges[i - 1][0]) / HOUR
         n += by
     at_once = rate(of, of["workers"])
-    return max(0, math.floor(work / at_once * HOUR + 0.5) - lost) if at_once > 0 else 0
+    long = max(0, math.floor(work / at_once * HOUR + 0.5) - lost) if at_once > 0 else 0
+    if paused and of["runtimeSeconds"] > 0:  # some of it may have been done twice
+        expected = of["runtimeSeconds"] * (rate(of, of["minWorkers"]) / at_once if of.get("curve") else 1)
+        long = min(long, math.floor(expected * 10**9 + 0.5))
+    return long
 
 
 class Pool:
@@ -167,16 +173,16 @@ def main():
         stretches = []
         for run in sorted(w["started"]):
             s = w["started"][run]
-            end = w["ended"].get(run, w["finished"])
+            end, succeeded = w["ended"].get(run, (w["finished"], False))
             start = nanoseconds(s["at"])
             if end > start:
-                stretches.append((start, end, s["zone"], s["workers"], s["watts"]))
+                stretches.append((start, end, s["zone"], s["workers"], s["watts"], succeeded))
         stretches.sort(key=lambda s: s[0])
         kwh, model, g = use(zones, stretches, w["energy"])
         as_kwh = as_g = 0.0
         start, end = nanoseconds(c["from"]), nanoseconds(c["to"])
         if stretches:
-            long, request = length(of, stretches, w["lost"]), {r: v * of["workers"] for r, v in of["request"].items()}
+            long, request = length(of, stretches, w["lost"], w["paused"]), {r: v * of["workers"] for r, v in of["request"].items()}
             pool = pools.setdefault(of["policy"], Pool())
             if b["revision"] == 0:
                 found = pool.place(of.get("clusters"), nanoseconds(of["at"]), long, request)
@@ -201,15 +207,16 @@ def main():
         b, w = entry["body"], works.get(entry.get("workload", ""))
         kind = entry["kind"]
         if kind == "submitted":
-            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "finished": None}
+            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "finished": None}
         elif kind == "started":
             w["started"][b["run"]] = b
         elif kind == "ended":
-            w["ended"][b["run"]] = nanoseconds(b["at"])
+            w["ended"][b["run"]] = (nanoseconds(b["at"]), b.get("succeeded", False))
         elif kind == "energy":
             w["energy"].append((nanoseconds(b["from"]), nanoseconds(b["to"]), b["zone"], b["kWh"]))
         elif kind == "decided" and b["applied"]:
             w["lost"] += int(b.get("lostSeconds", 0) * 1e9)
+            w["paused"] = w["paused"] or b["verb"] == "Pause"
         elif kind == "finished":
             w["finished"] = nanoseconds(b["at"])
         elif kind == "capacity":

@@ -200,7 +200,8 @@ func writeSummaryPage(out io.Writer, s ledger.Summary) error {
 	if s.By != "" {
 		title = "By " + s.By
 	}
-	notes := append(about(&s)[1:], "As submitted: the same work in one piece, first come first served, as early as it fit into the capacity that was there. Give or take: of the emissions, at 90 %.")
+	notes := about(&s)[1:]
+	notes = append(notes, "As submitted: the same work in one piece, first come first served, as early as it fit into the capacity that was there. Give or take: of the emissions, at 90 %.")
 	doc.Sections = append(doc.Sections, report.Section{Title: title, Head: totalsHead, Rows: rows, Notes: notes})
 	if len(s.Days) > 1 {
 		doc.Sections = append(doc.Sections, report.Section{Title: "By the day", Picture: days(&s).SVG()})

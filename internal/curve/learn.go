@@ -14,6 +14,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/metrics"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonflex"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
@@ -135,21 +137,14 @@ func (r *Reconciler) learn(ctx context.Context, c *v1alpha1.CapacityCurve, m *me
 	}
 	m.learning = true
 	now, name := at.now, c.Name
-	slots := make([]int, len(shifts))
-	for i, s := range shifts {
-		slots[i] = int(s / at.slot)
-	}
+	slot := at.slot
 	logger := log.FromContext(ctx)
 	go func() {
 		r.learning.Lock()
 		defer r.learning.Unlock()
 		begin := time.Now()
 		// Not the context of the reconciliation, which ends: a replay is bounded by its size.
-		cases, err := carbonflex.Learn(context.WithoutCancel(ctx), p, slots...)
-		k := carbonflex.NewKnowledge(0)
-		if err == nil {
-			err = k.Add(cases...)
-		}
+		k, err := replay(context.WithoutCancel(ctx), p, slot)
 		metrics.LearningSeconds.Observe(time.Since(begin).Seconds())
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -163,4 +158,57 @@ func (r *Reconciler) learn(ctx context.Context, c *v1alpha1.CapacityCurve, m *me
 		metrics.CapacityCases.WithLabelValues(name).Set(float64(k.Len()))
 		logger.Info("Learned", "jobs", len(p.Jobs), "cases", k.Len())
 	}()
+}
+
+// replay is what the oracle did with a stretch of the past.
+func replay(ctx context.Context, p *plan.Problem, slot time.Duration) (*carbonflex.Knowledge, error) {
+	slots := make([]int, len(shifts))
+	for i, s := range shifts {
+		slots[i] = int(s / slot)
+	}
+	cases, err := carbonflex.Learn(ctx, p, slots...)
+	if err != nil {
+		return nil, err
+	}
+	k := carbonflex.NewKnowledge(0)
+	return k, k.Add(cases...)
+}
+
+// Simulated is planner carbonflex as a curve of hourly slots lives, for comparing the two: each day it learns
+// anew from what has come in the fourteen days before. jobs ask for units of one resource, start is when the
+// first slot begins.
+//
+// Errors: those of learning, from Plan.
+func Simulated(jobs []Past, start time.Time, maximum, watts float64, series *carbon.Series) (plan.Planner, error) {
+	const days, resource = 14, "unit"
+	h := History{past: make([]Past, len(jobs))}
+	for i, j := range jobs {
+		j.Request = map[string]float64{resource: 1}
+		h.past[i] = j
+	}
+	learn := func(slot int) (*carbonflex.Knowledge, error) {
+		now := start.Add(time.Duration(slot) * time.Hour)
+		p, ok := h.problem(now.AddDate(0, 0, -days), now, time.Hour, resource, maximum, power.PerUnit{Watts: map[string]float64{resource: watts}, PUE: 1}, func(g timegrid.Grid) ([]float64, bool) {
+			filled, ok := carbon.FillSlots(series, g)
+			return filled.Values, ok
+		})
+		if !ok {
+			return nil, nil // nothing has come: what was known stands
+		}
+		return replay(context.Background(), p, time.Hour)
+	}
+	first, err := learn(0)
+	if err != nil {
+		return nil, err
+	}
+	return carbonflex.New(carbonflex.Params{Knowledge: first, Relearn: func(slot int) *carbonflex.Knowledge {
+		if slot == 0 || slot%24 != 0 {
+			return nil
+		}
+		k, err := learn(slot)
+		if err != nil {
+			return nil
+		}
+		return k
+	}})
 }

@@ -92,7 +92,7 @@ func Capacity(ctx context.Context, o Options, env *reproduce.Env) (err error) {
 	r := &capacityRun{Options: o, week: week, methods: provisionedMethods(), specs: map[string]spec{}}
 	fmt.Fprintf(o.Out, "%d jobs of a week, %d CPUs; simulating ...\n", len(week.Jobs), week.Servers)
 	for _, m := range r.methods {
-		s, err := week.Simulate(ctx, m.name, capacityMargin)
+		s, err := r.simulate(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -121,6 +121,18 @@ func Capacity(ctx context.Context, o Options, env *reproduce.Env) (err error) {
 		return err
 	}
 	return r.conclude()
+}
+
+// simulate is what the simulator expects of a method. CarbonFlex learns each day, as it does live.
+func (r *capacityRun) simulate(ctx context.Context, m *provisioned) (reproduce.CapacityScore, error) {
+	if m.name != reproduce.CapacityFlex {
+		return r.week.Simulate(ctx, m.name, capacityMargin)
+	}
+	planner, err := curve.Simulated(append(past(r.week.Past), past(r.week.Jobs)...), r.week.Start, float64(r.week.Servers), r.week.Watts, r.week.Series)
+	if err != nil {
+		return reproduce.CapacityScore{}, err
+	}
+	return r.week.RollOut(ctx, planner)
 }
 
 // prepare gives each method its nodes, zone, policy and curve.
@@ -155,7 +167,7 @@ func (r *capacityRun) prepare(ctx context.Context, s *Stage) error {
 		if m.method == nil {
 			continue
 		}
-		seed, err := curve.Seed("lull-system", m.key, r.past())
+		seed, err := curve.Seed("lull-system", m.key, past(r.week.Past))
 		if err != nil {
 			return err
 		}
@@ -196,10 +208,10 @@ func (r *capacityRun) divide(ctx context.Context, s *Stage) error {
 	return nil
 }
 
-// past are the jobs of the weeks before, as a curve would have seen them.
-func (r *capacityRun) past() []curve.Past {
+// past are jobs as a curve would have seen them.
+func past(jobs []reproduce.CapacityJob) []curve.Past {
 	var out []curve.Past
-	for _, j := range r.week.Past {
+	for _, j := range jobs {
 		out = append(out, curve.Past{
 			ID: j.ID, Kind: workload.Elastic, Submitted: j.Submitted, Delay: j.Delay, Hours: j.Length.Hours(),
 			Request: map[string]float64{"cpu": 1}, MinWorkers: 1, Curve: j.Curve,
@@ -360,7 +372,7 @@ func (r *capacityRun) conclude() error {
 	}
 	rows = append(rows, []string{"oracle", "-", fmt.Sprintf("%.2f", r.oracle.Grams/1000), "-", "-", fmt.Sprintf("%.1f", 100*(1-r.oracle.Grams/base.simulated)), "-", fmt.Sprint(r.oracle.Late)})
 	doc.Sections = append([]report.Section{{Title: "Emissions", Head: head, Rows: rows, Notes: []string{
-		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day to come vcc expects the median of the fourteen days before.",
+		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day to come vcc expects the median of the fourteen days before; carbonFlex learns anew each day, live and simulated.",
 		"Late: ended more than an hour after the allowed delay.",
 	}}}, doc.Sections...)
 	return r.publish(doc, head, rows, failed)

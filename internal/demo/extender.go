@@ -267,6 +267,8 @@ func (r *extenderRun) play(ctx context.Context, via v1alpha1.Via) (out *shifted,
 // setUp makes the zone and the policy.
 func (r *extenderRun) setUp(ctx context.Context, st *Stage, via v1alpha1.Via) (timegrid.Timeline, error) {
 	epoch := time.Now().Truncate(time.Second).Add(8 * time.Second)
+	// A critical Pod waits for room: a Pod that was preempted nobody would make again.
+	never := corev1.PreemptNever
 	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "shift", Namespace: namespace}, Spec: v1alpha1.CarbonPolicySpec{
 		Via: via, Zone: zoneName, CriticalPriorityClasses: []string{reproduce.CriticalClass}, Planner: v1alpha1.PlannerSpec{Name: "window"},
 		Slot: &metav1.Duration{Duration: 5 * time.Minute}, MaxDelay: &metav1.Duration{Duration: 24 * time.Hour}, StartMargin: &metav1.Duration{},
@@ -276,7 +278,7 @@ func (r *extenderRun) setUp(ctx context.Context, st *Stage, via v1alpha1.Via) (t
 	}
 	for _, obj := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: reproduce.CriticalClass}, Value: 1000},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: reproduce.CriticalClass}, Value: 1000, PreemptionPolicy: &never},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: zoneName, Namespace: namespace}, Data: map[string]string{"series.csv": seriesCSV(r.series, r.start.Add(-24*time.Hour), r.start.Add(4*24*time.Hour))}},
 		&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: zoneName}, Spec: v1alpha1.GridZoneSpec{
 			Zone:   "DE",

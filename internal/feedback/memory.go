@@ -376,11 +376,15 @@ func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, for
 	if message := r.denied(t, p, s); message != "" {
 		return ScaleUpDenied, message
 	}
-	if message := r.throughput(t, p, s, threshold); message != "" {
-		return ThroughputDeviates, message
-	}
-	if message := r.deviates(t, p, s, threshold); message != "" {
-		return ProgressDeviates, message
+	// A plan holds for its slot: the part of it that is over cannot be planned with, and each start
+	// makes progress lag a little.
+	if r.plannedAt.Before(timegrid.Align(s.Now, s.Slot)) || tight(t, s) {
+		if message := r.throughput(t, p, s, threshold); message != "" {
+			return ThroughputDeviates, message
+		}
+		if message := r.deviates(t, p, s, threshold); message != "" {
+			return ProgressDeviates, message
+		}
 	}
 	switch phase, _, done := r.standing.At(s.Now); {
 	case done:
@@ -389,6 +393,20 @@ func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, for
 		return PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))
 	}
 	return "", ""
+}
+
+// tight says that a task cannot wait for the next slot: it would take to its deadline and beyond even if it
+// then went on as fast as it can.
+func tight(t *decide.Task, s *decide.Snapshot) bool {
+	if t.Deadline.IsZero() {
+		return false
+	}
+	rate := 1.0
+	if t.Scaling != nil {
+		rate = math.Max(rate, t.Scaling.Rate(t.Scaling.MaxWorkers))
+	}
+	next := timegrid.Align(s.Now, s.Slot).Add(s.Slot)
+	return time.Duration(float64(t.Remaining)/rate) > t.Deadline.Add(-s.Margin).Sub(next)
 }
 
 // signatureOf is what a plan of the task rests on beside time, progress and forecast.

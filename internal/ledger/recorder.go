@@ -258,7 +258,7 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 	b := Submitted{
 		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: w.Namespace(), Name: w.Name(), Labels: w.Objects[0].GetLabels(),
 		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
-		Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
+		Parts: w.Facts.Of > 1 && !w.Facts.Tandem, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
 	if t != nil {
 		b.Deadline = t.Deadline.UTC()
@@ -329,7 +329,7 @@ func (r *Recorder) takeGone(k *Look) {
 			continue
 		}
 		if w := r.workloads[of]; w != nil && w.policy == policy {
-			r.end(k, uid, of, endOf(g))
+			r.end(k, uid, of, endOf(g), succeeded(g.pod))
 			delete(r.gone, uid)
 		}
 	}
@@ -366,7 +366,7 @@ func (r *Recorder) ran(k *Look, w *kube.Workload, o *observed) {
 			r.beginPod(k, pod, w.UID())
 		}
 		if !to.IsZero() {
-			r.end(k, pod.UID, w.UID(), to)
+			r.end(k, pod.UID, w.UID(), to, succeeded(pod))
 		}
 	}
 }
@@ -387,8 +387,8 @@ func (r *Recorder) begin(b Started, workload types.UID) {
 }
 
 // end notes the end of a run; a zero time is now, by inference.
-func (r *Recorder) end(k *Look, run, workload types.UID, at time.Time) {
-	b := Ended{Run: string(run), At: k.Timeline.ToGrid(at).UTC(), How: Observed}
+func (r *Recorder) end(k *Look, run, workload types.UID, at time.Time, succeeded bool) {
+	b := Ended{Run: string(run), At: k.Timeline.ToGrid(at).UTC(), How: Observed, Succeeded: succeeded}
 	if at.IsZero() {
 		b.At, b.How = k.Timeline.ToGrid(k.Now).UTC(), Inferred
 	}
@@ -396,6 +396,8 @@ func (r *Recorder) end(k *Look, run, workload types.UID, at time.Time) {
 	r.workloads[workload].runs[run] = true
 	r.add(KindEnded, "ended/"+string(run), workload, b)
 }
+
+func succeeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }
 
 // endOf is when a pod that is gone has ended: as its containers say, else when its deletion was seen.
 func endOf(g goneRun) time.Time {
@@ -421,7 +423,7 @@ func (r *Recorder) ranElsewhere(k *Look, w *kube.Workload, t *decide.Task, o *ob
 	from := w.Facts.Started
 	if o.remote != "" && r.runs[types.UID(o.remote)] != "" {
 		from = k.Now
-		r.end(k, types.UID(o.remote), w.UID(), k.Now)
+		r.end(k, types.UID(o.remote), w.UID(), k.Now, false)
 	}
 	if run != "" {
 		c := k.place(t.Cluster)
@@ -475,11 +477,11 @@ func (r *Recorder) finished(k *Look, w *kube.Workload, o *observed) bool {
 		switch {
 		case ended:
 		case string(uid) == o.remote:
-			r.end(k, uid, w.UID(), at)
+			r.end(k, uid, w.UID(), at, true)
 		case k.Now.Sub(at) < patience:
 			return false
 		default:
-			r.end(k, uid, w.UID(), time.Time{})
+			r.end(k, uid, w.UID(), time.Time{}, false)
 		}
 	}
 	r.writeEnergy(w.UID(), o)
@@ -494,11 +496,11 @@ func (r *Recorder) vanished(k *Look, uid types.UID, o *observed) {
 			continue
 		}
 		if g, known := r.gone[run]; known {
-			r.end(k, run, uid, endOf(g))
+			r.end(k, run, uid, endOf(g), succeeded(g.pod))
 			delete(r.gone, run)
 			continue
 		}
-		r.end(k, run, uid, time.Time{})
+		r.end(k, run, uid, time.Time{}, false)
 	}
 	r.writeEnergy(uid, o)
 	r.add(KindFinished, "finished/"+string(uid), uid, Finished{At: k.Timeline.ToGrid(k.Now).UTC(), How: "gone"})

@@ -39,7 +39,9 @@ type Submitted struct {
 	Curve      []float64 `json:"curve,omitempty"`
 	// Watts of a worker by the power model, PUE included.
 	Watts float64 `json:"watts"`
-	// Runtime is what is expected at first, in seconds; Deadline is zero where it may not wait.
+	// Parts says that its work is in parts, a pod each: one that does not succeed is done again.
+	Parts bool `json:"parts,omitempty"`
+	// Runtime is what is expected at first, in seconds at its least scale; Deadline is zero where it may not wait.
 	Runtime  float64   `json:"runtimeSeconds"`
 	Deadline time.Time `json:"deadline"`
 	// Zone is where it runs, Clusters where it may, where there are several.
@@ -108,6 +110,8 @@ type Ended struct {
 	// How is observed, where the API server says when, or inferred: it was missed when it was not
 	// there any more.
 	How How `json:"how"`
+	// Succeeded says that what ran has done its work.
+	Succeeded bool `json:"succeeded,omitempty"`
 }
 
 // How an end is known.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"lull.dev/lull/pkg/account"
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -38,6 +40,7 @@ type work struct {
 	ended    map[string]Ended
 	energy   []Energy
 	lost     time.Duration
+	paused   bool
 	finished *Finished
 	settled  *Settled
 }
@@ -116,7 +119,7 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 func (s *Settler) read(e *Entry) error {
 	decode := func(into any) error { return json.Unmarshal(e.Body, into) }
 	w := s.works[e.Workload]
-	if w == nil && e.Workload != "" && e.Kind != KindSubmitted {
+	if w == nil && !slices.Contains([]Kind{KindSubmitted, KindCapacity, KindIntensity}, e.Kind) {
 		return nil // what it was submitted as has been dropped
 	}
 	switch e.Kind {
@@ -139,6 +142,7 @@ func (s *Settler) read(e *Entry) error {
 		}
 		if b.Applied {
 			w.lost += time.Duration(b.LostSeconds * float64(time.Second))
+			w.paused = w.paused || b.Verb == string(decide.Pause)
 		}
 	case KindStarted:
 		var b Started
@@ -238,12 +242,29 @@ func (s *Settler) series(zone string) *carbon.Series {
 	return z.series
 }
 
+// useful are the stretches that have done the work: of one in parts those that succeeded.
+func (w *work) useful(stretches []stretch) (out []account.Stretch) {
+	for _, x := range stretches {
+		if !w.of.Parts || x.succeeded {
+			out = append(out, x.Stretch)
+		}
+	}
+	return out
+}
+
+// stretch is a run of a workload.
+type stretch struct {
+	account.Stretch
+	succeeded bool
+}
+
 // stretches are when a workload ran; an end that is missing is that of the workload.
-func (w *work) stretches() (out []account.Stretch, inferred int) {
+func (w *work) stretches() (out []stretch, inferred int) {
 	for _, run := range slices.Sorted(maps.Keys(w.started)) {
 		b := w.started[run]
 		to := w.finished.At
-		if e, known := w.ended[run]; known {
+		e, known := w.ended[run]
+		if known {
 			to = e.At
 			if e.How == Inferred {
 				inferred++
@@ -252,11 +273,26 @@ func (w *work) stretches() (out []account.Stretch, inferred int) {
 			inferred++
 		}
 		if to.After(b.At) {
-			out = append(out, account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts})
+			out = append(out, stretch{account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts}, e.Succeeded})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b account.Stretch) int { return a.From.Compare(b.From) })
+	slices.SortStableFunc(out, func(a, b stretch) int { return a.From.Compare(b.From) })
 	return out, inferred
+}
+
+// length is how long the same work takes as submitted. Where it was paused, it may have done some of it
+// twice: then it is no more than was expected at first.
+func (w *work) length(stretches []account.Stretch) time.Duration {
+	curve := account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve}
+	out := account.Length(stretches, curve, w.of.Workers, w.lost)
+	if !w.paused || w.of.Runtime <= 0 {
+		return out
+	}
+	expected := w.of.Runtime
+	if len(curve.Marginal) > 0 {
+		expected *= curve.Rate(curve.MinWorkers) / curve.Rate(w.of.Workers)
+	}
+	return min(out, time.Duration(math.Round(expected*float64(time.Second))))
 }
 
 // settle settles a workload for the first time; false where it is not time yet.
@@ -279,7 +315,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 			b.To = x.To
 		}
 	}
-	length := account.Length(stretches, account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve}, w.of.Workers, w.lost)
+	length := w.length(w.useful(stretches))
 	c := &b.Counterfactual
 	c.Zone, c.From, c.Beyond = w.of.Zone, w.of.At, true
 	pool := s.pools[w.of.Policy]
@@ -300,7 +336,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 }
 
 // known says that the intensities of all times concerned are there, or have been waited for.
-func (s *Settler) known(stretches []account.Stretch, c *Counterfactual, now time.Time) bool {
+func (s *Settler) known(stretches []stretch, c *Counterfactual, now time.Time) bool {
 	last := map[string]time.Time{c.Zone: c.To}
 	for _, x := range stretches {
 		if x.To.After(last[x.Zone]) {
@@ -321,7 +357,7 @@ func (s *Settler) known(stretches []account.Stretch, c *Counterfactual, now time
 var sources = map[string]float64{"dcgm": 0.05, "kepler": 0.15, "model": 0.4}
 
 // count sums both sides.
-func (s *Settler) count(b *Settled, w *work, stretches []account.Stretch) {
+func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	var measured []account.Measured
 	by := map[string]float64{}
 	for _, e := range w.energy {
@@ -330,7 +366,11 @@ func (s *Settler) count(b *Settled, w *work, stretches []account.Stretch) {
 			by[source] += e.KWh
 		}
 	}
-	u := account.Use(stretches, measured, s.series)
+	ran := make([]account.Stretch, len(stretches))
+	for i := range stretches {
+		ran[i] = stretches[i].Stretch
+	}
+	u := account.Use(ran, measured, s.series)
 	b.KWh, b.MeasuredKWh, b.Grams = u.KWh, u.MeasuredKWh, u.Grams
 	if u.KWh > u.MeasuredKWh {
 		by["model"] += u.KWh - u.MeasuredKWh

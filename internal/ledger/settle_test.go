@@ -56,7 +56,7 @@ func (b book) submit(uid string, hour float64, change ...func(*Submitted)) {
 
 func (b book) ran(uid, pod string, from, to float64) {
 	b.add(KindStarted, "started/"+pod, uid, Started{Run: pod, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: 100})
-	b.add(KindEnded, "ended/"+pod, uid, Ended{Run: pod, At: at(to), How: Observed})
+	b.add(KindEnded, "ended/"+pod, uid, Ended{Run: pod, At: at(to), How: Observed, Succeeded: true})
 }
 
 func (b book) finished(uid string, hour float64) {
@@ -174,13 +174,28 @@ func TestSettleSpecialCases(t *testing.T) {
 	b.submit("unseen", 0, func(s *Submitted) { s.Deadline = at(6) })
 	b.add(KindStarted, "started/u-1", "unseen", Started{Run: "u-1", At: at(6), Zone: "z", Workers: 1, Watts: 100})
 	b.finished("unseen", 8)
-	b.settle(s, 10, 5)
+	// Two parts, one of which was stopped and done again; paused, and without a checkpoint: three hours for
+	// what was expected to take two.
+	b.submit("parts", 0, func(s *Submitted) { s.Parts = true })
+	b.ran("parts", "pt-1", 4, 5)
+	b.add(KindStarted, "started/pt-2", "parts", Started{Run: "pt-2", At: at(5), Zone: "z", Node: "n", Workers: 1, Watts: 100})
+	b.add(KindEnded, "ended/pt-2", "parts", Ended{Run: "pt-2", At: at(6), How: Observed})
+	b.ran("parts", "pt-3", 6, 7)
+	b.finished("parts", 7)
+	b.submit("again", 0, func(s *Submitted) { s.Runtime = 7200 })
+	b.ran("again", "a-1", 4, 5)
+	b.add(KindDecided, "decided/again/1", "again", Decided{At: at(5), Verb: "Pause", Applied: true})
+	b.ran("again", "a-2", 6, 8)
+	b.finished("again", 8)
+	b.settle(s, 10, 7)
 	got := b.settled()
 	for name, ok := range map[string]bool{
 		"elastic":  near(got["elastic"].KWh, 0.4) && near(got["elastic"].Counterfactual.KWh, 0.25) && near(got["elastic"].SavedGrams, 125-40),
 		"measured": near(got["measured"].KWh, 0.1) && near(got["measured"].MeasuredKWh, 0.1) && near(got["measured"].Counterfactual.Watts, 50) && near(got["measured"].Counterfactual.KWh, 0.075) && near(got["measured"].Uncertainty, sources["kepler"]),
 		"never":    got["never"].KWh == 0 && got["never"].SavedGrams == 0 && got["never"].Runs == 0,
 		"big":      got["big"].Counterfactual.Beyond && near(got["big"].Counterfactual.Grams, 50) && near(got["big"].SavedGrams, 40),
+		"parts":    near(got["parts"].KWh, 0.3) && near(got["parts"].Counterfactual.KWh, 0.2) && near(got["parts"].SavedGrams, 100-30),
+		"again":    near(got["again"].KWh, 0.3) && near(got["again"].Counterfactual.KWh, 0.2),
 		"unseen":   got["unseen"].Inferred == 1 && near(got["unseen"].KWh, 0.2) && !got["unseen"].OnTime,
 	} {
 		if !ok {
@@ -234,6 +249,7 @@ func TestAuditor(t *testing.T) {
 		uid := fmt.Sprintf("w-%03d", i)
 		came := rnd.Float64() * (hours - 48)
 		of := Submitted{Policy: "ns/p", Name: uid, At: at(came), Workers: 1 + rnd.IntN(3), Request: map[string]float64{"cpu": 1 + float64(rnd.IntN(2))}, Watts: 50 + 100*rnd.Float64(), Zone: "z", Deadline: at(came + 30)}
+		of.Parts, of.Runtime = i%5 == 0, 3600*(1+3*rnd.Float64())
 		if i%3 == 0 {
 			of.MinWorkers, of.Curve = 1, []float64{1, 0.8, 0.5, 0.3}
 		}
@@ -245,7 +261,7 @@ func TestAuditor(t *testing.T) {
 			for worker := range 1 + rnd.IntN(4) {
 				run := fmt.Sprintf("%s-%d-%d", uid, part, worker)
 				later(from, KindStarted, "s"+run, uid, Started{Run: run, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: of.Watts})
-				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed})
+				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed, Succeeded: rnd.IntN(4) > 0})
 			}
 			if i%4 == 0 {
 				later(from+long, KindEnergy, fmt.Sprint(uid, part), uid, Energy{From: at(from + 0.1), To: at(from + 0.9*long), Zone: "z", KWh: 0.3 * rnd.Float64(), Source: "kepler"})

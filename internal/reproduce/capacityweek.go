@@ -23,9 +23,8 @@ type CapacityWeek struct {
 	// Jobs of the week, and those of the two weeks before.
 	Jobs, Past []CapacityJob
 
-	week    *week
-	history []*plan.Problem
-	env     *Env
+	week *week
+	env  *Env
 }
 
 // CapacityJob is a job of it.
@@ -66,7 +65,7 @@ func NewCapacityWeek(env *Env) (*CapacityWeek, error) {
 		w.shorten(24 * time.Hour)
 		jobs := w.submitted(env)
 		if back > 0 {
-			out.history, out.Past = append(out.history, w.problem), append(out.Past, jobs...)
+			out.Past = append(out.Past, jobs...)
 			continue
 		}
 		out.week, out.Jobs = w, jobs
@@ -77,10 +76,8 @@ func NewCapacityWeek(env *Env) (*CapacityWeek, error) {
 		out.Servers = int(math.Ceil(work/(7*24)/0.5/3)) * 3 // nodes of three
 		out.Start, out.Series = w.problem.Grid.Start, w.cluster.Actual
 	}
-	for _, p := range append(out.history, out.week.problem) {
-		for t := range p.Clusters[0].Capacity["server"] {
-			p.Clusters[0].Capacity["server"][t] = float64(out.Servers)
-		}
+	for t := range out.week.problem.Clusters[0].Capacity["server"] {
+		out.week.problem.Clusters[0].Capacity["server"][t] = float64(out.Servers)
 	}
 	out.week.cluster.Capacity = map[string]float64{"server": float64(out.Servers)}
 	return out, nil
@@ -123,7 +120,16 @@ type CapacityScore struct {
 	Late  int
 }
 
-// Simulate runs the week by a method: those of the papers roll out over it, agnostic and joint run in the
+// RollOut runs the week by a planner that decides slot by slot.
+func (c *CapacityWeek) RollOut(ctx context.Context, p plan.Planner) (CapacityScore, error) {
+	s, err := c.week.rollOut(ctx, p)
+	if err == nil && s.planned != len(c.week.jobs) {
+		err = fmt.Errorf("%d of %d jobs done", s.planned, len(c.week.jobs))
+	}
+	return CapacityScore{Grams: s.grams, Late: s.late}, err
+}
+
+// Simulate runs the week by a method: vcc and the oracle roll out over it, agnostic and joint run in the
 // simulator, with lengths known.
 func (c *CapacityWeek) Simulate(ctx context.Context, method string, margin time.Duration) (CapacityScore, error) {
 	var s score
@@ -143,12 +149,6 @@ func (c *CapacityWeek) Simulate(ctx context.Context, method string, margin time.
 			return CapacityScore{}, err
 		}
 		return CapacityScore{Grams: float64(res.Emissions), Late: res.Missed}, nil
-	case CapacityFlex:
-		p, e := c.env.Learn(ctx, c.history)
-		if e != nil {
-			return CapacityScore{}, e
-		}
-		s, err = c.week.rollOut(ctx, p)
 	case CapacityVCC:
 		p, e := c.env.VCC(c.expected)
 		if e != nil {

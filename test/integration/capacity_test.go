@@ -150,10 +150,13 @@ func TestCapacityOfNodes(t *testing.T) {
 	}
 }
 
-// TestCapacityEvicts: once the capacity has fallen, what loses least and can wait makes room for what is
-// above it, where the curve lets it; else nothing is stopped.
+// TestCapacityEvicts: where the capacity falls below what runs, and no plan knew it, what loses least and can
+// wait makes room if the curve says so; else nothing is stopped.
 func TestCapacityEvicts(t *testing.T) {
 	startController(t)
+	all := func(capacity string) v1alpha1.CapacityMethod {
+		return v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: resource.MustParse(capacity)}}}
+	}
 	for _, evict := range []v1alpha1.Eviction{v1alpha1.EvictLeastLost, v1alpha1.EvictNever} {
 		t.Run(string(evict), func(t *testing.T) {
 			b := newBed(t, []float64{300}, func(p *v1alpha1.CarbonPolicy) {
@@ -161,33 +164,36 @@ func TestCapacityEvicts(t *testing.T) {
 				p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
 			})
 			b.pool(2)
-			minimum := resource.MustParse("4")
 			b.capacityCurve(v1alpha1.CapacityCurveSpec{
 				Target:   v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": b.ns}}},
 				Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
-				Maximum:  resource.MustParse("8"), Minimum: &minimum, Evict: evict,
-				Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "10:00", Capacity: resource.MustParse("8")}, {From: "18:00", To: "24:00", Capacity: resource.MustParse("8")}}},
+				Maximum:  resource.MustParse("8"), Evict: evict, Method: all("8"),
 			})
 			b.eventually("the curve to be set", func() bool { return b.curve().Status.Capacity == 8 })
 			for _, name := range []string{"first", "second"} {
-				j := b.job(name, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "12h", v1alpha1.AnnotationMaxDelay: "48h"})
-				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "12h"
+				j := b.job(name, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "8h", v1alpha1.AnnotationMaxDelay: "48h"})
+				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "8h"
 				pod := &j.Spec.Template.Spec
 				pod.NodeSelector = map[string]string{"pool": b.ns}
 				pod.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
 				pod.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 				b.submit(j)
 			}
-			b.eventually("both to run", func() bool { return !b.suspended("first") && !b.suspended("second") })
+			b.eventually("both to run", func() bool { return b.get("first").Status.Active > 0 && b.get("second").Status.Active > 0 })
+			time.Sleep(2 * time.Second) // what the start has cost is planned with
+			before := b.curve()
+			lower := before.DeepCopy()
+			lower.Spec.Method = all("4")
+			must(t, env.client.Patch(context.Background(), lower, client.MergeFrom(before)))
+			b.eventually("the capacity to fall", func() bool { return b.curve().Status.Capacity == 4 })
 			paused := map[string]bool{}
-			b.eventually("the end of the capacity's low hours", func() bool {
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 				for _, name := range []string{"first", "second"} {
 					if b.suspended(name) {
 						paused[name] = true
 					}
 				}
-				return b.gridTime(time.Now()).Sub(gridStart) > 17*time.Hour
-			})
+			}
 			if want := map[v1alpha1.Eviction]int{v1alpha1.EvictLeastLost: 1}[evict]; len(paused) != want {
 				t.Errorf("%v made room, want %d", paused, want)
 			}

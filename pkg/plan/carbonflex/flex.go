@@ -33,6 +33,8 @@ type Params struct {
 	// Now, where it is set, is what Algorithm 2 has decided for the first slot; Algorithm 3
 	// follows it there.
 	Now *Decision
+	// Relearn, where it is set, is what is known from a slot on; nil keeps what was known before.
+	Relearn func(slot int) *Knowledge
 }
 
 // Planner is the method: Algorithm 2 sets the capacity of every slot, Algorithm 3
@@ -136,6 +138,11 @@ func remaining(p *plan.Problem, j, t int) int {
 // Slot is one slot of both algorithms.
 func (x *policy) Slot(run *rollout.Run) {
 	p := run.P
+	if x.params.Relearn != nil {
+		if k := x.params.Relearn(run.T); k != nil {
+			x.params.Knowledge = k
+		}
+	}
 	state := x.features.of(p, run)
 	reserve := make([]float64, len(p.Clusters))
 	rho := make([]float64, len(p.Clusters))
