@@ -98,14 +98,15 @@ func sinceOf(w *Workload) time.Time {
 	if w.Facts.Queue != "" && since.IsZero() {
 		return since // let go, but still in the queue
 	}
-	if at, ok := changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
+	if at, ok := Changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
 		since = at
 	}
 	return since
 }
 
-// changed is when the workload last started, paused or changed its scale.
-func changed(w *Workload) (time.Time, bool) {
+// Changed is when the workload last started, paused or changed its scale (wall time); false where that is
+// not known.
+func Changed(w *Workload) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, w.Annotations()[v1alpha1.AnnotationChanged])
 	return at, err == nil
 }

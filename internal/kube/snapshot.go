@@ -354,7 +354,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 
 // lifecycle says what the workload does, and what a change would cost or is under way.
 func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pods podCount, shadow bool) {
-	if at, ok := changed(w); ok {
+	if at, ok := Changed(w); ok {
 		t.Changed = in.Timeline.ToGrid(at)
 	}
 	if at := sinceOf(w); !at.IsZero() && !w.Facts.Suspended {
@@ -368,7 +368,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 		if hold == v1alpha1.HoldMoving {
 			t.Changed = time.Time{} // no pause is meant
 		}
-		at, _ := changed(w)
+		at, _ := Changed(w)
 		t.Changing = t.Paused && in.Now.Sub(at) < settling && (pods.running > 0 || w.Facts.Active)
 		v.Waiting++
 	case shadow && w.Annotations()[v1alpha1.AnnotationDecision] == "":

@@ -34,19 +34,26 @@ type Recorder struct {
 	forecast map[string]string         // by zone: the key of the last
 	capacity map[string]Capacity       // by policy and cluster: the last
 	hours    map[string]map[int64]hour // by zone: intensities written, by the second they begin
-	over     map[types.UID]bool        // finished workloads that are in the ledger and still in the cluster
+	over     map[types.UID]string      // the policies of finished workloads that are in the ledger and still in the cluster
 	pending  []New
 }
 
 // observed is a workload that is not over.
 type observed struct {
 	policy   string
-	decision string // the last, shortly
-	// runs has those that were noted; true where they have ended.
-	runs map[types.UID]bool
-	// remote is the present run where pods cannot be seen.
-	remote string
-	energy Energy // of the present hour
+	decision string             // the last, shortly
+	runs     map[types.UID]*run // those that were noted
+	// remote is the present run where pods cannot be seen, remoteAs what it is like.
+	remote, remoteAs string
+	energy           Energy // of the present hour
+}
+
+// run is one that was noted.
+type run struct {
+	from  time.Time // grid time
+	ended bool
+	// missed is when (wall time) its pod was first not there any more, without a word of its end.
+	missed time.Time
 }
 
 // hour is an intensity as it was written last.
@@ -71,7 +78,7 @@ const (
 func NewRecorder(l *Ledger) *Recorder {
 	return &Recorder{
 		ledger: l, workloads: map[types.UID]*observed{}, runs: map[types.UID]types.UID{}, gone: map[types.UID]goneRun{},
-		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, over: map[types.UID]bool{},
+		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, over: map[types.UID]string{},
 	}
 }
 
@@ -108,22 +115,27 @@ func (r *Recorder) load(ctx context.Context) error {
 			if err := read(&e, &b); err != nil {
 				return err
 			}
-			r.workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]bool{}}
+			r.workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]*run{}}
 		case KindStarted:
 			var b Started
 			if err := read(&e, &b); err != nil {
 				return err
 			}
-			w.runs[types.UID(b.Run)], r.runs[types.UID(b.Run)] = false, uid
+			w.runs[types.UID(b.Run)], r.runs[types.UID(b.Run)] = &run{from: b.At}, uid
 			if b.Node == "" {
-				w.remote = b.Run
+				w.remote = b.Run // the last; the next look begins another
 			}
 		case KindEnded:
 			var b Ended
 			if err := read(&e, &b); err != nil {
 				return err
 			}
-			w.runs[types.UID(b.Run)] = true
+			if x := w.runs[types.UID(b.Run)]; x != nil {
+				x.ended = true
+			}
+			if w.remote == b.Run {
+				w.remote = ""
+			}
 			delete(r.runs, types.UID(b.Run))
 		}
 	}
@@ -174,7 +186,7 @@ func (r *Recorder) Record(ctx context.Context, k *Look) error {
 	r.intensities(k)
 	r.capacities(k)
 	forecasts := r.forecasts(k)
-	s := &k.View.Snapshot
+	s, policy := &k.View.Snapshot, policyName(k.Policy)
 	current := map[types.UID]bool{}
 	r.takeGone(k)
 	for i, w := range k.View.Workloads {
@@ -183,24 +195,26 @@ func (r *Recorder) Record(ctx context.Context, k *Look) error {
 		r.ran(k, w, o)
 		if len(k.Policy.Spec.Clusters) > 0 {
 			r.ranElsewhere(k, w, &s.Tasks[i], o)
+		} else {
+			r.missed(k, w, o)
 		}
 		r.measured(k, i, o)
 	}
 	for _, w := range k.All {
 		uid := w.UID()
 		current[uid] = true
-		if !w.Facts.Finished || r.over[uid] {
+		if !w.Facts.Finished || r.over[uid] != "" {
 			continue
 		}
 		// One that came and went unseen is in the ledger too.
 		o := r.submitted(k, w, nil, 0)
 		r.ran(k, w, o)
 		if r.finished(k, w, o) {
-			r.over[uid] = true
+			r.over[uid] = policy
 			delete(r.workloads, uid)
 		}
 	}
-	policy := policyName(k.Policy)
+	maps.DeleteFunc(r.over, func(uid types.UID, of string) bool { return of == policy && !current[uid] })
 	for uid, o := range r.workloads {
 		if o.policy == policy && !current[uid] {
 			r.vanished(k, uid, o)
@@ -251,14 +265,14 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 	if o := r.workloads[w.UID()]; o != nil {
 		return o
 	}
-	o := &observed{policy: policyName(k.Policy), runs: map[types.UID]bool{}}
+	o := &observed{policy: policyName(k.Policy), runs: map[types.UID]*run{}}
 	r.workloads[w.UID()] = o
 	ref := w.Reference()
 	at := k.Timeline.ToGrid(w.Created()).UTC()
 	b := Submitted{
 		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: w.Namespace(), Name: w.Name(), Labels: w.Objects[0].GetLabels(),
 		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
-		Parts: w.Facts.Of > 1 && !w.Facts.Tandem, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
+		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
 	if t != nil {
 		b.Deadline = t.Deadline.UTC()
@@ -329,7 +343,7 @@ func (r *Recorder) takeGone(k *Look) {
 			continue
 		}
 		if w := r.workloads[of]; w != nil && w.policy == policy {
-			r.end(k, uid, of, endOf(g), succeeded(g.pod))
+			r.end(k, uid, of, endOf(g), Observed, succeeded(g.pod))
 			delete(r.gone, uid)
 		}
 	}
@@ -358,15 +372,15 @@ func (r *Recorder) ran(k *Look, w *kube.Workload, o *observed) {
 		if !ran {
 			continue
 		}
-		ended, known := o.runs[pod.UID]
-		if ended {
+		x := o.runs[pod.UID]
+		if x != nil && x.ended {
 			continue
 		}
-		if !known {
+		if x == nil {
 			r.beginPod(k, pod, w.UID())
 		}
 		if !to.IsZero() {
-			r.end(k, pod.UID, w.UID(), to, succeeded(pod))
+			r.end(k, pod.UID, w.UID(), to, Observed, succeeded(pod))
 		}
 	}
 }
@@ -381,20 +395,36 @@ func (r *Recorder) beginPod(k *Look, pod *corev1.Pod, workload types.UID) {
 }
 
 func (r *Recorder) begin(b Started, workload types.UID) {
-	run := types.UID(b.Run)
-	r.runs[run], r.workloads[workload].runs[run] = workload, false
+	id := types.UID(b.Run)
+	r.runs[id], r.workloads[workload].runs[id] = workload, &run{from: b.At}
 	r.add(KindStarted, "started/"+b.Run, workload, b)
 }
 
-// end notes the end of a run; a zero time is now, by inference.
-func (r *Recorder) end(k *Look, run, workload types.UID, at time.Time, succeeded bool) {
-	b := Ended{Run: string(run), At: k.Timeline.ToGrid(at).UTC(), How: Observed, Succeeded: succeeded}
-	if at.IsZero() {
-		b.At, b.How = k.Timeline.ToGrid(k.Now).UTC(), Inferred
+// end notes the end of a run (wall time).
+func (r *Recorder) end(k *Look, id, workload types.UID, at time.Time, how How, succeeded bool) {
+	b := Ended{Run: string(id), At: k.Timeline.ToGrid(at).UTC(), How: how, Succeeded: succeeded}
+	delete(r.runs, id)
+	r.workloads[workload].runs[id].ended = true
+	r.add(KindEnded, "ended/"+string(id), workload, b)
+}
+
+// missed notes that pods are gone of whose end nobody heard, as no controller ran: they have ended when
+// Lull last paused or scaled the workload, if that was since they began, else when they were missed.
+func (r *Recorder) missed(k *Look, w *kube.Workload, o *observed) {
+	const settles = 2 * time.Second // an end that is about to be heard of
+	for id, x := range o.runs {
+		switch {
+		case x.ended || slices.ContainsFunc(k.Pods[w.UID()], func(pod *corev1.Pod) bool { return pod.UID == id }):
+		case x.missed.IsZero():
+			x.missed = k.Now
+		case k.Now.Sub(x.missed) >= settles:
+			at := x.missed
+			if changed, known := kube.Changed(w); known && changed.Before(at) && k.Timeline.ToGrid(changed).After(x.from) {
+				at = changed
+			}
+			r.end(k, id, w.UID(), at, Inferred, false)
+		}
 	}
-	delete(r.runs, run)
-	r.workloads[workload].runs[run] = true
-	r.add(KindEnded, "ended/"+string(run), workload, b)
 }
 
 func succeeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }
@@ -413,24 +443,28 @@ func endOf(g goneRun) time.Time {
 // ranElsewhere notes runs on another cluster, whose pods cannot be seen: a run is a stretch on one
 // cluster at one scale.
 func (r *Recorder) ranElsewhere(k *Look, w *kube.Workload, t *decide.Task, o *observed) {
-	run := ""
+	as := ""
 	if t.State == decide.Running && w.Facts.Active && !w.Facts.Started.IsZero() {
-		run = fmt.Sprintf("%s/%d/%s/%d", w.UID(), w.Facts.Started.Unix(), t.Cluster, w.Facts.Workers)
+		as = fmt.Sprintf("%d/%s/%d", w.Facts.Started.Unix(), t.Cluster, w.Facts.Workers)
 	}
-	if run == o.remote {
+	if as == o.remoteAs && (as == "") == (o.remote == "") {
 		return
 	}
 	from := w.Facts.Started
-	if o.remote != "" && r.runs[types.UID(o.remote)] != "" {
+	if o.remote != "" {
 		from = k.Now
-		r.end(k, types.UID(o.remote), w.UID(), k.Now, false)
+		r.end(k, types.UID(o.remote), w.UID(), k.Now, Observed, false)
 	}
-	if run != "" {
-		c := k.place(t.Cluster)
-		workers := max(1, w.Facts.Workers)
-		r.begin(Started{Run: run, At: k.Timeline.ToGrid(from).UTC(), Cluster: c.Name, Zone: c.Zone, Workers: workers, Watts: float64(workers) * k.watts(c.Name, w.Facts.Request)}, w.UID())
+	o.remote, o.remoteAs = "", as
+	if as == "" {
+		return
 	}
-	o.remote = run
+	c, workers := k.place(t.Cluster), max(1, w.Facts.Workers)
+	o.remote = fmt.Sprintf("%s/%d", w.UID(), from.UnixNano())
+	r.begin(Started{
+		Run: o.remote, At: k.Timeline.ToGrid(from).UTC(), Cluster: c.Name, Zone: c.Zone, Workers: workers,
+		Watts: float64(workers) * k.watts(c.Name, w.Facts.Request),
+	}, w.UID())
 }
 
 // measured counts measured energy, an entry an hour.
@@ -473,15 +507,15 @@ func (r *Recorder) finished(k *Look, w *kube.Workload, o *observed) bool {
 	if at.IsZero() {
 		at = k.Now
 	}
-	for uid, ended := range o.runs {
+	for id, x := range o.runs {
 		switch {
-		case ended:
-		case string(uid) == o.remote:
-			r.end(k, uid, w.UID(), at, true)
+		case x.ended:
+		case string(id) == o.remote:
+			r.end(k, id, w.UID(), at, Observed, true)
 		case k.Now.Sub(at) < patience:
 			return false
 		default:
-			r.end(k, uid, w.UID(), time.Time{}, false)
+			r.end(k, id, w.UID(), at, Inferred, false)
 		}
 	}
 	r.writeEnergy(w.UID(), o)
@@ -491,16 +525,16 @@ func (r *Recorder) finished(k *Look, w *kube.Workload, o *observed) bool {
 
 // vanished notes that a workload is not there any more.
 func (r *Recorder) vanished(k *Look, uid types.UID, o *observed) {
-	for run, ended := range o.runs {
-		if ended {
+	for id, x := range o.runs {
+		if x.ended {
 			continue
 		}
-		if g, known := r.gone[run]; known {
-			r.end(k, run, uid, endOf(g), succeeded(g.pod))
-			delete(r.gone, run)
+		if g, known := r.gone[id]; known {
+			r.end(k, id, uid, endOf(g), Observed, succeeded(g.pod))
+			delete(r.gone, id)
 			continue
 		}
-		r.end(k, run, uid, time.Time{}, false)
+		r.end(k, id, uid, k.Now, Inferred, false)
 	}
 	r.writeEnergy(uid, o)
 	r.add(KindFinished, "finished/"+string(uid), uid, Finished{At: k.Timeline.ToGrid(k.Now).UTC(), How: "gone"})
