@@ -171,8 +171,8 @@ func TestCapacityEvicts(t *testing.T) {
 			})
 			b.eventually("the curve to be set", func() bool { return b.curve().Status.Capacity == 8 })
 			for _, name := range []string{"first", "second"} {
-				j := b.job(name, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "8h", v1alpha1.AnnotationMaxDelay: "48h"})
-				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "8h"
+				j := b.job(name, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "5h", v1alpha1.AnnotationMaxDelay: "48h"})
+				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "5h"
 				pod := &j.Spec.Template.Spec
 				pod.NodeSelector = map[string]string{"pool": b.ns}
 				pod.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
