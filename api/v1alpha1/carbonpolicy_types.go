@@ -141,6 +141,13 @@ type CarbonPolicySpec struct {
 	// +optional
 	ScaleUpPatience *metav1.Duration `json:"scaleUpPatience,omitempty"`
 
+	// holdOut is the share of workloads, chosen by chance, that run as submitted: what the others
+	// save is measured against them (lull report).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=0.5
+	// +optional
+	HoldOut *float64 `json:"holdOut,omitempty"`
+
 	// criticalPriorityClasses never wait.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1

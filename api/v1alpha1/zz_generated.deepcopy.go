@@ -637,6 +637,11 @@ func (in *CarbonPolicySpec) DeepCopyInto(out *CarbonPolicySpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.HoldOut != nil {
+		in, out := &in.HoldOut, &out.HoldOut
+		*out = new(float64)
+		**out = **in
+	}
 	if in.CriticalPriorityClasses != nil {
 		in, out := &in.CriticalPriorityClasses, &out.CriticalPriorityClasses
 		*out = make([]string, len(*in))

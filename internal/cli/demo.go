@@ -203,7 +203,7 @@ func own(o *demo.Options, name string, given func(string) bool) {
 	case "follow", "extender":
 		set("time-factor", func() { o.Factor = 600 })
 	case "capacity":
-		set("time-factor", func() { o.Factor = 300 })
+		set("time-factor", func() { o.Factor = 450 })
 	}
 }
 

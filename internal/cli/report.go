@@ -132,6 +132,18 @@ func (s sciText) lines() []string {
 	}
 }
 
+// holdOutLines tell what was measured against those held out.
+func holdOutLines(h *ledger.HoldOut) []string {
+	lines := []string{
+		fmt.Sprintf("%.4g gCO2eq/kWh saved, 95 %% interval %.4g to %.4g (%.1f %% of %.4g); the model says %.4g", h.Saved, h.Low, h.High, 100*h.Saved/h.HeldOutMean, h.HeldOutMean, h.ModelSaved),
+		fmt.Sprintf("%d workloads held out, %d planned at %.4g gCO2eq/kWh", h.HeldOut, h.Planned, h.PlannedMean),
+	}
+	if h.TooSmall {
+		lines = append(lines, "The sample is too small to tell: fewer than 30 workloads on a side, or an interval wider than what was saved.")
+	}
+	return lines
+}
+
 // sciText is an SCI for people.
 type sciText struct{ *ledger.SCI }
 
@@ -170,6 +182,12 @@ func writeSummaryText(out io.Writer, s ledger.Summary) error {
 		}
 		if err := table(emitterHead, rows...); err != nil {
 			return err
+		}
+	}
+	if s.HoldOut != nil {
+		fmt.Fprintln(out, "\nAgainst the workloads that ran as submitted, by chance:")
+		for _, line := range holdOutLines(s.HoldOut) {
+			fmt.Fprintln(out, "  "+line)
 		}
 	}
 	if s.SCI != nil {
@@ -212,6 +230,10 @@ func writeSummaryPage(out io.Writer, s ledger.Summary) error {
 			rows = append(rows, emitterRow(&s.Top[i]))
 		}
 		doc.Sections = append(doc.Sections, report.Section{Title: "What emitted most", Head: emitterHead, Rows: rows})
+	}
+	if s.HoldOut != nil {
+		lines := holdOutLines(s.HoldOut)
+		doc.Sections = append(doc.Sections, report.Section{Title: "Against the workloads that ran as submitted, by chance", Text: lines[0], Notes: lines[1:]})
 	}
 	if s.SCI != nil {
 		lines := (sciText{s.SCI}).lines()

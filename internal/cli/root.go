@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ const (
 	exitError      = 1
 	exitInfeasible = 3
 )
+
+// plugin is the name by which kubectl finds the binary: kubectl lull.
+const plugin = "kubectl-lull"
 
 // Main runs the lull command and returns its exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -57,7 +61,10 @@ the cost of a deadline, and proves what it saved.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newExplainCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
+	if filepath.Base(os.Args[0]) == plugin {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
+	}
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -440,6 +442,34 @@ func TestPatience(t *testing.T) {
 		if p := v.Progress[0]; p.Denied != tc.denied || p.Pending != 3 || !v.DeniedAt.Equal(tc.next) {
 			t.Errorf("%s: %d of %d denied, the next at %v; want %+v", name, p.Denied, p.Pending, v.DeniedAt, tc)
 		}
+	}
+}
+
+// TestHoldOut: about the share that is asked for runs as submitted, and stays so.
+func TestHoldOut(t *testing.T) {
+	share := 0.2
+	held := policy
+	held.HoldOut = &share
+	var jobs []batchv1.Job
+	for i := range 2000 {
+		jobs = append(jobs, newJob(fmt.Sprint("j", i), annotate(v1alpha1.AnnotationRuntime, "1h")))
+	}
+	v := observe(t, held, timegrid.Timeline{}, jobs...)
+	n := 0
+	for i := range v.Snapshot.Tasks {
+		task := &v.Snapshot.Tasks[i]
+		if task.HeldOut != task.Deadline.IsZero() {
+			t.Fatalf("held out %v, deadline %v", task.HeldOut, task.Deadline)
+		}
+		if task.HeldOut {
+			n++
+		}
+	}
+	if n < 346 || n > 454 { // 20 %, and three standard deviations
+		t.Errorf("%d of 2000 held out, want 400", n)
+	}
+	if v := observe(t, policy, timegrid.Timeline{}, jobs[:50]...); slices.ContainsFunc(v.Snapshot.Tasks, func(task decide.Task) bool { return task.HeldOut }) {
+		t.Error("held out without being asked for")
 	}
 }
 

@@ -331,7 +331,8 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	shadow := in.Policy.Spec.Mode == v1alpha1.ModeShadow
 	// Critical workloads may not wait, nor may one that is still held when its policy
 	// has been paused or switched to Shadow.
-	if !in.Paused && !critical(in.Policy, w) && (!shadow || !w.Facts.Suspended) {
+	t.HeldOut = HeldOut(w, &in.Policy.Spec)
+	if !in.Paused && !critical(in.Policy, w) && !t.HeldOut && (!shadow || !w.Facts.Suspended) {
 		o.Runtime = p.Runtime
 		t.Deadline = o.deadline(t.Submitted)
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"sort"
 	"strings"
@@ -287,4 +288,14 @@ func (w *Workload) Owners() []metav1.OwnerReference {
 		out[i] = metav1.OwnerReference{APIVersion: w.Kind.GVK().GroupVersion().String(), Kind: w.Kind.Spec.Kind, Name: o.GetName(), UID: o.GetUID()}
 	}
 	return out
+}
+
+// HeldOut says whether a workload is one of the share that runs as submitted: by its UID, so that it stays
+// one.
+func HeldOut(w *Workload, spec *v1alpha1.CarbonPolicySpec) bool {
+	if spec.HoldOut == nil {
+		return false
+	}
+	sum := sha256.Sum256([]byte(w.UID()))
+	return float64(binary.BigEndian.Uint64(sum[:]))/(1<<64) < *spec.HoldOut
 }

@@ -274,8 +274,11 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
 		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
+	b.HeldOut = kube.HeldOut(w, &k.Policy.Spec)
 	if t != nil {
-		b.Deadline = t.Deadline.UTC()
+		if !b.HeldOut {
+			b.Deadline = t.Deadline.UTC()
+		}
 		if t.Scaling != nil {
 			b.MinWorkers, b.Curve = t.Scaling.MinWorkers, t.Scaling.Curve
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +98,87 @@ type Summary struct {
 	// Top are the workloads that emitted most.
 	Top []Record `json:"top,omitempty"`
 	SCI *SCI     `json:"sci,omitempty"`
+	// HoldOut compares with the workloads that ran as submitted, where there are any.
+	HoldOut *HoldOut `json:"holdOut,omitempty"`
+}
+
+// HoldOut is what was saved as measured: workloads chosen by chance ran as submitted, the others as planned. Means
+// are of emissions per energy, weighted by energy, in gCO2eq/kWh.
+type HoldOut struct {
+	// HeldOut and Planned count the workloads on either side that used energy.
+	HeldOut int `json:"heldOut"`
+	Planned int `json:"planned"`
+	// HeldOutMean and PlannedMean are those of either side, ModelMean what the model says of the planned
+	// ones had they run as submitted.
+	HeldOutMean float64 `json:"heldOutMean"`
+	PlannedMean float64 `json:"plannedMean"`
+	ModelMean   float64 `json:"modelMean"`
+	// Saved is how much less the planned ones emitted per energy, Low and High its 95 % confidence
+	// interval, both 0 with fewer than two workloads on a side; ModelSaved is what the model says.
+	Saved      float64 `json:"saved"`
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	ModelSaved float64 `json:"modelSaved"`
+	// TooSmall says that there are too few workloads to tell: fewer than thirty on a side, or an interval
+	// wider than what was saved on either side.
+	TooSmall bool `json:"tooSmall"`
+}
+
+// leastSample is how many workloads on each side a mean needs for its interval to hold.
+const leastSample = 30
+
+// compare compares planned workloads with those that were held out; nil where none was. The interval is that of
+// a difference of two ratio estimators (Cochran, Sampling Techniques, 1977, chapter 6).
+func compare(list []Settlement) *HoldOut {
+	var out HoldOut
+	var held, planned, model []Settlement
+	for _, b := range list {
+		switch {
+		case b.KWh <= 0:
+		case b.Of.HeldOut:
+			held = append(held, b)
+		default:
+			planned = append(planned, b)
+			as := b
+			as.Grams, as.KWh = b.Counterfactual.Grams, b.Counterfactual.KWh
+			model = append(model, as)
+		}
+	}
+	out.HeldOut, out.Planned = len(held), len(planned)
+	if out.HeldOut == 0 || out.Planned == 0 {
+		return nil
+	}
+	a, varA := ratio(held)
+	b, varB := ratio(planned)
+	out.ModelMean, _ = ratio(model)
+	out.HeldOutMean, out.PlannedMean = a, b
+	out.Saved, out.ModelSaved = a-b, out.ModelMean-b
+	if min(out.HeldOut, out.Planned) < 2 {
+		out.TooSmall = true
+		return &out
+	}
+	width := 1.959964 * math.Sqrt(varA+varB)
+	out.Low, out.High = out.Saved-width, out.Saved+width
+	out.TooSmall = min(out.HeldOut, out.Planned) < leastSample || width > math.Abs(out.Saved)
+	return &out
+}
+
+// ratio is the mean of emissions per energy, weighted by energy, and the variance of that mean.
+func ratio(list []Settlement) (mean, variance float64) {
+	var grams, kWh float64
+	for i := range list {
+		grams, kWh = grams+list[i].Grams, kWh+list[i].KWh
+	}
+	if kWh <= 0 {
+		return 0, 0
+	}
+	mean = grams / kWh
+	n := float64(len(list))
+	for i := range list {
+		off := list[i].Grams - mean*list[i].KWh
+		variance += off * off
+	}
+	return mean, variance * n / max(1, n-1) / (kWh * kWh)
 }
 
 // Question is what a summary answers.
@@ -185,6 +267,7 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 	slices.SortStableFunc(s.Groups, func(a, b Totals) int { return cmp.Compare(b.Grams, a.Grams) })
 	slices.SortStableFunc(list, func(a, b Settlement) int { return cmp.Compare(b.Grams, a.Grams) })
 	s.Top = Records(list[:min(len(list), q.Top)])
+	s.HoldOut = compare(list)
 	if q.Hardware == nil {
 		return s, nil
 	}

@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +72,50 @@ func TestSummarize(t *testing.T) {
 		if err := bad(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
+	}
+}
+
+// TestHoldOut: the interval covers what is true nineteen times in twenty, and few workloads are said to be
+// too few.
+func TestHoldOut(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 5))
+	sample := func(n int) *HoldOut {
+		var list []Settlement
+		for i := range n {
+			kWh := 0.1 + 3*rnd.Float64()
+			held := i%10 == 0
+			of := 200.0
+			if held {
+				of = 300
+			}
+			list = append(list, settlement(fmt.Sprint(i), func(b *Settlement) {
+				b.Of.HeldOut, b.KWh, b.Grams = held, kWh, kWh*(of+60*rnd.NormFloat64())
+				b.Counterfactual.KWh, b.Counterfactual.Grams = kWh, 310*kWh
+			}))
+		}
+		s, err := Summarize(list, Question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.HoldOut
+	}
+	covered := 0
+	for range 400 {
+		if h := sample(400); h.Low <= 100 && 100 <= h.High {
+			covered++
+		}
+	}
+	if covered < 366 || covered > 394 { // 95 % of 400, and three standard deviations
+		t.Errorf("%d of 400 intervals cover what is true", covered)
+	}
+	h := sample(2000)
+	if h.HeldOut != 200 || h.Planned != 1800 || h.TooSmall || math.Abs(h.Saved-100) > 15 || math.Abs(h.ModelSaved-110) > 8 || math.Abs(h.HeldOutMean-300) > 15 {
+		t.Errorf("%+v", h)
+	}
+	if h := sample(100); !h.TooSmall {
+		t.Errorf("ten held out are enough: %+v", h)
+	}
+	if s, err := Summarize([]Settlement{settlement("a", nil)}, Question{}); err != nil || s.HoldOut != nil {
+		t.Errorf("nobody held out: %+v, %v", s.HoldOut, err)
 	}
 }

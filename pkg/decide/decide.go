@@ -96,7 +96,11 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		case t.State == Running && t.Kind == workload.Rigid:
 			d.Actions[i].set(t, true, Reason{Code: CodeRunning})
 		case t.Deadline.IsZero():
-			d.Actions[i].set(t, true, Reason{Code: CodeNoSlack})
+			code := CodeNoSlack
+			if t.HeldOut {
+				code = CodeHeldOut
+			}
+			d.Actions[i].set(t, true, Reason{Code: code})
 		case !s.soft() && t.LatestStart.IsZero() && !s.Now.Before(t.latestStart(s.Margin)),
 			!s.soft() && t.Scaling == nil && !s.Now.Before(t.latestStart(s.Margin)):
 			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})

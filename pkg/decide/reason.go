@@ -25,6 +25,8 @@ const (
 	CodeLatestStart Code = "LatestStart"
 	// CodeNoSlack: the job may not wait at all.
 	CodeNoSlack Code = "NoSlack"
+	// CodeHeldOut: it runs as submitted, for others to be compared with.
+	CodeHeldOut Code = "HeldOut"
 	// CodeDeadlineAtRisk: no place before the deadline was found, so it runs.
 	CodeDeadlineAtRisk Code = "DeadlineAtRisk"
 	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
@@ -105,6 +107,8 @@ func (r Reason) Message() string {
 		return fmt.Sprintf("latest safe start %s has come", r.LatestStart.UTC().Format(time.RFC3339))
 	case CodeNoSlack:
 		return "may not wait"
+	case CodeHeldOut:
+		return "runs as submitted: one of the share that others are compared with"
 	case CodeDeadlineAtRisk:
 		return "no place before the deadline found, runs at once"
 	case CodeNoCarbonData:

@@ -33,6 +33,8 @@ type Task struct {
 	Submitted time.Time
 	// Deadline is when its work must be done; zero means that it may not wait.
 	Deadline time.Time
+	// HeldOut says that it may not wait, as others are compared with it.
+	HeldOut bool
 	// LatestStart, where it is set, is when the task must run at the latest, whatever
 	// Remaining says: where the run time is not known but the delay is bounded, waiting
 	// ends when the delay is used up. An elastic task then runs at MinWorkers at least.
