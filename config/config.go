@@ -13,6 +13,18 @@ import (
 //go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml capacity/*.yaml
 var files embed.FS
 
+// Alerts are the alerts for Prometheus, as a file of rules.
+//
+//go:embed monitoring/alerts.yaml
+var Alerts string
+
+// PrometheusRule returns the alerts as an object of the Prometheus operator.
+func PrometheusRule(namespace string) string {
+	groups := Alerts[strings.Index(Alerts, "groups:"):]
+	return "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: lull, namespace: " + namespace + "}\nspec:\n  " +
+		strings.ReplaceAll(strings.TrimSpace(groups), "\n", "\n  ") + "\n"
+}
+
 // Options say what is to be installed beside what always is.
 type Options struct {
 	// Kueue adds what working with Kueue takes, Extender what "lull extender" does, Capacity what

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -135,6 +136,32 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	cfg.QPS, cfg.Burst = 100, 200
 	cfg.UserAgent = "lull"
 	return cfg, nil
+}
+
+func newAlertsCommand() *cobra.Command {
+	operator, namespace := false, ""
+	cmd := &cobra.Command{
+		Use:   "alerts",
+		Short: "Print alerts for Prometheus",
+		Long:  "Alerts prints a file of rules for Prometheus, or, with --operator, a PrometheusRule.",
+		Example: `  lull alerts > /etc/prometheus/rules/lull.yaml
+  lull alerts --operator --namespace monitoring | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text := config.Alerts
+			if operator {
+				if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+					return fmt.Errorf("--namespace: %q; accepted: %s", namespace, strings.Join(problems, "; "))
+				}
+				text = config.PrometheusRule(namespace)
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&operator, "operator", false, "an object of the Prometheus operator")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "lull-system", "its namespace")
+	return cmd
 }
 
 func newManifestsCommand() *cobra.Command {
