@@ -20,9 +20,9 @@ var Alerts string
 
 // PrometheusRule returns the alerts as an object of the Prometheus operator.
 func PrometheusRule(namespace string) string {
-	groups := Alerts[strings.Index(Alerts, "groups:"):]
+	_, groups, _ := strings.Cut(Alerts, "groups:")
 	return "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: lull, namespace: " + namespace + "}\nspec:\n  " +
-		strings.ReplaceAll(strings.TrimSpace(groups), "\n", "\n  ") + "\n"
+		strings.ReplaceAll("groups:"+strings.TrimRight(groups, "\n"), "\n", "\n  ") + "\n"
 }
 
 // Options say what is to be installed beside what always is.

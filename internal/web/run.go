@@ -1,0 +1,124 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// Options say where the page is served, and to whom.
+type Options struct {
+	// Address is that of the page. Without CertFile and KeyFile it must be loopback.
+	Address           string
+	CertFile, KeyFile string
+	// Ledger is nil where there is none.
+	Ledger Entries
+	// Ready is told the address once the page is served; may be nil.
+	Ready func(net.Addr)
+}
+
+// ErrOptions marks options that make no sense.
+var ErrOptions = errors.New("invalid options of the web page")
+
+// Check returns an error wrapping ErrOptions where the options make no sense.
+func (o *Options) Check() error {
+	host, _, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return fmt.Errorf("%w: --bind-address: %q; accepted: HOST:PORT", ErrOptions, o.Address)
+	}
+	ip := net.ParseIP(host)
+	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		return fmt.Errorf("%w: --tls-cert-file, --tls-private-key-file: accepted: both, or none", ErrOptions)
+	case o.CertFile == "" && !loopback:
+		return fmt.Errorf("%w: --bind-address: %q; accepted without a certificate: a loopback address", ErrOptions, o.Address)
+	}
+	return nil
+}
+
+const (
+	// readWithin bounds the time that a request takes to arrive, stopWithin how long those under way may
+	// take in the end.
+	readWithin = 10 * time.Second
+	stopWithin = 2 * time.Second
+	// mostHeader bounds the header of a request, in bytes.
+	mostHeader = 64 << 10
+)
+
+// Run serves the page until ctx ends.
+func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	objects, err := cache.New(config, cache.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("create a cache: %w", err)
+	}
+	s := &Server{Reader: objects, Ledger: o.Ledger, Access: Loopback{}}
+	if o.CertFile != "" {
+		c, err := client.New(config, client.Options{Scheme: scheme})
+		if err != nil {
+			return fmt.Errorf("create a client: %w", err)
+		}
+		s.Access = &Tokens{Client: c, Now: time.Now}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- objects.Start(ctx) }()
+	for _, kind := range []client.Object{&v1alpha1.GridZone{}, &v1alpha1.CarbonPolicy{}, &v1alpha1.CarbonPlan{}, &v1alpha1.CapacityCurve{}} {
+		informer, err := objects.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { s.Changed() }, UpdateFunc: func(any, any) { s.Changed() }, DeleteFunc: func(any) { s.Changed() },
+		}); err != nil {
+			return err
+		}
+	}
+	if !objects.WaitForCacheSync(ctx) {
+		return errors.Join(fmt.Errorf("what the page shows could not be read"), ctx.Err())
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
+	if err != nil {
+		return fmt.Errorf("--bind-address: %w", err)
+	}
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: readWithin, ReadTimeout: readWithin, MaxHeaderBytes: mostHeader, BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1)
+	go func() {
+		if o.CertFile != "" {
+			served <- server.ServeTLS(listener, o.CertFile, o.KeyFile)
+			return
+		}
+		served <- server.Serve(listener)
+	}()
+	if o.Ready != nil {
+		o.Ready(listener.Addr())
+	}
+	select {
+	case err := <-served:
+		return err
+	case err := <-failed:
+		if ctx.Err() == nil {
+			return err
+		}
+	case <-ctx.Done():
+	}
+	stop, stopped := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer stopped()
+	cancel()
+	return server.Shutdown(stop)
+}
