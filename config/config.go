@@ -10,7 +10,7 @@ import (
 	"lull.dev/lull/internal/kinds"
 )
 
-//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml capacity/*.yaml
+//go:embed crd/*.yaml rbac/*.yaml rbac/failsafe/*.yaml fleet/*.yaml deploy/*.yaml extender/*.yaml extender/deploy/*.yaml capacity/*.yaml web/*.yaml web/deploy/*.yaml
 var files embed.FS
 
 // Alerts are the alerts for Prometheus, as a file of rules.
@@ -28,8 +28,8 @@ func PrometheusRule(namespace string) string {
 // Options say what is to be installed beside what always is.
 type Options struct {
 	// Kueue adds what working with Kueue takes, Extender what "lull extender" does, Capacity what
-	// setting the capacity of queues, node pools and nodes does.
-	Kueue, Extender, Capacity bool
+	// setting the capacity of queues, node pools and nodes does, Web what the web page does.
+	Kueue, Extender, Capacity, Web bool
 	// Image adds the Deployments of all that is installed; empty for none.
 	Image string
 }
@@ -44,6 +44,9 @@ func Manifests(of []*kinds.Kind, o Options) string {
 	}
 	if o.Extender {
 		documents, deployments = append(documents, documentsOf("extender")...), append(deployments, "extender/deploy")
+	}
+	if o.Web {
+		documents, deployments = append(documents, documentsOf("web")...), append(deployments, "web/deploy")
 	}
 	if o.Capacity {
 		documents = append(documents, documentsOf("capacity")...)

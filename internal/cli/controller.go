@@ -216,6 +216,7 @@ two replicas, its own account and its own lease.`,
 	cmd.Flags().BoolVar(&o.Kueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
 	cmd.Flags().BoolVar(&o.Capacity, "capacity", false, "add the rights that CapacityCurves take: to queues of Kueue, node pools of Karpenter, and to cordon nodes")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
+	cmd.Flags().BoolVar(&o.Web, "web", false, "add the account of lull serve, and with --image its Deployment")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd

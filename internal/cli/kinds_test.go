@@ -46,6 +46,9 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 	if out := stdout(t, "manifests", "--image", "example/lull:1"); strings.Count(out, "image: example/lull:1\n") != 2 || strings.Contains(stdout(t, "manifests"), "kind: Deployment\n") {
 		t.Error("--image does not add the Deployments, or they are there without it")
 	}
+	if out := stdout(t, "manifests", "--web", "--image", "example/lull:1"); strings.Count(out, "image: example/lull:1\n") != 3 || !strings.Contains(out, "name: lull-web") {
+		t.Error("--web does not add the web page")
+	}
 	file := filepath.Join(t.TempDir(), "kind.yaml")
 	if err := os.WriteFile(file, []byte("kind: WorkloadKind\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ var env struct {
 	restricted string // the controller's own service account's
 	failsafe   string // the watchdog's
 	extender   string
+	web        string
 	client     client.Client
 	config     *rest.Config
 }
@@ -133,7 +134,7 @@ func connect(withKueue bool) error {
 		return err
 	}
 	ctx := context.Background()
-	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true, Capacity: true}); err != nil {
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true, Capacity: true, Web: true}); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
@@ -149,6 +150,10 @@ func connect(withKueue bool) error {
 	}
 	env.failsafe = filepath.Join(env.dir, "failsafe-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-failsafe", env.failsafe); err != nil {
+		return err
+	}
+	env.web = filepath.Join(env.dir, "web-kubeconfig")
+	if err := restrict(ctx, config, clientset, "lull-web", env.web); err != nil {
 		return err
 	}
 	env.extender = filepath.Join(env.dir, "extender-kubeconfig")

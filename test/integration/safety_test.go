@@ -242,10 +242,10 @@ func TestPodsAndDeployments(t *testing.T) {
 }
 
 // TestDeployments: what `lull manifests --image` prints runs under the restricted pod security
-// of its namespace, two replicas of controller and watchdog each.
+// of its namespace: controller, watchdog and web page.
 func TestDeployments(t *testing.T) {
 	ctx := context.Background()
-	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(command(t, "manifests", "--image", "example.invalid/lull:test"))))
+	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(command(t, "manifests", "--web", "--image", "example.invalid/lull:test"))))
 	var made []client.Object
 	t.Cleanup(func() {
 		for _, obj := range made {
@@ -266,14 +266,14 @@ func TestDeployments(t *testing.T) {
 		must(t, env.client.Create(ctx, &obj))
 		made = append(made, &obj)
 	}
-	if len(made) != 2 {
-		t.Fatalf("%d Deployments, want 2", len(made))
+	if len(made) != 3 {
+		t.Fatalf("%d Deployments, want 3", len(made))
 	}
 	for _, obj := range made {
 		bed{t: t, ns: "lull-system"}.eventually(obj.GetName()+" to be available", func() bool {
 			var d appsv1.Deployment
 			must(t, env.client.Get(ctx, client.ObjectKeyFromObject(obj), &d))
-			return d.Status.AvailableReplicas == 2
+			return d.Status.AvailableReplicas == *d.Spec.Replicas
 		})
 	}
 }

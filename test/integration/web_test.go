@@ -32,10 +32,10 @@ import (
 	"lull.dev/lull/internal/web"
 )
 
-// serve runs the web page and returns its address.
+// serve runs the web page with the rights of its account, and returns its address.
 func serve(t *testing.T, flags ...string) string {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("LULL_BIN"), append([]string{"serve", "--kubeconfig", env.kubeconfig, "--bind-address", "127.0.0.1:0"}, flags...)...)
+	cmd := exec.Command(os.Getenv("LULL_BIN"), append([]string{"serve", "--kubeconfig", env.web, "--bind-address", "127.0.0.1:0"}, flags...)...)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	var stderr strings.Builder
