@@ -17,7 +17,7 @@ LAB_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 
-sources = $(shell find $(1) -name '*.go' -o -name '*.yaml' -o -name '*.csv' -o -name '*.html' | grep -v _test.go)
+sources = $(shell find $(1) -name '*.go' -o -name '*.yaml' -o -name '*.csv' -o -name '*.html' -o -name '*.js' -o -name '*.css' -o -name '*.svg' | grep -v _test.go)
 
 .PHONY: help
 help: ## list the targets
@@ -57,6 +57,14 @@ operators: $(OPERATORS:%=bin/operators/%) ## build the operators of the kinds th
 test-operators: build operators ## tests of the kinds that need an operator, with the real ones
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
 		$(GO) test -tags integration,operators -count=1 -timeout 20m -run Operator ./test/integration
+
+.PHONY: test-browser
+test-browser: build ## the web page in a real Chromium
+	@command -v node >/dev/null && command -v npm >/dev/null && command -v chromium >/dev/null || \
+		(apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm chromium)
+	cd test/browser && npm ci --no-audit --no-fund --silent
+	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
+		$(GO) test -tags integration,browser -count=1 -timeout 10m -run Browser ./test/integration
 
 # Kueue itself, but for two lines. With certificates of one's own it takes those of its metrics
 # from a fixed path, which becomes a variable. And MultiKueue asks each worker no more than 5 times

@@ -157,6 +157,7 @@ def main():
     options = parser.parse_args()
 
     works, pools, zones, zone_of, waiting = {}, {}, {}, {}, []
+    early, revisions, placed = {}, {}, set()
     results, checked, worst = {}, 0, 0.0
 
     def differs(of, here):
@@ -168,7 +169,15 @@ def main():
     def audit(entry):
         """Settle a workload again, and compare."""
         nonlocal checked
-        b, w = entry["body"], works[entry["workload"]]
+        b, w = entry["body"], works.get(entry["workload"])
+        if w is None:  # what it rests on was dropped
+            results[entry["workload"]] = (nanoseconds(b["to"]), b["kWh"], b["grams"], b["counterfactual"]["grams"])
+            c, of = b["counterfactual"], b["of"]
+            if not c.get("beyond", False) and b["runs"] and entry["workload"] not in placed:
+                request = {r: v * of["workers"] for r, v in of["request"].items()}
+                pools.setdefault(of["policy"], Pool()).taken.setdefault(c.get("cluster", ""), []).append((nanoseconds(c["from"]), nanoseconds(c["to"]), request))
+            placed.add(entry["workload"])
+            return
         of, c = w["submitted"], b["counterfactual"]
         stretches = []
         for run in sorted(w["started"]):
@@ -206,8 +215,13 @@ def main():
     def read(entry):
         b, w = entry["body"], works.get(entry.get("workload", ""))
         kind = entry["kind"]
+        if w is None and kind not in ("submitted", "capacity", "intensity"):
+            early.setdefault(entry.get("workload", ""), []).append(entry)  # after a drop the submission may stand last
+            return
         if kind == "submitted":
             works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "finished": None}
+            for other in early.pop(entry["workload"], []):
+                read(other)
         elif kind == "started":
             w["started"][b["run"]] = b
         elif kind == "ended":
@@ -221,8 +235,12 @@ def main():
             w["finished"] = nanoseconds(b["at"])
         elif kind == "capacity":
             pools.setdefault(b["policy"], Pool()).offers.setdefault(b["cluster"], []).append((nanoseconds(b["at"]), b["free"]))
+            pools[b["policy"]].offers[b["cluster"]].sort(key=lambda offer: offer[0])
         elif kind == "intensity":
-            zones.setdefault(b["zone"], Zone()).of[nanoseconds(b["from"])] = (nanoseconds(b["to"]), b["value"])
+            at, revision = nanoseconds(b["from"]), b["revision"]
+            if revision >= revisions.get((b["zone"], at), 0):
+                revisions[b["zone"], at] = revision
+                zones.setdefault(b["zone"], Zone()).of[at] = (nanoseconds(b["to"]), b["value"])
 
     # A settlement rests on the entries up to the one that it names.
     queue = []

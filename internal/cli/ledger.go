@@ -55,7 +55,7 @@ func newLedgerCommand() *cobra.Command {
 		Long: `The ledger has an entry for everything that was observed of governed workloads, chained by
 hash, and what was settled from it. The controller keeps it (lull controller --ledger).`,
 	}
-	cmd.AddCommand(newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand())
+	cmd.AddCommand(newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand(), newLedgerDropCommand())
 	return cmd
 }
 
@@ -251,6 +251,48 @@ func newLedgerExportCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
 	cmd.Flags().StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
 	cmd.Flags().StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
+	return cmd
+}
+
+func newLedgerDropCommand() *cobra.Command {
+	database, before := "", ""
+	cmd := &cobra.Command{
+		Use:   "drop",
+		Short: "Drop what was written before a day",
+		Long: `Drop drops entries, in one transaction; export them before. Workloads that are not settled stay, and a
+checkpoint keeps the chain whole. What was settled before that day is in no report any more. The
+controller may run meanwhile.`,
+		Example: `  lull ledger export --database ledger.db --entries -o until-2026.jsonl
+  lull ledger drop --database ledger.db --before 2026-01-01`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			at, _, err := period(before, "")
+			switch {
+			case err != nil:
+				return fmt.Errorf("--before: %q; accepted: a day (2026-10-01) or a time (2026-10-01T00:00:00Z)", before)
+			case at.IsZero() || database == "":
+				return errors.New("--database, --before: accepted: both")
+			}
+			if !strings.Contains(database, "://") {
+				if _, err := os.Stat(database); err != nil {
+					return err
+				}
+			}
+			l, err := ledger.Open(cmd.Context(), database)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, l.Close()) }()
+			n, err := l.Drop(cmd.Context(), at)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries less\n", n)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&database, "database", "", "the ledger's database: a file, or postgres://USER@HOST/NAME")
+	cmd.Flags().StringVar(&before, "before", "", "the day, or time (UTC), from which on all is kept")
 	return cmd
 }
 

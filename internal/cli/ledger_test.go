@@ -113,6 +113,8 @@ func TestLedgerCommands(t *testing.T) {
 	}{
 		{[]string{"ledger", "verify", "--export", broken}, "the chain is broken: entry 2 (decided decided/1/1)"},
 		{[]string{"ledger", "verify", "--database", file, "--head", strings.Repeat("0", 64)}, "no entry has the hash 0000"},
+		{[]string{"ledger", "drop", "--database", file}, "--database, --before: accepted: both"},
+		{[]string{"ledger", "drop", "--database", file, "--before", "soon"}, `--before: "soon"; accepted: a day`},
 		{[]string{"ledger", "verify"}, "--database, --export: accepted: one of them"},
 		{[]string{"ledger", "verify", "--database", filepath.Join(t.TempDir(), "none.db")}, "no such file"},
 		{[]string{"ledger", "show", "other", "-n", "batch", "--database", file}, "workload batch/other: accepted: one that the ledger has"},
@@ -128,5 +130,11 @@ func TestLedgerCommands(t *testing.T) {
 		if out, errs, status := run(tc.args...); status == 0 || !strings.Contains(errs, tc.want) {
 			t.Errorf("lull %s: status %d, %s%s; want %q", strings.Join(tc.args, " "), status, out, errs, tc.want)
 		}
+	}
+	if out, errs, status := run("ledger", "drop", "--database", file, "--before", "2026-01-01"); status != 0 || out != "0 entries less\n" {
+		t.Errorf("drop: %s%s", out, errs)
+	}
+	if out, errs, status := run("ledger", "drop", "--database", file, "--before", time.Now().AddDate(0, 0, 1).Format(time.DateOnly)); status != 0 || out != "8 entries less\n" {
+		t.Errorf("drop: %s%s", out, errs)
 	}
 }

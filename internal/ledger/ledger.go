@@ -180,15 +180,31 @@ func (l *Ledger) Append(ctx context.Context, list ...New) (written int, err erro
 	if len(entries) == 0 {
 		return 0, nil
 	}
+	err = l.within(ctx, func(tx *sql.Tx) error {
+		written, err = l.write(ctx, tx, entries)
+		return err
+	})
+	return written, err
+}
+
+// within runs a transaction.
+func (l *Ledger) within(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, l.failed("begin", err)
+		return l.failed("begin", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = tx.Rollback() // the first error counts
-		}
-	}()
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // the first error counts
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return l.failed("commit", err)
+	}
+	return nil
+}
+
+// write appends entries whose keys are not there.
+func (l *Ledger) write(ctx context.Context, tx *sql.Tx, entries []Entry) (written int, err error) {
 	seq, before, err := l.head(ctx, tx)
 	if err != nil {
 		return 0, err
@@ -221,9 +237,6 @@ func (l *Ledger) Append(ctx context.Context, list ...New) (written int, err erro
 			return 0, l.failed("write "+e.Key, err)
 		}
 		written++
-	}
-	if err := tx.Commit(); err != nil {
-		return 0, l.failed("commit", err)
 	}
 	return written, nil
 }
@@ -269,10 +282,12 @@ func (q Query) Of(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	}
 }
 
-// unfinished yields what was submitted, started and ended of workloads that are not over.
+// unfinished yields what was submitted, started and ended of workloads that are not over, in this order:
+// after a drop what came first may stand last.
 func (l *Ledger) unfinished(ctx context.Context) iter.Seq2[Entry, error] {
 	return l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger
-		WHERE kind IN ('submitted', 'started', 'ended') AND workload NOT IN (SELECT workload FROM ledger WHERE kind = 'finished') ORDER BY seq`)
+		WHERE kind IN ('submitted', 'started', 'ended') AND workload NOT IN (SELECT workload FROM ledger WHERE kind = 'finished')
+		ORDER BY CASE kind WHEN 'submitted' THEN 0 WHEN 'started' THEN 1 ELSE 2 END, seq`)
 }
 
 // Read yields entries in their order. The last pair has the error, if any.

@@ -146,26 +146,77 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// TestDrop: old entries go, and the chain still holds, also through a second time.
+// TestDrop: old entries go, the chain still holds, and what comes later is settled as it would have been.
 func TestDrop(t *testing.T) {
-	l := fresh(t)
 	ctx := context.Background()
-	appendTo(t, l, numbered(0, 20)...)
-	for _, through := range []int64{8, 15} {
-		if err := l.Drop(ctx, through); err != nil {
+	saved := func(drops bool) (float64, int64) {
+		b := book{t, fresh(t)}
+		clock := day
+		b.l.clock = func() time.Time { return clock }
+		s := NewSettler(b.l)
+		now := func(string) time.Time { return clock }
+		settle := func() {
+			t.Helper()
+			if _, err := s.Settle(ctx, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.offer(0, 1)
+		b.hours(0, 500, 400, 300, 200, 100, 200)
+		b.submit("a", 0)
+		b.ran("a", "a-1", 4, 5)
+		b.finished("a", 5)
+		clock = at(6)
+		settle()
+		b.submit("b", 5.5) // in flight when the rest is dropped
+		b.add(KindStarted, "started/b-1", "b", Started{Run: "b-1", At: at(7), Zone: "z", Node: "n", Workers: 1, Watts: 100})
+		clock = at(24)
+		if drops {
+			for range 2 {
+				n, err := b.l.Drop(ctx, at(23))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d entries less", n)
+				if v, err := Verify(b.l.Read(ctx, Query{})); err != nil || v.First == 1 {
+					t.Fatalf("%+v, %v", v, err)
+				}
+				clock = clock.Add(time.Hour)
+			}
+			if b.settled()["a"].KWh != 0 {
+				t.Error("a is still there")
+			}
+			s = NewSettler(b.l)
+		}
+		b.hours(6, 100, 200, 300)
+		b.add(KindEnded, "ended/b-1", "b", Ended{Run: "b-1", At: at(8), How: Observed, Succeeded: true})
+		b.finished("b", 8)
+		clock = at(30)
+		settle()
+		v, err := Verify(b.l.Read(ctx, Query{}))
+		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := Verify(l.Read(ctx, Query{}))
-		if err != nil || v.First != through+1 {
-			t.Errorf("through %d: %+v, %v", through, v, err)
-		}
+		return b.settled()["b"].SavedGrams, v.Entries
 	}
-	for _, through := range []int64{0, -1, 22, 100} {
-		if err := l.Drop(ctx, through); !errors.Is(err, ErrInvalid) {
-			t.Errorf("through %d: %v", through, err)
-		}
+	whole, n := saved(false)
+	less, m := saved(true)
+	if whole != less || whole == 0 || m >= n {
+		t.Errorf("b saves %v of %d entries, after a drop %v of %d", whole, n, less, m)
 	}
-	if _, err := l.db.ExecContext(ctx, `DELETE FROM ledger WHERE seq = 16`); err != nil {
+	l := fresh(t)
+	if n, err := l.Drop(ctx, time.Now()); n != 0 || err != nil {
+		t.Errorf("of nothing: %d, %v", n, err)
+	}
+	appendTo(t, l, numbered(0, 5)...)
+	if n, err := l.Drop(ctx, time.Now().Add(time.Hour)); n != 4 || err != nil { // a checkpoint comes
+		t.Errorf("of all: %d, %v", n, err)
+	}
+	if v, err := Verify(l.Read(ctx, Query{})); err != nil || v.Entries != 1 || v.First != 6 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	appendTo(t, l, numbered(5, 9)...)
+	if _, err := l.db.ExecContext(ctx, `DELETE FROM ledger WHERE seq = 6`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Verify(l.Read(ctx, Query{})); !errors.Is(err, ErrBroken) {

@@ -99,9 +99,12 @@ func TestPostgres(t *testing.T) {
 		if n := appendTo(t, l, numbered(10, 30)...); n != 10 {
 			t.Errorf("%d written, want 10", n)
 		}
-		if err := l.Drop(ctx, 5); err != nil {
-			t.Fatal(err)
+		at = at.Add(time.Hour)
+		if n, err := l.Drop(ctx, at); err != nil || n != 29 {
+			t.Errorf("%d dropped, %v", n, err)
 		}
+		appendTo(t, l, numbered(50, 60)...)
+		at = at.Add(-time.Hour)
 		if _, err := l.Append(ctx, New{Kind: KindEnergy, Key: "", Body: 1}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("an entry without a key: %v", err)
 		}
@@ -114,7 +117,7 @@ func TestPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Head != b.Head || a.Entries != b.Entries || a.First != 6 {
+	if a.Head != b.Head || a.Entries != b.Entries || a.First != 31 {
 		t.Errorf("%+v, in a file %+v", a, b)
 	}
 	if err := l.Close(); err != nil {

@@ -27,6 +27,7 @@ type Recorder struct {
 
 	mu        sync.Mutex
 	loaded    bool
+	since     time.Time // of which older entries were dropped; zero where none were
 	workloads map[types.UID]*observed
 	runs      map[types.UID]types.UID // the workload of a run that has not ended
 	// gone are pods that were deleted since the last look.
@@ -90,6 +91,15 @@ func (r *Recorder) load(ctx context.Context) error {
 		}
 		return nil
 	}
+	for e, err := range r.ledger.Read(ctx, Query{}) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > 1 {
+			r.since = e.At
+		}
+		break
+	}
 	for e, err := range r.ledger.Read(ctx, Query{Kind: KindIntensity}) {
 		if err != nil {
 			return err
@@ -98,7 +108,9 @@ func (r *Recorder) load(ctx context.Context) error {
 		if err := read(&e, &b); err != nil {
 			return err
 		}
-		r.zone(b.Zone)[b.From.Unix()] = hour{b.Value, b.Revision}
+		if known, there := r.zone(b.Zone)[b.From.Unix()]; !there || b.Revision > known.revision {
+			r.zone(b.Zone)[b.From.Unix()] = hour{b.Value, b.Revision}
+		}
 	}
 	for e, err := range r.ledger.unfinished(ctx) {
 		if err != nil {
@@ -204,6 +216,10 @@ func (r *Recorder) Record(ctx context.Context, k *Look) error {
 		uid := w.UID()
 		current[uid] = true
 		if !w.Facts.Finished || r.over[uid] != "" {
+			continue
+		}
+		if r.workloads[uid] == nil && !w.Facts.Ended.IsZero() && w.Facts.Ended.Before(r.since) {
+			r.over[uid] = policy // it was dropped
 			continue
 		}
 		// One that came and went unseen is in the ledger too.

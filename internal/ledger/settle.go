@@ -23,6 +23,12 @@ type Settler struct {
 	after  int64 // the last entry read
 
 	works map[string]*work // by UID
+	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
+	early map[string][]Entry
+	// taken are the workloads whose place as submitted is taken.
+	taken map[string]time.Time
+	// pruned is when what is settled was last forgotten.
+	pruned time.Time
 	// queues are the workloads of a policy that are not settled, in the order of submission.
 	queues map[string][]*work
 	pools  map[string]*account.Pool
@@ -43,6 +49,8 @@ type work struct {
 	paused   bool
 	finished *Finished
 	settled  *Settled
+	// read are the keys of entries taken up: a drop writes them again.
+	read map[string]bool
 }
 
 // zoneHours are the intensities of a zone.
@@ -59,12 +67,14 @@ const (
 	longestWait = 7 * 24 * time.Hour
 	// longestGap is how long an intensity is waited for.
 	longestGap = 7 * 24 * time.Hour
+	// remembered is how long what is settled can be settled again, as intensities were revised.
+	remembered = 60 * 24 * time.Hour
 )
 
 // NewSettler returns one that reads the ledger from its beginning, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, taken: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
 		zones: map[string]*zoneHours{}, zoneOf: map[string]string{},
 	}
 }
@@ -109,22 +119,61 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 		s.queues[policy] = slices.DeleteFunc(s.queues[policy], func(w *work) bool { return w.settled != nil })
 	}
 	out = append(out, s.restate()...)
+	s.prune(now)
 	if len(out) == 0 {
 		return 0, nil
 	}
 	return s.ledger.Append(ctx, out...)
 }
 
+// prune forgets, once a day, what was settled long ago.
+func (s *Settler) prune(now func(zone string) time.Time) {
+	var latest time.Time
+	for zone := range s.zones {
+		if at := now(zone); at.After(latest) {
+			latest = at
+		}
+	}
+	if latest.Sub(s.pruned) < 24*time.Hour {
+		return
+	}
+	s.pruned = latest
+	before := latest.Add(-remembered)
+	for policy, pool := range s.pools {
+		at := before
+		for _, w := range s.queues[policy] {
+			if w.of.At.Before(at) {
+				at = w.of.At
+			}
+		}
+		pool.Forget(at)
+	}
+	maps.DeleteFunc(s.works, func(_ string, w *work) bool { return w.settled != nil && w.settled.To.Before(before) })
+	maps.DeleteFunc(s.taken, func(_ string, to time.Time) bool { return to.Before(before) })
+	for _, z := range s.zones {
+		maps.DeleteFunc(z.of, func(_ int64, b Intensity) bool { return b.To.Before(before) })
+		z.series = nil
+	}
+}
+
 // read takes up an entry.
 func (s *Settler) read(e *Entry) error {
 	decode := func(into any) error { return json.Unmarshal(e.Body, into) }
 	w := s.works[e.Workload]
-	if w == nil && !slices.Contains([]Kind{KindSubmitted, KindCapacity, KindIntensity}, e.Kind) {
-		return nil // what it was submitted as has been dropped
+	switch {
+	case w == nil && e.Workload != "" && e.Kind != KindSubmitted && e.Kind != KindSettled:
+		s.early[e.Workload] = append(s.early[e.Workload], *e)
+		return nil
+	case w == nil && !slices.Contains([]Kind{KindSubmitted, KindCapacity, KindIntensity, KindSettled}, e.Kind):
+		return nil
+	case w != nil && w.read[e.Key]:
+		return nil
+	case w != nil:
+		w.read[e.Key] = true
 	}
 	switch e.Kind {
 	case KindSubmitted:
-		w = &work{uid: e.Workload, started: map[string]Started{}, ended: map[string]Ended{}}
+		w = &work{uid: e.Workload, started: map[string]Started{}, ended: map[string]Ended{}, read: map[string]bool{e.Key: true}}
 		if err := decode(&w.of); err != nil {
 			return err
 		}
@@ -135,6 +184,13 @@ func (s *Settler) read(e *Entry) error {
 			return q.of.At.After(w.of.At) || q.of.At.Equal(w.of.At) && q.uid > w.uid
 		})
 		s.queues[w.of.Policy] = slices.Insert(queue, i, w)
+		early := s.early[e.Workload]
+		delete(s.early, e.Workload)
+		for i := range early {
+			if err := s.read(&early[i]); err != nil {
+				return err
+			}
+		}
 	case KindDecided:
 		var b Decided
 		if err := decode(&b); err != nil {
@@ -185,7 +241,10 @@ func (s *Settler) read(e *Entry) error {
 			z = &zoneHours{of: map[int64]Intensity{}}
 			s.zones[b.Zone] = z
 		}
-		if _, there := z.of[b.From.Unix()]; there {
+		if last, there := z.of[b.From.Unix()]; there {
+			if b.Revision <= last.Revision {
+				return nil // written again by a drop
+			}
 			s.revised = append(s.revised, b)
 		}
 		z.of[b.From.Unix()], z.series = b, nil
@@ -197,8 +256,11 @@ func (s *Settler) read(e *Entry) error {
 		if err := decode(&b); err != nil {
 			return err
 		}
-		if w.settled == nil && b.Revision == 0 {
-			s.take(&b)
+		if _, there := s.taken[e.Workload]; !there {
+			s.take(e.Workload, &b)
+		}
+		if w == nil {
+			return nil // what it rests on was dropped
 		}
 		w.settled = &b
 		s.queues[w.of.Policy] = slices.DeleteFunc(s.queues[w.of.Policy], func(q *work) bool { return q == w })
@@ -207,7 +269,8 @@ func (s *Settler) read(e *Entry) error {
 }
 
 // take marks the capacity that a counterfactual uses.
-func (s *Settler) take(b *Settled) {
+func (s *Settler) take(uid string, b *Settled) {
+	s.taken[uid] = b.Counterfactual.To
 	if pool := s.pools[b.Of.Policy]; pool != nil && !b.Counterfactual.Beyond {
 		pool.Take(b.Counterfactual.Cluster, b.Counterfactual.From, b.Counterfactual.To, whole(&b.Of))
 	}
@@ -328,9 +391,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	if !s.known(stretches, c, now) {
 		return Settled{}, false
 	}
-	if !c.Beyond {
-		pool.Take(c.Cluster, c.From, c.To, whole(&w.of))
-	}
+	s.take(w.uid, &b)
 	s.count(&b, w, stretches)
 	return b, true
 }

@@ -146,6 +146,30 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestPrune: a settler that goes on for months keeps no more than those that count.
+func TestPrune(t *testing.T) {
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	b.offer(0, 1)
+	for d := range 120 {
+		hour := float64(24 * d)
+		b.hours(24*d, 500, 100, 100)
+		uid := fmt.Sprint("w-", d)
+		b.submit(uid, hour)
+		b.ran(uid, uid+"-1", hour+1, hour+2)
+		b.finished(uid, hour+2)
+		b.settle(s, hour+3, 1)
+	}
+	if len(s.works) > 62 || len(s.taken) > 62 || len(s.zones["z"].of) > 3*62 {
+		t.Errorf("%d workloads, %d places, %d hours are kept", len(s.works), len(s.taken), len(s.zones["z"].of))
+	}
+	for uid, x := range b.settled() {
+		if !near(x.SavedGrams, 40) {
+			t.Errorf("%s: %+v", uid, x)
+		}
+	}
+}
+
 func TestSettleSpecialCases(t *testing.T) {
 	b := book{t, fresh(t)}
 	s := NewSettler(b.l)
@@ -220,16 +244,10 @@ func TestSettleSpecialCases(t *testing.T) {
 	}
 }
 
-// TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
-// workloads that share a cluster: elastic, paused, measured, revised.
-func TestAuditor(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
-	b := book{t, fresh(t)}
+// month are the entries of a month of workloads that share a cluster, elastic, paused, measured, by the
+// hour at which they are written, which their keys begin with; some intensities are revised.
+func month(revised bool) []New {
 	rnd := rand.New(rand.NewPCG(3, 3))
-	s := NewSettler(b.l)
 	const hours = 31 * 24
 	var entries []New
 	later := func(hour float64, kind Kind, key, workload string, body any) {
@@ -238,7 +256,7 @@ func TestAuditor(t *testing.T) {
 	for h := range hours + 48 {
 		v := 300 + 200*math.Sin(float64(h)/24*2*math.Pi) + 50*rnd.Float64()
 		later(float64(h+1), KindIntensity, fmt.Sprint("intensity/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v})
-		if rnd.IntN(20) == 0 {
+		if revised && rnd.IntN(20) == 0 {
 			later(float64(h+60), KindIntensity, fmt.Sprint("intensity again/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v * 1.1, Revision: 1})
 		}
 		if h%6 == 0 {
@@ -275,14 +293,105 @@ func TestAuditor(t *testing.T) {
 		later(end, KindFinished, "f"+uid, uid, Finished{At: at(end), How: "finished"})
 	}
 	slices.SortStableFunc(entries, func(a, b New) int { return strings.Compare(a.Key, b.Key) })
+	return entries
+}
+
+// hourOf is when an entry of the month is written.
+func hourOf(t *testing.T, n New) (hour float64) {
+	t.Helper()
+	if _, err := fmt.Sscanf(n.Key, "%f/", &hour); err != nil {
+		t.Fatal(err)
+	}
+	return hour
+}
+
+// TestDropChangesNothing: a month with drops every few days is settled as one without, by a settler that
+// goes on and by others that begin anew; and the auditor agrees with what is left.
+func TestDropChangesNothing(t *testing.T) {
+	ctx := context.Background()
+	play := func(drops bool) map[string]Settled {
+		b := book{t, fresh(t)}
+		s := NewSettler(b.l)
+		out := map[string]Settled{}
+		entries := month(false)
+		for i, n := range entries {
+			hour := hourOf(t, n)
+			b.l.clock = func() time.Time { return at(hour) }
+			appendTo(t, b.l, n)
+			if i%50 != 49 && i != len(entries)-1 {
+				continue
+			}
+			if drops && i%300 == 299 {
+				if _, err := b.l.Drop(ctx, at(hour-36)); err != nil {
+					t.Fatal(err)
+				}
+				if i%600 == 599 {
+					s = NewSettler(b.l)
+				}
+			}
+			if _, err := s.Settle(ctx, func(string) time.Time { return at(hour) }); err != nil {
+				t.Fatal(err)
+			}
+			for uid, x := range b.settled() {
+				x.After = 0
+				out[uid] = x
+			}
+		}
+		v, err := Verify(b.l.Read(ctx, Query{}))
+		if err != nil || drops != (v.First > 1) {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if python, err := exec.LookPath("python3"); err == nil {
+			file := filepath.Join(t.TempDir(), "ledger.jsonl")
+			f, err := os.Create(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = WriteEntries(f, b.l.Read(ctx, Query{}))
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if !drops { // what a settlement's place rests on is dropped with those before it
+				if text, err := exec.Command(python, "../../examples/audit/audit.py", file).CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, text)
+				}
+			}
+		}
+		return out
+	}
+	whole, dropped := play(false), play(true)
+	if len(whole) != 300 || len(dropped) != 300 {
+		t.Errorf("%d settled, with drops %d", len(whole), len(dropped))
+	}
+	different := 0
+	for uid, x := range whole {
+		y := dropped[uid]
+		if !near(x.KWh, y.KWh) || !near(x.Grams, y.Grams) || !near(x.SavedGrams, y.SavedGrams) || !x.Counterfactual.From.Equal(y.Counterfactual.From) {
+			if different++; different < 4 {
+				t.Errorf("%s: %+v\nwith drops %+v", uid, x, y)
+			}
+		}
+	}
+	if different > 0 {
+		t.Errorf("%d of %d differ", different, len(whole))
+	}
+}
+
+// TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
+// workloads that share a cluster: elastic, paused, measured, revised.
+func TestAuditor(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	entries := month(true)
 	settled := 0
 	for i, n := range entries {
 		appendTo(t, b.l, n)
 		if i%100 == 99 || i == len(entries)-1 {
-			var hour float64
-			if _, err := fmt.Sscanf(n.Key, "%f/", &hour); err != nil {
-				t.Fatal(err)
-			}
+			hour := hourOf(t, n)
 			k, err := s.Settle(context.Background(), func(string) time.Time { return at(hour) })
 			if err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package ledger
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -68,35 +67,6 @@ func Verify(entries iter.Seq2[Entry, error]) (Verified, error) {
 		return v, fmt.Errorf("%w: what lies before entry %d is missing, and no checkpoint says that it was dropped", ErrBroken, v.First)
 	}
 	return v, nil
-}
-
-// Drop drops the entries up to a number, and writes a checkpoint first: the chain still holds.
-//
-// Errors wrap ErrInvalid or ErrDatabase.
-func (l *Ledger) Drop(ctx context.Context, through int64) error {
-	last, _, err := l.Head(ctx)
-	if err != nil {
-		return err
-	}
-	if through < 1 || through >= last {
-		return fmt.Errorf("%w: through: %d; accepted: 1 to %d", ErrInvalid, through, last-1)
-	}
-	var text string
-	if err := l.db.QueryRowContext(ctx, l.rewrite(`SELECT hash FROM ledger WHERE seq = $1`), through).Scan(&text); err != nil {
-		return l.failed("read the last to drop", err)
-	}
-	c := Checkpoint{Through: through}
-	if err := c.Hash.UnmarshalText([]byte(text)); err != nil {
-		return err
-	}
-	if _, err := l.Append(ctx, New{Kind: KindCheckpoint, Key: fmt.Sprintf("checkpoint/%d", through), Body: c}); err != nil {
-		return err
-	}
-	// After a crash right here the checkpoint tells of what is still there, which does no harm.
-	if _, err := l.db.ExecContext(ctx, l.rewrite(`DELETE FROM ledger WHERE seq <= $1`), through); err != nil {
-		return l.failed("drop", err)
-	}
-	return nil
 }
 
 // mostLine bounds a line of an export, in bytes.

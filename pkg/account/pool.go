@@ -12,7 +12,10 @@ type Pool struct {
 }
 
 // supply is what a cluster has: steps in order of time, each until the next.
-type supply struct{ steps []step }
+type supply struct {
+	steps  []step
+	offers []time.Time // when what it has changes, in order
+}
 
 type step struct {
 	from  time.Time
@@ -20,8 +23,8 @@ type step struct {
 	used  map[string]float64
 }
 
-// Offer states what a cluster has for governed work from a time on, by resource. Times ascend by
-// cluster; before its first one a cluster has what it has then.
+// Offer states what a cluster has for governed work from a time on until the next such time, by resource;
+// before its first one a cluster has what it has then.
 func (p *Pool) Offer(cluster string, from time.Time, total map[string]float64) {
 	if p.clusters == nil {
 		p.clusters = map[string]*supply{}
@@ -33,8 +36,15 @@ func (p *Pool) Offer(cluster string, from time.Time, total map[string]float64) {
 		p.names = append(p.names, cluster)
 		slices.Sort(p.names)
 	}
-	i := s.cut(from)
-	for ; i < len(s.steps); i++ {
+	at, known := slices.BinarySearchFunc(s.offers, from, time.Time.Compare)
+	if !known {
+		s.offers = slices.Insert(s.offers, at, from)
+	}
+	first := s.cut(from)
+	if at == 0 {
+		first = 0
+	}
+	for i := first; i < len(s.steps) && (at+1 == len(s.offers) || s.steps[i].from.Before(s.offers[at+1])); i++ {
 		s.steps[i].total = total
 	}
 }
@@ -124,6 +134,10 @@ func (p *Pool) Forget(before time.Time) {
 	for _, s := range p.clusters {
 		if i := s.cut(before); i > 0 {
 			s.steps = slices.Delete(s.steps, 0, i)
+		}
+		// The last one before holds on.
+		if i, _ := slices.BinarySearchFunc(s.offers, before, time.Time.Compare); i > 1 {
+			s.offers = slices.Delete(s.offers, 0, i-1)
 		}
 	}
 }
