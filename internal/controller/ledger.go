@@ -65,6 +65,11 @@ func (b *books) Start(ctx context.Context) error {
 			log.FromContext(ctx).Error(err, "Settle")
 		}
 		metrics.LedgerSettled.Add(float64(n))
+		if err := b.recorder.Retry(ctx); err != nil && ctx.Err() == nil {
+			metrics.LedgerErrors.Inc()
+			log.FromContext(ctx).Error(err, "Record again")
+		}
+		metrics.LedgerPending.Set(float64(b.recorder.Pending()))
 		select {
 		case <-ctx.Done():
 			return nil

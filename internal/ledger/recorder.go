@@ -25,8 +25,10 @@ import (
 type Recorder struct {
 	ledger *Ledger
 
-	mu        sync.Mutex
-	loaded    bool
+	mu     sync.Mutex
+	loaded bool
+	// failing says that the database could not be used the last time: nobody waits for it then but Retry.
+	failing   bool
 	since     time.Time // of which older entries were dropped; zero where none were
 	workloads map[types.UID]*observed
 	runs      map[types.UID]types.UID // the workload of a run that has not ended
@@ -91,6 +93,7 @@ func (r *Recorder) load(ctx context.Context) error {
 		}
 		return nil
 	}
+	r.workloads, r.runs = map[types.UID]*observed{}, map[types.UID]types.UID{} // of an attempt that failed
 	for e, err := range r.ledger.Read(ctx, Query{}) {
 		if err != nil {
 			return err
@@ -185,13 +188,23 @@ type Look struct {
 	Zones map[string]carbon.Outlook
 }
 
-// Record writes what a look has found. On an error what was found waits for the next one, and nothing
-// is lost as long as the controller runs.
+// patient bounds how long a look waits for the database.
+const patient = 2 * time.Second
+
+// Record writes what a look has found. On an error what was found waits in memory, and later looks do not
+// wait for the database until Retry has reached it; before the ledger has been read once nothing is kept, as
+// it is observed anew.
 func (r *Recorder) Record(ctx context.Context, k *Look) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
 	if !r.loaded {
+		if r.failing {
+			return nil
+		}
 		if err := r.load(ctx); err != nil {
+			r.failing = true
 			return err
 		}
 	}
@@ -236,7 +249,33 @@ func (r *Recorder) Record(ctx context.Context, k *Look) error {
 			r.vanished(k, uid, o)
 		}
 	}
+	if r.failing {
+		r.bound()
+		return nil
+	}
 	return r.flush(ctx)
+}
+
+// Retry reads and writes what could not be, for as long as ctx allows.
+func (r *Recorder) Retry(ctx context.Context) error {
+	r.mu.Lock()
+	failing, list := r.failing, slices.Clone(r.pending)
+	r.mu.Unlock()
+	if !failing {
+		return nil
+	}
+	// Without the lock, so that looks go on.
+	if _, err := r.ledger.Append(ctx, list...); err != nil {
+		return err
+	}
+	if _, _, err := r.ledger.Head(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = slices.Delete(r.pending, 0, min(len(list), len(r.pending)))
+	r.failing = false
+	return nil
 }
 
 // zone are the hours of a zone.
@@ -253,14 +292,19 @@ func (r *Recorder) flush(ctx context.Context) error {
 		return nil
 	}
 	if _, err := r.ledger.Append(ctx, r.pending...); err != nil {
-		if over := len(r.pending) - mostPending; over > 0 {
-			r.pending = slices.Delete(r.pending, 0, over)
-			err = fmt.Errorf("%w; %d entries that waited are lost", err, over)
-		}
+		r.failing = true
+		r.bound()
 		return err
 	}
 	r.pending = nil
 	return nil
+}
+
+// bound drops the oldest of too many entries that wait.
+func (r *Recorder) bound() {
+	if over := len(r.pending) - mostPending; over > 0 {
+		r.pending = slices.Delete(r.pending, 0, over)
+	}
 }
 
 // Pending is how many entries wait for the database.

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,12 +38,14 @@ type scene struct {
 	drawn float64
 	place string // of the workload, where it runs on other clusters
 	value float64
+	dir   string
 }
 
 func newScene(t *testing.T) *scene {
-	l := fresh(t)
+	dir := t.TempDir()
+	l := open(t, filepath.Join(dir, "ledger.db"))
 	parallel := int32(1)
-	return &scene{t: t, l: l, r: NewRecorder(l), verb: decide.Continue, value: 300, job: &batchv1.Job{
+	return &scene{t: t, l: l, dir: dir, r: NewRecorder(l), verb: decide.Continue, value: 300, job: &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "ns", UID: "job", CreationTimestamp: metav1.NewTime(at(0)), Labels: map[string]string{"team": "x"}, Annotations: map[string]string{}},
 		Spec: batchv1.JobSpec{Parallelism: &parallel, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}},
@@ -66,8 +70,15 @@ func endedPod(uid string, from, to float64) *corev1.Pod {
 	return pod
 }
 
-// look lets the recorder look at an hour; all says what of the cluster is left.
+// look lets the recorder look at an hour.
 func (s *scene) look(hour float64) {
+	s.t.Helper()
+	if err := s.record(hour); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) record(hour float64) error {
 	s.t.Helper()
 	text, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.job)
 	if err != nil {
@@ -102,9 +113,7 @@ func (s *scene) look(hour float64) {
 		k.View.Workloads, k.View.Progress, k.View.Snapshot.Tasks = []*kube.Workload{w}, []kube.Progress{p}, []decide.Task{task}
 		k.Decision.Actions = []decide.Action{{Task: "t", Verb: s.verb}}
 	}
-	if err := s.r.Record(context.Background(), k); err != nil {
-		s.t.Fatal(err)
-	}
+	return s.r.Record(context.Background(), k)
 }
 
 func (s *scene) finish(hour float64) {
@@ -247,5 +256,54 @@ func TestRecordElsewhere(t *testing.T) {
 	}
 	if !near(sum, 2+3+2) {
 		t.Errorf("%v worker hours, want 7", sum)
+	}
+}
+
+// TestRecordWithoutDatabase: a database that cannot be written keeps no look waiting but the first; what was
+// found is written once it can be.
+func TestRecordWithoutDatabase(t *testing.T) {
+	s := newScene(t)
+	s.look(0.5)
+	other := open(t, filepath.Join(s.dir, "ledger.db"))
+	tx, err := other.db.BeginTx(t.Context(), nil) // takes the only lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pods = []*corev1.Pod{runningPod("p1", 1)}
+	begin := time.Now()
+	if err := s.record(1); !errors.Is(err, ErrDatabase) {
+		t.Errorf("without a database: %v", err)
+	}
+	if took := time.Since(begin); took > 4*patient {
+		t.Errorf("the look took %v", took)
+	}
+	s.pods = []*corev1.Pod{endedPod("p1", 1, 2)}
+	begin = time.Now()
+	for _, hour := range []float64{2, 2.5, 3} {
+		if err := s.record(hour); err != nil {
+			t.Errorf("while it fails: %v", err)
+		}
+	}
+	if took := time.Since(begin); took > patient/2 {
+		t.Errorf("three looks waited %v", took)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.r.Retry(short); !errors.Is(err, ErrDatabase) || s.r.Pending() == 0 {
+		t.Errorf("tried again too early: %v, %d wait", err, s.r.Pending())
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.r.Retry(t.Context()); err != nil || s.r.Pending() != 0 {
+		t.Errorf("tried again: %v, %d wait", err, s.r.Pending())
+	}
+	s.finish(4)
+	s.look(4)
+	if len(s.story(KindStarted)) != 1 || len(s.ends()) != 1 || len(s.story(KindFinished)) != 1 {
+		t.Errorf("%d starts, %d ends", len(s.story(KindStarted)), len(s.ends()))
+	}
+	if _, err := Verify(s.l.Read(t.Context(), Query{})); err != nil {
+		t.Error(err)
 	}
 }
