@@ -78,9 +78,12 @@ func (b *books) Start(ctx context.Context) error {
 	}
 }
 
-// gridNow is the time of a zone's series.
+// gridNow is the time of a zone's series; zero where the zone has not been looked at, or is not there.
 func (b *books) gridNow(name string) time.Time {
-	zone, _ := b.zones.Get(name)
+	zone, looked := b.zones.Get(name)
+	if !looked {
+		return time.Time{}
+	}
 	return zone.Timeline.ToGrid(b.now())
 }
 

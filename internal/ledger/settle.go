@@ -26,14 +26,16 @@ type Settler struct {
 	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
 	early map[string][]Entry
 	// taken are the workloads whose place as submitted is taken.
-	taken map[string]time.Time
-	// pruned is when what is settled was last forgotten.
-	pruned time.Time
+	taken map[string]place
+	// pruned is when what is settled of a zone was last forgotten.
+	pruned map[string]time.Time
 	// queues are the workloads of a policy that are not settled, in the order of submission.
 	queues map[string][]*work
 	pools  map[string]*account.Pool
 	zones  map[string]*zoneHours
 	zoneOf map[string]string // by policy and cluster
+	// zoneOfPolicy is the zone by whose series a policy's workloads are submitted.
+	zoneOfPolicy map[string]string
 	// revised are the times that were revised since they were counted.
 	revised []Intensity
 }
@@ -51,6 +53,12 @@ type work struct {
 	settled  *Settled
 	// read are the keys of entries taken up: a drop writes them again.
 	read map[string]bool
+}
+
+// place is until when a workload would have run, by the series of the zone that it was submitted for.
+type place struct {
+	zone string
+	to   time.Time
 }
 
 // zoneHours are the intensities of a zone.
@@ -74,14 +82,14 @@ const (
 // NewSettler returns one that reads the ledger from its beginning, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, taken: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
-		zones: map[string]*zoneHours{}, zoneOf: map[string]string{},
+		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{},
 	}
 }
 
 // Settle reads what is new, and settles what can be: workloads of a policy in the order of their
-// submission, each once it is over and all intensities are known. now is the time of a zone's series. It
-// returns how many were settled.
+// submission, each once it is over and all intensities are known. now is the time of a zone's series, zero
+// where that is not known: nothing of the zone is settled then. It returns how many were settled.
 //
 // Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries) and, for each workload, the steps of
 // the capacity since it came.
@@ -102,6 +110,9 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 				continue
 			}
 			time := now(w.of.Zone)
+			if time.IsZero() {
+				break
+			}
 			settled, ok := s.settle(w, time)
 			if ok {
 				w.settled = &settled
@@ -126,31 +137,32 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 	return s.ledger.Append(ctx, out...)
 }
 
-// prune forgets, once a day, what was settled long ago.
+// prune forgets, once a day of each zone, what was settled long ago.
 func (s *Settler) prune(now func(zone string) time.Time) {
-	var latest time.Time
-	for zone := range s.zones {
-		if at := now(zone); at.After(latest) {
-			latest = at
+	for zone, z := range s.zones {
+		at := now(zone)
+		if at.IsZero() || at.Sub(s.pruned[zone]) < 24*time.Hour {
+			continue
 		}
-	}
-	if latest.Sub(s.pruned) < 24*time.Hour {
-		return
-	}
-	s.pruned = latest
-	before := latest.Add(-remembered)
-	for policy, pool := range s.pools {
-		at := before
-		for _, w := range s.queues[policy] {
-			if w.of.At.Before(at) {
-				at = w.of.At
+		s.pruned[zone] = at
+		before := at.Add(-remembered)
+		maps.DeleteFunc(s.works, func(_ string, w *work) bool {
+			return w.of.Zone == zone && w.settled != nil && w.settled.To.Before(before)
+		})
+		maps.DeleteFunc(s.taken, func(_ string, p place) bool { return p.zone == zone && p.to.Before(before) })
+		for policy, of := range s.zoneOfPolicy {
+			if of != zone || s.pools[policy] == nil {
+				continue
 			}
+			oldest := before
+			for _, w := range s.queues[policy] {
+				if w.of.At.Before(oldest) {
+					oldest = w.of.At
+				}
+			}
+			s.pools[policy].Forget(oldest)
+			before = oldest
 		}
-		pool.Forget(at)
-	}
-	maps.DeleteFunc(s.works, func(_ string, w *work) bool { return w.settled != nil && w.settled.To.Before(before) })
-	maps.DeleteFunc(s.taken, func(_ string, to time.Time) bool { return to.Before(before) })
-	for _, z := range s.zones {
 		maps.DeleteFunc(z.of, func(_ int64, b Intensity) bool { return b.To.Before(before) })
 		z.series = nil
 	}
@@ -177,7 +189,7 @@ func (s *Settler) read(e *Entry) error {
 		if err := decode(&w.of); err != nil {
 			return err
 		}
-		s.works[e.Workload] = w
+		s.works[e.Workload], s.zoneOfPolicy[w.of.Policy] = w, w.of.Zone
 		queue := s.queues[w.of.Policy]
 		i := sort.Search(len(queue), func(i int) bool {
 			q := queue[i]
@@ -270,7 +282,7 @@ func (s *Settler) read(e *Entry) error {
 
 // take marks the capacity that a counterfactual uses.
 func (s *Settler) take(uid string, b *Settled) {
-	s.taken[uid] = b.Counterfactual.To
+	s.taken[uid] = place{b.Of.Zone, b.Counterfactual.To}
 	if pool := s.pools[b.Of.Policy]; pool != nil && !b.Counterfactual.Beyond {
 		pool.Take(b.Counterfactual.Cluster, b.Counterfactual.From, b.Counterfactual.To, whole(&b.Of))
 	}

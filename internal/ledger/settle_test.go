@@ -110,6 +110,10 @@ func TestSettle(t *testing.T) {
 	b.ran("a", "a-2", 8, 9)
 	b.finished("a", 9)
 	b.settle(s, 9, 0) // hours 6 to 8 are not known
+	// Nor is what time it is, right after a start: then nothing is settled, nor forgotten.
+	if n, err := s.Settle(context.Background(), func(string) time.Time { return time.Time{} }); n != 0 || err != nil {
+		t.Errorf("without a time %d were settled, %v", n, err)
+	}
 	b.hours(6, 100, 100, 50)
 	b.settle(s, 9, 2)
 	got := b.settled()

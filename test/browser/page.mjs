@@ -44,6 +44,7 @@ for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'lig
   }
   // By keyboard: the first stop leads to the content, the next ones through the pages.
   await page.goto(`${url}/#/`);
+  await page.reload(); // another hash alone is no new page
   await page.getByRole('heading', { level: 2, name: 'Zones' }).waitFor();
   await page.keyboard.press('Tab');
   check((await page.evaluate(() => document.activeElement.textContent)) === 'To the content', `${width}: the first stop is not the way to the content`);
@@ -53,10 +54,10 @@ for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'lig
   await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: Enter does not lead to the plans`));
   check((await page.evaluate(() => document.activeElement.id)) === 'main', `${width}: the content has not the focus after a change of page`);
   // A filter finds, and finds nothing.
-  await page.getByLabel('Name').fill(workload);
+  await page.getByRole('searchbox', { name: 'Name' }).fill(workload);
   await page.getByRole('button', { name: 'Show' }).click();
   await page.getByRole('link', { name: `${namespace}/${workload}` }).waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: the filter does not find ${workload}`));
-  await page.getByLabel('Name').fill('nothing-is-called-so');
+  await page.getByRole('searchbox', { name: 'Name' }).fill('nothing-is-called-so');
   await page.keyboard.press('Enter');
   await page.getByText('No workload fits.').waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: the filter finds what is not there`));
   await page.close();

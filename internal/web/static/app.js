@@ -152,5 +152,5 @@ window.addEventListener('hashchange', () => show(true));
 const changes = new EventSource('api/changes');
 changes.addEventListener('changed', () => show(false));
 changes.onerror = () => { state.textContent = 'no connection; trying again'; state.className = 'bad'; };
-changes.onopen = () => show(shown === '');
+changes.onopen = () => show(false);
 show(true);
