@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -33,19 +32,11 @@ run then.`,
 			if hours < 1 || hours > mostPlanHours {
 				return fmt.Errorf("--hours: %d; accepted: 1 to %d", hours, mostPlanHours)
 			}
-			c, err := f.connect()
+			plans, err := f.plans(cmd.Context())
 			if err != nil {
 				return err
 			}
-			ns, err := f.scope()
-			if err != nil {
-				return err
-			}
-			var plans v1alpha1.CarbonPlanList
-			if err := c.List(cmd.Context(), &plans, client.InNamespace(ns)); err != nil {
-				return fmt.Errorf("list CarbonPlans: %w", err)
-			}
-			return drawPlans(cmd.OutOrStdout(), plans.Items, hours)
+			return drawPlans(cmd.OutOrStdout(), plans, hours)
 		},
 	}
 	f.registerAll(cmd)

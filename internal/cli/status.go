@@ -159,6 +159,23 @@ func ready(conditions []metav1.Condition) string {
 	return "no: " + text
 }
 
+// plans reads the plans of the namespaces that are asked for.
+func (f *clusterFlags) plans(ctx context.Context) ([]v1alpha1.CarbonPlan, error) {
+	c, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	ns, err := f.scope()
+	if err != nil {
+		return nil, err
+	}
+	var list v1alpha1.CarbonPlanList
+	if err := c.List(ctx, &list, client.InNamespace(ns)); err != nil {
+		return nil, fmt.Errorf("list CarbonPlans: %w", err)
+	}
+	return list.Items, nil
+}
+
 func newTopCommand() *cobra.Command {
 	var f clusterFlags
 	by := ""
@@ -169,19 +186,11 @@ func newTopCommand() *cobra.Command {
   lull top -A --by namespace`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.connect()
+			plans, err := f.plans(cmd.Context())
 			if err != nil {
 				return err
 			}
-			ns, err := f.scope()
-			if err != nil {
-				return err
-			}
-			var plans v1alpha1.CarbonPlanList
-			if err := c.List(cmd.Context(), &plans, client.InNamespace(ns)); err != nil {
-				return fmt.Errorf("list CarbonPlans: %w", err)
-			}
-			return top(cmd.OutOrStdout(), plans.Items, by)
+			return top(cmd.OutOrStdout(), plans, by)
 		},
 	}
 	f.registerAll(cmd)

@@ -48,6 +48,7 @@ type Entry struct {
 // Hash is a SHA-256, in hex as text.
 type Hash [sha256.Size]byte
 
+// String writes it in hex.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // MarshalText writes it in hex.
