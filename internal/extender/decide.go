@@ -2,6 +2,7 @@ package extender
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -207,7 +208,7 @@ const usualRuntime = time.Hour
 // at the mean intensity of its zone over the run time. The zone is that of the node's class, else
 // the one of its cloud region (label topology.kubernetes.io/region), else that of the Pod's policy.
 // known is false where its intensity is not.
-func (s *State) emissions(p *Pod, n *node, home string, intensity, regions map[string]float64) (grams float64, known bool) {
+func (s *State) emissions(amounts []amount, n *node, home string, intensity, regions map[string]float64) (grams float64, known bool) {
 	ci, known := intensity[n.zone]
 	if n.zone == "" {
 		if ci, known = regions[n.region]; !known || n.region == "" {
@@ -217,11 +218,9 @@ func (s *State) emissions(p *Pod, n *node, home string, intensity, regions map[s
 	if !known {
 		return 0, false
 	}
-	watts := n.watts[cpu] * math.Max(leastCPU, p.Request[cpu])
-	for r, q := range p.Request {
-		if r != cpu {
-			watts += n.watts[r] * q
-		}
+	watts := 0.0
+	for _, a := range amounts {
+		watts += n.watts[a.resource] * a.quantity
 	}
 	if n.pods == 0 {
 		watts += n.idle
@@ -229,12 +228,29 @@ func (s *State) emissions(p *Pod, n *node, home string, intensity, regions map[s
 	return ci * watts / 1000, true
 }
 
+// amount is how much of a resource a Pod asks for.
+type amount struct {
+	resource string
+	quantity float64
+}
+
+// amounts are what a Pod asks for, at least a little CPU, in order of the resources.
+func (p *Pod) amounts() []amount {
+	out := []amount{{cpu, math.Max(leastCPU, p.Request[cpu])}}
+	for _, r := range slices.Sorted(maps.Keys(p.Request)) {
+		if r != cpu {
+			out = append(out, amount{r, p.Request[r]})
+		}
+	}
+	return out
+}
+
 // Rank scores nodes by what a Pod would emit there: from 10 for the least to 0 for the most, all
 // the same where nothing tells them apart. A node of which nothing is known is scored like the
-// worst.
+// worst. grams is memory as long as scores.
 //
 // Complexity: O(nodes).
-func (s *State) Rank(p *Pod, names [][]byte, scores []int8) {
+func (s *State) Rank(p *Pod, names *Names, scores []int8, grams []float64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	intensity, regions := make(map[string]float64, len(s.zones)), make(map[string]float64, len(s.zones))
@@ -252,15 +268,15 @@ func (s *State) Rank(p *Pod, names [][]byte, scores []int8) {
 			intensity[name], regions[z.region] = v, v
 		}
 	}
-	grams := make([]float64, len(names))
+	amounts := p.amounts()
 	least, most := math.Inf(1), math.Inf(-1)
-	for i, name := range names {
+	for i := range grams {
 		grams[i] = math.NaN()
-		n := s.nodes[string(name)]
+		n := s.nodes[string(names.get(i))]
 		if n == nil {
 			continue
 		}
-		if g, ok := s.emissions(p, n, home, intensity, regions); ok {
+		if g, ok := s.emissions(amounts, n, home, intensity, regions); ok {
 			grams[i] = g
 			least, most = math.Min(least, g), math.Max(most, g)
 		}

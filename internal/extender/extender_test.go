@@ -112,7 +112,7 @@ func (b *bed) ask(t testing.TB, p *corev1.Pod) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := read(body)
+	c, err := read(body, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,10 +292,10 @@ func TestRank(t *testing.T) {
 	b.SetNode(testNode("n0", 10, map[string]string{"size": "large"}))
 	b.SetNode(testNode("n1", 10, map[string]string{"in": "fr"}))
 	b.SetNode(testNode("n2", 10, nil))
-	names := [][]byte{[]byte("n0"), []byte("n1"), []byte("n2"), []byte("n3"), []byte("unknown")}
+	names := namesOf("n0", "n1", "n2", "n3", "unknown")
 	p := &Pod{Namespace: "batch", Labels: map[string]string{"shift": "yes"}, Request: map[string]float64{"cpu": 2}}
-	scores := make([]int8, len(names))
-	b.Rank(p, names, scores)
+	scores, grams := make([]int8, names.Len()), make([]float64, names.Len())
+	b.Rank(p, names, scores, grams)
 	// n0: 400 (2 x 38.5 + 212) 1.5 = 173.4 g; n1: 50 (2 x 10 + 100) = 6 g; n2, n3: 400 x 7 = 2.8 g.
 	if want := []int8{0, 10, 10, 10, 0}; fmt.Sprint(scores) != fmt.Sprint(want) { // 9.8 rounds to 10
 		t.Errorf("scores %v, want %v", scores, want)
@@ -307,7 +307,7 @@ func TestRank(t *testing.T) {
 		p.Spec.NodeName, p.OwnerReferences = "n1", []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: &yes}}
 	}))
 	p.Request["nvidia.com/gpu"] = 1 // n1: 50 (20 + 300 + 100) = 21 g
-	b.Rank(p, names, scores)
+	b.Rank(p, names, scores, grams)
 	if want := []int8{0, 6, 10, 10, 0}; fmt.Sprint(scores) != fmt.Sprint(want) { // (46.2 - 21) / (46.2 - 2.8)
 		t.Errorf("scores %v, want %v", scores, want)
 	}
@@ -316,15 +316,23 @@ func TestRank(t *testing.T) {
 	z.Status.Forecast = []v1alpha1.ForecastPoint{{Time: metav1.NewTime(midnight), Intensity: 20}}
 	b.SetZone(z)
 	b.SetNode(testNode("n3", 10, map[string]string{corev1.LabelTopologyRegion: "eu-north-1"}))
-	b.Rank(&Pod{Namespace: "batch", Labels: p.Labels}, [][]byte{[]byte("n2"), []byte("n3")}, scores[:2])
+	b.Rank(&Pod{Namespace: "batch", Labels: p.Labels}, namesOf("n2", "n3"), scores[:2], grams[:2])
 	if scores[0] != 0 || scores[1] != 10 {
 		t.Errorf("scores %v; want the node in the cleaner region first", scores[:2])
 	}
 	// Nothing tells them apart.
-	b.Rank(&Pod{Namespace: "else"}, [][]byte{[]byte("n2"), []byte("n2")}, scores[:2])
+	b.Rank(&Pod{Namespace: "else"}, namesOf("n2", "n2"), scores[:2], grams[:2])
 	if scores[0] != scores[1] {
 		t.Errorf("equal nodes are scored %v", scores[:2])
 	}
+}
+
+func namesOf(names ...string) *Names {
+	out := &Names{}
+	for _, name := range names {
+		out.add(name)
+	}
+	return out
 }
 
 // TestWire speaks kube-scheduler's own types, by names and by whole nodes.
@@ -396,7 +404,7 @@ func TestRequests(t *testing.T) {
 	})
 	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: p, NodeNames: &[]string{"n0"}})
 	must(t, err)
-	c, err := read(body)
+	c, err := read(body, nil)
 	must(t, err)
 	b := newBed(t, "")
 	p.Spec.NodeName = "n0"
@@ -415,14 +423,20 @@ func TestBadRequests(t *testing.T) {
 	srv := httptest.NewServer(&Handler{State: newBed(t, "").State})
 	defer srv.Close()
 	for body, want := range map[string]string{
-		"":                                "not a JSON object",
-		"[]":                              "not a JSON object",
-		`{"Pod":{}}`:                      "NodeNames: not set",
-		`{"NodeNames":["a"]}`:             "Pod: not set",
-		`{"Pod":3,"NodeNames":[]}`:        "Pod:",
-		`{"Pod":{},"NodeNames":"a"}`:      "not a list",
-		`{"Pod":{},"NodeNames":["a\"b"]}`: "not names of nodes",
-		`{"Pod":{},"NodeNames":["a"]`:     "invalid request",
+		"":                                   "not a JSON object",
+		"[]":                                 "not a JSON object",
+		`{"Pod":{}}`:                         "NodeNames: not set",
+		`{"NodeNames":["a"]}`:                "Pod: not set",
+		`{"Pod":3,"NodeNames":[]}`:           "Pod:",
+		`{"Pod":{},"NodeNames":"a"}`:         "not a list",
+		`{"Pod":{},"NodeNames":["a\"b"]}`:    "not names of nodes",
+		`{"Pod":{},"NodeNames":["a"]`:        "invalid request",
+		`{"Pod":{},"NodeNames":["a" "b"]}`:   "not names of nodes",
+		`{"Pod":{},"NodeNames":["a",]}`:      "not names of nodes",
+		`{"Pod":{},"NodeNames":[],}`:         "invalid request",
+		`{"Pod":{},"NodeNames":[]}]`:         "nothing after the object",
+		`{"Pod":{},"pod":{},"NodeNames":[]}`: "each once",
+		`{"Pod":{} "NodeNames":[]}`:          "a comma",
 		`{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a\"b"}}]}}`:                                "not names of nodes",
 		`{"Pod":{},"Nodes":{"items":[7]}}`:                                                           "Nodes:",
 		`{"Pod":{"spec":{"containers":[{"resources":{"requests":{"cpu":"much"}}}]}},"NodeNames":[]}`: "Pod:",
@@ -499,7 +513,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// FuzzFilter: no body makes the handler panic or write what is not JSON.
+// FuzzFilter: no body makes the handler panic or write what is not JSON, and none that is not JSON is
+// answered.
 func FuzzFilter(f *testing.F) {
 	b := newBed(f, nodesConfig)
 	h := &Handler{State: b.State}
@@ -509,13 +524,14 @@ func FuzzFilter(f *testing.F) {
 	must(f, err)
 	f.Add(good)
 	f.Add(whole)
+	f.Add([]byte(" { \"Pod\" : {} ,\n\"NodeNames\" : [ \"a\" , \"b\" ] } "))
 	f.Add([]byte(`{"Pod":{"metadata":{"creationTimestamp":"9999-12-31T23:59:59Z"}},"NodeNames":["",1]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range []string{FilterPath, PrioritizePath} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
-			if w.Code == http.StatusOK && !json.Valid(w.Body.Bytes()) {
-				t.Errorf("%s: %s", path, w.Body)
+			if w.Code == http.StatusOK && (!json.Valid(w.Body.Bytes()) || !json.Valid(body)) {
+				t.Errorf("%s: %s, to %s", path, w.Body, body)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +33,9 @@ type Handler struct {
 type buffer struct {
 	in     bytes.Buffer
 	out    []byte
+	names  []place
 	scores []int8
+	grams  []float64
 }
 
 // ServeHTTP implements http.Handler.
@@ -74,12 +77,12 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, verb func(*call
 		http.Error(w, err.Error(), status)
 		return status
 	}
-	c, err := read(b.in.Bytes())
+	c, err := read(b.in.Bytes(), b.names)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return http.StatusBadRequest
 	}
-	b.out = b.out[:0]
+	b.names, b.out = c.names.at, b.out[:0]
 	verb(c, b)
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(b.out); err != nil {
@@ -95,10 +98,8 @@ func (h *Handler) filter(c *call, b *buffer) {
 }
 
 func (h *Handler) prioritize(c *call, b *buffer) {
-	if cap(b.scores) < len(c.names) {
-		b.scores = make([]int8, len(c.names))
-	}
-	b.scores = b.scores[:len(c.names)]
-	h.State.Rank(&c.pod, c.names, b.scores)
+	n := c.names.Len()
+	b.scores, b.grams = slices.Grow(b.scores[:0], n)[:n], slices.Grow(b.grams[:0], n)[:n]
+	h.State.Rank(&c.pod, &c.names, b.scores, b.grams)
 	b.out = c.writeRank(b.out, b.scores)
 }

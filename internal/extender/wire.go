@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,9 +26,29 @@ var ErrRequest = errors.New("invalid request")
 // are.
 type call struct {
 	pod      Pod
-	names    [][]byte // of the nodes, as they stand in the body
-	list     []byte   // NodeNames
-	nodeList []byte   // Nodes
+	names    Names
+	list     []byte // NodeNames, of the body
+	nodeList []byte // Nodes, of the body
+}
+
+// Names are names of nodes, as places in a text: thousands of them come with each call, and the
+// garbage collector has nothing to follow.
+type Names struct {
+	text []byte
+	at   []place
+}
+
+type place struct{ from, to int32 }
+
+// Len is the number of names.
+func (n *Names) Len() int { return len(n.at) }
+
+func (n *Names) get(i int) []byte { return n.text[n.at[i].from:n.at[i].to] }
+
+func (n *Names) add(name string) {
+	from := int32(len(n.text))
+	n.text = append(n.text, name...)
+	n.at = append(n.at, place{from, int32(len(n.text))})
 }
 
 // pod mirrors the fields of a Pod that are read.
@@ -62,46 +83,38 @@ func containers(of []container) []corev1.Container {
 	return out
 }
 
-// read reads a call. Errors wrap ErrRequest and say what is wrong with it.
-func read(body []byte) (*call, error) {
-	c := &call{}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(false))
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
+// read reads a call; names is memory for those of its nodes. What it returns refers to the body.
+// Errors wrap ErrRequest and say what is wrong with it.
+//
+// Of the body only the names are many, so they are read here; all else is the library's.
+func read(body []byte, names []place) (*call, error) {
+	c := &call{names: Names{text: body, at: names[:0]}}
+	in := scanner{body: body}
+	if !in.take('{') {
 		return nil, fmt.Errorf("%w: not a JSON object", ErrRequest)
 	}
-	found := false
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
+	seen := map[string]bool{}
+	for done := in.take('}'); !done; done = in.take('}') {
+		if len(seen) > 0 && !in.take(',') {
+			return nil, fmt.Errorf("%w: at byte %d; accepted: a comma or the end of the object", ErrRequest, in.at)
+		}
+		text, err := in.value()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
-		field := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
+		var field string
+		if err := json.Unmarshal(text, &field); err != nil || !in.take(':') || seen[strings.ToLower(field)] {
+			return nil, fmt.Errorf("%w: at byte %d; accepted: fields of an object, each once", ErrRequest, in.at)
+		}
+		seen[strings.ToLower(field)] = true
+		if err := c.readField(field, &in); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrRequest, field, err)
 		}
-		if value.Kind() == 'n' {
-			continue
-		}
-		switch field {
-		case "Pod", "pod":
-			found = true
-			err = c.pod.read(value)
-		case "NodeNames", "nodenames":
-			c.list = bytes.Clone(value)
-			c.names, err = split(c.list)
-		case "Nodes", "nodes":
-			c.nodeList = bytes.Clone(value)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrRequest, field, err)
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	switch {
-	case !found:
+	case !in.end():
+		return nil, fmt.Errorf("%w: at byte %d; accepted: nothing after the object", ErrRequest, in.at)
+	case !seen["pod"]:
 		return nil, fmt.Errorf("%w: Pod: not set", ErrRequest)
 	case c.list == nil && c.nodeList == nil:
 		return nil, fmt.Errorf("%w: NodeNames: not set; accepted: NodeNames (nodeCacheCapable: true) or Nodes", ErrRequest)
@@ -113,29 +126,109 @@ func read(body []byte) (*call, error) {
 	return c, nil
 }
 
+func (c *call) readField(field string, in *scanner) error {
+	if (field == "NodeNames" || field == "nodenames") && in.peek() == '[' {
+		from := in.at
+		err := in.names(&c.names)
+		c.list = in.body[from:in.at]
+		return err
+	}
+	value, err := in.value()
+	if err != nil {
+		return err
+	}
+	switch field {
+	case "Pod", "pod":
+		return c.pod.read(value)
+	case "NodeNames", "nodenames":
+		if value.Kind() != 'n' {
+			return errors.New("not a list")
+		}
+	case "Nodes", "nodes":
+		if value.Kind() != 'n' {
+			c.nodeList = value
+		}
+	}
+	return nil
+}
+
+// scanner goes through a body.
+type scanner struct {
+	body []byte
+	at   int
+}
+
+// peek is the next character that is no space; 0 at the end.
+func (s *scanner) peek() byte {
+	for ; s.at < len(s.body); s.at++ {
+		if c := s.body[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+// take goes past a character, if it is the next.
+func (s *scanner) take(c byte) bool {
+	if s.peek() != c || s.end() {
+		return false
+	}
+	s.at++
+	return true
+}
+
+func (s *scanner) end() bool { return s.peek() == 0 && s.at == len(s.body) }
+
+// value goes past any value, and returns it.
+func (s *scanner) value() (jsontext.Value, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(s.body[s.at:]), jsontext.AllowDuplicateNames(false))
+	value, err := dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	s.at += int(dec.InputOffset())
+	return value, nil
+}
+
 // errNames: names of nodes stand in answers as they are, and need no escapes.
 var errNames = errors.New("not names of nodes")
 
-// split takes an array of names apart without copying.
-func split(array []byte) ([][]byte, error) {
-	if len(array) == 0 || array[0] != '[' {
-		return nil, errors.New("not a list")
+// names goes past a list of names.
+func (s *scanner) names(into *Names) error {
+	s.take('[')
+	if s.take(']') {
+		return nil
 	}
-	var out [][]byte
-	for rest := array; ; {
-		from := bytes.IndexByte(rest, '"')
-		if from < 0 {
-			return out, nil
+	for {
+		if !s.take('"') {
+			return errNames
 		}
-		rest = rest[from+1:]
-		to := bytes.IndexByte(rest, '"')
-		if to < 0 || bytes.IndexByte(rest[:to], '\\') >= 0 {
-			return nil, errNames
+		from := s.at
+		for s.at < len(s.body) && inName[s.body[s.at]] {
+			s.at++
 		}
-		out = append(out, rest[:to])
-		rest = rest[to+1:]
+		into.at = append(into.at, place{int32(from), int32(s.at)})
+		if s.at == len(s.body) || s.body[s.at] != '"' {
+			return errNames
+		}
+		s.at++
+		switch {
+		case s.take(','):
+		case s.take(']'):
+			return nil
+		default:
+			return errNames
+		}
 	}
 }
+
+// inName are the characters that names of nodes have: ASCII that JSON does not escape.
+var inName = func() (is [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		is[c] = c != '"' && c != '\\'
+	}
+	return is
+}()
 
 // readNodes names the nodes of a call that brings whole nodes along.
 func (c *call) readNodes() error {
@@ -145,6 +238,7 @@ func (c *call) readNodes() error {
 	if err := json.Unmarshal(c.nodeList, &list); err != nil {
 		return err
 	}
+	c.names.text = nil
 	for _, item := range list.Items {
 		var n struct {
 			Metadata struct {
@@ -154,11 +248,10 @@ func (c *call) readNodes() error {
 		if err := json.Unmarshal(item, &n); err != nil {
 			return err
 		}
-		name := []byte(n.Metadata.Name)
-		if bytes.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+		if strings.ContainsFunc(n.Metadata.Name, func(r rune) bool { return r >= 0x80 || !inName[r] }) {
 			return errNames
 		}
-		c.names = append(c.names, name)
+		c.names.add(n.Metadata.Name)
 	}
 	return nil
 }
@@ -198,9 +291,9 @@ func (c *call) writeFilter(out []byte, a Answer) []byte {
 	default:
 		out = append(out, `{"Nodes":{"items":[]}`...)
 	}
-	if !a.Pass && len(c.names) > 0 {
+	if !a.Pass && c.names.Len() > 0 {
 		out = append(out, `,"FailedAndUnresolvableNodes":{"`...)
-		out = append(out, c.names[0]...)
+		out = append(out, c.names.get(0)...)
 		out = append(out, `":`...)
 		out, _ = jsontext.AppendQuote(out, a.Message) // the error is of invalid UTF-8, which it mends
 		out = append(out, '}')
@@ -211,12 +304,12 @@ func (c *call) writeFilter(out []byte, a Answer) []byte {
 // writeRank appends the result of a prioritize (extender/v1.HostPriorityList).
 func (c *call) writeRank(out []byte, scores []int8) []byte {
 	out = append(out, '[')
-	for i, name := range c.names {
+	for i := range c.names.at {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(out, `{"Host":"`...)
-		out = append(out, name...)
+		out = append(out, c.names.get(i)...)
 		out = append(out, `","Score":`...)
 		out = strconv.AppendInt(out, int64(scores[i]), 10)
 		out = append(out, '}')
