@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,15 +79,15 @@ func run(ctx context.Context, o options) (err error) {
 	if err := setUp(ctx, s.Client); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := free()
 	if err != nil {
 		return err
 	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
+	metrics, err := free()
+	if err != nil {
 		return err
 	}
-	cmd := exec.Command(binary, "extender", "--kubeconfig", filepath.Join(dir, "lab", "kubeconfig"), "--bind-address", address, "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	cmd := exec.Command(binary, "extender", "--kubeconfig", filepath.Join(dir, "lab", "kubeconfig"), "--bind-address", address, "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -110,6 +112,38 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	load(o, address, cmd.Process.Pid, bodies)
+	return own(metrics)
+}
+
+// free returns an address that nobody listens at.
+func free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// own prints how many calls the extender has answered in time, by its own clock.
+func own(metrics string) error {
+	resp, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return err
+	}
+	for _, m := range families["lull_extender_request_duration_seconds"].GetMetric() {
+		h := m.GetHistogram()
+		fmt.Printf("%s, by the extender's own clock: %d calls, on average %.2f ms; within", m.GetLabel()[0].GetValue(), h.GetSampleCount(), 1000*h.GetSampleSum()/float64(h.GetSampleCount()))
+		for _, b := range h.GetBucket() {
+			fmt.Printf(" %g ms %.2f %%,", 1000*b.GetUpperBound(), 100*float64(b.GetCumulativeCount())/float64(h.GetSampleCount()))
+		}
+		fmt.Println()
+	}
 	return nil
 }
 

@@ -192,41 +192,11 @@ const (
 	tiny = 1e-9
 )
 
-// maxScore is the best score of a node (extender/v1.MaxExtenderPriority).
-const maxScore = 10
-
 // leastCPU stands for Pods that ask for no CPU, as in kube-scheduler.
 const leastCPU = 0.1
 
 // usualRuntime is how long a Pod is taken to run that does not state it.
 const usualRuntime = time.Hour
-
-// emissions is what a Pod would add on a node per hour, gCO2eq:
-//
-//	PUE x CI(zone) x (sum_r watts_r x request_r + [the node is idle] x watts_idle) / 1000
-//
-// at the mean intensity of its zone over the run time. The zone is that of the node's class, else
-// the one of its cloud region (label topology.kubernetes.io/region), else that of the Pod's policy.
-// known is false where its intensity is not.
-func (s *State) emissions(amounts []amount, n *node, home string, intensity, regions map[string]float64) (grams float64, known bool) {
-	ci, known := intensity[n.zone]
-	if n.zone == "" {
-		if ci, known = regions[n.region]; !known || n.region == "" {
-			ci, known = intensity[home]
-		}
-	}
-	if !known {
-		return 0, false
-	}
-	watts := 0.0
-	for _, a := range amounts {
-		watts += n.watts[a.resource] * a.quantity
-	}
-	if n.pods == 0 {
-		watts += n.idle
-	}
-	return ci * watts / 1000, true
-}
 
 // amount is how much of a resource a Pod asks for.
 type amount struct {
@@ -268,29 +238,8 @@ func (s *State) Rank(p *Pod, names *Names, scores []int8, grams []float64) {
 			intensity[name], regions[z.region] = v, v
 		}
 	}
-	amounts := p.amounts()
-	least, most := math.Inf(1), math.Inf(-1)
-	for i := range grams {
-		grams[i] = math.NaN()
-		n := s.nodes[string(names.get(i))]
-		if n == nil {
-			continue
-		}
-		if g, ok := s.emissions(amounts, n, home, intensity, regions); ok {
-			grams[i] = g
-			least, most = math.Min(least, g), math.Max(most, g)
-		}
-	}
-	for i, g := range grams {
-		switch {
-		case !(most > least) && !math.IsNaN(g):
-			scores[i] = maxScore
-		case math.IsNaN(g):
-			scores[i] = 0
-		default:
-			scores[i] = int8(math.Round(maxScore * (most - g) / (most - least)))
-		}
-	}
+	s.powers.each(names, p.amounts(), home, intensity, regions, grams)
+	score(grams, scores)
 }
 
 // mean intensity over a run time, as far as the hours are known.

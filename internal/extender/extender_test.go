@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -370,9 +371,29 @@ func TestWire(t *testing.T) {
 		}
 		var list extenderv1.HostPriorityList
 		post(t, srv.URL+PrioritizePath, x.args, &list)
-		if len(list) != 2 || list[0].Host != "n0" || list[1].Host != "n1" || list[0].Score > extenderv1.MaxExtenderPriority {
-			t.Errorf("%+v", list)
+		if list == nil || len(list) != 0 {
+			t.Errorf("nothing tells nodes apart: %+v", list)
 		}
+	}
+}
+
+// TestRankByTheWire: what is listed are the nodes better than the worst, kube-scheduler adding nothing
+// to the others.
+func TestRankByTheWire(t *testing.T) {
+	b := newBed(t, nodesConfig)
+	b.zone("fr", func(int) float64 { return 50 })
+	b.SetNode(testNode("n0", 10, map[string]string{"size": "large"}))
+	b.SetNode(testNode("n1", 10, map[string]string{"in": "fr"}))
+	srv := httptest.NewServer(&Handler{State: b.State})
+	defer srv.Close()
+	var list extenderv1.HostPriorityList
+	post(t, srv.URL+PrioritizePath, extenderv1.ExtenderArgs{Pod: testPod("a", "2", midnight, nil), NodeNames: &[]string{"n0", "n1", "unknown"}}, &list)
+	if want := (extenderv1.HostPriorityList{{Host: "n1", Score: 10}}); !slices.Equal(list, want) {
+		t.Errorf("%+v, want %+v", list, want)
+	}
+	post(t, srv.URL+PrioritizePath, extenderv1.ExtenderArgs{Pod: testPod("a", "2", midnight, nil), NodeNames: &[]string{}}, &list)
+	if len(list) != 0 {
+		t.Errorf("no nodes: %+v", list)
 	}
 }
 
@@ -558,7 +579,7 @@ func benchmark(b *testing.B, path string) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
 				w := httptest.NewRecorder()
-				w.Body.Grow(len(body) * 3)
+				w.Body.Grow(len(body))
 				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
 				if w.Code != http.StatusOK {
 					b.Fatal(w.Body)

@@ -31,6 +31,7 @@ type State struct {
 	byName   map[string][]*rule // by namespace, in the order of their names
 	zones    map[string]*zone
 	nodes    map[string]*node
+	powers   powers
 	pods     map[types.UID]placed
 	let      map[types.UID]placed // passed, and not yet seen on a node
 	// capacity is that of all nodes that take Pods, used what is asked for on them.
@@ -46,17 +47,14 @@ type placed struct {
 	at      time.Time
 }
 
-// node is a node as it is ranked.
+// node is a node as it is counted.
 type node struct {
-	zone     string
+	name     string
 	offers   bool
 	capacity map[string]float64
 	labels   labels.Set
-	region   string
 	pods     int // but for those of DaemonSets
-	// watts of a unit of each resource, PUE included; idle the power without any work.
-	watts map[string]float64
-	idle  float64
+	power    uint32
 }
 
 // zone is the intensity of a GridZone by the hour, of the hours that have passed as it was last
@@ -77,6 +75,7 @@ func NewState(c Configuration, clk clock.PassiveClock) (*State, error) {
 	s := &State{
 		Clock: clk, rules: map[types.NamespacedName]*rule{}, byName: map[string][]*rule{}, zones: map[string]*zone{}, nodes: map[string]*node{},
 		pods: map[types.UID]placed{}, let: map[types.UID]placed{}, capacity: map[string]float64{}, used: map[string]float64{},
+		powers: newPowers(),
 	}
 	var err error
 	if c.Default != nil {
@@ -179,13 +178,14 @@ func (s *State) SetNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.nodes[n.Name]
-	now := &node{offers: kube.Offers(n), capacity: kube.Amounts(n.Status.Allocatable), labels: n.Labels, region: n.Labels[corev1.LabelTopologyRegion]}
-	now.watts, now.idle, now.zone = s.power(now)
+	now := &node{name: n.Name, offers: kube.Offers(n), capacity: kube.Amounts(n.Status.Allocatable), labels: n.Labels}
+	now.power = s.powers.add(s.powerOf(now))
 	if old != nil {
 		now.pods = old.pods
 		s.count(old, -1)
 	}
 	s.nodes[n.Name] = now
+	s.powers.set(now.name, now.power, now.pods > 0)
 	s.count(now, 1)
 	if old == nil || old.offers != now.offers {
 		s.recount()
@@ -199,6 +199,7 @@ func (s *State) DeleteNode(name string) {
 	if n := s.nodes[name]; n != nil {
 		s.count(n, -1)
 		delete(s.nodes, name)
+		s.powers.remove(name)
 		s.recount()
 	}
 }
@@ -213,7 +214,7 @@ func (s *State) count(n *node, sign float64) {
 func (s *State) recount() {
 	clear(s.used)
 	for _, n := range s.nodes {
-		n.pods = 0
+		s.add(n, -n.pods)
 	}
 	for _, p := range s.pods {
 		s.use(p, 1)
@@ -226,7 +227,7 @@ func (s *State) recount() {
 func (s *State) use(p placed, sign int) {
 	if n := s.nodes[p.node]; n != nil {
 		if !p.daemon {
-			n.pods += sign
+			s.add(n, sign)
 		}
 		if n.offers {
 			add(s.used, p.request, float64(sign))
@@ -234,8 +235,17 @@ func (s *State) use(p placed, sign int) {
 	}
 }
 
-// power is what a node takes by the first class that selects it, and where it stands.
-func (s *State) power(n *node) (watts map[string]float64, idle float64, zone string) {
+// add counts Pods on a node.
+func (s *State) add(n *node, pods int) {
+	before := n.pods > 0
+	n.pods += pods
+	if now := n.pods > 0; now != before {
+		s.powers.set(n.name, n.power, now)
+	}
+}
+
+// powerOf is what a node takes by the first class that selects it, and where it stands.
+func (s *State) powerOf(n *node) power {
 	of := class{NodeSpec: NodeSpec{PUE: 1}}
 	for i := range s.classes {
 		if s.classes[i].selector.Matches(n.labels) {
@@ -243,14 +253,14 @@ func (s *State) power(n *node) (watts map[string]float64, idle float64, zone str
 			break
 		}
 	}
-	watts = map[string]float64{cpu: wattsPerCPU * of.PUE}
+	watts := map[string]float64{cpu: wattsPerCPU * of.PUE}
 	for r, v := range of.WattsPerUnit {
 		watts[r] = v * of.PUE
 	}
 	if cores := n.capacity[cpu]; of.MaxWatts > 0 && cores > 0 {
 		watts[cpu] = (of.MaxWatts - of.IdleWatts) / cores * of.PUE
 	}
-	return watts, of.IdleWatts * of.PUE, of.Zone
+	return power{zone: of.Zone, region: n.labels[corev1.LabelTopologyRegion], watts: watts, idle: of.IdleWatts * of.PUE}
 }
 
 const cpu = string(corev1.ResourceCPU)

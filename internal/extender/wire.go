@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -301,17 +302,26 @@ func (c *call) writeFilter(out []byte, a Answer) []byte {
 	return append(out, '}')
 }
 
-// writeRank appends the result of a prioritize (extender/v1.HostPriorityList).
+// writeRank appends the result of a prioritize (extender/v1.HostPriorityList). kube-scheduler adds
+// scores and takes a node that is not listed for one of 0, so the worst are left out and the others
+// say how much better they are: where nothing tells nodes apart the list is empty.
 func (c *call) writeRank(out []byte, scores []int8) []byte {
+	if len(scores) == 0 {
+		return append(out, "[]"...)
+	}
+	worst := slices.Min(scores)
 	out = append(out, '[')
-	for i := range c.names.at {
-		if i > 0 {
+	for i, score := range scores {
+		if score == worst {
+			continue
+		}
+		if out[len(out)-1] != '[' {
 			out = append(out, ',')
 		}
 		out = append(out, `{"Host":"`...)
 		out = append(out, c.names.get(i)...)
 		out = append(out, `","Score":`...)
-		out = strconv.AppendInt(out, int64(scores[i]), 10)
+		out = strconv.AppendInt(out, int64(score-worst), 10)
 		out = append(out, '}')
 	}
 	return append(out, ']')

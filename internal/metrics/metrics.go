@@ -147,7 +147,7 @@ var (
 	ExtenderSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "lull_extender_request_duration_seconds",
 		Help:    "Time until the extender has answered.",
-		Buckets: prometheus.ExponentialBuckets(0.00005, 2.5, 10),
+		Buckets: []float64{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5},
 	}, []string{"verb"})
 	ExtenderDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_extender_decisions_total",
