@@ -26,7 +26,7 @@ help: ## list the targets
 .PHONY: build
 build: bin/lull bin/lab ## build both binaries into bin/
 
-bin/lull: go.mod go.sum $(call sources,cmd pkg internal api config)
+bin/lull: go.mod go.sum $(call sources,cmd pkg internal api) $(shell find charts -type f)
 	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
 
 bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
@@ -113,9 +113,23 @@ bin/node/kubelet bin/node/pause: bin/node/%: lab/go.mod lab/go.sum lab/cmd/kubel
 bin/worker: go.mod $(call sources,examples)
 	$(GO) build -ldflags '-s -w' -o $@ ./examples/worker
 
+bin/helm: tools/helm/go.mod tools/helm/go.sum
+	@echo "Building Helm; the first time this takes a minute or two."
+	cd tools/helm && $(GO) build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
+
+IMAGE ?= lull.dev/lull:test
+
+.PHONY: image
+image: bin/lull-image.tar ## the container image, as docker load reads it (IMAGE=name:tag)
+
+bin/lull-image.tar: bin/lull Containerfile .containerignore
+	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
+	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $@; \
+		$$b bud --quiet --isolation chroot --timestamp 0 -t $(IMAGE) -f Containerfile . && $$b push --quiet $(IMAGE) docker-archive:$(CURDIR)/$@:$(IMAGE)
+
 .PHONY: test-realnode
-test-realnode: deps build node bin/worker ## the test in which pods really run (needs root)
-	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker \
+test-realnode: deps build node bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
+	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNode ./test/integration
 
 # What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
@@ -141,11 +155,11 @@ fmt: ## format the code
 .PHONY: generate
 generate: bin/controller-gen ## regenerate deep copies, custom resources and access rules
 	./bin/controller-gen object paths=./api/...
-	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=config/crd
-	./bin/controller-gen rbac:roleName=lull-controller paths=./internal/controller/... output:rbac:dir=config/rbac
-	./bin/controller-gen rbac:roleName=lull-fleet paths=./internal/fleet/... output:rbac:dir=config/fleet
-	./bin/controller-gen rbac:roleName=lull-capacity paths=./internal/curve/... output:rbac:dir=config/capacity
-	./bin/controller-gen rbac:roleName=lull-failsafe paths=./internal/failsafe/... output:rbac:dir=config/rbac/failsafe
+	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=charts/lull/files/crd
+	for role in controller:controller fleet:kueue curve:capacity failsafe:failsafe; do \
+		from=$${role%:*} to=$${role#*:}; name=$$to; [ $$to != kueue ] || name=fleet; \
+		./bin/controller-gen rbac:roleName=lull-$$name,fileName=$$to.yaml paths=./internal/$$from/... output:rbac:dir=charts/lull/files/rbac; done
+	LULL_UPDATE=1 $(GO) test -count=1 -run TestGenerated ./charts
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
 .PHONY: verify
@@ -153,8 +167,8 @@ verify: generate lint ## fail if generated files, formatting or modules are out 
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
-	@git diff --exit-code -- api config docs/reference.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
-	@test -z "$$(git ls-files --others --exclude-standard -- api config)" || (echo "generated files are not committed"; exit 1)
+	@git diff --exit-code -- api charts kustomize docs/reference.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
+	@test -z "$$(git ls-files --others --exclude-standard -- api charts kustomize)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench
 bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)

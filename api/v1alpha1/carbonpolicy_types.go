@@ -347,6 +347,8 @@ const (
 	// AnnotationHold marks a Job that Lull holds suspended, and why: HoldAdmission,
 	// HoldPaused or HoldMoving. A suspended Job without it is the user's own and left alone.
 	AnnotationHold = "lull.dev/hold"
+	// AnnotationPausedByRelease marks a CarbonPolicy that "lull release --all" has paused ("true").
+	AnnotationPausedByRelease = "lull.dev/paused-by-release"
 	// AnnotationDecision is the last decision on the Job, as JSON.
 	AnnotationDecision = "lull.dev/decision"
 	// AnnotationLatestStart is the wall time (RFC 3339) by which the Job must be

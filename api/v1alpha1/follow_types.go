@@ -205,6 +205,9 @@ const (
 	FollowOwner     = "lull.dev/follow"
 )
 
+// AnnotationKeep on a Follow that is deleted leaves its service where it is, as it is ("true").
+const AnnotationKeep = "lull.dev/keep"
+
 // Follow keeps a service on the best of several clusters, make before break.
 //
 // +kubebuilder:object:root=true

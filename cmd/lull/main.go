@@ -4,6 +4,8 @@ package main
 import (
 	"os"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificate authorities
+
 	"lull.dev/lull/internal/cli"
 )
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"lull.dev/lull/config"
+	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
 )
@@ -87,6 +87,9 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
 	f.StringVar(&o.Ledger, "ledger", "", "database of the ledger: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
 	f.StringVar(&o.ProvisionHooks, "provision-hooks", "", "folder of the programs that ComputeClusters may name to be provisioned (default: none)")
+	f.StringVar(&o.Web.Address, "web-bind-address", "", "address of the web page (default: none)")
+	f.StringVar(&o.Web.CertFile, "web-tls-cert-file", "", "its certificate; required but on loopback")
+	f.StringVar(&o.Web.KeyFile, "web-tls-private-key-file", "", "its private key")
 	o.prometheus.register(cmd)
 	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
@@ -99,6 +102,11 @@ func (o *controllerOptions) check() error {
 	}
 	if o.PrometheusInterval < time.Second || o.PrometheusInterval > 5*time.Minute {
 		return fmt.Errorf("--prometheus-interval: %v; accepted: 1s to 5m", o.PrometheusInterval)
+	}
+	if o.Web.Address != "" {
+		if err := o.Web.Check(); err != nil {
+			return fmt.Errorf("--web-...: %w", err)
+		}
 	}
 	o.PrometheusURL, o.PrometheusTokenFile = o.prometheus.url, o.prometheus.tokenFile
 	return nil
@@ -148,12 +156,12 @@ func newAlertsCommand() *cobra.Command {
   lull alerts --operator --namespace monitoring | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text := config.Alerts
+			text := charts.Alerts
 			if operator {
 				if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
 					return fmt.Errorf("--namespace: %q; accepted: %s", namespace, strings.Join(problems, "; "))
 				}
-				text = config.PrometheusRule(namespace)
+				text = charts.PrometheusRule(namespace)
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), text)
 			return err
@@ -167,7 +175,7 @@ func newAlertsCommand() *cobra.Command {
 func newManifestsCommand() *cobra.Command {
 	names := kinds.DefaultNames
 	var files []string
-	var o config.Options
+	var o charts.Options
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print what has to be installed in a cluster",
@@ -178,8 +186,9 @@ Kinds that run pods without an end and bare Pods (Deployment, RayCluster, Pod) a
 out unless they are named: the controller needs no rights to what it does not govern.
 A kind that Lull does not know is added by a file with a WorkloadKind.
 
-With --image it also prints Deployments of the controller and of the watchdog, each with
-two replicas, its own account and its own lease.`,
+With --image it also prints Deployments of the controller, with a volume for the ledger, and
+of the watchdog, each with its own account and its own lease. They are those of the Helm chart
+(charts/lull) with its default values, which has more to choose.`,
 		Example: `  lull manifests | kubectl apply -f -
   lull manifests --kinds Job,Pod | kubectl apply -f -
   lull manifests --kueue | kubectl apply -f -
@@ -208,7 +217,11 @@ two replicas, its own account and its own lease.`,
 				of = append(of, k)
 				further += "---\n" + strings.TrimSpace(strings.TrimPrefix(string(text), "---\n")) + "\n"
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), config.Manifests(of, o)+further)
+			text, err := charts.Manifests(of, o)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), text+further)
 			return err
 		},
 	}
@@ -216,7 +229,7 @@ two replicas, its own account and its own lease.`,
 	cmd.Flags().BoolVar(&o.Kueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
 	cmd.Flags().BoolVar(&o.Capacity, "capacity", false, "add the rights that CapacityCurves take: to queues of Kueue, node pools of Karpenter, and to cordon nodes")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
-	cmd.Flags().BoolVar(&o.Web, "web", false, "add the account of lull serve, and with --image its Deployment")
+	cmd.Flags().BoolVar(&o.Web, "web", false, "add what serving the web page takes; with --image the controller serves it")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd

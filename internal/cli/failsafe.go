@@ -66,8 +66,8 @@ func newReleaseCommand() *cobra.Command {
 		Short: "Let held workloads go at once",
 		Long: `Release lets one workload run and no longer be governed, or, with --all, pauses every
 CarbonPolicy and lets go everything that Lull holds: before an upgrade, before Lull is
-removed, or whenever it must get out of the way. --all --undo lets the policies work
-again; what runs by then is planned anew.`,
+removed, or whenever it must get out of the way. --all --undo lets the policies that it has
+paused work again; what runs by then is planned anew.`,
 		Example: `  lull release job/train -n team-a
   lull release --all
   lull release --all -n team-a
@@ -101,7 +101,8 @@ again; what runs by then is planned anew.`,
 	return cmd
 }
 
-// pausePolicies sets spec.paused of all policies.
+// pausePolicies sets spec.paused of all policies, and takes it back of those that it set it of: what
+// somebody else has paused stays so.
 func pausePolicies(ctx context.Context, out io.Writer, c client.Client, namespace string, paused bool) error {
 	var policies v1alpha1.CarbonPolicyList
 	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err != nil {
@@ -110,10 +111,14 @@ func pausePolicies(ctx context.Context, out io.Writer, c client.Client, namespac
 	n := 0
 	for i := range policies.Items {
 		p := &policies.Items[i]
-		if p.Spec.Paused == paused {
+		mark := `"true"`
+		if !paused {
+			mark = "null"
+		}
+		if p.Spec.Paused == paused || !paused && p.Annotations[v1alpha1.AnnotationPausedByRelease] != "true" {
 			continue
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"paused":%v}}`, paused))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}},"spec":{"paused":%v}}`, v1alpha1.AnnotationPausedByRelease, mark, paused))
 		if err := c.Patch(ctx, p, patch); err != nil {
 			return fmt.Errorf("CarbonPolicy %s/%s: %w", p.Namespace, p.Name, err)
 		}

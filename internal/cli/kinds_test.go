@@ -43,10 +43,10 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 	if out := stdout(t, "manifests", "--kinds", "Pod"); !strings.Contains(out, "hold-pods.lull.dev") || strings.Contains(out, "hold-jobs.lull.dev") {
 		t.Error("--kinds Pod does not print the Pod's alone")
 	}
-	if out := stdout(t, "manifests", "--image", "example/lull:1"); strings.Count(out, "image: example/lull:1\n") != 2 || strings.Contains(stdout(t, "manifests"), "kind: Deployment\n") {
+	if out := stdout(t, "manifests", "--image", "example/lull:1"); strings.Count(out, "image: \"example/lull:1\"\n") != 2 || strings.Contains(stdout(t, "manifests"), "kind: Deployment\n") {
 		t.Error("--image does not add the Deployments, or they are there without it")
 	}
-	if out := stdout(t, "manifests", "--web", "--image", "example/lull:1"); strings.Count(out, "image: example/lull:1\n") != 3 || !strings.Contains(out, "name: lull-web") {
+	if out := stdout(t, "manifests", "--web", "--image", "example/lull:1"); !strings.Contains(out, "--web-bind-address=:8443") || !strings.Contains(out, "name: lull-web") {
 		t.Error("--web does not add the web page")
 	}
 	file := filepath.Join(t.TempDir(), "kind.yaml")

@@ -43,7 +43,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights, generated into config/rbac/role.yaml; those to workloads come with their
+// Access rights, generated into charts/lull/files/rbac/controller.yaml; those to workloads come with their
 // kinds.
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;workloadkinds,verbs=get;list;watch

@@ -30,7 +30,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights, generated into config/rbac/role.yaml.
+// Access rights, generated into charts/lull/files/rbac/controller.yaml.
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=gridzones,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=gridzones/status,verbs=get;update;patch

@@ -30,13 +30,9 @@ type books struct {
 	now      func() time.Time
 }
 
-// newBooks opens a ledger. stop closes it.
-func newBooks(ctx context.Context, database string, zones *Zones, now func() time.Time) (b *books, stop func() error, err error) {
-	l, err := ledger.Open(ctx, database)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &books{settler: ledger.NewSettler(l), recorder: ledger.NewRecorder(l), zones: zones, now: now}, l.Close, nil
+// newBooks keeps a ledger. A database that cannot be opened yet keeps no controller from starting.
+func newBooks(l *ledger.Ledger, zones *Zones, now func() time.Time) *books {
+	return &books{settler: ledger.NewSettler(l), recorder: ledger.NewRecorder(l), zones: zones, now: now}
 }
 
 // watch hears of pods that are deleted, with their last state.

@@ -22,16 +22,18 @@ import (
 	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/ledger"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/services"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/internal/web"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights, generated into config/rbac/role.yaml.
+// Access rights, generated into charts/lull/files/rbac/controller.yaml.
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=computeclusters/status,verbs=get;update;patch
@@ -60,6 +62,8 @@ type Options struct {
 	KueueNamespace string
 	// Ledger is the database of the ledger: a file of SQLite, or the URL of a PostgreSQL; empty for none.
 	Ledger string
+	// Web is the web page, served beside; none where its Address is empty.
+	Web web.Options
 	// ProvisionHooks is the folder of the programs that may provision clusters; empty for none.
 	ProvisionHooks string
 	Planner        PlannerFactory
@@ -79,7 +83,7 @@ func NewScheme() (*runtime.Scheme, error) {
 }
 
 // Run runs the controller against a cluster until ctx ends.
-func Run(ctx context.Context, config *rest.Config, o Options) (err error) {
+func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	scheme, err := NewScheme()
 	if err != nil {
 		return err
@@ -144,12 +148,19 @@ func Run(ctx context.Context, config *rest.Config, o Options) (err error) {
 	}
 	var keeps *books
 	if o.Ledger != "" {
-		var stop func() error
-		if keeps, stop, err = newBooks(ctx, o.Ledger, zones, o.Clock.Now); err != nil {
+		l, err := ledger.Later(o.Ledger)
+		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
+		defer func() { failed = errors.Join(failed, l.Close()) }()
+		keeps = newBooks(l, zones, o.Clock.Now)
 		if err := errors.Join(keeps.watch(ctx, mgr), mgr.Add(keeps)); err != nil {
+			return err
+		}
+		o.Web.Ledger = l.Read
+	}
+	if o.Web.Address != "" {
+		if err := mgr.Add(&page{config: config, scheme: scheme, options: o.Web}); err != nil {
 			return err
 		}
 	}

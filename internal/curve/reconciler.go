@@ -28,7 +28,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights, generated into config/capacity/role.yaml.
+// Access rights, generated into charts/lull/files/rbac/capacity.yaml.
 //
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=clusterqueues;cohorts,verbs=get;update
 // +kubebuilder:rbac:groups=karpenter.sh,resources=nodepools,verbs=get;update

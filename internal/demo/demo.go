@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"lull.dev/lull/config"
+	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/report"
@@ -266,7 +266,7 @@ func Raise(ctx context.Context, dir string, setup Setup) (_ *Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Install(ctx, s.Client, governed, config.Options{Kueue: setup.Spokes > 0}); err != nil {
+	if err := Install(ctx, s.Client, governed, charts.Options{Kueue: setup.Spokes > 0}); err != nil {
 		return nil, err
 	}
 	for i := range setup.Spokes {

@@ -20,15 +20,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/config"
+	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/carbon"
 )
 
 // Install applies Lull's manifests for some kinds of workloads (as
 // `lull manifests | kubectl apply -f -` does) and waits until the custom resources are served.
-func Install(ctx context.Context, c client.Client, of []*kinds.Kind, o config.Options) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(config.Manifests(of, o))))
+func Install(ctx context.Context, c client.Client, of []*kinds.Kind, o charts.Options) error {
+	manifests, err := charts.Manifests(of, o)
+	if err != nil {
+		return err
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -28,7 +28,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// Access rights of the extender, kept in config/extender/account.yaml: it only reads.
+// Access rights of the extender, kept in charts/lull/templates/extender.yaml: it only reads.
 
 // Options configure the extender.
 type Options struct {

@@ -28,7 +28,7 @@ import (
 	"lull.dev/lull/internal/metrics"
 )
 
-// Access rights, generated into config/rbac/failsafe/role.yaml; those to workloads come with
+// Access rights, generated into charts/lull/files/rbac/failsafe.yaml; those to workloads come with
 // their kinds.
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;gridzones;workloadkinds,verbs=get;list;watch

@@ -37,7 +37,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Access rights to Kueue, its dispatcher's included, generated into config/fleet.
+// Access rights to Kueue, its dispatcher's included, generated into charts/lull/files/rbac/kueue.yaml.
 //
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // database/sql driver "pgx"
@@ -111,6 +112,9 @@ type Ledger struct {
 	// rewrite makes of a query with $1 one of the database.
 	rewrite func(string) string
 	clock   func() time.Time
+
+	mu   sync.Mutex
+	made bool // the table
 }
 
 const schema = `CREATE TABLE IF NOT EXISTS ledger (
@@ -131,6 +135,19 @@ var indexes = []string{
 // Open opens a ledger, and makes it where it is not there: a file of SQLite by its path, PostgreSQL by
 // its URL (postgres://...). Errors wrap ErrDatabase and never tell a password.
 func Open(ctx context.Context, database string) (*Ledger, error) {
+	l, err := Later(database)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ready(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Later is Open for a database that may not be there yet: it is opened when it is used, and each use
+// fails until that works. Only what can never be a database is an error here.
+func Later(database string) (*Ledger, error) {
 	l := &Ledger{url: database, clock: time.Now, rewrite: func(q string) string { return strings.ReplaceAll(q, "$", "?") }}
 	driver, dsn := "sqlite", "file:"+(&url.URL{Path: database}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	if strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://") {
@@ -149,12 +166,23 @@ func Open(ctx context.Context, database string) (*Ledger, error) {
 		return nil, l.failed("open", err)
 	}
 	l.db = db
+	return l, nil
+}
+
+// ready makes the table where it is not there.
+func (l *Ledger) ready(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made {
+		return nil
+	}
 	for _, statement := range append([]string{schema}, indexes...) {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return nil, errors.Join(l.failed("make the table", err), db.Close())
+		if _, err := l.db.ExecContext(ctx, statement); err != nil {
+			return l.failed("make the table", err)
 		}
 	}
-	return l, nil
+	l.made = true
+	return nil
 }
 
 // Close closes it.
@@ -190,6 +218,9 @@ func (l *Ledger) Append(ctx context.Context, list ...New) (written int, err erro
 
 // within runs a transaction.
 func (l *Ledger) within(ctx context.Context, do func(*sql.Tx) error) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return l.failed("begin", err)
@@ -260,6 +291,9 @@ func (l *Ledger) head(ctx context.Context, q querier) (seq int64, hash Hash, err
 
 // Head is the number and the hash of the last entry; 0 and zeros where there is none.
 func (l *Ledger) Head(ctx context.Context) (seq int64, hash Hash, err error) {
+	if err := l.ready(ctx); err != nil {
+		return 0, Hash{}, err
+	}
 	return l.head(ctx, l.db)
 }
 
@@ -307,6 +341,10 @@ func (l *Ledger) Read(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 
 func (l *Ledger) query(ctx context.Context, query string, args ...any) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		if err := l.ready(ctx); err != nil {
+			yield(Entry{}, err)
+			return
+		}
 		rows, err := l.db.QueryContext(ctx, l.rewrite(query), args...)
 		if err != nil {
 			yield(Entry{}, l.failed("read", err))

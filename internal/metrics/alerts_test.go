@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/config"
+	"lull.dev/lull/charts"
 )
 
 // TestAlerts: the alerts ask for metrics that there are, and do what they say, by Prometheus' own tool.
@@ -24,7 +24,7 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	suffix := regexp.MustCompile(`_(count|sum|bucket)$`)
-	asked := regexp.MustCompile(`\blull_\w+`).FindAllString(config.Alerts, -1)
+	asked := regexp.MustCompile(`\blull_\w+`).FindAllString(charts.Alerts, -1)
 	if len(asked) < 14 {
 		t.Errorf("only %d metrics are asked for", len(asked))
 	}
@@ -38,7 +38,7 @@ func TestAlerts(t *testing.T) {
 			Groups []struct{ Rules []map[string]any }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(config.PrometheusRule("monitoring")), &object); err != nil || len(object.Spec.Groups) != 1 || len(object.Spec.Groups[0].Rules) < 14 {
+	if err := yaml.Unmarshal([]byte(charts.PrometheusRule("monitoring")), &object); err != nil || len(object.Spec.Groups) != 1 || len(object.Spec.Groups[0].Rules) < 14 {
 		t.Errorf("PrometheusRule: %v, %+v", err, object)
 	}
 	promtool, err := exec.LookPath("promtool")
@@ -46,7 +46,7 @@ func TestAlerts(t *testing.T) {
 		t.Skip("promtool is not installed (Debian: prometheus)")
 	}
 	cmd := exec.Command(promtool, "test", "rules", "alerts_test.yaml")
-	cmd.Dir = "../../config/monitoring"
+	cmd.Dir = "testdata"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -83,6 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		before = f.DeepCopy()
 	}
+	if f.DeletionTimestamp != nil && f.Annotations[v1alpha1.AnnotationKeep] == "true" {
+		return ctrl.Result{}, r.letGo(ctx, &f)
+	}
 	s := &service{Reconciler: r, f: &f, now: r.Clock.Now()}
 	var wait time.Duration
 	if f.DeletionTimestamp == nil {
@@ -100,12 +103,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		s.tell()
 	}
-	if f.DeletionTimestamp != nil && len(f.Status.Placements) == 0 && controllerutil.ContainsFinalizer(&f, v1alpha1.FollowFinalizer) {
-		before := f.DeepCopy()
-		controllerutil.RemoveFinalizer(&f, v1alpha1.FollowFinalizer)
-		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Patch(ctx, &f, client.MergeFrom(before)))
+	if f.DeletionTimestamp != nil && len(f.Status.Placements) == 0 {
+		return ctrl.Result{}, r.letGo(ctx, &f)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// letGo removes the finalizer.
+func (r *Reconciler) letGo(ctx context.Context, f *v1alpha1.Follow) error {
+	before := f.DeepCopy()
+	if !controllerutil.RemoveFinalizer(f, v1alpha1.FollowFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, f, client.MergeFrom(before)))
 }
 
 // service is a Follow at one look.

@@ -343,6 +343,14 @@ func TestClockJumps(t *testing.T) {
 // ownLab gives the test a lab of its own.
 func ownLab(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
+	dir = bareLab(t, flags...)
+	must(t, connect(slices.Contains(flags, "--kueue")))
+	return dir
+}
+
+// bareLab is ownLab without Lull.
+func bareLab(t *testing.T, flags ...string) (dir string) {
+	t.Helper()
 	runtime.LockOSThread()
 	before := env
 	dir = filepath.Join(t.TempDir(), "lab")
@@ -354,7 +362,7 @@ func ownLab(t *testing.T, flags ...string) (dir string) {
 		env = before
 		runtime.UnlockOSThread()
 	})
-	must(t, connect(slices.Contains(flags, "--kueue")))
+	must(t, dial())
 	return dir
 }
 

@@ -22,6 +22,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	manifests "lull.dev/lull/config"
+	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/demo"
 	"lull.dev/lull/internal/kinds"
@@ -117,9 +118,8 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 	}, nil
 }
 
-// connect installs Lull and makes a kubeconfig with the rights of the
-// controller's service account and no others.
-func connect(withKueue bool) error {
+// dial makes the client of the lab.
+func dial() error {
 	config, err := clientcmd.BuildConfigFromFlags("", env.kubeconfig)
 	if err != nil {
 		return err
@@ -130,11 +130,18 @@ func connect(withKueue bool) error {
 	if err != nil {
 		return err
 	}
-	if env.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	env.client, err = client.New(config, client.Options{Scheme: scheme})
+	return err
+}
+
+// connect installs Lull and makes a kubeconfig with the rights of the
+// controller's service account and no others.
+func connect(withKueue bool) error {
+	if err := dial(); err != nil {
 		return err
 	}
-	ctx := context.Background()
-	if err := demo.Install(ctx, env.client, kinds.Builtin(), manifests.Options{Kueue: withKueue, Extender: true, Capacity: true, Web: true}); err != nil {
+	ctx, config := context.Background(), env.config
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{Kueue: withKueue, Extender: true, Capacity: true, Web: true}); err != nil {
 		return err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
@@ -151,6 +158,18 @@ func connect(withKueue bool) error {
 	env.failsafe = filepath.Join(env.dir, "failsafe-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-failsafe", env.failsafe); err != nil {
 		return err
+	}
+	// "lull serve" by itself has the rights that the controller has for it, and no others.
+	for _, obj := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "lull-web", Namespace: charts.Namespace}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "lull-web-test"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "lull-web"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "lull-web", Namespace: charts.Namespace}},
+		},
+	} {
+		if err := env.client.Create(ctx, obj); err != nil {
+			return err
+		}
 	}
 	env.web = filepath.Join(env.dir, "web-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-web", env.web); err != nil {

@@ -30,23 +30,38 @@ import (
 
 const workerImage = "lull.dev/worker:test"
 
-// realNodeLab gives the test a lab with one real node and no others.
-func realNodeLab(t *testing.T) (kubelet func(path string) []byte) {
+// realNodeFlags are those of a lab with one real node and no others, for the images of these variables.
+// The test is skipped where the machine cannot have one.
+func realNodeFlags(t *testing.T, images map[string]string) []string {
 	t.Helper()
-	worker := os.Getenv("LULL_WORKER")
-	if _, err := os.Stat(worker); err != nil {
-		t.Fatalf("LULL_WORKER: %v (run the test with: make test-realnode)", err)
+	flags := []string{"--nodes", "0", "--real-node"}
+	for name, variable := range images {
+		if _, err := os.Stat(os.Getenv(variable)); err != nil {
+			t.Fatalf("%s: %v (run the test with: make test-realnode)", variable, err)
+		}
+		flags = append(flags, "--image", name+"="+os.Getenv(variable))
 	}
 	if out, err := lab("up", "--dir", filepath.Join(t.TempDir(), "probe"), "--real-node", "--dry-run"); err != nil {
 		t.Skipf("this machine cannot have a real node: %s", out)
 	}
-	dir := ownLab(t, "--nodes", "0", "--real-node", "--image", workerImage+"="+worker)
+	return flags
+}
+
+// tellOfNode logs what a node said last, where the test has failed.
+func tellOfNode(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, _ := os.ReadFile(filepath.Join(dir, "logs", "node.log"))
 			t.Logf("end of the node's log:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
+}
+
+// realNodeLab gives the test a lab with one real node and no others.
+func realNodeLab(t *testing.T) (kubelet func(path string) []byte) {
+	t.Helper()
+	dir := ownLab(t, realNodeFlags(t, map[string]string{workerImage: "LULL_WORKER"})...)
+	tellOfNode(t, dir)
 	var state struct {
 		Kubelet string `json:"kubelet"`
 	}

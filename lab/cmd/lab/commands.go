@@ -67,7 +67,7 @@ folder, and MultiKueue sends work to the one that the dispatcher lull.dev/dispat
 	f.Float64Var(&o.TimeFactor, "time-factor", o.TimeFactor, "how many seconds of a pod's stated run time pass in a second")
 	f.StringVar(&o.SchedulerConfig, "scheduler-config", "", "file with a KubeSchedulerConfiguration (default: kube-scheduler's own)")
 	f.BoolVar(&o.RealNode, "real-node", false, "add a node that really runs pods: a kubelet with containerd (needs root)")
-	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary; may be repeated")
+	f.StringArrayVar(&o.Images, "image", nil, "image for that node, NAME:TAG=BINARY of a static binary, or NAME:TAG=FILE.tar as docker save writes it; may be repeated")
 	f.BoolVar(&o.Kueue, "kueue", false, "run Kueue beside the scheduler (make kueue builds it)")
 	f.StringSliceVar(&o.Frameworks, "framework", o.Frameworks, "kinds that Kueue manages, by the names of its integrations")
 	f.StringSliceVar(&o.KueueFeatures, "kueue-feature-gates", nil, "feature gates of Kueue, NAME=true or NAME=false")

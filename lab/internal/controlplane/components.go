@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,9 @@ var controllers = []string{
 	"clusterrole-aggregation-controller", "root-ca-certificate-publisher-controller",
 }
 
+// storageControllers are what volumes of pods that really run take beside them.
+var storageControllers = []string{"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller"}
+
 // etcd is first to start and last to stop.
 func (o Options) etcd(p ports) (component, error) {
 	file := o.path("config", "etcd.yaml")
@@ -79,7 +83,7 @@ func (o Options) apiserver(p ports) component {
 		"--client-ca-file=" + o.path("pki", "ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + o.path("pki", "sa.pub"), "--service-account-signing-key-file=" + o.path("pki", "sa.key"),
-		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",
+		"--authorization-mode=RBAC", "--service-cluster-ip-range=" + serviceCIDR,
 		"--enable-priority-and-fairness=false", "--profiling=false",
 	}}
 }
@@ -97,6 +101,10 @@ func (o Options) rest() ([]component, error) {
 			"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=300", "--kube-api-burst=500",
 		}, more...)
 	}
+	run := controllers
+	if o.RealNode {
+		run = slices.Concat(controllers, storageControllers)
+	}
 	scheduler, err := o.schedulerArgs(kubeconfig, as)
 	if err != nil {
 		return nil, err
@@ -104,7 +112,7 @@ func (o Options) rest() ([]component, error) {
 	return []component{
 		{name: "kube-controller-manager", args: as(
 			"--service-account-private-key-file="+o.path("pki", "sa.key"), "--root-ca-file="+o.path("pki", "ca.crt"),
-			"--controllers="+strings.Join(controllers, ","), "--concurrent-job-syncs=10",
+			"--controllers="+strings.Join(run, ","), "--concurrent-job-syncs=10",
 		)},
 		{name: "kube-scheduler", args: scheduler},
 		{name: "kwok", args: []string{"--kubeconfig=" + kubeconfig, "--config=" + file}},

@@ -10,7 +10,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
+
+// putImage puts an image where the node finds it: of a static binary, or one that is packed already.
+func (o Options) putImage(file, name, from string) error {
+	to := o.path("node", "images", file)
+	if !strings.HasSuffix(from, ".tar") {
+		return writeImage(to, name, from)
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o600)
+}
 
 // writeImage writes an image of a single static binary as a tar of an OCI layout, for
 // `ctr images import`. Its entry point is the binary.

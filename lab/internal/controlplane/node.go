@@ -34,7 +34,11 @@ const (
 	nodeBridge = "lull0"
 	nodeIP     = "10.88.0.1"
 	podCIDR    = "10.89.0.0/24"
-	pauseImage = "lull.dev/pause:lab"
+	// serviceIP is the address of Service kubernetes, the first of serviceCIDR: the only Service that
+	// pods of the node reach.
+	serviceCIDR = "10.96.0.0/16"
+	serviceIP   = "10.96.0.1"
+	pauseImage  = "lull.dev/pause:lab"
 )
 
 // kubeletPort is that of the kubelet in its own network.
@@ -181,7 +185,7 @@ func (o Options) node(p ports) (component, error) {
 	}
 	i := 0
 	for name, binary := range images {
-		if err := writeImage(o.path("node", "images", fmt.Sprintf("%d.tar", i)), name, binary); err != nil {
+		if err := o.putImage(fmt.Sprintf("%d.tar", i), name, binary); err != nil {
 			return component{}, fmt.Errorf("image %s: %w", name, err)
 		}
 		i++
@@ -321,11 +325,13 @@ func RunNode(args []string) int {
 }
 
 func runNode(ctx context.Context, o Options, apiPort string) error {
-	api, err := net.Listen("tcp", "0.0.0.0:"+apiPort)
-	if err != nil {
-		return err
+	for _, address := range []string{"0.0.0.0:" + apiPort, serviceIP + ":443"} {
+		api, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		go forward(api, "unix", o.path("node", "apiserver.sock"))
 	}
-	go forward(api, "unix", o.path("node", "apiserver.sock"))
 	kubelet, err := net.Listen("unix", o.path("node", "kubelet.sock"))
 	if err != nil {
 		return err
@@ -429,12 +435,14 @@ func ownNetwork() error {
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return err
 	}
-	address, err := netlink.ParseAddr(nodeIP + "/24")
-	if err != nil {
-		return err
-	}
-	if err := netlink.AddrAdd(bridge, address); err != nil {
-		return err
+	for _, text := range []string{nodeIP + "/24", serviceIP + "/32"} {
+		address, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(bridge, address); err != nil {
+			return err
+		}
 	}
 	if err := netlink.LinkSetUp(bridge); err != nil {
 		return err

@@ -35,7 +35,8 @@ type Options struct {
 	// how the API server is reached. Without it kube-scheduler runs as it comes.
 	SchedulerConfig string `json:"schedulerConfig,omitempty"`
 	// RealNode adds a node that really runs pods: a kubelet with containerd. Images are
-	// those it has beside its own, each NAME=BINARY of a static binary.
+	// those it has beside its own, each NAME=BINARY of a static binary, or NAME=FILE.tar as
+	// "docker save" writes it.
 	RealNode bool     `json:"realNode,omitempty"`
 	Images   []string `json:"images,omitempty"`
 	// Kueue runs beside the scheduler and manages Frameworks, whose kinds must be served by
@@ -82,7 +83,7 @@ func (o *Options) Validate() error {
 	for _, text := range o.Images {
 		name, binary, ok := strings.Cut(text, "=")
 		if info, err := os.Stat(binary); !ok || !strings.Contains(name, ":") || err != nil || info.IsDir() {
-			return fmt.Errorf("--image: %q; accepted: NAME:TAG=BINARY, of a static binary", text)
+			return fmt.Errorf("--image: %q; accepted: NAME:TAG=BINARY, of a static binary, or NAME:TAG=FILE.tar", text)
 		}
 	}
 	if o.Spokes < 0 || o.Spokes > maxSpokes {

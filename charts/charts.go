@@ -1,0 +1,133 @@
+// Package charts holds the Helm chart, and renders it into the manifests that Lull needs in a cluster.
+package charts
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+
+	"lull.dev/lull/internal/kinds"
+)
+
+//go:embed all:lull
+var files embed.FS
+
+// Namespace is where Lull runs unless it is installed elsewhere by the chart.
+const Namespace = "lull-system"
+
+// Alerts are the alerts for Prometheus, as a file of rules.
+//
+//go:embed lull/files/alerts.yaml
+var Alerts string
+
+// PrometheusRule returns the alerts as an object of the Prometheus operator.
+func PrometheusRule(namespace string) string {
+	_, groups, _ := strings.Cut(Alerts, "groups:")
+	return "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: lull, namespace: " + namespace + "}\nspec:\n  " +
+		strings.ReplaceAll("groups:"+strings.TrimRight(groups, "\n"), "\n", "\n  ") + "\n"
+}
+
+// Options say what is to be installed beside what always is.
+type Options struct {
+	// Kueue adds what working with Kueue takes, Extender what "lull extender" does, Capacity what
+	// setting the capacity of queues, node pools and nodes does, Web what the web page does.
+	Kueue, Extender, Capacity, Web bool
+	// Image adds the Deployments of all that is installed; empty for none.
+	Image string
+}
+
+var load = sync.OnceValues(func() (*chart.Chart, error) {
+	var buffered []*archive.BufferedFile
+	err := fs.WalkDir(files, "lull", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := files.ReadFile(path)
+		buffered = append(buffered, &archive.BufferedFile{Name: strings.TrimPrefix(path, "lull/"), Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(buffered)
+})
+
+const namespaceManifest = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: ` + Namespace + `
+  labels:
+    pod-security.kubernetes.io/enforce: restricted
+`
+
+// Manifests returns all manifests as one YAML stream, in the order in which
+// they have to be applied: custom resources, access rules, an access rule and
+// an admission policy for each of the given kinds of workloads, and what the options add.
+// They are the chart's, but for its hooks.
+func Manifests(of []*kinds.Kind, o Options) (string, error) {
+	on := func(is bool) map[string]any { return map[string]any{"enabled": is} }
+	values := map[string]any{
+		"deploy": o.Image != "", "image": image(o.Image), "kinds": []any{},
+		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "web": on(o.Web),
+	}
+	c, err := load()
+	if err != nil {
+		return "", err
+	}
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsInstall: true}, common.DefaultCapabilities)
+	if err != nil {
+		return "", err
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return "", err
+	}
+	for name := range rendered {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			delete(rendered, name)
+		}
+	}
+	_, sorted, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return "", fmt.Errorf("the chart: %w", err)
+	}
+	documents := []string{namespaceManifest}
+	deployed := slices.IndexFunc(sorted, func(m releaseutil.Manifest) bool { return m.Head.Kind == "Deployment" })
+	if deployed < 0 {
+		deployed = len(sorted)
+	}
+	for _, m := range sorted[:deployed] {
+		documents = append(documents, m.Content)
+	}
+	for _, k := range of {
+		documents = append(documents, k.Manifests())
+	}
+	for _, m := range sorted[deployed:] {
+		documents = append(documents, m.Content)
+	}
+	for i := range documents {
+		documents[i] = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(documents[i]), "---"))
+	}
+	return "---\n" + strings.Join(documents, "\n---\n") + "\n", nil
+}
+
+// image takes the name of an image apart.
+func image(name string) map[string]any {
+	repository, digest, _ := strings.Cut(name, "@")
+	tag := "latest"
+	if colon := strings.LastIndexByte(repository, ':'); colon > strings.LastIndexByte(repository, '/') {
+		repository, tag = repository[:colon], repository[colon+1:]
+	}
+	return map[string]any{"repository": repository, "tag": tag, "digest": digest}
+}

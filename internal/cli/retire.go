@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+func newRetireCommand() *cobra.Command {
+	var f clusterFlags
+	within := time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "retire",
+		Short: "Let go of everything for good, before Lull is removed",
+		Long: `Retire pauses every CarbonPolicy, lets go everything that Lull holds, deletes every
+CapacityCurve, and waits until the controller has made what it set as it was before. Services
+that follow clean power stay where they are, as they are: their Follows are deleted.
+
+The Helm chart runs it before it is uninstalled. It can be run again, and it is no error where
+there is nothing to do.`,
+		Example: `  lull retire && lull manifests | kubectl delete -f -`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if within < time.Second {
+				return fmt.Errorf("--timeout: %v; accepted: at least 1s", within)
+			}
+			if f.namespace != "" {
+				return fmt.Errorf("--namespace: %q; accepted: none, as Lull is removed from all", f.namespace)
+			}
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), within)
+			defer cancel()
+			return retire(ctx, cmd.OutOrStdout(), c)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().DurationVar(&within, "timeout", 2*time.Minute, "how long it may take")
+	return cmd
+}
+
+// kindsRole aggregates what Lull may do with workloads. Deleted together with what it aggregates it
+// comes back: the controller that keeps it writes it once more for each of those that go.
+const kindsRole = "lull-kinds"
+
+func retire(ctx context.Context, out io.Writer, c client.Client) error {
+	if err := pausePolicies(ctx, out, c, "", true); err != nil {
+		return err
+	}
+	if err := releaseAll(ctx, out, c, ""); err != nil {
+		return err
+	}
+	var follows v1alpha1.FollowList
+	if err := c.List(ctx, &follows); err != nil {
+		return fmt.Errorf("list Follows: %w", err)
+	}
+	for i := range follows.Items {
+		f := &follows.Items[i]
+		keep := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationKeep))
+		if err := client.IgnoreNotFound(c.Patch(ctx, f, keep)); err != nil {
+			return fmt.Errorf("mark Follow %s/%s: %w", f.Namespace, f.Name, err)
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, f)); err != nil {
+			return fmt.Errorf("delete Follow %s/%s: %w", f.Namespace, f.Name, err)
+		}
+	}
+	var curves v1alpha1.CapacityCurveList
+	if err := c.List(ctx, &curves); err != nil {
+		return fmt.Errorf("list CapacityCurves: %w", err)
+	}
+	for i := range curves.Items {
+		if err := client.IgnoreNotFound(c.Delete(ctx, &curves.Items[i])); err != nil {
+			return fmt.Errorf("delete CapacityCurve %s: %w", curves.Items[i].Name, err)
+		}
+	}
+	if err := gone(ctx, c); err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}
+	if err := client.IgnoreNotFound(c.Delete(ctx, role)); err != nil {
+		return fmt.Errorf("delete ClusterRole %s: %w", kindsRole, err)
+	}
+	_, err := fmt.Fprintf(out, "%d Follows deleted, their services left as they are; %d CapacityCurves deleted, what they set restored\n", len(follows.Items), len(curves.Items))
+	return err
+}
+
+// gone waits until the controller has let go of what was deleted.
+func gone(ctx context.Context, c client.Client) error {
+	for {
+		var left []string
+		var follows v1alpha1.FollowList
+		var curves v1alpha1.CapacityCurveList
+		if err := c.List(ctx, &follows); err != nil {
+			return fmt.Errorf("list Follows: %w", err)
+		}
+		if err := c.List(ctx, &curves); err != nil {
+			return fmt.Errorf("list CapacityCurves: %w", err)
+		}
+		for i := range follows.Items {
+			left = append(left, "Follow "+follows.Items[i].Namespace+"/"+follows.Items[i].Name)
+		}
+		for i := range curves.Items {
+			left = append(left, "CapacityCurve "+curves.Items[i].Name)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not let go by the controller within --timeout: %s; is it running? Without it remove their finalizers, after a look at what they set", strings.Join(left, ", "))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
