@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"lull.dev/lull/charts"
 )
 
-// TestAlerts: the alerts ask for metrics that there are, and do what they say, by Prometheus' own tool.
+// TestAlerts: the alerts and the dashboard ask for metrics that there are, and do what they say, by Prometheus' own tool.
 func TestAlerts(t *testing.T) {
 	var known []string
 	for _, c := range all {
@@ -24,7 +25,11 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	suffix := regexp.MustCompile(`_(count|sum|bucket)$`)
-	asked := regexp.MustCompile(`\blull_\w+`).FindAllString(charts.Alerts, -1)
+	dashboard, err := os.ReadFile("../../charts/lull/files/dashboards/lull.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`\blull_\w+`).FindAllString(charts.Alerts+string(dashboard), -1)
 	if len(asked) < 14 {
 		t.Errorf("only %d metrics are asked for", len(asked))
 	}

@@ -4,14 +4,16 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,9 +25,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// startPrometheus runs the real Prometheus, which scrapes one target every second, and
-// returns its address.
-func startPrometheus(t *testing.T, target string) string {
+// startPrometheus runs the real Prometheus, which scrapes one target every second and goes by files
+// of rules, and returns its address.
+func startPrometheus(t *testing.T, target string, rules ...string) string {
 	t.Helper()
 	binary, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -33,11 +35,10 @@ func startPrometheus(t *testing.T, target string) string {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	must(t, os.WriteFile(config, []byte(fmt.Sprintf("scrape_configs:\n- job_name: exporters\n  scrape_interval: 1s\n  honor_labels: true\n  static_configs: [{targets: [%q]}]\n", target)), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	files, err := json.Marshal(append([]string{}, rules...))
 	must(t, err)
-	address := l.Addr().String()
-	must(t, l.Close())
+	must(t, os.WriteFile(config, []byte(fmt.Sprintf("global: {evaluation_interval: 1s}\nrule_files: %s\nscrape_configs:\n- job_name: exporters\n  scrape_interval: 1s\n  honor_labels: true\n  static_configs: [{targets: [%q]}]\n", files, target)), 0o600))
+	address := freeAddress(t)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	must(t, err)
 	defer log.Close()
@@ -63,6 +64,86 @@ func startPrometheus(t *testing.T, target string) string {
 		return res.StatusCode == http.StatusOK
 	})
 	return url
+}
+
+// ask asks the API of Prometheus.
+func ask(t *testing.T, url string, into any) {
+	t.Helper()
+	res, err := http.Get(url)
+	must(t, err)
+	defer res.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&answer))
+	if answer.Status != "success" {
+		t.Fatalf("%s: %s", url, answer.Error)
+	}
+	must(t, json.Unmarshal(answer.Data, into))
+}
+
+// TestMonitoring: a real Prometheus scrapes the real controller; it loads the alerts of "lull alerts",
+// and every query of the dashboard is one, with values where this cluster has what it is about.
+func TestMonitoring(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "lull.yaml")
+	must(t, os.WriteFile(rules, []byte(command(t, "alerts")), 0o600))
+	metrics := freeAddress(t)
+	url := startPrometheus(t, metrics, rules)
+	startController(t, "--metrics-bind-address", metrics, "--ledger", filepath.Join(t.TempDir(), "ledger.db"))
+	b := newBed(t, []float64{100, 400}, nil)
+	for i := range 4 {
+		b.submit(b.job(fmt.Sprint("job-", i), map[string]string{v1alpha1.AnnotationMaxDelay: "6h"}))
+	}
+	b.eventually("all to be done, and measured", func() bool {
+		var result struct{ Result []any }
+		ask(t, url+"/api/v1/query?query="+neturl.QueryEscape(`sum(lull_emissions_gco2eq_total) > 0`), &result)
+		return len(result.Result) > 0 && b.get("job-0").Status.Succeeded > 0 && b.get("job-3").Status.Succeeded > 0
+	})
+
+	var loaded struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	b.eventually("the alerts to be evaluated", func() bool {
+		ask(t, url+"/api/v1/rules", &loaded)
+		return len(loaded.Groups) == 1 && loaded.Groups[0].Rules[0].Health != "unknown"
+	})
+	if of := loaded.Groups[0].Rules; len(of) < 14 {
+		t.Errorf("%d alerts", len(of))
+	}
+	for _, r := range loaded.Groups[0].Rules {
+		if r.Health != "ok" || r.LastError != "" {
+			t.Errorf("alert %s: %s %s", r.Name, r.Health, r.LastError)
+		}
+	}
+
+	text, err := os.ReadFile("../../charts/lull/files/dashboards/lull.json")
+	must(t, err)
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	must(t, json.Unmarshal(text, &dashboard))
+	// Of this there is nothing in this cluster.
+	absent := []string{"Forecast error", "Requests to providers", "Time until providers", "Capacity curves", "Clusters reachable", "Services", "Extender"}
+	queries := 0
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			queries++
+			expr := strings.NewReplacer("$namespace", ".*", "$zone", ".*", "$__range", "5m", "$__rate_interval", "30s").Replace(target.Expr)
+			var result struct{ Result []any }
+			ask(t, url+"/api/v1/query?query="+neturl.QueryEscape(expr), &result)
+			is := slices.ContainsFunc(absent, func(title string) bool { return strings.HasPrefix(p.Title, title) })
+			if (len(result.Result) == 0) != is {
+				t.Errorf("%s: %d series of %s", p.Title, len(result.Result), expr)
+			}
+		}
+	}
+	t.Logf("%d alerts, %d queries", len(loaded.Groups[0].Rules), queries)
 }
 
 // TestPrometheusMeasures: with a real Prometheus that scrapes what Kepler and a workload would
