@@ -162,12 +162,29 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestGenerated ./charts
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
+bin/release: tools/release/go.mod tools/release/go.sum tools/release/main.go
+	cd tools/release && $(GO) build -o ../../$@ .
+
+.PHONY: release
+release: ## binaries, chart, bills of materials and checksums of VERSION (v0.1.0) in dist/
+	tools/release/release.sh $(VERSION)
+
+.PHONY: licences
+licences: bin/lull bin/release ## what is linked in, and under which licences; fails on one that is not accepted
+	./bin/release licences bin/lull > docs/licences.md
+
+# What cannot be asked for want of a network is said, and is no failure.
+.PHONY: vulnerabilities
+vulnerabilities: bin/govulncheck ## known vulnerabilities in what is linked in
+	@out=$$(./bin/govulncheck ./cmd/lull 2>&1) && echo "$$out" | tail -1 || \
+		{ echo "$$out"; echo "$$out" | grep -q "fetching vulnerabilities" && echo "NOT CHECKED for vulnerabilities: their database cannot be reached"; }
+
 .PHONY: verify
-verify: generate lint ## fail if generated files, formatting or modules are out of date
+verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
-	@git diff --exit-code -- api charts kustomize docs/reference.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
+	@git diff --exit-code -- api charts kustomize docs/reference.md docs/licences.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
 	@test -z "$$(git ls-files --others --exclude-standard -- api charts kustomize)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench
@@ -184,10 +201,13 @@ fuzz: ## fuzz every parser for FUZZTIME each
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin demo-report.html fidelity.md
+	rm -rf bin dist demo-report.html fidelity.md
 
 bin/controller-gen: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o ../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+bin/govulncheck: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../$@ golang.org/x/vuln/cmd/govulncheck
 
 bin/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && $(GO) build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

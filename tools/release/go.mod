@@ -1,0 +1,13 @@
+module lull.dev/lull/tools/release
+
+go 1.26.0
+
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/google/licenseclassifier/v2 v2.0.0
+)
+
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/sergi/go-diff v1.1.0 // indirect
+)
