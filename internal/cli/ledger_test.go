@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"lull.dev/lull/internal/ledger"
 )
 
@@ -136,5 +138,37 @@ func TestLedgerCommands(t *testing.T) {
 	}
 	if out, errs, status := run("ledger", "drop", "--database", file, "--before", time.Now().AddDate(0, 0, 1).Format(time.DateOnly)); status != 0 || out != "8 entries less\n" {
 		t.Errorf("drop: %s%s", out, errs)
+	}
+}
+
+// TestImpact is the manifest of the Impact Framework: what it multiplies is what was settled.
+// TestBrowser's suite has the framework itself compute it.
+func TestImpact(t *testing.T) {
+	file := bookOf(t)
+	text := stdout(t, "report", "--database", file, "--format", "impact", "--by", "label:team", "--embodied-kg", "1000", "--server-cpus", "50", "--unit", "worker-hour")
+	var m struct {
+		Initialize struct {
+			Plugins map[string]struct{ Path, Method string }
+		}
+		Tree struct {
+			Children map[string]struct {
+				Pipeline struct{ Compute []string }
+				Inputs   []map[string]any
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	train := m.Tree.Children["train"]
+	if len(m.Tree.Children) != 2 || len(train.Inputs) != 1 || strings.Join(train.Pipeline.Compute, " ") != "operational-carbon carbon sci" || len(m.Initialize.Plugins) != 3 {
+		t.Fatalf("%s", text)
+	}
+	in := train.Inputs[0]
+	if in["energy"] != 1.0 || in["grid/carbon-intensity"] != 150.0 || in["duration"] != 7200.0 || in["functional-units"] != 2.0 || in["timestamp"] != "2026-10-01T04:00:00Z" {
+		t.Errorf("%v", in)
+	}
+	if got := stdout(t, "report", "--database", file, "--format", "impact"); strings.Contains(got, "embodied") || !strings.Contains(got, "  all:\n") {
+		t.Errorf("without hardware:\n%s", got)
 	}
 }

@@ -26,7 +26,8 @@ func newReportCommand() *cobra.Command {
 		Short: "Report emissions and savings from the ledger",
 		Long: `Report sums what the ledger has settled: emissions, what they would have been as submitted, how late
 that made what, and which workloads emitted most. With --embodied-kg it gives the Software Carbon Intensity
-(ISO/IEC 21031).`,
+(ISO/IEC 21031). Format impact is a manifest of the Green Software Foundation's Impact Framework, which
+works out the same from energy and intensity of each workload.`,
 		Example: `  lull report --database ledger.db --from 2026-10-01 --to 2026-11-01 --by namespace
   lull report --database ledger.db --by label:team --format html -o october.html
   lull report --export ledger.jsonl --embodied-kg 1300 --server-cpus 64 --unit label:images`,
@@ -49,9 +50,9 @@ that made what, and which workloads emitted most. With --embodied-kg it gives th
 			} else if q.Unit != "" {
 				return errors.New("--unit: accepted with --embodied-kg, as the SCI counts what hardware embodies")
 			}
-			write, known := map[string]func(io.Writer, ledger.Summary) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON}[format]
+			write, known := map[string]func(io.Writer, ledger.Summary) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[format]
 			if !known {
-				return fmt.Errorf("--format: %q; accepted: text, html, json", format)
+				return fmt.Errorf("--format: %q; accepted: text, html, json, impact", format)
 			}
 			entries, closing, err := f.open(cmd.Context())
 			if err != nil {
@@ -65,6 +66,9 @@ that made what, and which workloads emitted most. With --embodied-kg it gives th
 			s, err := ledger.Summarize(list, q)
 			if err != nil {
 				return err
+			}
+			if format == "impact" {
+				write = func(out io.Writer, _ ledger.Summary) error { return ledger.WriteImpact(out, list, q) }
 			}
 			out := cmd.OutOrStdout()
 			if output != "" {
@@ -90,7 +94,7 @@ that made what, and which workloads emitted most. With --embodied-kg it gives th
 	g.Float64Var(&hardware.CPUs, "server-cpus", 64, "CPUs (vCPUs) of that server")
 	g.Float64Var(&years, "lifetime-years", 4, "how long it is in use")
 	g.StringVar(&q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
-	g.StringVar(&format, "format", "text", "text, html or json")
+	g.StringVar(&format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
 	g.StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
 	return cmd
 }

@@ -276,31 +276,51 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 	return s, err
 }
 
+func (h *Hardware) check() error {
+	if !(h.EmbodiedGrams >= 0) || !(h.CPUs > 0) || h.Lifetime <= 0 {
+		return fmt.Errorf("%w: hardware: %v g, %v CPUs, %v; accepted: 0 g and more, CPUs and a lifetime above 0", ErrInvalid, h.EmbodiedGrams, h.CPUs, h.Lifetime)
+	}
+	return nil
+}
+
+// share is what of a server's embodied emissions a workload has reserved, gCO2eq.
+func (h *Hardware) share(b *Settlement) float64 {
+	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
+}
+
+// units is how many functional units a workload is.
+func (b *Settlement) units(unit string) (float64, error) {
+	switch key, label := strings.CutPrefix(unit, "label:"); {
+	case unit == "workload":
+		return 1, nil
+	case unit == "worker-hour":
+		return b.WorkerHours, nil
+	case label:
+		v, err := strconv.ParseFloat(b.Of.Labels[key], 64)
+		if err != nil || !(v >= 0) {
+			return 0, fmt.Errorf("%w: unit: label %s of %s/%s: %q; accepted: a number, 0 and more", ErrInvalid, key, b.Of.Namespace, b.Of.Name, b.Of.Labels[key])
+		}
+		return v, nil
+	}
+	return 0, fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, unit)
+}
+
 // sci is the Software Carbon Intensity of all workloads together. Embodied emissions are those of the
 // servers, by the share of their CPUs and of their life that was reserved.
 func sci(list []Settlement, all *Totals, q Question) (*SCI, error) {
 	h := q.Hardware
-	if !(h.EmbodiedGrams >= 0) || !(h.CPUs > 0) || h.Lifetime <= 0 {
-		return nil, fmt.Errorf("%w: hardware: %v g, %v CPUs, %v; accepted: 0 g and more, CPUs and a lifetime above 0", ErrInvalid, h.EmbodiedGrams, h.CPUs, h.Lifetime)
+	if err := h.check(); err != nil {
+		return nil, err
 	}
 	out := &SCI{Operational: all.Grams, Unit: cmp.Or(q.Unit, "workload")}
 	for i := range list {
 		b := &list[i]
-		out.Embodied += h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
-		switch key, label := strings.CutPrefix(out.Unit, "label:"); {
-		case out.Unit == "workload":
-			out.Units++
-		case out.Unit == "worker-hour":
-			out.Units += b.WorkerHours
-		case label:
-			v, err := strconv.ParseFloat(b.Of.Labels[key], 64)
-			if err != nil || !(v >= 0) {
-				return nil, fmt.Errorf("%w: unit: label %s of %s/%s: %q; accepted: a number, 0 and more", ErrInvalid, key, b.Of.Namespace, b.Of.Name, b.Of.Labels[key])
-			}
-			out.Units += v
-		default:
-			return nil, fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, out.Unit)
+		out.Embodied += h.share(b)
+		units, err := b.units(out.Unit)
+		if err != nil {
+			return nil, err
 		}
+		out.Units += units
 	}
 	if out.Units > 0 {
 		out.PerUnit = (out.Operational + out.Embodied) / out.Units

@@ -4,6 +4,8 @@ package integration
 
 import (
 	"bufio"
+	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -60,5 +63,41 @@ func TestBrowser(t *testing.T) {
 	}
 	if shots, err := filepath.Glob(filepath.Join(folder, "*.png")); err != nil || len(shots) != 10 {
 		t.Errorf("%d screenshots, %v", len(shots), err)
+	}
+	impactFramework(t, database)
+}
+
+// impactFramework has the Impact Framework work out the report's manifest: its sums are the report's.
+func impactFramework(t *testing.T, database string) {
+	t.Helper()
+	flags := []string{"report", "--database", database, "--embodied-kg", "1300", "--unit", "worker-hour"}
+	var want struct {
+		All struct {
+			Grams float64 `json:"gCO2eq"`
+		}
+		SCI struct {
+			Embodied float64 `json:"embodiedGCO2eq"`
+		}
+	}
+	must(t, json.Unmarshal([]byte(lull(t, append(flags, "--format", "json")...)), &want))
+	manifest, result := filepath.Join(t.TempDir(), "lull.yaml"), filepath.Join(t.TempDir(), "out")
+	must(t, os.WriteFile(manifest, []byte(lull(t, append(flags, "--format", "impact", "--by", "namespace")...)), 0o600))
+	cmd := exec.Command("node_modules/.bin/if-run", "--manifest", manifest, "--output", result)
+	cmd.Dir = filepath.Join("..", "browser")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("if-run: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile(result + ".yaml")
+	must(t, err)
+	var got struct {
+		Tree struct {
+			Aggregated map[string]any
+		}
+	}
+	must(t, yaml.Unmarshal(text, &got))
+	for name, is := range map[string]float64{"carbon-operational": want.All.Grams, "carbon-embodied": want.SCI.Embodied, "carbon": want.All.Grams + want.SCI.Embodied} {
+		if sum, _ := got.Tree.Aggregated[name].(float64); !(is > 0) || math.Abs(sum-is) > 1e-9*is {
+			t.Errorf("%s: %v by the framework, %v by the report\n%s", name, got.Tree.Aggregated[name], is, text)
+		}
 	}
 }
