@@ -5,10 +5,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,45 +129,11 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 	once("elsewhere", "at-once")
 }
 
-// TestFleetDocs runs the commands of docs/many-clusters.md as they are printed, in a folder that looks
-// like the repository.
+// TestFleetDocs runs the commands of docs/many-clusters.md as they are printed.
 func TestFleetDocs(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	must(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "many-clusters.md"))
-	must(t, err)
-	script := "set -eu\nshopt -s expand_aliases\ntrap 'kill $(jobs -p); bin/lab down' EXIT\n"
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 4 {
-		t.Fatalf("%d blocks of commands; the page has at least 4", len(blocks))
-	}
-	for _, block := range blocks {
-		script += block[1]
-	}
-	dir := t.TempDir()
-	entries, err := os.ReadDir(root)
-	must(t, err)
-	for _, e := range entries {
-		if e.Name() != ".lab" {
-			must(t, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())))
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", script)
-	cmd.Dir = dir
-	cmd.WaitDelay = 20 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		for _, name := range []string{"controller.log", "fakegrid.log"} {
-			log, _ := os.ReadFile(filepath.Join(dir, name))
-			t.Logf("%s:\n%s", name, log[max(0, len(log)-2000):])
-		}
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := runPage(t, "many-clusters.md", 4)
 	for _, want := range []string{"toronto", "frankfurt", "warsaw", "job-training"} {
-		if !strings.Contains(string(out), want) {
+		if !strings.Contains(out, want) {
 			t.Errorf("the output does not name %s:\n%s", want, out)
 		}
 	}
