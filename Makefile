@@ -160,6 +160,7 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 		from=$${role%:*} to=$${role#*:}; name=$$to; [ $$to != kueue ] || name=fleet; \
 		./bin/controller-gen rbac:roleName=lull-$$name,fileName=$$to.yaml paths=./internal/$$from/... output:rbac:dir=charts/lull/files/rbac; done
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestGenerated ./charts
+	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/cli
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
 bin/release: tools/release/go.mod tools/release/go.sum tools/release/main.go
@@ -184,7 +185,7 @@ verify: generate lint licences vulnerabilities ## fail if generated files, forma
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
-	@git diff --exit-code -- api charts kustomize docs/reference.md docs/licences.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
+	@git diff --exit-code -- api charts kustomize docs/reference.md docs/reference-fields.md docs/reference-commands.md docs/licences.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)
 	@test -z "$$(git ls-files --others --exclude-standard -- api charts kustomize)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench
