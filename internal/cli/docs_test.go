@@ -222,6 +222,9 @@ func TestDocs(t *testing.T) {
 			}
 		}
 		for _, line := range lines {
+			if strings.HasPrefix(strings.TrimSpace(line), "helm ") { // to which Lull is a release
+				continue
+			}
 			line, _, _ = strings.Cut(line, "   #")
 			for _, m := range command.FindAllStringSubmatch(line, -1) {
 				commands++
