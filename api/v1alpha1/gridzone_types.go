@@ -53,6 +53,12 @@ type GridZoneSpec struct {
 	// +optional
 	Signal Signal `json:"signal,omitempty"`
 
+	// beside names another GridZone of the same place and time, with the other signal or factor: what
+	// workloads emit and save is stated by both in the ledger. Plans go by this one alone.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Beside string `json:"beside,omitempty"`
+
 	// factor says which emissions the source counts; by default what it publishes,
 	// Lifecycle where it publishes both.
 	// +optional
@@ -451,6 +457,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=gz
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.beside) || self.spec.beside != self.metadata.name",message="spec.beside: accepted: the name of another GridZone"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.status.zone`
 // +kubebuilder:printcolumn:name="gCO2eq/kWh",type=number,JSONPath=`.status.intensity`

@@ -159,6 +159,7 @@ def main():
     works, pools, zones, zone_of, waiting = {}, {}, {}, {}, []
     early, revisions, placed = {}, {}, set()
     results, checked, worst = {}, 0, 0.0
+    beside_of = {}  # the zone by whose intensities emissions are stated too
 
     def differs(of, here):
         nonlocal worst
@@ -209,6 +210,16 @@ def main():
         ]:
             if differs(stated, here):
                 sys.exit(f"entry {entry['seq']} ({of['name']}): {name}: stated {stated}, found {here}")
+        other = b.get("beside")
+        if stretches and (other is None) != (of.get("zone", "") not in beside_of):
+            sys.exit(f"entry {entry['seq']} ({of['name']}): beside: stated {other}")
+        if other and stretches:
+            by = {zone: zones.get(name, Zone()) for zone, name in beside_of.items()}
+            there = use(by, stretches, w["energy"])[2]
+            as_there = grams(by, c["zone"], start, end, watts)
+            for name, stated, here in [("grams", other["grams"], there), ("grams as submitted", other["asSubmittedGrams"], as_there), ("saved", other["savedGrams"], as_there - there)]:
+                if differs(stated, here):
+                    sys.exit(f"entry {entry['seq']} ({of['name']}): {name} by {other['signal']} intensities: stated {stated}, found {here}")
         results[entry["workload"]] = (nanoseconds(b["to"]), kwh, g, as_g)
         checked += 1
 
@@ -238,6 +249,8 @@ def main():
             pools[b["policy"]].offers[b["cluster"]].sort(key=lambda offer: offer[0])
         elif kind == "intensity":
             at, revision = nanoseconds(b["from"]), b["revision"]
+            if b.get("beside"):
+                beside_of[b["zone"]] = b["beside"]
             if revision >= revisions.get((b["zone"], at), 0):
                 revisions[b["zone"], at] = revision
                 zones.setdefault(b["zone"], Zone()).of[at] = (nanoseconds(b["to"]), b["value"])

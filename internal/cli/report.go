@@ -152,7 +152,7 @@ func holdOutLines(h *ledger.HoldOut) []string {
 type sciText struct{ *ledger.SCI }
 
 func writeSummaryText(out io.Writer, s ledger.Summary) error {
-	for _, line := range about(&s) {
+	for _, line := range append(about(&s), besideLines(&s)...) {
 		fmt.Fprintln(out, line)
 	}
 	if s.All.Workloads == 0 {
@@ -203,6 +203,15 @@ func writeSummaryText(out io.Writer, s ledger.Summary) error {
 	return nil
 }
 
+// besideLines say the same emissions by other signals and factors.
+func besideLines(s *ledger.Summary) (out []string) {
+	for _, t := range s.Beside {
+		out = append(out, fmt.Sprintf("By %s intensities, %s emissions: %s kgCO2eq, as submitted %s, saved %s (%d of %d workloads).",
+			t.Signal, t.Factor, kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams), t.Workloads, s.All.Workloads))
+	}
+	return out
+}
+
 func writeSummaryJSON(out io.Writer, s ledger.Summary) error {
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
@@ -222,7 +231,7 @@ func writeSummaryPage(out io.Writer, s ledger.Summary) error {
 	if s.By != "" {
 		title = "By " + s.By
 	}
-	notes := about(&s)[1:]
+	notes := append(about(&s)[1:], besideLines(&s)...)
 	notes = append(notes, "As submitted: the same work in one piece, first come first served, as early as it fit into the capacity that was there. Give or take: of the emissions, at 90 %.")
 	doc.Sections = append(doc.Sections, report.Section{Title: title, Head: totalsHead, Rows: rows, Notes: notes})
 	if len(s.Days) > 1 {

@@ -113,7 +113,7 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if r.patient(zone.Name, feed, now) {
 		o = source.Outlook{Why: "waiting for the first answer", Err: o.Err}
 	} else {
-		r.Zones.Set(zone.Name, Zone{Outlook: o.Outlook, Timeline: timeline, Paused: zone.Spec.Paused})
+		r.Zones.Set(zone.Name, Zone{Outlook: o.Outlook, Timeline: timeline, Paused: zone.Spec.Paused, Beside: zone.Spec.Beside})
 	}
 
 	before := zone.DeepCopy()

@@ -91,14 +91,19 @@ func (s sight) saw(w *kube.Workload, pod *corev1.Pod) { s[w.UID()] = append(s[w.
 // record writes what a look has found. What cannot be written waits for the next look: the database
 // never keeps work from being scheduled.
 func (b *books) record(ctx context.Context, c kube.Context, all []*kube.Workload, view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, wrote []bool, phases func(*kube.Workload) []decide.Phase, pods sight) {
-	zones := map[string]carbon.Outlook{}
+	zones, beside := map[string]carbon.Outlook{}, map[string]string{}
 	for _, name := range append([]string{c.Policy.Spec.Zone}, zonesOf(&view.Snapshot)...) {
-		if zone, known := b.zones.Get(name); known {
-			zones[name] = zone.Outlook
+		zone, known := b.zones.Get(name)
+		if !known {
+			continue
+		}
+		zones[name] = zone.Outlook
+		if other, known := b.zones.Get(zone.Beside); known && zone.Beside != name {
+			zones[zone.Beside], beside[name] = other.Outlook, zone.Beside
 		}
 	}
 	err := b.recorder.Record(ctx, &ledger.Look{
-		Context: c, All: all, View: view, Decision: d, Due: due, Applied: wrote, Phases: phases, Pods: pods, Zones: zones,
+		Context: c, All: all, View: view, Decision: d, Due: due, Applied: wrote, Phases: phases, Pods: pods, Zones: zones, Beside: beside,
 	})
 	if err != nil {
 		metrics.LedgerErrors.Inc()

@@ -16,6 +16,8 @@ type Zone struct {
 	Timeline timegrid.Timeline
 	// Paused says that policies of the zone hold nothing.
 	Paused bool
+	// Beside is the GridZone by whose intensities the ledger states emissions too; may be empty.
+	Beside string
 }
 
 // Zones keeps the zones in memory, so that no decision waits for a source. It

@@ -44,8 +44,13 @@ type Record struct {
 	AsSubmittedKWh   float64   `json:"asSubmittedKWh" parquet:"as_submitted_kwh"`
 	AsSubmittedGrams float64   `json:"asSubmittedGCO2eq" parquet:"as_submitted_gco2eq"`
 	SavedGrams       float64   `json:"savedGCO2eq" parquet:"saved_gco2eq"`
-	Method           string    `json:"method" parquet:"method,dict"`
-	Revision         int       `json:"revision" parquet:"revision"`
+	// By the signal beside; "" and zeros where there is none.
+	BesideSignal     string  `json:"besideSignal,omitempty" parquet:"beside_signal,dict"`
+	BesideFactor     string  `json:"besideFactor,omitempty" parquet:"beside_factor,dict"`
+	BesideGrams      float64 `json:"besideGCO2eq,omitempty" parquet:"beside_gco2eq"`
+	BesideSavedGrams float64 `json:"besideSavedGCO2eq,omitempty" parquet:"beside_saved_gco2eq"`
+	Method           string  `json:"method" parquet:"method,dict"`
+	Revision         int     `json:"revision" parquet:"revision"`
 }
 
 // Settlement is a settled workload.
@@ -96,6 +101,10 @@ func Records(list []Settlement) []Record {
 			AsSubmittedStart: c.From, AsSubmittedEnd: c.To, AsSubmittedKWh: c.KWh, AsSubmittedGrams: c.Grams, SavedGrams: b.SavedGrams,
 			Method: b.Method, Revision: b.Revision,
 		})
+		if o := b.Beside; o != nil {
+			r := &out[len(out)-1]
+			r.BesideSignal, r.BesideFactor, r.BesideGrams, r.BesideSavedGrams = o.Signal, o.Factor, o.Grams, o.SavedGrams
+		}
 	}
 	return out
 }
@@ -126,7 +135,8 @@ func writeCSV(w io.Writer, records []Record) error {
 	out := csv.NewWriter(w)
 	if err := out.Write([]string{
 		"workload", "kind", "namespace", "name", "policy", "zone", "submitted", "start", "end", "deadline", "on_time", "runs", "inferred_ends", "worker_hours",
-		"kwh", "measured_kwh", "gco2eq", "uncertainty", "signal", "factor", "as_submitted_start", "as_submitted_end", "as_submitted_kwh", "as_submitted_gco2eq", "saved_gco2eq", "method", "revision",
+		"kwh", "measured_kwh", "gco2eq", "uncertainty", "signal", "factor", "as_submitted_start", "as_submitted_end", "as_submitted_kwh", "as_submitted_gco2eq", "saved_gco2eq",
+		"beside_signal", "beside_factor", "beside_gco2eq", "beside_saved_gco2eq", "method", "revision",
 	}); err != nil {
 		return err
 	}
@@ -141,7 +151,8 @@ func writeCSV(w io.Writer, records []Record) error {
 		r := &records[i]
 		if err := out.Write([]string{
 			r.Workload, r.Kind, r.Namespace, r.Name, r.Policy, r.Zone, at(r.Submitted), at(r.Start), at(r.End), at(r.Deadline), strconv.FormatBool(r.OnTime), strconv.Itoa(r.Runs), strconv.Itoa(r.Inferred), number(r.WorkerHours),
-			number(r.KWh), number(r.MeasuredKWh), number(r.Grams), number(r.Uncertainty), r.Signal, r.Factor, at(r.AsSubmittedStart), at(r.AsSubmittedEnd), number(r.AsSubmittedKWh), number(r.AsSubmittedGrams), number(r.SavedGrams), r.Method, strconv.Itoa(r.Revision),
+			number(r.KWh), number(r.MeasuredKWh), number(r.Grams), number(r.Uncertainty), r.Signal, r.Factor, at(r.AsSubmittedStart), at(r.AsSubmittedEnd), number(r.AsSubmittedKWh), number(r.AsSubmittedGrams), number(r.SavedGrams),
+			r.BesideSignal, r.BesideFactor, number(r.BesideGrams), number(r.BesideSavedGrams), r.Method, strconv.Itoa(r.Revision),
 		}); err != nil {
 			return err
 		}

@@ -186,6 +186,8 @@ type Look struct {
 	Pods map[types.UID][]*corev1.Pod
 	// Zones are the outlooks of the GridZones by name.
 	Zones map[string]carbon.Outlook
+	// Beside are the GridZones by whose intensities emissions are stated too, by zone.
+	Beside map[string]string
 }
 
 // patient bounds how long a look waits for the database.
@@ -452,7 +454,7 @@ func (r *Recorder) intensities(k *Look) {
 			known[at] = last
 			b := Intensity{
 				Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
-				Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision,
+				Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.Beside[zone],
 			}
 			r.add(KindIntensity, fmt.Sprintf("intensity/%s/%d/%d", zone, at, b.Revision), "", b)
 		}

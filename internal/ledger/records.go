@@ -160,6 +160,8 @@ type Intensity struct {
 	Factor    string    `json:"factor"`
 	Source    string    `json:"source"`
 	Estimated bool      `json:"estimated,omitempty"`
+	// Beside is the GridZone by whose intensities emissions are stated too.
+	Beside string `json:"beside,omitempty"`
 	// Revision counts from 0.
 	Revision int `json:"revision"`
 }
@@ -199,6 +201,21 @@ type Settled struct {
 	Counterfactual Counterfactual `json:"counterfactual"`
 	// SavedGrams is what it would have emitted less what it has.
 	SavedGrams float64 `json:"savedGrams"`
+	// Beside is the same by another signal or factor, where there is one: with nothing else changed.
+	Beside *Beside `json:"beside,omitempty"`
+}
+
+// Beside are emissions by the intensities of another GridZone of the same place.
+type Beside struct {
+	Zone   string `json:"zone"`
+	Signal string `json:"signal"`
+	Factor string `json:"factor"`
+	// Grams were emitted; AsSubmittedGrams would have been, and SavedGrams is the difference.
+	Grams            float64 `json:"grams"`
+	AsSubmittedGrams float64 `json:"asSubmittedGrams"`
+	SavedGrams       float64 `json:"savedGrams"`
+	// MissingSeconds of either side have no intensity.
+	MissingSeconds float64 `json:"missingSeconds,omitempty"`
 }
 
 // Counterfactual is the same work run as submitted.

@@ -66,6 +66,7 @@ type zoneHours struct {
 	of     map[int64]Intensity
 	series *carbon.Series // nil where it is to be made anew
 	newest time.Time
+	beside string // the zone by whose intensities emissions are stated too; "" for none
 }
 
 // Waits are how long what cannot be settled is waited for.
@@ -260,6 +261,9 @@ func (s *Settler) read(e *Entry) error {
 			s.revised = append(s.revised, b)
 		}
 		z.of[b.From.Unix()], z.series = b, nil
+		if b.Beside != "" {
+			z.beside = b.Beside
+		}
 		if b.To.After(z.newest) {
 			z.newest = b.To
 		}
@@ -421,8 +425,34 @@ func (s *Settler) known(stretches []stretch, c *Counterfactual, now time.Time) b
 		if (z == nil || z.newest.Before(until)) && now.Sub(until) < longestGap {
 			return false
 		}
+		if other := s.besideOf(zone); other != "" && (s.zones[other] == nil || s.zones[other].newest.Before(until)) && now.Sub(until) < longestGap {
+			return false
+		}
 	}
 	return true
+}
+
+// besideOf is the zone by whose intensities those of a zone are stated too; "" for none.
+func (s *Settler) besideOf(zone string) string {
+	if z := s.zones[zone]; z != nil {
+		return z.beside
+	}
+	return ""
+}
+
+// beside counts both sides by the intensities beside those that were planned with; nil where there are none.
+func (s *Settler) beside(b *Settled, stretches []account.Stretch, measured []account.Measured) *Beside {
+	zone := s.besideOf(b.Of.Zone)
+	if zone == "" {
+		return nil
+	}
+	series := func(zone string) *carbon.Series { return s.series(s.besideOf(zone)) }
+	c := &b.Counterfactual
+	u := account.Use(stretches, measured, series)
+	as := account.Use([]account.Stretch{{From: c.From, To: c.To, Zone: c.Zone, Watts: c.Watts}}, nil, series)
+	out := &Beside{Zone: zone, Grams: u.Grams, AsSubmittedGrams: as.Grams, SavedGrams: as.Grams - u.Grams, MissingSeconds: (u.Missing + as.Missing).Seconds()}
+	out.Signal, out.Factor = s.signal(zone, b.From)
+	return out
 }
 
 // sources say how far energy may be off at 90 %, a share, by who measures it: Kepler and DCGM by what
@@ -472,6 +502,7 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	b.MissingSeconds = (u.Missing + as.Missing).Seconds()
 	b.SavedGrams = c.Grams - b.Grams
 	b.Signal, b.Factor = s.signal(w.of.Zone, b.From)
+	b.Beside = s.beside(b, ran, measured)
 	b.After = s.after
 }
 
@@ -500,7 +531,7 @@ func (s *Settler) restate() []New {
 		}
 		var zones []string
 		for _, x := range s.revised {
-			if concerns(w, &x) && !slices.Contains(zones, x.Zone) {
+			if s.concerns(w, &x) && !slices.Contains(zones, x.Zone) {
 				zones = append(zones, x.Zone)
 			}
 		}
@@ -510,7 +541,7 @@ func (s *Settler) restate() []New {
 		b := *w.settled
 		stretches, _ := w.stretches()
 		s.count(&b, w, stretches)
-		if b.Grams == w.settled.Grams && b.Counterfactual.Grams == w.settled.Counterfactual.Grams {
+		if b.Grams == w.settled.Grams && b.Counterfactual.Grams == w.settled.Counterfactual.Grams && same(b.Beside, w.settled.Beside) {
 			continue
 		}
 		b.Revision++
@@ -522,10 +553,12 @@ func (s *Settler) restate() []New {
 	return out
 }
 
+func same(a, b *Beside) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+
 // concerns says whether a time that was revised is one that a workload was counted by.
-func concerns(w *work, x *Intensity) bool {
+func (s *Settler) concerns(w *work, x *Intensity) bool {
 	touches := func(zone string, from, to time.Time) bool {
-		return zone == x.Zone && from.Before(x.To) && x.From.Before(to)
+		return (zone == x.Zone || s.besideOf(zone) == x.Zone) && from.Before(x.To) && x.From.Before(to)
 	}
 	if c := &w.settled.Counterfactual; touches(c.Zone, c.From, c.To) {
 		return true

@@ -259,9 +259,15 @@ func month(revised bool) []New {
 	}
 	for h := range hours + 48 {
 		v := 300 + 200*math.Sin(float64(h)/24*2*math.Pi) + 50*rnd.Float64()
-		later(float64(h+1), KindIntensity, fmt.Sprint("intensity/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v})
+		later(float64(h+1), KindIntensity, fmt.Sprint("intensity/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v, Beside: "m"})
+		marginal := Intensity{Zone: "m", From: at(float64(h)), To: at(float64(h + 1)), Value: 600 - v/2, Signal: "marginal", Factor: "direct"}
+		later(float64(h+1), KindIntensity, fmt.Sprint("marginal/", h), "", marginal)
+		if revised && h%50 == 0 {
+			marginal.Value, marginal.Revision = 700, 1
+			later(float64(h+70), KindIntensity, fmt.Sprint("marginal again/", h), "", marginal)
+		}
 		if revised && rnd.IntN(20) == 0 {
-			later(float64(h+60), KindIntensity, fmt.Sprint("intensity again/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v * 1.1, Revision: 1})
+			later(float64(h+60), KindIntensity, fmt.Sprint("intensity again/", h), "", Intensity{Zone: "z", From: at(float64(h)), To: at(float64(h + 1)), Value: v * 1.1, Revision: 1, Beside: "m"})
 		}
 		if h%6 == 0 {
 			later(float64(h), KindCapacity, fmt.Sprint("capacity/", h), "", Capacity{Policy: "ns/p", Cluster: "local", Zone: "z", At: at(float64(h)), Free: map[string]float64{"cpu": float64(4 + rnd.IntN(8))}})
@@ -441,6 +447,10 @@ func TestAuditor(t *testing.T) {
 	t.Logf("%s; %d of %d revised", strings.TrimSpace(string(text)), revised, len(records))
 	if len(records) != 300 || found.Workloads != 300 || found.SettlementsChecked != settled || revised < 50 || !near(found.KWh, kWh) || !near(found.Grams, grams) || !near(found.SavedGrams, saved) || saved == 0 {
 		t.Errorf("%d records, %v kWh, %v g, %v g saved, %d settled, %d revised; the auditor found %s", len(records), kWh, grams, saved, settled, revised, text)
+	}
+	by, err := Summarize(records, Question{})
+	if err != nil || len(by.Beside) != 1 || by.Beside[0].Workloads != 300 || by.Beside[0].Signal != "marginal" || by.Beside[0].Grams <= 0 || near(by.Beside[0].Grams, grams) {
+		t.Errorf("beside: %+v, %v", by.Beside, err)
 	}
 	// And it finds what is wrong.
 	whole, err := os.ReadFile(file)

@@ -98,8 +98,37 @@ type Summary struct {
 	// Top are the workloads that emitted most.
 	Top []Record `json:"top,omitempty"`
 	SCI *SCI     `json:"sci,omitempty"`
+	// Beside are the same emissions by other signals or factors, of the workloads that have them.
+	Beside []BesideTotals `json:"beside,omitempty"`
 	// HoldOut compares with the workloads that ran as submitted, where there are any.
 	HoldOut *HoldOut `json:"holdOut,omitempty"`
+}
+
+// BesideTotals are sums by a signal and factor beside those that were planned with.
+type BesideTotals struct {
+	Signal           string  `json:"signal"`
+	Factor           string  `json:"factor"`
+	Workloads        int     `json:"workloads"`
+	Grams            float64 `json:"gCO2eq"`
+	AsSubmittedGrams float64 `json:"asSubmittedGCO2eq"`
+	SavedGrams       float64 `json:"savedGCO2eq"`
+}
+
+// addBeside adds those of a workload, if it has any.
+func (s *Summary) addBeside(o *Beside) {
+	if o == nil {
+		return
+	}
+	i := slices.IndexFunc(s.Beside, func(t BesideTotals) bool { return t.Signal == o.Signal && t.Factor == o.Factor })
+	if i < 0 {
+		i = len(s.Beside)
+		s.Beside = append(s.Beside, BesideTotals{Signal: o.Signal, Factor: o.Factor})
+	}
+	t := &s.Beside[i]
+	t.Workloads++
+	t.Grams += o.Grams
+	t.AsSubmittedGrams += o.AsSubmittedGrams
+	t.SavedGrams += o.SavedGrams
 }
 
 // HoldOut is what was saved as measured: workloads chosen by chance ran as submitted, the others as planned. Means
@@ -249,6 +278,7 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 			s.To = b.To
 		}
 		s.All.add(b)
+		s.addBeside(b.Beside)
 		to(days, b.To.UTC().Format(time.DateOnly), b)
 		if q.By != "" {
 			name, err := q.group(b)

@@ -19,6 +19,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -103,6 +104,7 @@ func TestLedger(t *testing.T) {
 	b := newBed(t, []float64{500, 400, 300, 200, 100, 200, 300, 400}, func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
 	})
+	b.marginal()
 	seen := b.watchPods()
 	rnd := rand.New(rand.NewPCG(7, 7))
 	whole := func(name string) bool { return strings.HasPrefix(name, "whole") }
@@ -151,6 +153,8 @@ func TestLedger(t *testing.T) {
 			Runs, InferredEnds  int
 			OnTime              bool
 			SavedGCO2eq, GCO2eq float64
+			BesideSignal        string
+			BesideGCO2eq        float64
 		}
 		must(t, json.Unmarshal([]byte(line), &r))
 		settled++
@@ -159,6 +163,9 @@ func TestLedger(t *testing.T) {
 		t.Logf("%s: %d runs, %.4f kWh (%.4f), %.1f g, saved %.1f, %d ends inferred", r.Name, r.Runs, r.KWh, want, r.GCO2eq, r.SavedGCO2eq, r.InferredEnds)
 		if !slices.Contains(names, r.Name) || r.Runs != runs {
 			t.Errorf("%s: %d runs, the API server tells of %d", r.Name, r.Runs, runs)
+		}
+		if r.BesideSignal != "marginal" || math.Abs(r.BesideGCO2eq-700*r.KWh) > 1e-6*r.BesideGCO2eq {
+			t.Errorf("%s: %v g by %q intensities, %v kWh", r.Name, r.BesideGCO2eq, r.BesideSignal, r.KWh)
 		}
 		if whole(r.Name) && (r.InferredEnds > 0 || math.Abs(r.KWh-want) > 1e-9*want) {
 			t.Errorf("%s: %v kWh, %d ends inferred; by the API server's times %v", r.Name, r.KWh, r.InferredEnds, want)
@@ -179,6 +186,32 @@ func TestLedger(t *testing.T) {
 			t.Errorf("the story does not tell %q:\n%s", want, story)
 		}
 	}
+}
+
+// marginal puts marginal intensities beside those of the bed's zone: 700 gCO2eq/kWh throughout.
+func (b bed) marginal() {
+	b.t.Helper()
+	ctx := context.Background()
+	series := "time,intensity_gco2eq_per_kwh\n"
+	for h := range 97 {
+		series += gridStart.Add(time.Duration(h)*time.Hour).Format(time.RFC3339) + ",700\n"
+	}
+	must(b.t, env.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "marginal", Namespace: b.ns}, Data: map[string]string{"s.csv": series}}))
+	beside := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone + "-marginal"}, Spec: v1alpha1.GridZoneSpec{
+		Zone: "TEST", Signal: v1alpha1.SignalMarginal, Factor: v1alpha1.FactorDirect,
+		Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: "marginal", Key: "s.csv"}},
+		Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor},
+	}}
+	must(b.t, env.client.Create(ctx, beside))
+	b.t.Cleanup(func() { _ = env.client.Delete(ctx, beside) })
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}
+	patch := func(name string) error {
+		return env.client.Patch(ctx, zone, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"beside":%q}}`, name)))
+	}
+	if err := patch(b.zone); err == nil || !strings.Contains(err.Error(), "another GridZone") {
+		b.t.Errorf("a zone beside itself: %v", err)
+	}
+	must(b.t, patch(beside.Name))
 }
 
 func (b bed) allFinished(names []string) bool {
