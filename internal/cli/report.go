@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -152,7 +153,7 @@ func holdOutLines(h *ledger.HoldOut) []string {
 type sciText struct{ *ledger.SCI }
 
 func writeSummaryText(out io.Writer, s ledger.Summary) error {
-	for _, line := range append(about(&s), besideLines(&s)...) {
+	for _, line := range slices.Concat(about(&s), besideLines(&s)) {
 		fmt.Fprintln(out, line)
 	}
 	if s.All.Workloads == 0 {
@@ -231,7 +232,7 @@ func writeSummaryPage(out io.Writer, s ledger.Summary) error {
 	if s.By != "" {
 		title = "By " + s.By
 	}
-	notes := append(about(&s)[1:], besideLines(&s)...)
+	notes := slices.Concat(about(&s)[1:], besideLines(&s))
 	notes = append(notes, "As submitted: the same work in one piece, first come first served, as early as it fit into the capacity that was there. Give or take: of the emissions, at 90 %.")
 	doc.Sections = append(doc.Sections, report.Section{Title: title, Head: totalsHead, Rows: rows, Notes: notes})
 	if len(s.Days) > 1 {
