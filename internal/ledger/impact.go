@@ -44,7 +44,7 @@ const (
 // WriteImpact writes settlements as a manifest of the Impact Framework (Green Software Foundation,
 // version 1.1): a component for each group of q.By, in it an observation for each workload that used
 // energy, with its energy (kWh) and the mean intensity of that energy (gCO2eq/kWh). The framework works out
-// carbon-operational as their product; with q.Hardware, carbon-embodied is added, and the SCI per
+// carbon-operational as their product, and the sums of each component over time; with q.Hardware, carbon-embodied is added, and the SCI per
 // functional unit follows.
 //
 // Errors wrap ErrInvalid as those of Summarize do, which is to be asked first.
@@ -109,7 +109,7 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 		"name": "lull", "description": fmt.Sprintf("Workloads settled in the ledger of Lull; functional unit: %s.", unit),
 		"tags":        map[string]any{"kind": "kubernetes", "category": "batch"},
 		"initialize":  map[string]any{"plugins": plugins},
-		"aggregation": map[string]any{"metrics": aggregated, "type": "both"},
+		"aggregation": map[string]any{"metrics": aggregated, "type": "horizontal"},
 		"tree":        map[string]any{"children": children},
 	})
 	if err != nil {

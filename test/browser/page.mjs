@@ -30,6 +30,7 @@ for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'lig
     // The tree that a screen reader has: landmarks, and no picture, link or field without a name.
     const tree = await page.locator('body').ariaSnapshot();
     for (const role of ['banner', 'navigation', 'main']) check(tree.includes(`- ${role}`), `${width} ${name}: no ${role}\n${tree}`);
+    if (name === 'savings') check(tree.includes('- img "Emissions of'), `${width} ${name}: no picture of the days`);
     for (const line of tree.split('\n')) check(!/^\s*- (img|link|textbox|searchbox|combobox|button)\s*:?\s*$/.test(line), `${width} ${name}: without a name: ${line}`);
     check(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${width} ${name}: the page is wider than the window`);
     const contrast = await page.evaluate(() => {

@@ -1,6 +1,6 @@
 // The page: views by the hash of the address, drawn anew when the server tells of changes.
 import { h, at, grams, number, table } from './draw.js';
-import { gantt, line, stairs } from './pictures.js';
+import { days, gantt, line, stairs } from './pictures.js';
 
 const main = document.getElementById('main');
 const state = document.getElementById('state');
@@ -80,12 +80,14 @@ async function savings() {
   const t = s.of.all;
   if (t.workloads === 0) return [h('h2', {}, 'Savings'), h('p', {}, 'Nothing is settled yet: workloads are, in the order of their submission, once they are over and intensities are published.')];
   const row = (x) => [x.name, x.workloads, number(x.kWh), grams(x.gCO2eq), grams(x.asSubmittedGCO2eq), grams(x.savedGCO2eq), saving(x.gCO2eq, x.asSubmittedGCO2eq), number(x.delayHours), x.late];
+  const recent = (s.of.days || []).slice(-60);
   const head = ['', '#workloads', '#kWh', '#emitted', '#as submitted', '#saved', '#saved, %', '#delay, h', '#late'];
   return [
     h('h2', {}, 'Savings'),
     h('p', { class: 'big' }, grams(t.savedGCO2eq), h('span', { class: 'soft' }, ` CO2eq saved of ${grams(t.asSubmittedGCO2eq)}, by ${t.workloads} workloads, give or take ${grams(t.uncertainGCO2eq)}`)),
+    days(recent, grams),
     table('By policy', head, (s.of.groups || []).map(row)),
-    table('By the day', head, (s.of.days || []).slice(-60).map(row)),
+    table('By the day', head, recent.map(row)),
   ];
 }
 

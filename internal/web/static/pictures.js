@@ -92,3 +92,20 @@ export function gantt(plans, zone) {
     }),
     axis(start, span, x, H - 8)));
 }
+
+// days draws what was emitted each day, before what it would have been as submitted. The table below it has the
+// numbers.
+export function days(list, grams) {
+  if (list.length < 2) return null;
+  const [W, H, left, bottom] = [760, 200, 70, 30];
+  const most = Math.max(...list.map((d) => Math.max(d.gCO2eq, d.asSubmittedGCO2eq)), 1e-9);
+  const wide = (W - left - 10) / list.length;
+  const y = (v) => 15 + (1 - v / most) * (H - bottom - 15);
+  const bar = (name, i, v, inset) => svg('rect', { class: name, x: left + i * wide + inset, y: y(v), width: Math.max(1, wide - 2 * inset), height: y(0) - y(v) });
+  const every = Math.ceil(list.length / 10);
+  return svg('svg', { viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': `Emissions of ${list.length} days, ${list[0].name} to ${list[list.length - 1].name}, before what they would have been as submitted` },
+    svg('line', { class: 'axis', x1: left, y1: y(0), x2: W - 10, y2: y(0) }), svg('text', { x: left - 6, y: y(most) + 4, 'text-anchor': 'end' }, grams(most)),
+    list.map((d, i) => svg('g', {}, svg('title', {}, `${d.name}: ${grams(d.gCO2eq)}, as submitted ${grams(d.asSubmittedGCO2eq)}`),
+      bar('waiting', i, d.asSubmittedGCO2eq, wide * 0.1), bar('run', i, d.gCO2eq, wide * 0.25),
+      i % every === 0 && svg('text', { x: left + (i + 0.5) * wide, y: H - 10, 'text-anchor': 'middle' }, d.name.slice(5)))));
+}
