@@ -25,7 +25,7 @@ func bookOf(t *testing.T) string {
 	}
 	at := func(hour int) time.Time { return time.Date(2026, 10, 1, hour, 0, 0, 0, time.UTC) }
 	of := func(name string) ledger.Submitted {
-		return ledger.Submitted{Kind: "Job", Namespace: "batch", Name: name, Policy: "batch/clean", At: at(0), Workers: 1, Request: map[string]float64{"cpu": 2}, Deadline: at(24), Labels: map[string]string{"team": name}}
+		return ledger.Submitted{Kind: "Job", Namespace: "batch", Name: name, Policy: "batch/clean", At: at(0), Workers: 1, Request: map[string]float64{"cpu": 2}, Deadline: at(24), Labels: map[string]string{"team": name, "images": "3"}}
 	}
 	settled := func(name string, grams, as float64, revision int) ledger.Settled {
 		return ledger.Settled{

@@ -66,3 +66,24 @@ func TestQuickStart(t *testing.T) {
 		}
 	}
 }
+
+// TestKustomize: the base renders with an image of one's own, and the API server accepts what comes of it.
+func TestKustomize(t *testing.T) {
+	dir := t.TempDir()
+	base, err := filepath.Abs(filepath.Join("..", "..", "kustomize"))
+	must(t, err)
+	from, err := filepath.EvalSymlinks(dir)
+	must(t, err)
+	base, err = filepath.Rel(from, base)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+base+"]\nimages: [{name: lull, newName: registry.example/lull, newTag: v9}]\n"), 0o600))
+	out, err := lab("kubectl", "kustomize", dir)
+	if err != nil || strings.Count(out, "image: registry.example/lull:v9") != 2 {
+		t.Fatalf("%v\n%s", err, out[:min(len(out), 2000)])
+	}
+	file := filepath.Join(dir, "all.yaml")
+	must(t, os.WriteFile(file, []byte(out), 0o600))
+	if out, err := lab("kubectl", "--kubeconfig", env.kubeconfig, "apply", "--dry-run=server", "-f", file); err != nil || strings.Count(out, "\n") < 45 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
