@@ -124,12 +124,17 @@ func TestLedger(t *testing.T) {
 	j := b.elasticJob("scales", 6, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "16h"})
 	b.submit(j)
 	names = append(names, "scales")
-	kills := 0
-	for end := time.Now().Add(40 * time.Second); !b.allFinished(names) && time.Now().Before(end); kills++ {
-		time.Sleep(time.Duration(2000+rnd.IntN(5000)) * time.Millisecond) // a start takes a second or two
+	const kills = 100
+	for kill := range kills {
+		time.Sleep(time.Duration(500+rnd.IntN(2500)) * time.Millisecond) // a start takes a second
 		must(t, controller.Process.Kill())
 		_ = controller.Wait() // it was killed
 		controller = begin()
+		if kill%8 == 0 {
+			name := fmt.Sprintf("whole-later-%d", kill)
+			b.submit(b.job(name, map[string]string{v1alpha1.AnnotationMaxDelay: fmt.Sprintf("%dh", 2+rnd.IntN(16))}))
+			names = append(names, name)
+		}
 	}
 	b.eventually("all to finish", func() bool { return b.allFinished(names) })
 	ours := func() (lines []string) { // workloads that other tests have left are in the ledger too
