@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 
 	"lull.dev/lull/internal/kinds"
@@ -81,24 +83,7 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		"deploy": o.Image != "", "image": image(o.Image), "kinds": []any{},
 		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "web": on(o.Web),
 	}
-	c, err := load()
-	if err != nil {
-		return "", err
-	}
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsInstall: true}, common.DefaultCapabilities)
-	if err != nil {
-		return "", err
-	}
-	rendered, err := engine.Render(c, all)
-	if err != nil {
-		return "", err
-	}
-	for name := range rendered {
-		if strings.HasSuffix(name, "NOTES.txt") {
-			delete(rendered, name)
-		}
-	}
-	_, sorted, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	_, sorted, err := render(values)
 	if err != nil {
 		return "", fmt.Errorf("the chart: %w", err)
 	}
@@ -120,6 +105,24 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		documents[i] = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(documents[i]), "---"))
 	}
 	return "---\n" + strings.Join(documents, "\n---\n") + "\n", nil
+}
+
+// render renders the chart into hooks, and manifests in the order of their installation.
+func render(values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
+	c, err := load()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsInstall: true}, common.DefaultCapabilities)
+	if err != nil {
+		return nil, nil, err
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.DeleteFunc(rendered, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
+	return releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
 }
 
 // image takes the name of an image apart.

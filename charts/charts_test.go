@@ -1,10 +1,14 @@
 package charts
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/internal/kinds"
 )
@@ -40,6 +44,65 @@ func TestGenerated(t *testing.T) {
 		}
 		if strings.Contains(text, "{{") {
 			t.Errorf("%s has what Helm would take for a template", path)
+		}
+	}
+}
+
+// TestValues: with every option on each document is an object, and none is there twice; what is not accepted
+// is said by its name.
+func TestValues(t *testing.T) {
+	on := func(more map[string]any) map[string]any {
+		out := map[string]any{"enabled": true}
+		maps.Copy(out, more)
+		return out
+	}
+	everything := map[string]any{
+		"image": map[string]any{"repository": "a/b", "digest": "sha256:" + strings.Repeat("0", 64)}, "imagePullSecrets": []any{map[string]any{"name": "pull"}},
+		"crds": map[string]any{"keep": true}, "kueue": on(nil), "capacity": on(nil), "extender": on(nil), "web": on(nil),
+		"controller": map[string]any{
+			"replicas": 2, "extraArgs": []any{"--verbose"}, "podAnnotations": map[string]any{"a": "b"},
+			"prometheus": map[string]any{"url": "https://prometheus", "tokenSecret": map[string]any{"name": "token"}},
+		},
+		"ledger":       on(map[string]any{"postgres": map[string]any{"url": "postgres://lull@db/lull", "passwordSecret": map[string]any{"name": "db"}}}),
+		"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
+		"monitoring": map[string]any{"podMonitor": true, "prometheusRule": true, "dashboards": true, "labels": map[string]any{"release": "prometheus"}},
+		"hooks":      map[string]any{"releaseOnUpgrade": true},
+	}
+	hooks, manifests, err := render(everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range manifests {
+		var object struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name, Namespace string }
+		}
+		if err := yaml.Unmarshal([]byte(m.Content), &object); err != nil || object.APIVersion == "" || object.Kind == "" || object.Metadata.Name == "" {
+			t.Errorf("%s: %+v, %v\n%s", m.Name, object, err, m.Content)
+		}
+		key := fmt.Sprint(object)
+		if seen[key] {
+			t.Errorf("twice: %s", key)
+		}
+		seen[key] = true
+	}
+	kept := 0
+	for _, m := range manifests {
+		kept += strings.Count(m.Content, "helm.sh/resource-policy: keep")
+	}
+	if len(hooks) != 8 || len(manifests) < 60 || kept != 8 {
+		t.Errorf("%d hooks, %d manifests, %d kept", len(hooks), len(manifests), kept)
+	}
+	for want, values := range map[string]map[string]any{
+		"image.repository: not set":         {},
+		"additional properties 'contoller'": {"contoller": map[string]any{}},
+		"controller.replicas":               {"image": map[string]any{"repository": "a"}, "controller": map[string]any{"replicas": 2}},
+		"at '/kinds/0'":                     {"kinds": []any{"Jobs"}},
+		"at '/ledger/postgres/url'":         {"ledger": map[string]any{"postgres": map[string]any{"url": "postgres://lull:secret@db/lull"}}},
+	} {
+		if _, _, err := render(values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v; want %q", values, err, want)
 		}
 	}
 }
