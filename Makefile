@@ -41,7 +41,17 @@ demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work o
 test: deps build ## unit, property, fuzz-seed and integration tests
 	$(GO) test ./...
 	cd lab && $(GO) test -vet=off ./...
-	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 40m ./test/...
+	$(MAKE) -j2 --output-sync=target test-integration-c-k test-integration-others
+
+# Integration tests wait most of the time: two halves run side by side, each with a lab of its own.
+INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
+HALF := ^Test[CE-K]
+
+.PHONY: test-integration-c-k test-integration-others
+test-integration-c-k: build
+	$(INTEGRATION) -run '$(HALF)'
+test-integration-others: build
+	$(INTEGRATION) -skip '$(HALF)'
 
 OPERATORS := jobset mpi-operator training-operator trainer kuberay appwrapper karpenter
 

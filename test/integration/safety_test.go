@@ -146,7 +146,7 @@ func TestOperatorsCommands(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"status", "-n", b.ns}, []string{"controller", "no lease", "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
+		{[]string{"status", "-n", b.ns}, []string{"controller", "nobody holds the lease", "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
 		{[]string{"top", "-n", b.ns}, []string{"WORKLOAD", "job/wide", "job/plain", "Waiting"}},
 		{[]string{"top", "-n", b.ns, "--by", "policy"}, []string{b.ns + "/clean", "2"}},
 		{[]string{"explain", "job/wide", "-n", b.ns}, []string{"saves", "deadline", "proven", "HOUR", "as it is", "6 hours more", "4 times the workers"}},
@@ -242,11 +242,19 @@ func TestPodsAndDeployments(t *testing.T) {
 }
 
 // TestDeployments: what `lull manifests --image` prints runs under the restricted pod security
-// of its namespace: controller, watchdog and web page.
+// of its namespace: the controller with its volume and the web page, and the watchdog.
 func TestDeployments(t *testing.T) {
 	ctx := context.Background()
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(command(t, "manifests", "--web", "--image", "example.invalid/lull:test"))))
-	var made []client.Object
+	made := []client.Object{&corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "ledger"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			ClaimRef:               &corev1.ObjectReference{Namespace: "lull-system", Name: "lull-ledger"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/ledger"}},
+		},
+	}}
+	var deployments []client.Object
 	t.Cleanup(func() {
 		for _, obj := range made {
 			_ = env.client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationForeground))
@@ -260,16 +268,23 @@ func TestDeployments(t *testing.T) {
 		must(t, err)
 		var obj unstructured.Unstructured
 		must(t, yaml.Unmarshal(text, &obj.Object))
-		if obj.GetKind() != "Deployment" {
-			continue
+		switch obj.GetKind() {
+		case "PersistentVolumeClaim": // bound here, as the lab has nobody who does
+			obj.SetAnnotations(map[string]string{"pv.kubernetes.io/bind-completed": "yes"})
+			must(t, unstructured.SetNestedField(obj.Object, "ledger", "spec", "volumeName"))
+			made = append(made, &obj)
+		case "Deployment":
+			deployments = append(deployments, &obj)
 		}
-		must(t, env.client.Create(ctx, &obj))
-		made = append(made, &obj)
 	}
-	if len(made) != 3 {
-		t.Fatalf("%d Deployments, want 3", len(made))
+	if len(made) != 2 || len(deployments) != 2 {
+		t.Fatalf("%d volumes and claims, %d Deployments, want 2 and 2", len(made), len(deployments))
 	}
+	made = append(made, deployments...)
 	for _, obj := range made {
+		must(t, env.client.Create(ctx, obj))
+	}
+	for _, obj := range deployments {
 		bed{t: t, ns: "lull-system"}.eventually(obj.GetName()+" to be available", func() bool {
 			var d appsv1.Deployment
 			must(t, env.client.Get(ctx, client.ObjectKeyFromObject(obj), &d))
