@@ -52,15 +52,15 @@ for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'lig
   await page.keyboard.press('Tab');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: Enter does not lead to the plans`));
+  await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: Enter does not lead to the plans`));
   check((await page.evaluate(() => document.activeElement.id)) === 'main', `${width}: the content has not the focus after a change of page`);
   // A filter finds, and finds nothing.
   await page.getByRole('searchbox', { name: 'Name' }).fill(workload);
   await page.getByRole('button', { name: 'Show' }).click();
-  await page.getByRole('link', { name: `${namespace}/${workload}` }).waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: the filter does not find ${workload}`));
+  await page.getByText(/^1 to 1 of 1,/).waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: the filter does not find ${workload} alone`)); // drawn anew by then
   await page.getByRole('searchbox', { name: 'Name' }).fill('nothing-is-called-so');
   await page.keyboard.press('Enter');
-  await page.getByText('No workload fits.').waitFor({ timeout: 5000 }).catch(() => wrong.push(`${width}: the filter finds what is not there`));
+  await page.getByText('No workload fits.').waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: the filter finds what is not there`));
   await page.close();
 }
 // What changes is shown without a reload: the caller submits "late" when it reads this line.
