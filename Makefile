@@ -41,16 +41,16 @@ demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work o
 test: deps build ## unit, property, fuzz-seed and integration tests
 	$(GO) test ./...
 	cd lab && $(GO) test -vet=off ./...
-	$(MAKE) -j2 --output-sync=target test-integration-c-k test-integration-others
+	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 
 # Integration tests wait most of the time: two halves run side by side, each with a lab of its own.
 INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
-HALF := ^Test[CE-K]
+HALF := ^Test[CEG-K]
 
-.PHONY: test-integration-c-k test-integration-others
-test-integration-c-k: build
+.PHONY: test-integration-first test-integration-second
+test-integration-first: build
 	$(INTEGRATION) -run '$(HALF)'
-test-integration-others: build
+test-integration-second: build
 	$(INTEGRATION) -skip '$(HALF)'
 
 OPERATORS := jobset mpi-operator training-operator trainer kuberay appwrapper karpenter
