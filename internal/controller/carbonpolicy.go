@@ -301,7 +301,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	r.statePlans(c, &view, &decision, memory)
 	failed = errors.Join(failed, r.writeProfiles(ctx, c, &view, memory))
 	memory.Forget(&view)
-	if err := r.writeStatus(ctx, &policy, &view, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
+	if err := r.writeStatus(ctx, &policy, &view, memory, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
 	if failed != nil {
@@ -574,7 +574,7 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	return errors.Join(errs...)
 }
 
-func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view *kube.View, problem error, wake time.Time) error {
+func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view *kube.View, memory *feedback.Memory, problem error, wake time.Time) error {
 	for state, n := range map[string]int{"waiting": view.Waiting, "running": view.Running, "finished": len(view.Finished)} {
 		metrics.Jobs.WithLabelValues(policy.Namespace, policy.Name, state).Set(float64(n))
 	}
@@ -585,10 +585,11 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
+	memory.GatesIgnored = view.GatesHonoured == 0 && (memory.GatesIgnored || view.GatesIgnored > 0)
 	switch {
 	case view.GatesHonoured > 0:
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionDegraded)
-	case view.GatesIgnored > 0:
+	case memory.GatesIgnored:
 		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "GatesIgnored", "",
 			"Kueue goes on with what is gated by "+kueue.AnnotationGates+" (its feature AdmissionGatedBy, on by default since v0.19): workloads may start for a moment before they are held", policy.Generation)
 	}

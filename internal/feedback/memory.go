@@ -105,6 +105,10 @@ type Memory struct {
 
 	// Turn is the workload whose figures are to be stated first next time.
 	Turn int
+	// GatesIgnored says that Kueue went on with what was gated, and has not honoured a gate since. It
+	// is seen once, as what is held another way is gated no more, and is stated by every look: a
+	// status that is written from an older one would lose it.
+	GatesIgnored bool
 }
 
 // Used is energy by where it is known from, and the emissions.
