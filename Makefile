@@ -127,15 +127,21 @@ bin/helm: tools/helm/go.mod tools/helm/go.sum
 	@echo "Building Helm; the first time this takes a minute or two."
 	cd tools/helm && $(GO) build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
 
-IMAGE ?= lull.dev/lull:test
+IMAGE ?= lull:latest
+
+# Packs image $(1) into the target, without a daemon.
+define pack
+	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
+	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $(2); \
+		$$b bud --quiet --isolation chroot --timestamp 0 -t $(1) -f Containerfile . && $$b push --quiet $(1) docker-archive:$(CURDIR)/$(2):$(1)
+endef
 
 .PHONY: image
-image: bin/lull-image.tar ## the container image, as docker load reads it (IMAGE=name:tag)
+image: bin/lull ## the container image IMAGE (name:tag) in bin/image.tar, as docker load reads it
+	$(call pack,$(IMAGE),bin/image.tar)
 
 bin/lull-image.tar: bin/lull Containerfile .containerignore
-	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
-	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $@; \
-		$$b bud --quiet --isolation chroot --timestamp 0 -t $(IMAGE) -f Containerfile . && $$b push --quiet $(IMAGE) docker-archive:$(CURDIR)/$@:$(IMAGE)
+	$(call pack,lull.dev/lull:test,$@)
 
 .PHONY: test-realnode
 test-realnode: deps build node bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)

@@ -34,9 +34,6 @@ there is nothing to do.`,
 			if within < time.Second {
 				return fmt.Errorf("--timeout: %v; accepted: at least 1s", within)
 			}
-			if f.namespace != "" {
-				return fmt.Errorf("--namespace: %q; accepted: none, as Lull is removed from all", f.namespace)
-			}
 			c, err := f.connect()
 			if err != nil {
 				return err
@@ -46,7 +43,7 @@ there is nothing to do.`,
 			return retire(ctx, cmd.OutOrStdout(), c)
 		},
 	}
-	f.register(cmd)
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
 	cmd.Flags().DurationVar(&within, "timeout", 2*time.Minute, "how long it may take")
 	return cmd
 }

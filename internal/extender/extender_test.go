@@ -447,6 +447,7 @@ func TestBadRequests(t *testing.T) {
 		"":                                   "not a JSON object",
 		"[]":                                 "not a JSON object",
 		`{"Pod":{}}`:                         "NodeNames: not set",
+		`{"Pod":null,"NodeNames":["a"]}`:     "Pod: not set",
 		`{"NodeNames":["a"]}`:                "Pod: not set",
 		`{"Pod":3,"NodeNames":[]}`:           "Pod:",
 		`{"Pod":{},"NodeNames":"a"}`:         "not a list",

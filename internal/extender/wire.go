@@ -140,6 +140,9 @@ func (c *call) readField(field string, in *scanner) error {
 	}
 	switch field {
 	case "Pod", "pod":
+		if value.Kind() == 'n' {
+			return errors.New("not set")
+		}
 		return c.pod.read(value)
 	case "NodeNames", "nodenames":
 		if value.Kind() != 'n' {
