@@ -41,17 +41,25 @@ demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work o
 test: deps build ## unit, property, fuzz-seed and integration tests
 	$(GO) test ./...
 	cd lab && $(GO) test -vet=off ./...
+	cd tools/release && $(GO) test ./...
 	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 
 # Integration tests wait most of the time: two halves run side by side, each with a lab of its own.
 INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
-HALF := ^Test[CEG-K]
+HALF := ^Test[CEG-KU]
 
 .PHONY: test-integration-first test-integration-second
 test-integration-first: build
 	$(INTEGRATION) -run '$(HALF)'
 test-integration-second: build
 	$(INTEGRATION) -skip '$(HALF)'
+
+.PHONY: test-demos
+test-demos: build kueue ## the demos that take minutes; each fails where a Job is late, or the service was away
+	$(MAKE) demo
+	$(MAKE) demo DEMO=elastic
+	$(MAKE) demo DEMO=follow
+	./bin/lull demo --live --outage 24h
 
 OPERATORS := jobset mpi-operator training-operator trainer kuberay appwrapper karpenter
 
@@ -70,8 +78,8 @@ test-operators: build operators ## tests of the kinds that need an operator, wit
 
 .PHONY: test-browser
 test-browser: build ## the web page in a real Chromium
-	@command -v node >/dev/null && command -v npm >/dev/null && command -v chromium >/dev/null || \
-		(apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm chromium)
+	@missing=; for p in nodejs:node npm:npm chromium:chromium; do command -v $${p#*:} >/dev/null || missing="$$missing $${p%:*}"; done; \
+		[ -z "$$missing" ] || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing)
 	cd test/browser && npm ci --no-audit --no-fund --silent
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
 		$(GO) test -tags integration,browser -count=1 -timeout 10m -run Browser ./test/integration
@@ -129,22 +137,22 @@ bin/helm: tools/helm/go.mod tools/helm/go.sum
 
 IMAGE ?= lull:latest
 
-# Packs image $(1) into the target, without a daemon.
+# Packs image $(1) of the tree $(3) into file $(2), without a daemon.
 define pack
 	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
 	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $(2); \
-		$$b bud --quiet --isolation chroot --timestamp 0 -t $(1) -f Containerfile . && $$b push --quiet $(1) docker-archive:$(CURDIR)/$(2):$(1)
+		$$b bud --quiet --isolation chroot --timestamp 0 -t $(1) -f $(3)/Containerfile $(3) && $$b push --quiet $(1) docker-archive:$(CURDIR)/$(2):$(1)
 endef
 
 .PHONY: image
 image: bin/lull ## the container image IMAGE (name:tag) in bin/image.tar, as docker load reads it
-	$(call pack,$(IMAGE),bin/image.tar)
+	$(call pack,$(IMAGE),bin/image.tar,.)
 
 bin/lull-image.tar: bin/lull Containerfile .containerignore
-	$(call pack,lull.dev/lull:test,$@)
+	$(call pack,lull.dev/lull:test,$@,.)
 
 .PHONY: test-realnode
-test-realnode: deps build node bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
+test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNode ./test/integration
 
@@ -195,6 +203,15 @@ licences: bin/lull bin/release ## what is linked in, and under which licences; f
 vulnerabilities: bin/govulncheck ## known vulnerabilities in what is linked in
 	@out=$$(./bin/govulncheck ./cmd/lull 2>&1) && echo "$$out" | tail -1 || \
 		{ echo "$$out"; echo "$$out" | grep -q "fetching vulnerabilities" && echo "NOT CHECKED for vulnerabilities: their database cannot be reached"; }
+
+.PHONY: test-upgrade
+test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the chart's test, upgrading from the chart and image of commit or tag FROM (needs root)
+	@[ -n "$(FROM)" ] || { echo "FROM: not set; accepted: a commit or tag, as in make test-upgrade FROM=v0.1.0"; exit 1; }
+	rm -rf bin/previous && mkdir bin/previous && git archive $(FROM) | tar -x -C bin/previous
+	cd bin/previous && $(GO) build -ldflags '-s -w' -o bin/lull ./cmd/lull
+	$(call pack,lull.dev/lull:previous,bin/previous.tar,bin/previous)
+	LULL_PREVIOUS=$(CURDIR)/bin/previous LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
+		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNodeHelm ./test/integration
 
 .PHONY: verify
 verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date

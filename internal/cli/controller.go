@@ -194,7 +194,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
   lull manifests --kueue | kubectl apply -f -
   lull manifests --image registry.example/lull:v1 | kubectl apply -f -
   lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
-  lull manifests | kubectl delete -f -`,
+  lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			of, err := kinds.Named(names)

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +10,6 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -287,85 +284,4 @@ func accepted(words []string) error {
 		}
 	}
 	return nil
-}
-
-// offline are the commands that need neither a cluster nor a network; integration tests run the others.
-var offline = []string{"plan ", "check ", "simulate --jobs", "advise --length", "forecast --zone DE", "forecast backtest de-", "ledger", "report", "manifests", "alerts"}
-
-// TestDocsRun runs the commands of the pages for users that need no cluster, in the order in which they stand.
-func TestDocsRun(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(tree, "docs", "questions", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages = append([]string{filepath.Join(tree, "README.md"), filepath.Join(tree, "docs", "ledger.md"), filepath.Join(tree, "docs", "operations.md"), filepath.Join(tree, "docs", "install.md"), filepath.Join(tree, "docs", "quickstart.md")}, pages...)
-	texts := make([]string, len(pages))
-	for i, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[i] = string(text)
-	}
-	book, err := os.ReadFile(bookOf(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("ledger.db", string(book))
-	write("jobs.json", jobsJSON())
-	write("train.csv", "workers,throughput\n1,1\n2,1.9\n3,2.7\n4,3.4\n5,4\n6,4.5\n7,4.9\n8,5.2\n")
-	for _, year := range []int{2022, 2023} {
-		write(fmt.Sprintf("de-%d.csv", year), yearCSV(year))
-	}
-	ran := map[string]bool{}
-	for i, text := range texts {
-		for line := range strings.Lines(text) {
-			line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "bin/"), "kubectl ")
-			line, is := strings.CutPrefix(line, "lull ")
-			if j := strings.IndexAny(line, "|>&#;"); j >= 0 {
-				line = line[:j]
-			}
-			line = strings.TrimSpace(line)
-			if !is || ran[line] || !slices.ContainsFunc(offline, func(p string) bool { return strings.HasPrefix(line, p) }) {
-				continue
-			}
-			ran[line] = true
-			var out, errs bytes.Buffer
-			if status := Main(strings.Fields(line), nil, &out, &errs); status != exitOK {
-				t.Errorf("%s: lull %s: status %d\n%s", pages[i], line, status, errs.String())
-			}
-		}
-	}
-	if len(ran) < 25 {
-		t.Errorf("only %d commands", len(ran))
-	}
-}
-
-// jobsJSON is what kubectl says of some Jobs of a day.
-func jobsJSON() string {
-	var items []string
-	for i := range 20 {
-		start := time.Date(2023, 5, 10, i, 0, 0, 0, time.UTC)
-		items = append(items, fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job-%d","namespace":"etl","uid":"u%d","creationTimestamp":%q},
-			"spec":{"parallelism":1,"completions":1,"template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}},
-			"status":{"startTime":%q,"completionTime":%q,"succeeded":1,"conditions":[{"type":"Complete","status":"True"}]}}`,
-			i, i, start.Format(time.RFC3339), start.Format(time.RFC3339), start.Add(2*time.Hour).Format(time.RFC3339)))
-	}
-	return `{"apiVersion":"v1","kind":"List","items":[` + strings.Join(items, ",") + "]}"
-}
-
-// yearCSV is a year of intensities that vary by the day and the week.
-func yearCSV(year int) string {
-	var b strings.Builder
-	b.WriteString("time,intensity_gco2eq_per_kwh\n")
-	for at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == year; at = at.Add(time.Hour) {
-		fmt.Fprintf(&b, "%s,%.1f\n", at.Format(time.RFC3339), 350+120*math.Sin(2*math.Pi*float64(at.Hour())/24)+40*math.Sin(2*math.Pi*float64(at.YearDay())/7))
-	}
-	return b.String()
 }

@@ -84,6 +84,8 @@ func TestLedgerCommands(t *testing.T) {
 			"<eval>  1          1.000  0.050    0.040         -0.010  -25.0", "batch/train   Job   2026-10-01 04:00", "gCO2eq per workload", "(O 200 g + M 22.82 g) / R 2",
 		}},
 		{[]string{"report", "--database", file, "--format", "html", "--by", "namespace"}, []string{"<h1>Emissions and savings</h1>", "By namespace", "&lt;eval&gt;"}},
+		{[]string{"report", "--database", file, "--by", "team", "--delay-cost", "0.5"}, []string{"train   4.0             4.0         62.5              2.00  8.00\n", "<eval>  4.0             4.0         -2.5              2.00  -\n"}},
+		{[]string{"report", "--database", file, "--format", "html", "--delay-cost", "0.5"}, []string{"What it took in delay", "<td>16.67</td>"}},
 		{[]string{"report", "--database", file, "--from", "2027-01-01"}, []string{"Nothing is settled in this time."}},
 	} {
 		out, errs, status := run(tc.args...)
@@ -125,6 +127,7 @@ func TestLedgerCommands(t *testing.T) {
 		{[]string{"report", "--database", file, "--from", "yesterday"}, `--from: "yesterday"; accepted: a day`},
 		{[]string{"report", "--database", file, "--from", "2026-10-02", "--to", "2026-10-01"}, "accepted: after --from"},
 		{[]string{"report", "--database", file, "--by", "moon"}, `by: "moon"; accepted: namespace`},
+		{[]string{"report", "--database", file, "--delay-cost", "much"}, `delay cost: "much"; accepted: a number`},
 		{[]string{"report", "--database", file, "--format", "pdf"}, `--format: "pdf"; accepted: text, html, json`},
 		{[]string{"report", "--database", file, "--unit", "workload"}, "--unit: accepted with --embodied-kg"},
 		{[]string{"report", "--database", file, "--embodied-kg", "1", "--lifetime-years", "0"}, "--lifetime-years: 0; accepted: above 0"},

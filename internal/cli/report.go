@@ -26,11 +26,12 @@ func newReportCommand() *cobra.Command {
 		Use:   "report",
 		Short: "Report emissions and savings from the ledger",
 		Long: `Report sums what the ledger has settled: emissions, what they would have been as submitted, how late
-that made what, and which workloads emitted most. With --embodied-kg it gives the Software Carbon Intensity
+that made what, what that costs (--delay-cost), and which workloads emitted most. With --embodied-kg it gives the Software Carbon Intensity
 (ISO/IEC 21031). Format impact is a manifest of the Green Software Foundation's Impact Framework, which
 works out the same from energy and intensity of each workload.`,
 		Example: `  lull report --database ledger.db --from 2026-10-01 --to 2026-11-01 --by namespace
   lull report --database ledger.db --by label:team --format html -o october.html
+  lull report --database ledger.db --by team --delay-cost label:cost-of-an-hour
   lull report --export ledger.jsonl --embodied-kg 1300 --server-cpus 64 --unit label:images`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -51,7 +52,7 @@ works out the same from energy and intensity of each workload.`,
 			} else if q.Unit != "" {
 				return errors.New("--unit: accepted with --embodied-kg, as the SCI counts what hardware embodies")
 			}
-			write, known := map[string]func(io.Writer, ledger.Summary) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[format]
+			write, known := map[string]func(io.Writer, ledger.Summary, ledger.Question) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[format]
 			if !known {
 				return fmt.Errorf("--format: %q; accepted: text, html, json, impact", format)
 			}
@@ -69,7 +70,9 @@ works out the same from energy and intensity of each workload.`,
 				return err
 			}
 			if format == "impact" {
-				write = func(out io.Writer, _ ledger.Summary) error { return ledger.WriteImpact(out, list, q) }
+				write = func(out io.Writer, _ ledger.Summary, q ledger.Question) error {
+					return ledger.WriteImpact(out, list, q)
+				}
 			}
 			out := cmd.OutOrStdout()
 			if output != "" {
@@ -80,14 +83,14 @@ works out the same from energy and intensity of each workload.`,
 				defer func() { err = errors.Join(err, file.Close()) }()
 				out = file
 			}
-			return write(out, s)
+			return write(out, s, q)
 		},
 	}
 	f.register(cmd)
 	g := cmd.Flags()
 	g.StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
 	g.StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
-	g.StringVar(&q.By, "by", "", "group by namespace, policy, zone, kind or label:KEY")
+	g.StringVar(&q.By, "by", "", "group by namespace, team (the label of that name), policy, zone, kind or label:KEY")
 	g.IntVar(&q.Top, "top", 10, "how many of the workloads that emitted most are named")
 	g.StringVar(&q.Signal, "signal", "", "only where intensities are average, or marginal (default: the only one there is)")
 	g.StringVar(&q.Factor, "factor", "", "only where they are lifecycle, or direct (default: the only one there is)")
@@ -95,6 +98,7 @@ works out the same from energy and intensity of each workload.`,
 	g.Float64Var(&hardware.CPUs, "server-cpus", 64, "CPUs (vCPUs) of that server")
 	g.Float64Var(&years, "lifetime-years", 4, "how long it is in use")
 	g.StringVar(&q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
+	g.StringVar(&q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
 	g.StringVar(&format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
 	g.StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
 	return cmd
@@ -110,6 +114,40 @@ func totalsRow(name string, t *ledger.Totals) []string {
 		name, fmt.Sprint(t.Workloads), fmt.Sprintf("%.3f", t.KWh), kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams),
 		fmt.Sprintf("%.1f", 100*t.Share()), kilograms(t.UncertainGrams), fmt.Sprintf("%.1f", t.DelayHours), fmt.Sprint(t.Late),
 	}
+}
+
+// delayHead and delayRow are what delay brings and costs.
+func delayHead(q *ledger.Question) []string {
+	head := []string{"", "hours of delay", "longest, h", "g saved per hour"}
+	if q.DelayCost != "" {
+		head = append(head, "cost", "cost per kg saved")
+	}
+	return head
+}
+
+func delayRow(name string, t *ledger.Totals, q *ledger.Question) []string {
+	perHour, perKilogram := "-", "-"
+	if t.DelayedHours > 0 {
+		perHour = fmt.Sprintf("%.1f", t.SavedPerDelayedHour())
+	}
+	if t.SavedGrams > 0 {
+		perKilogram = fmt.Sprintf("%.2f", t.CostPerKilogram())
+	}
+	row := []string{name, fmt.Sprintf("%.1f", t.DelayedHours), fmt.Sprintf("%.1f", t.LongestDelayHours), perHour}
+	if q.DelayCost != "" {
+		row = append(row, fmt.Sprintf("%.2f", t.DelayCost), perKilogram)
+	}
+	return row
+}
+
+// totals are the rows of all workloads, and of each group, and those of their delay.
+func totals(s *ledger.Summary, q *ledger.Question) (rows, delays [][]string) {
+	rows, delays = [][]string{totalsRow("all", &s.All)}, [][]string{delayRow("all", &s.All, q)}
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		rows, delays = append(rows, totalsRow(g.Name, g)), append(delays, delayRow(g.Name, g, q))
+	}
+	return rows, delays
 }
 
 var emitterHead = []string{"workload", "kind", "start", "end", "kWh", "kgCO2eq", "saved"}
@@ -152,7 +190,7 @@ func holdOutLines(h *ledger.HoldOut) []string {
 // sciText is an SCI for people.
 type sciText struct{ *ledger.SCI }
 
-func writeSummaryText(out io.Writer, s ledger.Summary) error {
+func writeSummaryText(out io.Writer, s ledger.Summary, q ledger.Question) error {
 	for _, line := range slices.Concat(about(&s), besideLines(&s)) {
 		fmt.Fprintln(out, line)
 	}
@@ -173,11 +211,8 @@ func writeSummaryText(out io.Writer, s ledger.Summary) error {
 		}
 		return w.Flush()
 	}
-	rows := [][]string{totalsRow("all", &s.All)}
-	for i := range s.Groups {
-		rows = append(rows, totalsRow(s.Groups[i].Name, &s.Groups[i]))
-	}
-	if err := table(totalsHead, rows...); err != nil {
+	rows, delays := totals(&s, &q)
+	if err := errors.Join(table(totalsHead, rows...), table(delayHead(&q), delays...)); err != nil {
 		return err
 	}
 	if len(s.Top) > 0 {
@@ -213,21 +248,18 @@ func besideLines(s *ledger.Summary) (out []string) {
 	return out
 }
 
-func writeSummaryJSON(out io.Writer, s ledger.Summary) error {
+func writeSummaryJSON(out io.Writer, s ledger.Summary, _ ledger.Question) error {
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(&s)
 }
 
-func writeSummaryPage(out io.Writer, s ledger.Summary) error {
+func writeSummaryPage(out io.Writer, s ledger.Summary, q ledger.Question) error {
 	doc := report.Document{Title: "Emissions and savings", Intro: about(&s)[0]}
 	if s.All.Workloads == 0 {
 		return report.WriteDocument(out, doc)
 	}
-	rows := [][]string{totalsRow("all", &s.All)}
-	for i := range s.Groups {
-		rows = append(rows, totalsRow(s.Groups[i].Name, &s.Groups[i]))
-	}
+	rows, delays := totals(&s, &q)
 	title := "In all"
 	if s.By != "" {
 		title = "By " + s.By
@@ -235,6 +267,8 @@ func writeSummaryPage(out io.Writer, s ledger.Summary) error {
 	notes := slices.Concat(about(&s)[1:], besideLines(&s))
 	notes = append(notes, "As submitted: the same work in one piece, first come first served, as early as it fit into the capacity that was there. Give or take: of the emissions, at 90 %.")
 	doc.Sections = append(doc.Sections, report.Section{Title: title, Head: totalsHead, Rows: rows, Notes: notes})
+	doc.Sections = append(doc.Sections, report.Section{Title: "What it took in delay", Head: delayHead(&q), Rows: delays, Notes: []string{
+		"Hours by which workloads ended later than as submitted; those that ended earlier count as none."}})
 	if len(s.Days) > 1 {
 		doc.Sections = append(doc.Sections, report.Section{Title: "By the day", Picture: days(&s).SVG()})
 	}

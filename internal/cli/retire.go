@@ -28,11 +28,11 @@ that follow clean power stay where they are, as they are: their Follows are dele
 
 The Helm chart runs it before it is uninstalled. It can be run again, and it is no error where
 there is nothing to do.`,
-		Example: `  lull retire && lull manifests | kubectl delete -f -`,
+		Example: `  lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if within < time.Second {
-				return fmt.Errorf("--timeout: %v; accepted: at least 1s", within)
+			if within < 2*settle {
+				return fmt.Errorf("--timeout: %v; accepted: at least %v", within, 2*settle)
 			}
 			c, err := f.connect()
 			if err != nil {
@@ -52,10 +52,15 @@ there is nothing to do.`,
 // comes back: the controller that keeps it writes it once more for each of those that go.
 const kindsRole = "lull-kinds"
 
+// settle is how long admission, which hears of policies by a watch, may go on holding what is created after
+// they are paused.
+const settle = 3 * time.Second
+
 func retire(ctx context.Context, out io.Writer, c client.Client) error {
 	if err := pausePolicies(ctx, out, c, "", true); err != nil {
 		return err
 	}
+	settled := time.After(settle)
 	if err := releaseAll(ctx, out, c, ""); err != nil {
 		return err
 	}
@@ -83,6 +88,14 @@ func retire(ctx context.Context, out io.Writer, c client.Client) error {
 		}
 	}
 	if err := gone(ctx, c); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("not done within --timeout: %w", ctx.Err())
+	case <-settled:
+	}
+	if err := releaseAll(ctx, out, c, ""); err != nil {
 		return err
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}

@@ -77,6 +77,11 @@ type CarbonPolicyReconciler struct {
 	writer *writer
 	// memories of the policies. One policy is decided at a time.
 	memories map[types.NamespacedName]*feedback.Memory
+	// uses are what their workloads take, as of their last decisions.
+	uses map[types.NamespacedName]kube.Use
+	// habits are the usual loads of this cluster by what no policy governs, by the hours of each timeline: the real
+	// one, and those of replays.
+	habits map[timegrid.Timeline]*fleet.Habit
 }
 
 // policyIndex finds the workloads of a policy in the cache.
@@ -102,7 +107,8 @@ const (
 // SetupWithManager registers the reconciler. One policy is decided at a time,
 // so that two never count the same free capacity.
 func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.memories = map[types.NamespacedName]*feedback.Memory{}
+	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
+	r.habits = map[timegrid.Timeline]*fleet.Habit{}
 	r.writer = newWriter()
 	if err := mgr.Add(r.writer); err != nil {
 		return err
@@ -282,6 +288,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	kube.Place(&view, &decision)
 	r.report(req.NamespacedName, &view, memory)
+	r.uses[req.NamespacedName] = use(c, &view, memory)
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	wrote, conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	if r.Books != nil {
@@ -370,6 +377,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	}
+	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
 	if r.Books != nil {
 		in.Saw = saw.saw
 	}
@@ -391,9 +399,16 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	}
 	view, err = kube.Observe(in)
 	memory.Ended(&view, c)
-	if bounded && err == nil {
-		s := &view.Snapshot
+	s := &view.Snapshot
+	switch {
+	case err != nil:
+	case bounded:
 		s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
+	case len(in.Clusters) == 0:
+		if r.habits[c.Timeline] == nil {
+			r.habits[c.Timeline] = &fleet.Habit{}
+		}
+		expect(s, r.habits[c.Timeline], in.Others, c.Timeline)
 	}
 	return view, nowhere, err
 }
@@ -548,6 +563,7 @@ func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide
 // releaseOrphans opens what a deleted policy holds.
 func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
 	delete(r.memories, req.NamespacedName)
+	delete(r.uses, req.NamespacedName)
 	r.Curves.Forget(req.NamespacedName)
 	if r.Meter != nil {
 		r.Meter.Want(req.NamespacedName, nil)

@@ -184,9 +184,12 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 	if in.Queued, err = r.Queues.Of(ctx, c.Policy.Namespace, spec.Queues); err != nil || len(spec.Clusters) == 0 {
 		return err
 	}
-	ours := make(map[types.UID]bool, len(in.Workloads))
+	known := make(map[types.UID]bool, len(in.Workloads)) // ours, and those whose policies say how long they take it
 	for _, w := range in.Workloads {
-		ours[w.UID()] = true
+		known[w.UID()] = true
+	}
+	for i := range in.Others {
+		maps.Copy(known, in.Others[i].Workloads)
 	}
 	all, err := r.Queues.all(ctx, "")
 	if err != nil {
@@ -194,7 +197,7 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 	}
 	others := map[string]map[string]float64{}
 	for _, w := range all {
-		if w.OfHub || w.Finished || w.Cluster == "" || slices.ContainsFunc(w.OwnedBy, func(o metav1.OwnerReference) bool { return ours[o.UID] }) {
+		if w.OfHub || w.Finished || w.Cluster == "" || slices.ContainsFunc(w.OwnedBy, func(o metav1.OwnerReference) bool { return known[o.UID] }) {
 			continue
 		}
 		if others[w.Cluster] == nil {
@@ -237,7 +240,9 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 			Carbon: zone.Outlook.Expected, CarbonLow: zone.Outlook.Low, CarbonHigh: zone.Outlook.High,
 		}
 		if cluster.Usable {
-			place.Capacity, place.LoadAt = cluster.Look.Capacity, cluster.Load(timegrid.Align(now, slot), slot, int(loadAhead/slot))
+			from := timegrid.Align(now, slot)
+			place.Capacity = cluster.Look.Capacity
+			place.LoadAt = kube.Expected(cluster.Load(from, slot, int(kube.LoadAhead/slot)), in.Others, name, c.Timeline, from, slot)
 		}
 		in.Clusters = append(in.Clusters, place)
 	}
@@ -246,6 +251,3 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 	}
 	return nil
 }
-
-// loadAhead is how far ahead the load of others is expected to go on.
-const loadAhead = 96 * time.Hour

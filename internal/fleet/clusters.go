@@ -113,90 +113,9 @@ func (c *Clusters) remove(name string) {
 	delete(c.clusters, name)
 }
 
-// Usual is the load at each hour of the day (UTC), by resource; nil for hours not seen yet. It
-// is immutable.
-type Usual [24]map[string]float64
-
-// newestDay is the weight of the newest day in what is usual.
-const newestDay = 0.3
-
-// learn returns what is usual after an hour with a mean load.
-func (u Usual) learn(hour int, load map[string]float64) Usual {
-	old := u[hour]
-	next := make(map[string]float64, len(load))
-	for r, v := range load {
-		next[r] = v
-		if was, ok := old[r]; ok {
-			next[r] = (1-newestDay)*was + newestDay*v
-		}
-	}
-	for r, was := range old {
-		if _, ok := load[r]; !ok {
-			if left := (1 - newestDay) * was; left > 1e-3 {
-				next[r] = left
-			}
-		}
-	}
-	u[hour] = next
-	return u
-}
-
-// Load is the load to expect in slots from a time on, by resource: what it is now for an hour,
-// then what is usual at the hour, and what it is now where that is not known. nil where
-// nothing is loaded at any time.
+// Load is the load to expect in slots from a time on, by resource, as Usual.Ahead has it.
 func (c *Cluster) Load(from time.Time, slot time.Duration, slots int) map[string][]float64 {
-	resources := map[string]bool{}
-	for r := range c.Look.Load {
-		resources[r] = true
-	}
-	for _, hour := range c.Usual {
-		for r := range hour {
-			resources[r] = true
-		}
-	}
-	if len(resources) == 0 {
-		return nil
-	}
-	out := make(map[string][]float64, len(resources))
-	for r := range resources {
-		out[r] = make([]float64, slots)
-		for t := range slots {
-			v := c.Look.Load[r]
-			if after := time.Duration(t) * slot; after >= time.Hour {
-				if usual := c.Usual[from.Add(after).UTC().Hour()]; usual != nil {
-					v = usual[r]
-				}
-			}
-			out[r][t] = math.Min(v, c.Look.Capacity[r])
-		}
-	}
-	return out
-}
-
-// hourOf collects the load of an hour.
-type hourOf struct {
-	hour  time.Time // its beginning
-	sum   map[string]float64
-	looks int
-}
-
-// add takes a look at a time, and returns the mean load of an hour that has ended with it.
-func (h *hourOf) add(at time.Time, load map[string]float64) (hour int, mean map[string]float64, ended bool) {
-	begin := at.UTC().Truncate(time.Hour)
-	if ended = h.looks > 0 && !begin.Equal(h.hour); ended {
-		hour, mean = h.hour.Hour(), h.sum
-		for r := range mean {
-			mean[r] /= float64(h.looks)
-		}
-	}
-	if ended || h.looks == 0 {
-		*h = hourOf{hour: begin, sum: map[string]float64{}}
-	}
-	for r, v := range load {
-		h.sum[r] += v
-	}
-	h.looks++
-	return hour, mean, ended
+	return c.Usual.Ahead(c.Look.Load, c.Look.Capacity, from, slot, slots)
 }
 
 // at is a signal of the weather at a time; NaN where it is not known.

@@ -211,15 +211,6 @@ func With(further []*Kind) []*Kind {
 // end of its own.
 var DefaultNames = []string{"Job", "JobSet", "MPIJob", "PyTorchJob", "TrainJob", "RayJob", "AppWrapper"}
 
-// Default returns the kinds of DefaultNames.
-func Default() []*Kind {
-	kinds, err := Named(DefaultNames)
-	if err != nil {
-		panic(err) // a test asks for them
-	}
-	return kinds
-}
-
 // Named returns built-in kinds by name. The error wraps ErrKind and lists those there are.
 func Named(names []string) ([]*Kind, error) {
 	byName := map[string]*Kind{}

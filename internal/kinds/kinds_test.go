@@ -297,7 +297,11 @@ func TestQuieten(t *testing.T) {
 		"RayJob":     `{"jobDeploymentStatus": "Running"}`,
 		"AppWrapper": `{"conditions": [{"type": "QuotaReserved", "status": "True"}]}`,
 	}
-	for _, k := range Default() {
+	of, err := Named(DefaultNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range of {
 		text, known := busy[k.Name]
 		if !known {
 			t.Errorf("%s: no busy status in this test", k.Name)

@@ -40,6 +40,8 @@ type Input struct {
 	Pods     []corev1.Pod
 	// Beside says which pods of others use the same capacity; nil: all.
 	Beside func(*corev1.Pod) bool
+	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
+	Others []Use
 	// Profiles are the ScalingProfiles of the policy's namespace, by name.
 	Profiles map[string]*v1alpha1.ScalingProfile
 	// Learned is what earlier runs taught; nil knows nothing.
@@ -100,6 +102,8 @@ type View struct {
 	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
 	// lacks one.
 	DeniedAt time.Time
+	// Asked is what the live pods of its tasks ask for, by resource in base units.
+	Asked map[string]float64
 	// Counts for the status of the policy.
 	Waiting, Running int
 }
@@ -227,10 +231,17 @@ func Observe(in Input) (View, error) {
 	}
 	// Pods of workloads that are not tasks (released ones that cannot be read, ones being
 	// deleted) are load like those of strangers.
-	s.Clusters[0].Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool {
+	ours := func(pod *corev1.Pod) bool {
 		i, ours := index.of(pod)
-		return ours && isTask[i] || in.Beside != nil && !in.Beside(pod)
-	}), capacity)
+		return ours && isTask[i]
+	}
+	v.Asked = asked(in.Pods, ours)
+	here := &s.Clusters[0]
+	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || in.Beside != nil && !in.Beside(pod) })
+	if in.Beside == nil {
+		here.Load = strangers(here.Load, in.Others)
+	}
+	here.Load = upTo(here.Load, capacity)
 	return v, nil
 }
 

@@ -31,11 +31,24 @@ type Totals struct {
 	// the most.
 	DelayHours        float64 `json:"delayHours"`
 	LongestDelayHours float64 `json:"longestDelayHours"`
+	// DelayedHours are all hours of delay of those that ended later than as submitted, DelayCost what
+	// they cost by Question.DelayCost.
+	DelayedHours float64 `json:"delayedHours"`
+	DelayCost    float64 `json:"delayCost,omitempty"`
 
 	ran int // of the workloads, those that did
 }
 
-func (t *Totals) add(b *Settlement) {
+// delayHours is how much later it ended than as submitted; negative where earlier, 0 where it never ran.
+func (b *Settlement) delayHours() float64 {
+	if b.Runs == 0 {
+		return 0
+	}
+	return b.To.Sub(b.Counterfactual.To).Hours()
+}
+
+// add counts a workload, an hour of whose delay has that price.
+func (t *Totals) add(b *Settlement, price float64) {
 	t.Workloads++
 	if !b.OnTime {
 		t.Late++
@@ -51,9 +64,27 @@ func (t *Totals) add(b *Settlement) {
 		return
 	}
 	t.ran++
-	delay := b.To.Sub(b.Counterfactual.To).Hours()
+	delay := b.delayHours()
 	t.DelayHours += (delay - t.DelayHours) / float64(t.ran)
 	t.LongestDelayHours = max(t.LongestDelayHours, delay)
+	t.DelayedHours += max(0, delay)
+	t.DelayCost += price * max(0, delay)
+}
+
+// SavedPerDelayedHour is in gCO2eq; 0 where nothing was delayed.
+func (t *Totals) SavedPerDelayedHour() float64 {
+	if t.DelayedHours <= 0 {
+		return 0
+	}
+	return t.SavedGrams / t.DelayedHours
+}
+
+// CostPerKilogram is what a kilogram saved has cost in delay; 0 where nothing was saved.
+func (t *Totals) CostPerKilogram() float64 {
+	if t.SavedGrams <= 0 {
+		return 0
+	}
+	return 1000 * t.DelayCost / t.SavedGrams
 }
 
 // Share is what was saved of what would have been emitted; 0 where that is nothing.
@@ -212,7 +243,7 @@ func ratio(list []Settlement) (mean, variance float64) {
 
 // Question is what a summary answers.
 type Question struct {
-	// By groups: namespace, policy, zone, kind or label:KEY; "" does not.
+	// By groups: namespace, policy, zone, kind, label:KEY, or team, which is label:team; "" does not.
 	By string
 	// Top is how many workloads are named.
 	Top int
@@ -222,11 +253,34 @@ type Question struct {
 	// values are summed.
 	Hardware *Hardware
 	Unit     string
+	// DelayCost is what an hour by which a workload ends later costs, in any currency: a number, or
+	// label:KEY, a label whose value is one and counts as 0 where it is absent; "" costs nothing.
+	DelayCost string
+}
+
+// price is that of an hour of delay of a workload.
+func (q *Question) price(b *Settlement) (float64, error) {
+	text, of := q.DelayCost, ""
+	if key, label := strings.CutPrefix(q.DelayCost, "label:"); label {
+		text, of = b.Of.Labels[key], fmt.Sprintf("label %s of %s/%s: ", key, b.Of.Namespace, b.Of.Name)
+	}
+	if text == "" {
+		return 0, nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+		return 0, fmt.Errorf("%w: delay cost: %s%q; accepted: a number, 0 and more, per hour, or label:KEY", ErrInvalid, of, text)
+	}
+	return v, nil
 }
 
 // group is the name of the group of a workload.
 func (q *Question) group(b *Settlement) (string, error) {
-	switch by := q.By; {
+	by := q.By
+	if by == "team" {
+		by = "label:team"
+	}
+	switch {
 	case by == "namespace":
 		return b.Of.Namespace, nil
 	case by == "policy":
@@ -238,7 +292,7 @@ func (q *Question) group(b *Settlement) (string, error) {
 	case strings.HasPrefix(by, "label:") && len(by) > len("label:"):
 		return cmp.Or(b.Of.Labels[strings.TrimPrefix(by, "label:")], "(none)"), nil
 	}
-	return "", fmt.Errorf("%w: by: %q; accepted: namespace, policy, zone, kind, label:KEY", ErrInvalid, q.By)
+	return "", fmt.Errorf("%w: by: %q; accepted: namespace, team, policy, zone, kind, label:KEY", ErrInvalid, q.By)
 }
 
 // Summarize sums settlements. An error wrapping ErrInvalid says what is not accepted: a group, a unit, or
@@ -256,11 +310,14 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 		}
 	}
 	groups, days := map[string]*Totals{}, map[string]*Totals{}
-	to := func(m map[string]*Totals, name string, b *Settlement) {
+	to := func(m map[string]*Totals, name string, b *Settlement, price float64) {
 		if m[name] == nil {
 			m[name] = &Totals{Name: name}
 		}
-		m[name].add(b)
+		m[name].add(b, price)
+	}
+	if _, err := q.price(&Settlement{}); err != nil {
+		return s, err
 	}
 	counted := false
 	for i := range list {
@@ -277,15 +334,19 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 		if b.To.After(s.To) {
 			s.To = b.To
 		}
-		s.All.add(b)
+		price, err := q.price(b)
+		if err != nil {
+			return s, err
+		}
+		s.All.add(b, price)
 		s.addBeside(b.Beside)
-		to(days, b.To.UTC().Format(time.DateOnly), b)
+		to(days, b.To.UTC().Format(time.DateOnly), b, price)
 		if q.By != "" {
 			name, err := q.group(b)
 			if err != nil {
 				return s, err
 			}
-			to(groups, name, b)
+			to(groups, name, b, price)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(days)) {

@@ -52,6 +52,18 @@ func TestSummarize(t *testing.T) {
 	if c := s.SCI; !near(c.Operational, 350) || !near(c.Embodied, 80) || !near(c.Units, 40) || !near(c.PerUnit, 430.0/40) {
 		t.Errorf("SCI: %+v", c)
 	}
+	// a ends 4 hours later than as submitted, b 28.
+	if s, err := Summarize(list, Question{By: "team", DelayCost: "1.5"}); err != nil || !near(s.All.DelayedHours, 32) || !near(s.All.DelayCost, 48) || !near(s.All.CostPerKilogram(), 192) ||
+		!near(s.All.SavedPerDelayedHour(), 250.0/32) || len(s.Groups) != 2 || s.Groups[1].Name != "x" || !near(s.Groups[1].DelayCost, 6) {
+		t.Errorf("costs of delay: %+v, %v", s, err)
+	}
+	if s, err := Summarize(list, Question{DelayCost: "label:images"}); err != nil || !near(s.All.DelayCost, 4*30+28*10) {
+		t.Errorf("costs of delay by a label: %+v, %v", s.All, err)
+	}
+	early := settlement("early", func(b *Settlement) { b.To, b.Counterfactual.To = at(6), at(9) })
+	if s, err := Summarize([]Settlement{early}, Question{DelayCost: "1"}); err != nil || s.All.DelayedHours != 0 || s.All.DelayCost != 0 || !near(s.All.DelayHours, -3) || s.All.SavedPerDelayedHour() != 0 {
+		t.Errorf("one that ended earlier: %+v, %v", s.All, err)
+	}
 	if s, err := Summarize(nil, Question{}); err != nil || s.All.Workloads != 0 || s.All.Share() != 0 {
 		t.Errorf("of nothing: %+v, %v", s, err)
 	}
@@ -60,9 +72,11 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("marginal alone: %+v, %v", s.All, err)
 	}
 	for want, bad := range map[string]func() error{
-		"several signals":                 func() error { _, err := Summarize(marginal, Question{}); return err },
-		"accepted: namespace, policy":     func() error { _, err := Summarize(list, Question{By: "team"}); return err },
-		"accepted: workload, worker-hour": func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "x"}); return err },
+		"several signals":                     func() error { _, err := Summarize(marginal, Question{}); return err },
+		"accepted: namespace, team, policy":   func() error { _, err := Summarize(list, Question{By: "colour"}); return err },
+		"accepted: workload, worker-hour":     func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "x"}); return err },
+		`delay cost: "-1"; accepted`:          func() error { _, err := Summarize(nil, Question{DelayCost: "-1"}); return err },
+		`delay cost: label team of ns/a: "x"`: func() error { _, err := Summarize(list, Question{DelayCost: "label:team"}); return err },
 		"accepted: a number": func() error {
 			_, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "label:team"})
 			return err

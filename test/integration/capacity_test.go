@@ -255,3 +255,93 @@ func TestCapacityCurvesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// cleanIn is dirty but for the hours from one to another.
+func cleanIn(from, to int) []float64 {
+	hourly := slices.Repeat([]float64{500}, 96)
+	copy(hourly[from:to], slices.Repeat([]float64{50}, to-from))
+	return hourly
+}
+
+// TestPoliciesShareTheCluster: policies of two namespaces have one cluster. What runs of one is in the way of the other's
+// until it is expected to end, not for good; and what one has planned the other plans around.
+func TestPoliciesShareTheCluster(t *testing.T) {
+	ownLab(t)
+	startController(t)
+	hourly := cleanIn(12, 14)
+	large := func(b bed, name string, annotations map[string]string) {
+		j := b.job(name, annotations)
+		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("16")
+		j.Spec.Template.Annotations["lab.lull.dev/runtime"] = annotations[v1alpha1.AnnotationRuntime]
+		b.submit(j)
+	}
+	// There are two nodes of 16 CPUs: each holds one of them.
+	first, second := newBed(t, hourly, nil), newBed(t, hourly, nil)
+	for _, name := range []string{"full-0", "full-1"} {
+		large(first, name, map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationRuntime: "6h"})
+	}
+	first.eventually("the cluster to be full", func() bool { return first.get("full-0").Status.Active == 1 && first.get("full-1").Status.Active == 1 })
+	large(first, "planned", map[string]string{v1alpha1.AnnotationMaxDelay: "30h", v1alpha1.AnnotationRuntime: "2h"})
+	first.eventually("its plan", func() bool { return len(first.plan("job-planned").Status.Phases) > 0 })
+	for _, name := range []string{"clean", "beside"} {
+		large(second, name, map[string]string{v1alpha1.AnnotationMaxDelay: "30h", v1alpha1.AnnotationRuntime: "2h"})
+		second.eventually("a plan of "+name, func() bool { return second.plan("job-"+name).Status.State != "" })
+	}
+	starts := func(b bed, name string) float64 {
+		phases := b.plan("job-" + name).Status.Phases
+		if len(phases) == 0 {
+			t.Fatalf("%s: %+v", name, b.plan("job-"+name).Status)
+		}
+		return phases[0].From.Sub(gridStart).Hours()
+	}
+	if at := starts(first, "planned"); at != 12 {
+		t.Errorf("the first is planned from hour %v; want 12", at)
+	}
+	if at := starts(second, "clean"); at != 12 {
+		t.Errorf("the second policy plans from hour %v, while the cluster is full; want 12, when it is free again", at)
+	}
+	// In the clean hours both nodes are taken now, one of them by the other policy.
+	if at := starts(second, "beside"); at > 10 && at < 14 || at < 4 {
+		t.Errorf("planned from hour %v, when there is no room", at)
+	}
+	for name, b := range map[string]bed{"planned": first, "clean": second, "beside": second} {
+		b.eventually(name+" to finish", func() bool { return b.finished(name) })
+		if reason := b.decision(name); reason == "DeadlineAtRisk" {
+			t.Errorf("%s found no place", name)
+		}
+	}
+}
+
+// TestUsualLoad: pods that no policy governs fill the cluster every night. On the second night what is governed waits
+// for the hours in which it is usually free, instead of finding no place for good.
+func TestUsualLoad(t *testing.T) {
+	ownLab(t)
+	startController(t)
+	hourly := cleanIn(34, 36)
+	b := newBed(t, hourly, nil)
+	nights := 0
+	b.eventually("a night and a day", func() bool {
+		at := b.gridTime(time.Now()).Sub(gridStart).Hours()
+		if nights < 2 && at >= 24*float64(nights) {
+			for i := range 2 { // a node each, for six hours
+				j := b.job(fmt.Sprintf("strange-%d-%d", nights, i), nil)
+				j.Labels = nil
+				j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("16")
+				j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "6h"
+				b.submit(j)
+			}
+			nights++
+		}
+		return at >= 26
+	})
+	b.eventually("the cluster to be full", func() bool { return b.get("strange-1-0").Status.Active == 1 && b.get("strange-1-1").Status.Active == 1 })
+	j := b.job("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "30h", v1alpha1.AnnotationRuntime: "2h"})
+	j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("16")
+	b.submit(j)
+	b.eventually("its plan", func() bool { return b.plan("job-waits").Status.State != "" })
+	phases := b.plan("job-waits").Status.Phases
+	if len(phases) == 0 || phases[0].From.Sub(gridStart).Hours() != 34 {
+		t.Errorf("planned %+v; want from hour 34", b.plan("job-waits").Status)
+	}
+	b.eventually("it to finish", func() bool { return b.finished("waits") })
+}

@@ -5,6 +5,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,33 +46,42 @@ func helm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// previousChart is the chart with a lower version and some kinds fewer.
-func previousChart(t *testing.T) string {
+// previousChart is that of the tree LULL_PREVIOUS, with the tag of the image that make test-upgrade has packed of it; without one
+// the present chart with some kinds fewer, and the present image. Its version is lower in any case.
+func previousChart(t *testing.T) (dir, tag string) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "lull")
-	must(t, os.CopyFS(dir, os.DirFS("../../charts/lull")))
-	for file, change := range map[string][2]string{
-		"Chart.yaml":  {"\nversion: ", "\nversion: 0.0.1\n# "},
-		"values.yaml": {"kinds: [Job, JobSet, ", "kinds: [Job, "},
-	} {
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		must(t, err)
-		changed := bytes.Replace(text, []byte(change[0]), []byte(change[1]), 1)
-		if bytes.Equal(text, changed) {
-			t.Fatalf("%s has no %q", file, change[0])
-		}
-		must(t, os.WriteFile(filepath.Join(dir, file), changed, 0o600))
+	dir = filepath.Join(t.TempDir(), "lull")
+	if previous := os.Getenv("LULL_PREVIOUS"); previous != "" {
+		must(t, os.CopyFS(dir, os.DirFS(filepath.Join(previous, "charts", "lull"))))
+		must(t, replaceIn(filepath.Join(dir, "Chart.yaml"), "\nversion: ", "\nversion: 0.0.1\n# "))
+		return dir, "previous"
 	}
-	return dir
+	must(t, os.CopyFS(dir, os.DirFS("../../charts/lull")))
+	must(t, replaceIn(filepath.Join(dir, "Chart.yaml"), "\nversion: ", "\nversion: 0.0.1\n# "))
+	must(t, replaceIn(filepath.Join(dir, "values.yaml"), "kinds: [Job, JobSet, ", "kinds: [Job, "))
+	return dir, "test"
 }
 
-// ledgerVolume makes a volume for the ledger on the real node.
+// replaceIn changes a text in a file, which must be there.
+func replaceIn(file, from, to string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed := bytes.Replace(text, []byte(from), []byte(to), 1)
+	if bytes.Equal(text, changed) {
+		return fmt.Errorf("%s has no %q", file, from)
+	}
+	return os.WriteFile(file, changed, 0o600)
+}
+
+// ledgerVolume makes a volume for a ledger on the real node.
 func ledgerVolume(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o777))
 	must(t, env.client.Create(context.Background(), &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "ledger"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "ledger-"},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
@@ -97,18 +107,24 @@ func objects(t *testing.T, manifests string) (out []*unstructured.Unstructured) 
 }
 
 // TestRealNodeHelm installs the chart with Helm on a cluster whose node runs the image of the
-// Containerfile, restricted as the chart says and with the rights that it gives; upgrades it while
-// Jobs are held, and uninstalls it: nothing stays held, no object stays behind.
+// Containerfile, restricted as the chart says and with the rights that it gives, beside Kueue; upgrades it while
+// Jobs are held, some of them in a queue, and uninstalls it: nothing stays held, no object stays behind.
 func TestRealNodeHelm(t *testing.T) {
 	ctx := context.Background()
-	dir := bareLab(t, realNodeFlags(t, map[string]string{lullImage: "LULL_IMAGE"})...)
+	previous, tag := previousChart(t)
+	images := map[string]string{lullImage: "LULL_IMAGE"}
+	if tag == "previous" {
+		t.Setenv("LULL_PREVIOUS_IMAGE", os.Getenv("LULL_PREVIOUS")+".tar")
+		images["lull.dev/lull:previous"] = "LULL_PREVIOUS_IMAGE"
+	}
+	dir := bareLab(t, append(realNodeFlags(t, images), "--kueue")...)
 	tellOfNode(t, dir)
 	ledgerVolume(t)
 	must(t, env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: charts.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}))
 	const chart = "../../charts/lull"
-	set := []string{"--namespace", charts.Namespace, "--wait", "--timeout", "2m", "--set", "image.repository=lull.dev/lull,image.tag=test,capacity.enabled=true"}
+	set := []string{"--namespace", charts.Namespace, "--wait", "--timeout", "2m", "--set", "image.repository=lull.dev/lull,image.tag=test,capacity.enabled=true,kueue.enabled=true"}
 	t.Log(helm(t, "lint", "--strict", chart, "--set", "image.repository=lull.dev/lull"))
-	helm(t, append([]string{"install", "lull", previousChart(t)}, set...)...)
+	helm(t, append(append([]string{"install", "lull", previous}, set...), "--set", "image.tag="+tag)...)
 
 	clean := make([]float64, 96)
 	for h := range clean {
@@ -122,8 +138,13 @@ func TestRealNodeHelm(t *testing.T) {
 		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: name}, &j))
 		return &j
 	}
+	waits := map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}
+	small := func(j *batchv1.Job) *batchv1.Job { // all fit onto the node in the same hour
+		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
+		return j
+	}
 	for i := range 3 {
-		b.submit(b.job(fmt.Sprint("job-", i), map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}))
+		b.submit(small(b.job(fmt.Sprint("job-", i), waits)))
 	}
 	b.eventually("plans by the controller in its pod", func() bool { return b.plan("job-job-2").Status.State != "" })
 	for _, u := range objects(t, fmt.Sprintf(`
@@ -151,16 +172,29 @@ spec:
 		})
 	}
 
+	queue := newBed(t, clean, nil)
+	queue.inQueue()
+	queue.submit(small(queue.queued("queued", waits)))
+	gated := func() bool {
+		w := queue.workload("queued")
+		return w != nil && w.Gated && !w.Reserved
+	}
+	queue.eventually("a plan of what waits in a queue", func() bool { return queue.plan("job-queued").Status.State != "" && gated() })
+
 	helm(t, append([]string{"upgrade", "lull", chart}, set...)...)
 	if out := helm(t, "list", "--namespace", charts.Namespace); !strings.Contains(out, "lull-0.1.0") {
 		t.Errorf("after the upgrade: %s", out)
 	}
-	b.submit(b.job("later", map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}))
+	b.submit(small(b.job("later", waits)))
 	b.eventually("a plan by the new controller", func() bool { return b.plan("job-later").Status.State != "" })
-	for _, name := range []string{"job-0", "job-2", "later"} {
+	for _, name := range []string{"job-0", "job-1", "job-2", "later"} {
 		if j := get(name); !held(j) {
 			t.Errorf("%s is not held after the upgrade: %v", name, j.Annotations)
 		}
+	}
+
+	if !gated() {
+		t.Errorf("not held in its queue after the upgrade: %+v", queue.workload("queued"))
 	}
 
 	// The other way: let all go first, and go on after it.
@@ -170,8 +204,11 @@ spec:
 	if held(get("job-0")) || policy.Spec.Paused {
 		t.Errorf("after an upgrade that releases: %v, policy paused %v", get("job-0").Annotations, policy.Spec.Paused)
 	}
+	queue.eventually("Kueue to let run what was queued", func() bool { return !queue.suspended("queued") })
+	queue.submit(small(queue.queued("last", waits)))
+	queue.eventually("another to be held in the queue", func() bool { w := queue.workload("last"); return w != nil && w.Gated })
 	for i := range 2 {
-		b.submit(b.job(fmt.Sprint("last-", i), map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}))
+		b.submit(small(b.job(fmt.Sprint("last-", i), waits)))
 	}
 	b.eventually("plans", func() bool { return b.plan("job-last-1").Status.State != "" && held(get("last-0")) })
 	left := objects(t, helm(t, "get", "manifest", "lull", "--namespace", charts.Namespace))
@@ -186,6 +223,7 @@ spec:
 			t.Errorf("%s stays held", name)
 		}
 	}
+	queue.eventually("Kueue to let run what was held in a queue", func() bool { return !queue.suspended("last") })
 	for _, u := range left {
 		// What is deleted may take a moment to go.
 		b.eventually(fmt.Sprintf("%s %s to be gone", u.GetKind(), u.GetName()), func() bool {
@@ -212,5 +250,85 @@ spec:
 			}
 			return len(names) == 0
 		})
+	}
+}
+
+// TestRealNodePages runs the commands of docs/install.md as printed, with the image that they build, and those of
+// other pages that need Lull inside of a cluster.
+func TestRealNodePages(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	dir := workspace(t)
+	environ := append(installed(t, dir), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir())
+	run := func(in, script string) string {
+		t.Helper()
+		t.Log(script)
+		out, err := shell(in, "set -eo pipefail\n"+script, environ...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return out
+	}
+	todo := commandsOf(t, "docs/install.md")
+	next := func(in, prefix string) {
+		t.Helper()
+		if len(todo) == 0 || !strings.HasPrefix(todo[0], prefix) {
+			t.Fatalf("the page goes on with %q, not with %s", todo, prefix)
+		}
+		run(in, todo[0])
+		todo = todo[1:]
+	}
+	next(root, "make image")
+	t.Setenv("LULL_PAGE_IMAGE", filepath.Join(root, "bin", "image.tar"))
+	tellOfNode(t, bareLab(t, realNodeFlags(t, map[string]string{"registry.example/lull:v0.1.0": "LULL_PAGE_IMAGE"})...))
+	environ = append(environ, "KUBECONFIG="+env.kubeconfig)
+	ledgerVolume(t)
+	ledgerVolume(t)
+	const rolledOut = "for d in lull-controller lull-failsafe; do kubectl rollout status -n lull-system deployment/$d --timeout=2m; done"
+	var verify string
+	for _, line := range commandsOf(t, "docs/ledger.md") {
+		if strings.HasPrefix(line, "kubectl exec") {
+			verify = line
+		}
+	}
+	works := func() {
+		t.Helper()
+		run(dir, rolledOut)
+		if out := run(dir, verify); !strings.Contains(out, "unbroken") {
+			t.Errorf("%s", out)
+		}
+	}
+	next(dir, "helm install")
+	works()
+	next(dir, "helm upgrade")
+	works()
+	next(dir, "helm uninstall")
+	run(dir, "kubectl wait -n lull-system persistentvolumeclaim --all --for=delete --timeout=1m")
+
+	next(dir, "lull manifests --image")
+	works()
+	cert, key, _ := certificate(t)
+	must(t, errors.Join(os.Symlink(cert, filepath.Join(dir, "tls.crt")), os.Symlink(key, filepath.Join(dir, "tls.key"))))
+	script := "trap 'kill $(jobs -p)' EXIT\n"
+	for _, line := range commandsOf(t, "docs/web.md") {
+		switch {
+		case strings.HasPrefix(line, "lull serve"):
+			continue // TestPages
+		case strings.HasPrefix(line, "curl"):
+			line = "for i in $(seq 30); do " + line + " && break; sleep 1; done"
+		case strings.HasPrefix(line, "lull manifests"):
+			line += "\n" + rolledOut
+		}
+		script += line + "\n"
+	}
+	if out := run(dir, script); !strings.Contains(out, `"zones":`) {
+		t.Errorf("the page says %s", out)
+	}
+	next(dir, "lull retire")
+	if len(todo) > 0 {
+		t.Errorf("not run: %q", todo)
+	}
+	if out := run(dir, "kubectl get crd -o name"); strings.Contains(out, "lull.dev") {
+		t.Errorf("left: %s", out)
 	}
 }

@@ -4,23 +4,53 @@ package integration
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// workspace is a folder that looks like the repository to the commands of a page, and leaves it as it is.
+func workspace(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	dir := t.TempDir()
+	entries, err := os.ReadDir(root)
+	must(t, err)
+	for _, e := range entries {
+		if e.Name() != ".lab" {
+			must(t, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())))
+		}
+	}
+	return dir
+}
+
+// shell runs a script in a folder until it ends, five minutes at most.
+func shell(dir, script string, environ ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	cmd.WaitDelay = 20 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // runPage runs the commands of a page of docs as they are printed, in a folder that looks like the
 // repository, and returns what they print. The page ends its lab itself, or it is ended.
 func runPage(t *testing.T, page string, blocks int) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	must(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "docs", page))
+	dir := workspace(t)
+	text, err := os.ReadFile(filepath.Join(dir, "docs", page))
 	must(t, err)
 	script := "set -eu\nshopt -s expand_aliases\ntrap 'kill $(jobs -p); bin/lab down' EXIT\n"
 	found := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
@@ -30,21 +60,7 @@ func runPage(t *testing.T, page string, blocks int) string {
 	for _, block := range found {
 		script += block[1]
 	}
-	dir := t.TempDir()
-	entries, err := os.ReadDir(root)
-	must(t, err)
-	for _, e := range entries {
-		if e.Name() != ".lab" {
-			must(t, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())))
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", script)
-	cmd.Dir = dir
-	cmd.WaitDelay = 20 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	out, err := cmd.CombinedOutput()
+	out, err := shell(dir, script)
 	if err != nil {
 		logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 		for _, name := range logs {
@@ -53,7 +69,237 @@ func runPage(t *testing.T, page string, blocks int) string {
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return string(out)
+	return out
+}
+
+// whole are the pages whose sh blocks runPage runs, from the first to the last.
+var whole = []string{"docs/quickstart.md", "docs/many-clusters.md"}
+
+// realNodePages needs a node that runs Lull's image; inCluster are the pages of which it runs commands.
+const realNodePages = "TestRealNodePages"
+
+var inCluster = []string{"docs/install.md", "docs/web.md", "docs/ledger.md"}
+
+// elsewhere says of the commands that TestPages does not run, by their beginnings, what does, or why nothing can.
+var elsewhere = []struct{ command, by string }{
+	{"make test", "is what runs this"},
+	{"make verify", "CI"},
+	{"make demo DEMO=multicluster", "runs for half an hour and needs the evaluation data; its table is in docs"},
+	{"make demo DEMO=extender", "runs for one to two hours and needs the evaluation data; its table is in docs"},
+	{"make demo", "make test-demos"}, // as are DEMO=elastic and DEMO=follow
+	{"lull demo --live --outage 24h", "make test-demos"},
+	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlines runs parts of it"},
+	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
+	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestOutputs reads such a file"},
+	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
+	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
+	{"make image", realNodePages},
+	{"helm ", realNodePages},
+	{"lull manifests --image", realNodePages},
+	{"lull manifests --web", realNodePages},
+	{"lull retire", realNodePages},
+	{"kubectl create secret tls lull-web-tls", realNodePages},
+	{"kubectl exec", realNodePages},
+	{"kubectl port-forward", realNodePages},
+	{"curl ", realNodePages},
+}
+
+// runBy is the place in elsewhere of what it says of a command; -1 for nothing.
+func runBy(line string) int {
+	return slices.IndexFunc(elsewhere, func(e struct{ command, by string }) bool { return strings.HasPrefix(line, e.command) })
+}
+
+var commandLine = regexp.MustCompile(`^(bin/)?(lull|lab|kubectl|make|helm|go|python3|curl|sqlite3|skopeo|docker|ln|bash|for|git|promtool)( |$)`)
+
+// commandsOf are the command lines of a page: every line of its sh blocks, where runPage does not run them, and of what is
+// indented or in a block of no language those that begin as one does.
+func commandsOf(t *testing.T, page string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", page))
+	must(t, err)
+	fence, inside := "", false
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
+		trimmed := strings.TrimSpace(line)
+		if language, is := strings.CutPrefix(trimmed, "```"); is {
+			fence, inside = language, !inside
+			continue
+		}
+		if inside && fence == "sh" && slices.Contains(whole, page) {
+			continue
+		}
+		code := inside && (fence == "sh" || fence == "") || !inside && strings.HasPrefix(line, "    ")
+		trimmed = strings.TrimPrefix(trimmed, "$ ")
+		if code && (commandLine.MatchString(trimmed) || inside && fence == "sh" && trimmed != "") {
+			out = append(out, trimmed)
+		}
+	}
+	return out
+}
+
+// installed puts the tools that pages use into the path of what it returns, an environment.
+func installed(t *testing.T, dir string) []string {
+	t.Helper()
+	tools := t.TempDir()
+	for name, of := range map[string]string{"lull": "lull", "kubectl-lull": "lull", "helm": "helm"} {
+		must(t, os.Symlink(filepath.Join(dir, "bin", of), filepath.Join(tools, name)))
+	}
+	must(t, os.WriteFile(filepath.Join(tools, "kubectl"), []byte("#!/bin/sh\nexec "+filepath.Join(dir, "bin", "lab")+" kubectl \"$@\"\n"), 0o700))
+	return []string{"PATH=" + tools + ":" + os.Getenv("PATH")}
+}
+
+// servers are the commands that run until they are ended.
+var servers = regexp.MustCompile(`^lull (controller|failsafe|serve|fakegrid|extender)\b|&$`)
+
+// TestPages runs every command of every page as it is printed, in one folder and on one cluster, page by page;
+// for those that it cannot run, elsewhere has the reason. Design notes are what was meant before it was built:
+// TestDocs checks their commands.
+func TestPages(t *testing.T) {
+	dir := workspace(t)
+	environ := append(installed(t, dir), "KUBECONFIG="+filepath.Join(dir, ".lab", "kubeconfig"))
+	write := func(name, text string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	for year := 2021; year <= 2023; year++ {
+		csv := yearCSV(year)
+		write(fmt.Sprintf("de-%d.csv", year), csv)
+		write(fmt.Sprintf("%d.csv", year), csv)
+	}
+	write("train.csv", "workers,throughput\n1,1\n2,1.9\n3,2.7\n4,3.4\n5,4\n6,4.5\n7,4.9\n8,5.2\n")
+	write("job.yaml", manifestsIn(t, "kinds/job.md", "Job")[0])
+	write("crunch.yaml", manifestsIn(t, "kinds/other.md", "WorkloadKind")[0])
+	write("toronto.yaml", "apiVersion: v1\nkind: Config\n")
+	write("curve.yaml", manifestsIn(t, "capacity.md", "CapacityCurve")[0])
+	write("setup.sh", pagesSetup)
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "controller.log"))
+			t.Logf("controller.log:\n%s", log[max(0, len(log)-4000):])
+		}
+		_, _ = shell(dir, "bin/lab down", environ...)
+	})
+	if out, err := shell(dir, "bash setup.sh", environ...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	must(t, filepath.WalkDir(filepath.Join("..", "..", "docs"), func(path string, _ os.DirEntry, err error) error {
+		page, _ := filepath.Rel(filepath.Join("..", ".."), path)
+		if strings.HasSuffix(page, ".md") && !strings.HasPrefix(page, "docs/design/") {
+			pages = append(pages, page)
+		}
+		return err
+	}))
+	ran, fits := map[string]bool{}, map[int]bool{}
+	for _, page := range pages {
+		for _, line := range commandsOf(t, page) {
+			if i := runBy(line); i >= 0 {
+				fits[i] = true
+				if elsewhere[i].by == realNodePages && !slices.Contains(inCluster, page) {
+					t.Errorf("%s: %s: nothing runs it", page, line)
+				}
+				t.Logf("%s: not here: %s (%s)", page, line, elsewhere[i].by)
+				continue
+			}
+			if ran[line] {
+				continue
+			}
+			ran[line] = true
+			began := time.Now()
+			script := line
+			if servers.MatchString(line) {
+				script = "timeout 4 " + strings.TrimSuffix(line, "&") + "\ntest $? = 124"
+			}
+			out, err := shell(dir, "set -o pipefail\n"+script, environ...)
+			if err != nil {
+				t.Errorf("%s: %s: %v\n%s", page, line, err, out[max(0, len(out)-3000):])
+			}
+			t.Logf("%s: %s (%.1f s)", page, line, time.Since(began).Seconds())
+		}
+	}
+	for i, e := range elsewhere {
+		if !fits[i] {
+			t.Errorf("no page has a command %q any more", e.command)
+		}
+	}
+	if len(ran) < 50 {
+		t.Errorf("only %d commands", len(ran))
+	}
+}
+
+// pagesSetup is what the pages take for granted: a cluster with Lull, a zone, policies, and Jobs that have run.
+const pagesSetup = `set -eu
+bin/lab up --time-factor 900
+lull manifests --capacity | kubectl apply -f -
+kubectl create namespace batch
+kubectl create namespace team
+kubectl create namespace monitoring
+kubectl apply -f - <<EOF
+# Kinds that others bring; what their schemas are does not matter here.
+` + crunchCRD + `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: prometheusrules.monitoring.coreos.com}
+spec:
+  group: monitoring.coreos.com
+  names: {kind: PrometheusRule, listKind: PrometheusRuleList, plural: prometheusrules, singular: prometheusrule}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+EOF
+lull forecast --zone DE --at 2026-10-05T04:00:00Z --horizon 96h -o csv >de.csv
+kubectl create configmap de --from-file=de.csv
+kubectl apply -f - <<EOF
+apiVersion: lull.dev/v1alpha1
+kind: GridZone
+metadata: {name: de}
+spec:
+  zone: DE
+  source: {configMap: {namespace: default, name: de, key: de.csv}}
+  replay: {start: "2026-10-05T04:00:00Z", factor: 900}
+EOF
+sed 's/zone: au-sa/zone: de/; s/clusterQueue: batch/nodes: {matchLabels: {kubernetes.io\/os: linux}}/; s/namespace: team/namespace: batch/' curve.yaml | kubectl apply -f -
+for namespace in default batch; do
+kubectl apply -f - <<EOF
+apiVersion: lull.dev/v1alpha1
+kind: CarbonPolicy
+metadata: {name: clean, namespace: $namespace}
+spec:
+  selector: {matchLabels: {lull.dev/may-wait: "true"}}
+  zone: de
+  maxDelay: 4h
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: $namespace
+  labels: {lull.dev/may-wait: "true", images: "3", team: vision, cost-of-an-hour: "0.25"}
+  annotations: {lull.dev/runtime: 2h}
+spec:
+  template:
+    metadata: {annotations: {lab.lull.dev/runtime: 2h}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: work, image: registry.example/train, resources: {requests: {cpu: "1"}}}
+EOF
+done
+lull controller --ledger ledger.db --metrics-bind-address 0 --health-probe-bind-address 0 >controller.log 2>&1 &
+kubectl wait job/train --for=condition=Complete --timeout=4m
+kubectl wait job/train -n batch --for=condition=Complete --timeout=4m
+for i in $(seq 60); do ! lull report --database ledger.db | grep '^2 workloads' || break; sleep 1; done
+lull report --database ledger.db | grep '^2 workloads'
+`
+
+// yearCSV is a year of intensities that vary by the day and the week.
+func yearCSV(year int) string {
+	var b strings.Builder
+	b.WriteString("time,intensity_gco2eq_per_kwh\n")
+	for at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == year; at = at.Add(time.Hour) {
+		fmt.Fprintf(&b, "%s,%.1f\n", at.Format(time.RFC3339), 350+120*math.Sin(2*math.Pi*float64(at.Hour())/24)+40*math.Sin(2*math.Pi*float64(at.YearDay())/7))
+	}
+	return b.String()
 }
 
 // TestQuickStart does what a new user does, in the words of docs/quickstart.md.

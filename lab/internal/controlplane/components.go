@@ -74,8 +74,19 @@ quota-backend-bytes: 1073741824
 	return component{name: "etcd", args: []string{"--config-file=" + file}}, nil
 }
 
-func (o Options) apiserver(p ports) component {
-	return component{name: "kube-apiserver", args: []string{
+func (o Options) apiserver(p ports) (component, error) {
+	var toNode []string
+	if o.RealNode {
+		file := o.path("config", "egress.yaml")
+		if err := os.WriteFile(file, fmt.Appendf(nil, egressConfig, o.path("node", "egress.sock")), 0o600); err != nil {
+			return component{}, err
+		}
+		toNode = []string{
+			"--egress-selector-config-file=" + file, "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=" + o.path("pki", "ca.crt"),
+			"--kubelet-client-certificate=" + o.path("pki", "admin.crt"), "--kubelet-client-key=" + o.path("pki", "admin.key"),
+		}
+	}
+	return component{name: "kube-apiserver", args: append([]string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcdClient),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.apiserver),
 		"--endpoint-reconciler-type=none",
@@ -85,7 +96,7 @@ func (o Options) apiserver(p ports) component {
 		"--service-account-key-file=" + o.path("pki", "sa.pub"), "--service-account-signing-key-file=" + o.path("pki", "sa.key"),
 		"--authorization-mode=RBAC", "--service-cluster-ip-range=" + serviceCIDR,
 		"--enable-priority-and-fairness=false", "--profiling=false",
-	}}
+	}, toNode...)}, nil
 }
 
 // rest are the components that need the API server, in the order of start.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -122,13 +125,26 @@ func (s *supervisor) queues(ctx context.Context, config *rest.Config) error {
 			}))
 		queue["admissionChecksStrategy"] = map[string]any{"admissionChecks": []any{map[string]any{"name": "multikueue"}}}
 	}
-	total := func(each string) string {
+	var real corev1.ResourceList // what the real node offers beside the others
+	if s.RealNode {
+		typed, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		node, err := typed.CoreV1().Nodes().Get(ctx, realNode, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		real = node.Status.Allocatable
+	}
+	total := func(name corev1.ResourceName, each string) string {
 		q := resource.MustParse(each)
 		q.Mul(int64(clusters * s.Options.Nodes))
+		q.Add(real[name])
 		return q.String()
 	}
 	quotas := []any{
-		map[string]any{"name": "cpu", "nominalQuota": total(s.CPU)}, map[string]any{"name": "memory", "nominalQuota": total(s.Memory)},
+		map[string]any{"name": "cpu", "nominalQuota": total(corev1.ResourceCPU, s.CPU)}, map[string]any{"name": "memory", "nominalQuota": total(corev1.ResourceMemory, s.Memory)},
 	}
 	covered := []any{"cpu", "memory"}
 	if s.GPUs > 0 {

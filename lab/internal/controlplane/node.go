@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -279,16 +281,59 @@ func forward(l net.Listener, network, address string) {
 				return
 			}
 			defer to.Close()
-			done := make(chan struct{}, 2)
-			copyTo := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from)
-				done <- struct{}{}
-			}
-			go copyTo(to, from)
-			go copyTo(from, to)
-			<-done
+			join(from, to)
 		}()
 	}
+}
+
+// join copies both ways until one side ends.
+func join(a, b net.Conn) {
+	done := make(chan struct{}, 2)
+	copyTo := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		done <- struct{}{}
+	}
+	go copyTo(a, b)
+	go copyTo(b, a)
+	<-done
+}
+
+// egressConfig sends the API server's calls of kubelets through the tunnel.
+const egressConfig = `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}
+`
+
+// tunnel is the proxy by which the API server reaches the kubelet at its socket, for logs, exec and port-forward,
+// and everything else as it would by itself.
+func tunnel(kubelet string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.Error(w, "accepted: CONNECT", http.StatusMethodNotAllowed)
+			return
+		}
+		network, address := "tcp", r.URL.Host
+		if address == net.JoinHostPort(nodeIP, strconv.Itoa(kubeletPort)) {
+			network, address = "unix", kubelet
+		}
+		to, err := net.Dial(network, address)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer from.Close()
+		if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err == nil {
+			join(from, to)
+		}
+	})
 }
 
 // bridgeOut lets the node reach the API server, and others the kubelet.
@@ -304,6 +349,11 @@ func (s *supervisor) bridgeOut(p ports) error {
 	}
 	s.state.Kubelet = "https://" + outer.Addr().String()
 	go forward(outer, "unix", s.path("node", "kubelet.sock"))
+	egress, err := net.Listen("unix", s.path("node", "egress.sock"))
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(egress, tunnel(s.path("node", "kubelet.sock"))) }() // until the lab ends
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (o Options) writePKI() (pki, error) {
 		return pki{}, err
 	}
 	files := map[string][]byte{
-		"ca.crt": out.caPEM, "server.crt": serverCert, "server.key": serverKey,
+		"ca.crt": out.caPEM, "server.crt": serverCert, "server.key": serverKey, "admin.crt": out.adminCert, "admin.key": out.adminKey,
 		"sa.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(serviceAccount)}),
 		"sa.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
 	}

@@ -94,7 +94,11 @@ func (s *supervisor) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.start(etcd, s.apiserver(p)); err != nil {
+	apiserver, err := s.apiserver(p)
+	if err != nil {
+		return err
+	}
+	if err := s.start(etcd, apiserver); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(s.Dir))

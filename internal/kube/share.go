@@ -1,0 +1,119 @@
+package kube
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// Use is what the workloads of a policy take of the clusters, for other policies to plan around.
+type Use struct {
+	// Workloads are those that it counts.
+	Workloads map[types.UID]bool
+	// Now is what their live pods ask for on the cluster where Lull runs, by resource in base units.
+	Now map[string]float64
+	// Stretches are what runs, until it is expected to end, and what is planned.
+	Stretches []Stretch
+}
+
+// Stretch is a time (of the wall clock) in which a workload takes an amount, by resource in base units, of
+// a cluster.
+type Stretch struct {
+	From, To time.Time
+	Cluster  string
+	Amount   map[string]float64
+}
+
+// UseOf is what the tasks of a view take from now on; phases is what is planned of a workload. What runs takes
+// it at least through the present slot, however long it was thought to take.
+//
+// Complexity: O(tasks + phases).
+func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []decide.Phase) Use {
+	s := &view.Snapshot
+	out := Use{Workloads: make(map[types.UID]bool, len(s.Tasks)), Now: view.Asked}
+	for i := range s.Tasks {
+		t, w := &s.Tasks[i], view.Workloads[i]
+		out.Workloads[w.UID()] = true
+		add := func(from, to time.Time, cluster string, workers int) {
+			amount := make(map[string]float64, len(t.Request))
+			for r, q := range t.Request {
+				amount[r] = q * float64(workers)
+			}
+			out.Stretches = append(out.Stretches, Stretch{From: timeline.ToWall(from), To: timeline.ToWall(to), Cluster: cluster, Amount: amount})
+		}
+		covered := s.Now
+		for _, p := range phases(w) {
+			workers := 1
+			if t.Scaling != nil {
+				workers = p.Workers
+			}
+			if p.To.After(s.Now) && workers > 0 {
+				add(p.From, p.To, p.Cluster, workers)
+				if !p.From.After(s.Now) {
+					covered = p.To
+				}
+			}
+		}
+		if t.State == decide.Running && !covered.After(s.Now) {
+			cluster := t.Cluster
+			if cluster == "" {
+				cluster = s.Clusters[0].Name
+			}
+			add(s.Now, s.Now.Add(max(t.Remaining, s.Slot)), cluster, max(1, t.Workers))
+		}
+	}
+	return out
+}
+
+// Expected adds what others take of a cluster to load, in slots from a time (of the timeline's series) on, and returns it. A
+// slot of which something takes a part counts in full.
+//
+// Complexity: O(stretches × slots).
+func Expected(load map[string][]float64, others []Use, cluster string, timeline timegrid.Timeline, from time.Time, slot time.Duration) map[string][]float64 {
+	for i := range others {
+		for _, x := range others[i].Stretches {
+			end := timeline.ToGrid(x.To).Sub(from)
+			if x.Cluster != cluster || end <= 0 {
+				continue
+			}
+			first := max(0, int(timeline.ToGrid(x.From).Sub(from)/slot))
+			last := min(int((end-1)/slot), int(LoadAhead/slot)-1)
+			for r, q := range x.Amount {
+				if load == nil {
+					load = map[string][]float64{}
+				}
+				if short := last + 1 - len(load[r]); short > 0 {
+					load[r] = append(load[r], make([]float64, short)...)
+				}
+				for t := first; t <= last; t++ {
+					load[r][t] += q
+				}
+			}
+		}
+	}
+	return load
+}
+
+// LoadAhead is how far ahead the load of others is expected.
+const LoadAhead = 96 * time.Hour
+
+// strangers is the load of pods but for what the workloads of policies ask for.
+func strangers(load map[string]float64, policies []Use) map[string]float64 {
+	for i := range policies {
+		for r, q := range policies[i].Now {
+			if _, there := load[r]; there {
+				load[r] = max(0, load[r]-q)
+			}
+		}
+	}
+	return load
+}
+
+// asked sums what live pods ask for that are ours.
+func asked(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
+	return Load(pods, func(pod *corev1.Pod) bool { return !ours(pod) })
+}
