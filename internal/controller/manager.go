@@ -160,7 +160,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		o.Web.Ledger = l.Read
 	}
 	if o.Web.Address != "" {
-		if err := mgr.Add(&page{config: config, scheme: scheme, options: o.Web}); err != nil {
+		p := &page{config: config, scheme: scheme, options: o.Web}
+		if err := errors.Join(mgr.Add(p), mgr.AddReadyzCheck("page", p.check)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -348,6 +349,34 @@ func TestEndpointsAndLeaderElection(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
+}
+
+// TestReadyWithPage: the moment that a controller is ready its page can be asked for; one that cannot be served
+// keeps nobody from being ready.
+func TestReadyWithPage(t *testing.T) {
+	ready := func(flags ...string) {
+		t.Helper()
+		health := freeAddress(t)
+		startController(t, append(flags, "--health-probe-bind-address", health)...)
+		for by := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if resp, err := http.Get("http://" + health + "/readyz"); err == nil {
+				_ = resp.Body.Close()
+				if resp.StatusCode == http.StatusOK {
+					return
+				}
+			}
+			if time.Now().After(by) {
+				t.Fatal("not ready in a minute")
+			}
+		}
+	}
+	page := freeAddress(t)
+	ready("--web-bind-address", page)
+	if status, body := get(t, "http://"+page+"/api/overview"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	missing := filepath.Join(t.TempDir(), "tls")
+	ready("--web-bind-address", freeAddress(t), "--web-tls-cert-file", missing+".crt", "--web-tls-private-key-file", missing+".key")
 }
 
 func freeAddress(t *testing.T) string {
