@@ -36,16 +36,21 @@ func (f *ledgerFlags) open(ctx context.Context) (entries func(ledger.Query) iter
 		}
 		return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return q.Of(ledger.ReadEntries(file)) }, file.Close, nil
 	}
-	if !strings.Contains(f.database, "://") {
-		if _, err := os.Stat(f.database); err != nil { // reading makes no ledger
-			return nil, nil, err
-		}
-	}
-	l, err := ledger.Open(ctx, f.database)
+	l, err := openLedger(ctx, f.database)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return l.Read(ctx, q) }, l.Close, nil
+}
+
+// openLedger opens a ledger that is there: reading makes none.
+func openLedger(ctx context.Context, database string) (*ledger.Ledger, error) {
+	if !strings.Contains(database, "://") {
+		if _, err := os.Stat(database); err != nil {
+			return nil, fmt.Errorf("--database: %w; accepted: a file that a controller keeps (made once it leads), or postgres://...", err)
+		}
+	}
+	return ledger.Open(ctx, database)
 }
 
 func newLedgerCommand() *cobra.Command {
@@ -273,12 +278,7 @@ controller may run meanwhile.`,
 			case at.IsZero() || database == "":
 				return errors.New("--database, --before: accepted: both")
 			}
-			if !strings.Contains(database, "://") {
-				if _, err := os.Stat(database); err != nil {
-					return err
-				}
-			}
-			l, err := ledger.Open(cmd.Context(), database)
+			l, err := openLedger(cmd.Context(), database)
 			if err != nil {
 				return err
 			}
