@@ -47,7 +47,7 @@ func (f *ledgerFlags) open(ctx context.Context) (entries func(ledger.Query) iter
 func openLedger(ctx context.Context, database string) (*ledger.Ledger, error) {
 	if !strings.Contains(database, "://") {
 		if _, err := os.Stat(database); err != nil {
-			return nil, fmt.Errorf("--database: %w; accepted: a file that a controller keeps (made once it leads), or postgres://...", err)
+			return nil, fmt.Errorf("--database: %w; accepted: a file that a controller keeps (made once it leads), or the URL of a PostgreSQL", err)
 		}
 	}
 	return ledger.Open(ctx, database)
