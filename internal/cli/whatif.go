@@ -104,12 +104,16 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 
 func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) error {
 	fmt.Fprintf(out, "%s %s/%s, governed by CarbonPolicy %s (planner %s) in zone %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.policy.Name, x.policy.Spec.Planner.Name, x.zone.Name)
-	if x.plan == nil {
-		fmt.Fprintln(out, "no plan yet: the controller has not seen it")
-	} else {
+	last, told := kube.ReadRecord(x.w.Annotations())
+	switch {
+	case x.plan != nil:
 		x.writePlan(out)
+	case told:
+		fmt.Fprintf(out, "%s: %s (%s)\n", last.Verb, last.Message, last.Reason)
+	default:
+		fmt.Fprintln(out, "no plan yet: the controller has not seen it")
 	}
-	if x.w.Facts.Finished {
+	if x.w.Facts.Finished || last.Reason == kube.CodeInvalid {
 		return nil
 	}
 	return x.whatIf(ctx, out, now)
@@ -132,7 +136,10 @@ func (x *explanation) writePlan(out io.Writer) {
 	if s.EnergyKWh > 0 {
 		fmt.Fprintf(tw, "so far\t%s (by %s), %s\n", units.Energy(s.EnergyKWh), s.EnergySource, units.Emissions(s.EmittedG))
 	}
-	fmt.Fprintf(tw, "emits\t%s, at once and in one piece %s", units.Emissions(s.ExpectedG), units.Emissions(s.BaselineG))
+	fmt.Fprintf(tw, "emits\t%s", units.Emissions(s.ExpectedG))
+	if s.BaselineG > 0 {
+		fmt.Fprintf(tw, ", at once and in one piece %s", units.Emissions(s.BaselineG))
+	}
 	if s.Shown.Saves != "" {
 		fmt.Fprintf(tw, ": saves %s", s.Shown.Saves)
 	}
@@ -314,6 +321,7 @@ func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) 
 	}
 	if t := &view.Snapshot.Tasks[0]; t.State == decide.Running && t.Kind == workload.Rigid {
 		fmt.Fprintln(out, "\nit runs in one piece: nothing will change that now")
+		return nil
 	}
 	planner, err := NewPlanner(x.policy.Spec.Planner.Name, x.policy.Spec.Planner.Parameters, nil)
 	if err != nil {

@@ -167,6 +167,27 @@ func TestCounting(t *testing.T) {
 	}
 }
 
+// TestCountingWithoutNodes: pods that have no node draw nothing, whatever the kind.
+func TestCountingWithoutNodes(t *testing.T) {
+	for _, kind := range []workload.Kind{workload.Elastic, workload.Rigid} {
+		m := New()
+		planned(t, m, view(t, at(0), 2, 0), "f")
+		for running, kwh := range []float64{0, 0.3, 0.6} { // of 200 W for three hours
+			v := view(t, at(float64(3*(running+1))), 2, 0)
+			p, task := &v.Progress[0], &v.Snapshot.Tasks[0]
+			if p.Running, p.Pending, task.Kind = running, 2-running, kind; kind == workload.Rigid {
+				task.Scaling = nil
+			}
+			r := m.record(v.Workloads[0])
+			r.energyKWh = 0
+			m.Prepare(v, "f", 0.05, kube.Context{})
+			if diff(r.energyKWh, kwh) {
+				t.Errorf("%s, %d of 2 pods run: %v kWh, want %v", kind, running, r.energyKWh, kwh)
+			}
+		}
+	}
+}
+
 func diff(a, b float64) bool { return a-b > 1e-9 || b-a > 1e-9 }
 
 // TestRuntimeOfAFamily: the stated prior counts as three runs; what has outlived all that is

@@ -25,9 +25,12 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if t.State != decide.Running || p.Since.IsZero() || !from.Before(s.Now) {
 		return
 	}
-	watts := p.Watts
-	if t.Scaling != nil && p.Running+p.Pending > 0 && p.Running < t.Workers {
-		watts *= float64(p.Running) / float64(t.Workers) // fewer workers than asked for
+	watts, asked := p.Watts, p.Wanted
+	if t.Scaling != nil {
+		asked = t.Workers
+	}
+	if p.Running+p.Pending > 0 && p.Running < asked {
+		watts *= float64(p.Running) / float64(asked) // fewer pods than asked for
 	}
 	if r.energyFrom = p.DrawnFrom; r.energyFrom == "" {
 		r.energyFrom = kube.FromModel

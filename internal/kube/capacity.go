@@ -32,12 +32,13 @@ func Offers(node *corev1.Node) bool {
 	return false
 }
 
-// Load sums what live pods ask for, but for those that are ours.
+// Load sums what live pods ask for, but for those that are ours, and for those that no node has room for or that
+// are gated: they take nothing.
 func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
 		pod := &pods[i]
-		if over(pod) || ours(pod) {
+		if over(pod) || unscheduled(pod) != nil || ours(pod) {
 			continue
 		}
 		for r, q := range Requests(pod) {

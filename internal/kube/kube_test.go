@@ -227,6 +227,13 @@ func TestRequestAndLoad(t *testing.T) {
 	if got := Load(pods, ours)["cpu"]; got != 8 {
 		t.Errorf("load %v, want 8: finished pods and our own do not count", got)
 	}
+	for _, reason := range []string{corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated} {
+		without := pod(corev1.PodPending, "y")
+		without.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
+		if got := Load(append(pods, without), ours)["cpu"]; got != 8 {
+			t.Errorf("%s: load %v, want 8: what has no node takes nothing", reason, got)
+		}
+	}
 	if got := upTo(Load(pods, nobodys), map[string]float64{"cpu": 10})["cpu"]; got != 10 {
 		t.Errorf("load %v exceeds the capacity 10", got)
 	}
@@ -441,6 +448,10 @@ func TestPatience(t *testing.T) {
 		}
 		if p := v.Progress[0]; p.Denied != tc.denied || p.Pending != 3 || !v.DeniedAt.Equal(tc.next) {
 			t.Errorf("%s: %d of %d denied, the next at %v; want %+v", name, p.Denied, p.Pending, v.DeniedAt, tc)
+		}
+		use := UseOf(&v, timegrid.Timeline{}, func(*Workload) []decide.Phase { return nil })
+		if without := tc.denied == 3; v.Snapshot.Tasks[0].Unscheduled != without || len(use.Stretches) != 0 != !without {
+			t.Errorf("%s: unscheduled %v, takes %+v", name, v.Snapshot.Tasks[0].Unscheduled, use.Stretches)
 		}
 	}
 }

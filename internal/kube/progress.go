@@ -133,16 +133,25 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 		}
 	case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil:
 		c.pending++
-		for _, x := range pod.Status.Conditions {
-			if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse && x.Reason == corev1.PodReasonUnschedulable {
-				if until := x.LastTransitionTime.Add(patience); until.After(now) {
-					c.deniedAt = earlier(c.deniedAt, until)
-				} else {
-					c.denied++
-				}
+		if x := unscheduled(pod); x != nil && x.Reason == corev1.PodReasonUnschedulable {
+			if until := x.LastTransitionTime.Add(patience); until.After(now) {
+				c.deniedAt = earlier(c.deniedAt, until)
+			} else {
+				c.denied++
 			}
 		}
 	}
+}
+
+// unscheduled is the condition of a pod that has no node, as none has room or as it is gated; nil for others,
+// and for one that the scheduler has not come to.
+func unscheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if x := &pod.Status.Conditions[i]; x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse {
+			return x
+		}
+	}
+	return nil
 }
 
 // Drawn is the measured power of some pods that each ask for request, PUE included, and by

@@ -29,7 +29,7 @@ type Stretch struct {
 }
 
 // UseOf is what the tasks of a view take from now on; phases is what is planned of a workload. What runs takes
-// it at least through the present slot, however long it was thought to take.
+// it at least through the present slot, however long it was thought to take; what no node has room for takes nothing.
 //
 // Complexity: O(tasks + phases).
 func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []decide.Phase) Use {
@@ -44,6 +44,9 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 				amount[r] = q * float64(workers)
 			}
 			out.Stretches = append(out.Stretches, Stretch{From: timeline.ToWall(from), To: timeline.ToWall(to), Cluster: cluster, Amount: amount})
+		}
+		if t.Unscheduled {
+			continue
 		}
 		covered := s.Now
 		for _, p := range phases(w) {

@@ -142,6 +142,11 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		d.Wake = wake
 	}
 	s.settle(&d)
+	for i := range d.Actions {
+		if a := &d.Actions[i]; s.Tasks[i].Unscheduled && a.Verb == Continue {
+			a.Reason.Code = CodeUnscheduled
+		}
+	}
 	return d, nil
 }
 
@@ -420,7 +425,7 @@ func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
 	}
 	for i, t := range s.Tasks {
 		stands := s.stands(&t)
-		if moves[i] || (!stands && t.Cluster != "" && t.Cluster != cl.Name) {
+		if moves[i] || t.Unscheduled || (!stands && t.Cluster != "" && t.Cluster != cl.Name) {
 			continue
 		}
 		if stands {
@@ -512,6 +517,10 @@ func (s Snapshot) judge(t *Task, p *plan.Problem, job int, segments []plan.Segme
 		return r, true
 	}
 	r.Code, r.PlannedStart = CodeCleanerLater, p.Grid.Time(first.Slot)
+	if t.State == Waiting && !t.Paused && !s.soft() && r.ExpectedG >= r.ImmediateG {
+		r.Code = CodeSharedCapacity
+		return r, false
+	}
 	if t.State == Running && r.ExpectedG >= r.ImmediateG {
 		// What the pause would lose costs more than the cleaner hours save.
 		r.Code, r.PlannedStart = CodePauseDoesNotPay, s.Now

@@ -248,6 +248,23 @@ func TestRunningJobsTakeCapacity(t *testing.T) {
 	if d.Actions[1].Verb != decide.Release || d.Actions[2].Verb != decide.Wait || !d.Actions[2].Reason.PlannedStart.Equal(at(12)) {
 		t.Errorf("actions %+v, want a released and b at 12:00", d.Actions[1:])
 	}
+	if r := d.Actions[2].Reason; r.Code != decide.CodeSharedCapacity || !strings.Contains(r.Message(), "share the capacity") {
+		t.Errorf("b waits for room, and is told %q (%s)", r.Message(), r.Code)
+	}
+	// What no node has had room for is in nobody's way, whether its plan stands or not.
+	run.Unscheduled = true
+	stands := run
+	stands.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(8), To: at(12), Cluster: "c"}}}
+	for _, run := range []decide.Task{run, stands} {
+		s := snapshot(t, at(10), run, task("a", at(2), at(20), 2*time.Hour), task("b", at(2), at(20), 2*time.Hour))
+		d := must(t, s, cheapest.Planner{})
+		if d.Actions[1].Verb != decide.Release || d.Actions[2].Verb != decide.Release {
+			t.Errorf("actions %+v, want both released", d.Actions[1:])
+		}
+		if a := d.Actions[0]; a.Verb != decide.Continue || a.Reason.Code != decide.CodeUnscheduled || !strings.Contains(a.Reason.Message(), "no node") {
+			t.Errorf("what has no node: %+v, %s", a, a.Reason.Message())
+		}
+	}
 }
 
 // failing is a planner that finds no place for anything, or fails.

@@ -18,6 +18,9 @@ const (
 	CodeCleanNow Code = "CleanNow"
 	// CodeCleanerLater: the plan starts, or goes on, later.
 	CodeCleanerLater Code = "CleanerLater"
+	// CodeSharedCapacity: the plan starts later, though power is no cleaner then: so all that share the
+	// capacity find their place.
+	CodeSharedCapacity Code = "SharedCapacity"
 	// CodePauseDoesNotPay: it runs on, because what a pause would lose outweighs
 	// what the cleaner hours would save.
 	CodePauseDoesNotPay Code = "PauseDoesNotPay"
@@ -44,6 +47,8 @@ const (
 	CodePaused Code = "Paused"
 	// CodeRunning: it runs and cannot be paused.
 	CodeRunning Code = "Running"
+	// CodeUnscheduled: it was let go, but no node has room for its pods.
+	CodeUnscheduled Code = "Unscheduled"
 )
 
 // Reason explains one decision; log, event, annotation and report are all
@@ -101,6 +106,9 @@ func (r Reason) Message() string {
 		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; starts by %s at the latest",
 			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
 			100*r.Saving(), r.LatestStart.UTC().Format(time.RFC3339))
+	case CodeSharedCapacity:
+		return fmt.Sprintf("waits until %s by the plan of all that share the capacity: %s%s over the run, %s now; starts by %s at the latest",
+			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow, r.LatestStart.UTC().Format(time.RFC3339))
 	case CodePauseDoesNotPay:
 		return fmt.Sprintf("runs on at %s: a pause would lose more than it saves", r.IntensityNow)
 	case CodeLatestStart:
@@ -125,6 +133,8 @@ func (r Reason) Message() string {
 		return "policy or zone are paused: runs as if not governed"
 	case CodeRunning:
 		return "running"
+	case CodeUnscheduled:
+		return "was let go, but no node has room for its pods"
 	}
 	return string(r.Code)
 }

@@ -56,6 +56,9 @@ type Task struct {
 	// PriorityClass is handed to planners that know critical classes.
 	PriorityClass string
 	State         State
+	// Unscheduled says of a running task that no node has had room for any of its pods: it takes none of
+	// the capacity, however long it is thought to.
+	Unscheduled bool
 	// Paused marks a waiting task that has run before.
 	Paused bool
 	// Cluster is where a running or paused task is; empty for one that may still

@@ -99,7 +99,10 @@ func (s Snapshot) follow(d *Decision, i int) bool {
 		d.Wake = next
 	}
 	if phase == nil {
-		r.Code, r.PlannedStart = CodeCleanerLater, next
+		r.PlannedStart = next
+		if r.Code != CodeSharedCapacity || t.State == Running || t.Paused {
+			r.Code = CodeCleanerLater
+		}
 		if r.LatestStart.Before(d.Wake) {
 			d.Wake = r.LatestStart
 		}

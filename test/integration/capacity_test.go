@@ -312,6 +312,40 @@ func TestPoliciesShareTheCluster(t *testing.T) {
 	}
 }
 
+// TestUnscheduled: what no node will ever have room for is let go, says so, draws nothing, and is in nobody's way: not
+// in that of its own policy, of another's, nor where it is nobody's.
+func TestUnscheduled(t *testing.T) {
+	ctx := context.Background()
+	ownLab(t)
+	startController(t)
+	hourly := cleanIn(14, 16)
+	first, second := newBed(t, hourly, nil), newBed(t, hourly, nil)
+	huge := first.job("huge", map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationRuntime: "30h"})
+	huge.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("500")
+	first.submit(huge)
+	must(t, env.client.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "nobodys", Namespace: second.ns}, Spec: huge.Spec.Template.Spec}))
+	first.eventually("its plan to say that it has no node", func() bool { return first.plan("job-huge").Status.Reason == "Unscheduled" })
+	second.eventually("the other to have no node", func() bool {
+		var pod corev1.Pod
+		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: second.ns, Name: "nobodys"}, &pod))
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable })
+	})
+	for _, b := range []bed{first, second} {
+		b.submit(b.job("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "30h", v1alpha1.AnnotationRuntime: "2h"}))
+		b.eventually("a plan", func() bool { return len(b.plan("job-waits").Status.Phases) > 0 })
+		p := b.plan("job-waits").Status
+		if at := p.Phases[0].From.Sub(gridStart).Hours(); at != 14 {
+			t.Errorf("planned from hour %v (%s), want 14, when power is clean", at, p.Message)
+		}
+	}
+	if p := first.plan("job-huge").Status; p.EnergyKWh != 0 || p.State != v1alpha1.PlanRunning {
+		t.Errorf("what does not run: %+v", p)
+	}
+	if text := command(t, "explain", "job/huge", "-n", first.ns); !strings.Contains(text, "no node has room for its pods") {
+		t.Errorf("explained:\n%s", text)
+	}
+}
+
 // TestUsualLoad: pods that no policy governs fill the cluster every night. On the second night what is governed waits
 // for the hours in which it is usually free, instead of finding no place for good.
 func TestUsualLoad(t *testing.T) {
