@@ -89,11 +89,12 @@ func NewSettler(l *Ledger) *Settler {
 }
 
 // Settle reads what is new, and settles what can be: workloads of a policy in the order of their
-// submission, each once it is over and all intensities are known. now is the time of a zone's series, zero
-// where that is not known: nothing of the zone is settled then. It returns how many were settled.
+// submission, each once it is over and all intensities are known; out of order where its place as submitted
+// is the same whatever becomes of those before it. now is the time of a zone's series, zero where that is not
+// known: nothing of the zone is settled then. It returns how many were settled.
 //
-// Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries) and, for each workload, the steps of
-// the capacity since it came.
+// Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries + unsettled) and, for each workload that is over,
+// the steps of the capacity since it came; those that have to wait are looked at in every pass, a thousand at most.
 func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (int, error) {
 	for e, err := range s.ledger.Read(ctx, Query{After: s.after}) {
 		if err != nil {
@@ -106,6 +107,7 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 	}
 	var out []New
 	for _, policy := range slices.Sorted(maps.Keys(s.queues)) {
+		before := newBefore(s.pools[policy])
 		for _, w := range s.queues[policy] {
 			if w.settled != nil {
 				continue
@@ -114,17 +116,26 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 			if time.IsZero() {
 				break
 			}
-			settled, ok := s.settle(w, time)
-			if ok {
-				w.settled = &settled
-				out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/0", w.uid), Workload: w.uid, Body: settled})
+			if w.finished == nil {
+				since := w.of.At
+				if w.of.Deadline.After(since) {
+					since = w.of.Deadline
+				}
+				if time.Sub(since) < longestWait {
+					before.open(&w.of)
+				}
 				continue
 			}
-			from := w.of.At
-			if w.of.Deadline.After(from) {
-				from = w.of.Deadline
+			from, to, apart := before.apart(w)
+			if apart {
+				if settled, ok := s.settle(w, time); ok {
+					before.settled(&settled)
+					w.settled = &settled
+					out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/0", w.uid), Workload: w.uid, Body: settled})
+					continue
+				}
 			}
-			if time.Sub(from) < longestWait {
+			if before.block(&w.of, from, to); before.blocked >= mostBlocked {
 				break
 			}
 		}
@@ -287,8 +298,12 @@ func (s *Settler) read(e *Entry) error {
 // take marks the capacity that a counterfactual uses.
 func (s *Settler) take(uid string, b *Settled) {
 	s.taken[uid] = place{b.Of.Zone, b.Counterfactual.To}
-	if pool := s.pools[b.Of.Policy]; pool != nil && !b.Counterfactual.Beyond {
-		pool.Take(b.Counterfactual.Cluster, b.Counterfactual.From, b.Counterfactual.To, whole(&b.Of))
+	takeFrom(s.pools[b.Of.Policy], b)
+}
+
+func takeFrom(pool *account.Pool, b *Settled) {
+	if c := &b.Counterfactual; pool != nil && !c.Beyond {
+		pool.Take(c.Cluster, c.From, c.To, whole(&b.Of))
 	}
 }
 
@@ -374,6 +389,106 @@ func (w *work) length(stretches []account.Stretch) time.Duration {
 	return min(out, time.Duration(math.Round(expected*float64(time.Second))))
 }
 
+// before are the workloads that came before another and are not settled.
+type before struct {
+	// pool is what is taken by those that are settled; worst has, beside that, those that are over taken
+	// for as long as they may be there. It is the pool itself as long as there are none.
+	pool, worst *account.Pool
+	// asks is what those that are not over ask for, from their submission on, on every cluster.
+	asks map[string]float64
+	most map[string]map[string]float64 // that the pool ever has, by cluster; nil where it is not known yet
+	// blocked counts those that are over.
+	blocked int
+}
+
+// mostBlocked bounds how many workloads that are over are looked past in a pass.
+const mostBlocked = 1000
+
+func newBefore(pool *account.Pool) *before {
+	return &before{pool: pool, worst: pool, asks: map[string]float64{}}
+}
+
+// open counts a workload that is not over, but for one that asks for more than there ever is: it takes nothing.
+func (b *before) open(of *Submitted) {
+	if b.pool == nil {
+		return
+	}
+	if b.most == nil {
+		b.most = b.pool.Most()
+	}
+	asks := whole(of)
+	for name, most := range b.most {
+		fits := len(of.Clusters) == 0 || slices.Contains(of.Clusters, name)
+		for r, v := range asks {
+			fits = fits && v <= most[r]
+		}
+		if fits {
+			for r, v := range asks {
+				b.asks[r] += v
+			}
+			return
+		}
+	}
+}
+
+// block counts a workload that is over and runs, as submitted, at some time of a stretch; to is zero where that has
+// no end.
+func (b *before) block(of *Submitted, from, to time.Time) {
+	b.blocked++
+	if to.IsZero() {
+		b.open(of)
+		return
+	}
+	if b.pool == nil {
+		return
+	}
+	if b.worst == b.pool {
+		b.worst = b.pool.Clone()
+	}
+	for _, name := range b.pool.Names() {
+		if len(of.Clusters) == 0 || slices.Contains(of.Clusters, name) {
+			b.worst.Take(name, from, to, whole(of))
+		}
+	}
+}
+
+// settled counts a workload that has been settled.
+func (b *before) settled(of *Settled) {
+	if b.worst != b.pool {
+		takeFrom(b.worst, of)
+	}
+}
+
+// apart says whether the place of a workload as submitted is the same whatever becomes of those before it: it
+// has the same beside all that they may take as without them, and so do they, whether it is settled before
+// them or after. from and to are the stretch in which it runs in any case, as the more is taken, the later it starts;
+// to is zero where it may have to wait for ever.
+func (b *before) apart(w *work) (from, to time.Time, apart bool) {
+	stretches, _ := w.stretches()
+	if b.pool == nil || len(stretches) == 0 {
+		return w.finished.At, w.finished.At, true
+	}
+	asks, length := whole(&w.of), w.length(w.useful(stretches))
+	cluster, from, ok := b.pool.Place(w.of.Clusters, w.of.At, length, asks)
+	if !ok {
+		return w.of.At, w.of.At, true // beyond what there is
+	}
+	if len(b.asks) == 0 && b.worst == b.pool {
+		return from, from.Add(length), true
+	}
+	beside := maps.Clone(asks)
+	for r, v := range asks {
+		if v > 0 {
+			beside[r] += b.asks[r]
+		}
+	}
+	latestOn, latest, ok := b.worst.Place(w.of.Clusters, w.of.At, length, beside)
+	if !ok {
+		return from, time.Time{}, false
+	}
+	return from, latest.Add(length), cluster == latestOn && from.Equal(latest)
+}
+
 // settle settles a workload for the first time; false where it is not time yet.
 func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	if w.finished == nil {
@@ -397,8 +512,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	length := w.length(w.useful(stretches))
 	c := &b.Counterfactual
 	c.Zone, c.From, c.Beyond = w.of.Zone, w.of.At, true
-	pool := s.pools[w.of.Policy]
-	if pool != nil {
+	if pool := s.pools[w.of.Policy]; pool != nil {
 		if cluster, from, ok := pool.Place(w.of.Clusters, w.of.At, length, whole(&w.of)); ok {
 			c.Cluster, c.From, c.Zone, c.Beyond = cluster, from, s.zoneOf[w.of.Policy+" "+cluster], false
 		}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -113,6 +114,37 @@ func (p *Pool) Place(clusters []string, from time.Time, length time.Duration, re
 		}
 	}
 	return cluster, start, ok
+}
+
+// Clone is a pool of the same, of which something else can be taken.
+func (p *Pool) Clone() *Pool {
+	out := &Pool{clusters: make(map[string]*supply, len(p.clusters)), names: p.names}
+	for name, s := range p.clusters {
+		steps := slices.Clone(s.steps)
+		for i := range steps {
+			steps[i].used = maps.Clone(steps[i].used)
+		}
+		out.clusters[name] = &supply{steps: steps, offers: s.offers}
+	}
+	return out
+}
+
+// Names are those of its clusters, in order; not to be modified.
+func (p *Pool) Names() []string { return p.names }
+
+// Most is the most that each cluster ever has, by resource.
+func (p *Pool) Most() map[string]map[string]float64 {
+	out := make(map[string]map[string]float64, len(p.clusters))
+	for name, s := range p.clusters {
+		most := map[string]float64{}
+		for i := range s.steps {
+			for r, v := range s.steps[i].total {
+				most[r] = max(most[r], v)
+			}
+		}
+		out[name] = most
+	}
+	return out
 }
 
 // Take marks a request as used on a cluster over a time.
