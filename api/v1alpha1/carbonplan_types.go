@@ -82,7 +82,8 @@ type CarbonPlanStatus struct {
 	LatestStart *metav1.Time `json:"latestStart,omitempty"`
 
 	// expectedG is what the plan emits, in gCO2eq, baselineG what the same work would at
-	// once and in one piece, from when it was submitted; both with what is emitted already.
+	// once and in one piece, from when it was submitted; both with what is emitted already. Of work in
+	// one piece baselineG follows the energy that it turns out to take.
 	// +optional
 	ExpectedG float64 `json:"expectedG,omitempty"`
 	// +optional

@@ -16,6 +16,7 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -184,6 +185,55 @@ func TestCountingWithoutNodes(t *testing.T) {
 			if diff(r.energyKWh, kwh) {
 				t.Errorf("%s, %d of 2 pods run: %v kWh, want %v", kind, running, r.energyKWh, kwh)
 			}
+		}
+	}
+}
+
+// TestBaselineFollowsTheWork: work that takes twice as long as was expected would have done so as submitted too; what
+// is let go at once saves nothing; what was paused, and may have done work twice, is compared with what was expected.
+func TestBaselineFollowsTheWork(t *testing.T) {
+	grid, err := timegrid.New(at(0), 15*time.Minute, 96)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		kind               workload.Kind
+		starts             int32
+		immediate          float64
+		planned, over      float64 // baselineG
+		expected, finished string  // what it saves
+	}{
+		"in one piece":   {workload.Rigid, 1, 320, 320, 640, "50%", "50%"},
+		"let go at once": {workload.Rigid, 1, 0, 160, 320, "0%", "0%"},
+		"never paused":   {workload.Interruptible, 1, 320, 320, 640, "50%", "50%"},
+		"paused":         {workload.Interruptible, 2, 320, 320, 320, "50%", "0%"},
+	} {
+		m := New()
+		see := func(h float64) *kube.View {
+			v := view(t, at(h), 2, 0) // 200 W, 200 g/kWh
+			task := &v.Snapshot.Tasks[0]
+			task.Kind, task.Scaling, task.Cluster = tc.kind, nil, "local"
+			return v
+		}
+		v := see(0)
+		a := decide.Action{Verb: decide.Release, Reason: decide.Reason{Code: decide.CodeCleanNow, ImmediateG: units.Emissions(tc.immediate)}}
+		for slot := range 16 { // four hours
+			a.Segments = append(a.Segments, plan.Segment{Slot: slot, Workers: 1, Fraction: 1})
+		}
+		m.Keep(v, &decide.Decision{Grid: grid, Actions: []decide.Action{a}}, m.Prepare(v, "f", 0.05, kube.Context{}), "f")
+		m.record(v.Workloads[0]).starts = tc.starts
+		s := m.Status(v, 0, &a)
+		if diff(s.BaselineG, tc.planned) || s.Shown.Saves != tc.expected {
+			t.Errorf("%s: planned against %v g, saves %s; want %+v", name, s.BaselineG, s.Shown.Saves, tc)
+		}
+		m.Prepare(see(4), "f", 0.05, kube.Context{})
+		v = see(8)
+		m.Prepare(v, "f", 0.05, kube.Context{})
+		s = m.Status(v, 0, &a)
+		m.Wrote(v.Workloads[0], &s, at(8))
+		f, ended := m.FinishedStatus(v.Workloads[0])
+		if !ended || diff(f.EmittedG, 320) || diff(f.BaselineG, tc.over) || f.Shown.Saves != tc.finished {
+			t.Errorf("%s: ended with %v g against %v g, saves %s; want %+v", name, f.EmittedG, f.BaselineG, f.Shown.Saves, tc)
 		}
 	}
 }

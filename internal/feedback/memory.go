@@ -58,8 +58,12 @@ type Record struct {
 	trigger   v1alpha1.PlanTrigger
 	plans     int32
 	expectedG float64 // of the plan alone, when it was made
-	baselineG float64 // of the work as submitted
-	bound     *float64
+	baselineG float64 // of the work as submitted, if it takes baselineKWh
+	// baselineKWh is what the work was expected to take when baselineG was worked out; 0 where that is not known.
+	baselineKWh float64
+	// whole says that its energy is that of its work: none of it was done twice, nor at another scale.
+	whole bool
+	bound *float64
 
 	emittedG, energyKWh, measuredKWh float64
 	counted                          time.Time

@@ -10,6 +10,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/workload"
 )
 
 // Keep keeps the plans that a decision has made, with what each rests on.
@@ -45,8 +46,16 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		r.plans++
 		r.loaded = false
 		r.expectedG = float64(a.Reason.ExpectedG)
+		grams, kwh := r.ahead(t, p, s)
 		if r.baselineG == 0 {
-			r.baselineG = r.emittedG + float64(a.Reason.ImmediateG)
+			atOnce := float64(a.Reason.ImmediateG)
+			if atOnce == 0 {
+				atOnce = grams // it runs as submitted
+			}
+			r.baselineG = r.emittedG + atOnce
+		}
+		if r.baselineKWh == 0 {
+			r.baselineKWh = r.energyKWh + kwh
 		}
 	}
 }
@@ -91,7 +100,7 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: a.Reason.Message(),
 		Cluster: t.Cluster, Workers: int32(workersOf(t, w)),
 		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
-		BaselineG: sig(r.baselineG), EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
+		EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
 		MeasuredKWh: sig(r.measuredKWh),
 		CountedAt:   timeOf(r.counted), Bound: r.bound,
 		Progress: math.Round(p.Share*1000) / 1000, ProgressSource: p.Source,
@@ -123,7 +132,9 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 			}
 		}
 	}
-	out.ExpectedG = sig(r.emittedG + r.ahead(t, p, s))
+	r.whole = t.Kind == workload.Rigid || t.Kind == workload.Interruptible && r.starts <= 1
+	grams, kwh := r.ahead(t, p, s)
+	out.ExpectedG, out.BaselineG = sig(r.emittedG+grams), sig(r.baseline(r.energyKWh+kwh))
 	out.Shown = shown(&out, s.Now)
 	return out
 }
@@ -136,12 +147,20 @@ func workersOf(t *decide.Task, w *kube.Workload) int {
 	return max(1, w.Facts.Workers)
 }
 
-// ahead is what the rest of the plan emits.
-func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) float64 {
-	if r.standing == nil || len(r.standing.Phases) == 0 {
-		return 0
+// baseline is what the work would have emitted as submitted, if it takes the given energy in all: work that is
+// longer than was expected would have been so at once as well.
+func (r *Record) baseline(kwh float64) float64 {
+	if !r.whole || r.baselineKWh == 0 {
+		return r.baselineG
 	}
-	sum := 0.0
+	return r.baselineG * kwh / r.baselineKWh
+}
+
+// ahead is what the rest of the plan emits, and the energy that takes.
+func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64) {
+	if r.standing == nil {
+		return 0, 0
+	}
 	for _, ph := range r.standing.Phases {
 		from := ph.From
 		if from.Before(s.Now) {
@@ -162,9 +181,11 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) flo
 				watts = float64(n) * float64(model.Of(t.Request))
 			}
 		}
-		sum += watts / 1000 * ph.To.Sub(from).Hours() * float64(ph.Intensity)
+		energy := watts / 1000 * ph.To.Sub(from).Hours()
+		kwh += energy
+		grams += energy * float64(ph.Intensity)
 	}
-	return sum
+	return grams, kwh
 }
 
 // shown puts figures into words.
@@ -279,6 +300,7 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
 	out.EmittedG, out.EnergyKWh, out.MeasuredKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh), sig(r.emittedG)
+	out.BaselineG = sig(r.baseline(r.energyKWh))
 	out.Shown = shown(&out, time.Time{})
 	return out, true
 }
