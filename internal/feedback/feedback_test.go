@@ -168,6 +168,24 @@ func TestCounting(t *testing.T) {
 	}
 }
 
+// TestCountingWithoutIntensities: the series may begin after what is counted began, or after a controller was down.
+func TestCountingWithoutIntensities(t *testing.T) {
+	for _, begins := range []float64{2, 3} {
+		m := New()
+		planned(t, m, view(t, at(0), 2, 0), "f")
+		v := view(t, at(3), 2, 6*time.Hour)
+		s, err := carbon.NewSeries(carbon.Provenance{Zone: "X"}, []carbon.Sample{{From: at(begins), To: at(48), Value: 200}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Snapshot.Clusters[0].Carbon = s
+		m.Prepare(v, "f", 0.05, kube.Context{})
+		if got := m.record(v.Workloads[0]).emittedG; diff(got, 120) {
+			t.Errorf("a series from hour %v on: %v g for 0.6 kWh at 200 g/kWh, want 120", begins, got)
+		}
+	}
+}
+
 // TestCountingWithoutNodes: pods that have no node draw nothing, whatever the kind.
 func TestCountingWithoutNodes(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Elastic, workload.Rigid} {

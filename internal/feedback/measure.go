@@ -11,8 +11,6 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
-	"lull.dev/lull/pkg/power"
-	"lull.dev/lull/pkg/units"
 )
 
 // count adds up the energy and emissions of what runs: as measured, else by the power model.
@@ -44,9 +42,13 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 		r.measuredKWh += kwh
 	}
 	if c := s.Place(t.Cluster).Carbon; c != nil {
-		grams, _ := power.Emitted(units.Power(watts), c, from, s.Now)
-		r.emittedG += float64(grams)
-		m.used.EmittedG += float64(grams)
+		mean, covered := c.Mean(from, s.Now) // time of which nothing is known counts as the rest
+		if covered == 0 {
+			x, _ := c.At(s.Now)
+			mean = x.Value
+		}
+		r.emittedG += kwh * float64(mean)
+		m.used.EmittedG += kwh * float64(mean)
 	}
 }
 
