@@ -162,8 +162,12 @@ func about(s *ledger.Summary) []string {
 	if s.All.Workloads == 0 {
 		return []string{"Nothing is settled in this time."}
 	}
-	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s intensities, %s emissions, location-based.", s.All.Workloads,
-		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), s.Signal, s.Factor)}
+	counted := "none of them has run"
+	if s.Signal != "" {
+		counted = fmt.Sprintf("%s intensities, %s emissions, location-based", s.Signal, s.Factor)
+	}
+	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s.", s.All.Workloads,
+		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), counted)}
 	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is by the policies' power models.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
 	return lines
 }
