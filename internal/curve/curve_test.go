@@ -259,6 +259,15 @@ func TestVictimsKeepDeadlines(t *testing.T) {
 	if !reflect.DeepEqual(got, map[string]bool{"safe": true}) {
 		t.Errorf("%v make room; want safe alone", got)
 	}
+	// What has no node uses nothing, so that pausing it makes no room.
+	safe.Unscheduled = true
+	all := []Demand{demandOf(fixed, due, safe)}
+	if got := victims(all, "cpu", 12, t0.Add(time.Hour)); got["safe"] {
+		t.Error("what has no node is to make room")
+	}
+	if running, waiting := used(all, "cpu"); running != 16 || waiting == 0 {
+		t.Errorf("%v CPUs are used, %v waited for; want 16 used", running, waiting)
+	}
 }
 
 func TestHistory(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonflex"
 	"lull.dev/lull/pkg/timegrid"
@@ -317,7 +318,7 @@ func used(demands []Demand, resource string) (running, waiting float64) {
 	for i := range demands {
 		for j := range demands[i].Tasks {
 			t := &demands[i].Tasks[j]
-			if t.State == "running" {
+			if t.State == decide.Running && !t.Unscheduled {
 				running += use(t, resource, t.Workers)
 			} else {
 				waiting += use(t, resource, 1)

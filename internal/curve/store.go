@@ -166,7 +166,7 @@ func victims(demands []Demand, resource string, excess float64, until time.Time)
 	for i := range demands {
 		for j := range demands[i].Tasks {
 			t := &demands[i].Tasks[j]
-			if t.State != decide.Running || t.Changing {
+			if t.State != decide.Running || t.Changing || t.Unscheduled {
 				continue
 			}
 			keep := t.Kind == workload.Rigid || t.Deadline.IsZero() || needs(t, until, demands[i].Margin) > 0
