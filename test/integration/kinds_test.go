@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -228,19 +229,24 @@ func crunchKind(t *testing.T) *kinds.Kind {
 }
 
 // crunchCRD is a kind that nobody has ever heard of.
-const crunchCRD = `apiVersion: apiextensions.k8s.io/v1
+var crunchCRD = crdOf("example.com", "crunches", "Crunch")
+
+// crdOf defines a kind whose objects may be anything.
+func crdOf(group, plural, kind string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: crunches.example.com}
+metadata: {name: %[2]s.%[1]s}
 spec:
-  group: example.com
-  names: {kind: Crunch, listKind: CrunchList, plural: crunches, singular: crunch}
+  group: %[1]s
+  names: {kind: %[3]s, listKind: %[3]sList, plural: %[2]s, singular: %[4]s}
   scope: Namespaced
   versions:
   - name: v1
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+`, group, plural, kind, strings.ToLower(kind))
+}
 
 // TestAnyOtherKind: a custom resource is governed by a WorkloadKind alone, applied while
 // everything runs, with the rights that "lull manifests --kind-file" grants.

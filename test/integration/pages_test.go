@@ -225,7 +225,7 @@ func TestPages(t *testing.T) {
 }
 
 // pagesSetup is what the pages take for granted: a cluster with Lull, a zone, policies, and Jobs that have run.
-const pagesSetup = `set -eu
+var pagesSetup = `set -eu
 bin/lab up --time-factor 900
 lull manifests --capacity | kubectl apply -f -
 kubectl create namespace batch
@@ -233,20 +233,7 @@ kubectl create namespace team
 kubectl create namespace monitoring
 kubectl apply -f - <<EOF
 # Kinds that others bring; what their schemas are does not matter here.
-` + crunchCRD + `---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: prometheusrules.monitoring.coreos.com}
-spec:
-  group: monitoring.coreos.com
-  names: {kind: PrometheusRule, listKind: PrometheusRuleList, plural: prometheusrules, singular: prometheusrule}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-EOF
+` + crunchCRD + "---\n" + crdOf("monitoring.coreos.com", "prometheusrules", "PrometheusRule") + `EOF
 lull forecast --zone DE --at 2026-10-05T04:00:00Z --horizon 96h -o csv >de.csv
 kubectl create configmap de --from-file=de.csv
 kubectl apply -f - <<EOF
