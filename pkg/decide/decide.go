@@ -47,7 +47,12 @@ type Action struct {
 	// Segments are the task's plan in slots of Decision.Grid, their clusters counted
 	// as in the snapshot; nil where no plan was needed or found.
 	Segments []plan.Segment
-	Reason   Reason
+	// Phases is what the task is expected to do from now on, in order of time. It is nil if
+	// the decision made no plan and followed none.
+	Phases []Phase
+	// Planned reports whether this decision made the plan; false if it followed a standing one.
+	Planned bool
+	Reason  Reason
 }
 
 // Decision is the actions, in the order of the snapshot's tasks, and when to
@@ -143,6 +148,9 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	}
 	s.settle(&d)
 	for i := range d.Actions {
+		if a := &d.Actions[i]; a.Segments != nil {
+			a.Phases, a.Planned = s.Phases(d.Grid, a), true
+		}
 		if a := &d.Actions[i]; s.Tasks[i].Unscheduled && a.Verb == Continue {
 			a.Reason.Code = CodeUnscheduled
 		}

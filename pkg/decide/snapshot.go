@@ -31,6 +31,9 @@ type Task struct {
 	ID string
 	// Submitted is when the job was created.
 	Submitted time.Time
+	// NotBefore is the first time the task may run; zero if it may run now. A caller that
+	// knows of work before it is submitted sets it.
+	NotBefore time.Time
 	// Deadline is when its work must be done; zero means that it may not wait.
 	Deadline time.Time
 	// HeldOut says that it may not wait, as others are compared with it.

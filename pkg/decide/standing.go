@@ -94,7 +94,7 @@ func (s Snapshot) follow(d *Decision, i int) bool {
 	r := t.Standing.Reason
 	r.LatestStart = t.latestStart(s.Margin)
 	a := &d.Actions[i]
-	*a = Action{Task: t.ID}
+	*a = Action{Task: t.ID, Phases: t.Standing.Phases}
 	if next.Before(d.Wake) {
 		d.Wake = next
 	}
