@@ -1,0 +1,276 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Ledger counts what is taken of the capacity of clusters over continuous time. Capacity and
+// use are step functions of time; a step lasts until the next one begins, the last one forever.
+// Times before Start count as Start. The zero Ledger is empty and ready.
+//
+//	l := &capacity.Ledger{}
+//	l.Offer("a", now, map[string]float64{"cpu": 8})
+//	c, need := l.Cluster("a"), l.Demand(map[string]float64{"cpu": 2})
+//	if from, ok := l.Earliest(c, need, 3, now, time.Hour, deadline); ok {
+//		l.Take(c, need, 3, from, from.Add(time.Hour)) // 3 workers of 2 CPUs for an hour
+//	}
+//
+// A Ledger is not safe for concurrent use.
+type Ledger struct {
+	clusters  []steps
+	names     []string
+	resources []string
+}
+
+// steps is one cluster: at[i] begins step i; total and used are by resource, then step.
+type steps struct {
+	at          []int64 // ns since the Unix epoch, ascending
+	total, used [][]float64
+	offers      []int64 // when the capacity changes, ascending
+}
+
+// Need is the amount that one worker takes of a resource.
+type Need struct {
+	resource int
+	amount   float64
+}
+
+// roundingShare is the share of a capacity by which sums may exceed it through rounding.
+const roundingShare = 1e-9
+
+// Cluster returns the index of a cluster and adds it, without capacity, if it is new.
+func (l *Ledger) Cluster(name string) int {
+	if i := slices.Index(l.names, name); i >= 0 {
+		return i
+	}
+	l.names = append(l.names, name)
+	s := steps{at: []int64{math.MinInt64}}
+	for range l.resources {
+		s.total, s.used = append(s.total, []float64{0}), append(s.used, []float64{0})
+	}
+	l.clusters = append(l.clusters, s)
+	return len(l.clusters) - 1
+}
+
+func (l *Ledger) resource(name string) int {
+	if i := slices.Index(l.resources, name); i >= 0 {
+		return i
+	}
+	l.resources = append(l.resources, name)
+	for i := range l.clusters {
+		s := &l.clusters[i]
+		s.total = append(s.total, make([]float64, len(s.at)))
+		s.used = append(s.used, make([]float64, len(s.at)))
+	}
+	return len(l.resources) - 1
+}
+
+// Demand returns what a request takes, in a fixed order. Amounts of 0 are left out.
+func (l *Ledger) Demand(request map[string]float64) []Need {
+	out := make([]Need, 0, len(request))
+	for r, q := range request {
+		if q > 0 {
+			out = append(out, Need{l.resource(r), q})
+		}
+	}
+	slices.SortFunc(out, func(a, b Need) int { return a.resource - b.resource })
+	return out
+}
+
+// Offer states the capacity of a cluster from a time on, until the next time for which an
+// offer was made. Before the first offer the capacity is that of the first offer. A resource
+// that is not in total has a capacity of 0.
+//
+// Complexity: O(steps) a resource.
+func (l *Ledger) Offer(cluster string, from time.Time, total map[string]float64) {
+	c := l.Cluster(cluster)
+	values := make([]float64, len(l.resources), len(l.resources)+len(total))
+	for r, v := range total {
+		i := l.resource(r)
+		for len(values) <= i {
+			values = append(values, 0)
+		}
+		values[i] = v
+	}
+	s := &l.clusters[c]
+	at := from.UnixNano()
+	k, known := slices.BinarySearch(s.offers, at)
+	if !known {
+		s.offers = slices.Insert(s.offers, k, at)
+	}
+	first := 0
+	if k > 0 {
+		first = s.cut(at)
+	}
+	last := len(s.at)
+	if k+1 < len(s.offers) {
+		last = s.cut(s.offers[k+1])
+	}
+	for r := range s.total {
+		v := 0.0
+		if r < len(values) {
+			v = values[r]
+		}
+		for i := first; i < last; i++ {
+			s.total[r][i] = v
+		}
+	}
+}
+
+// cut makes a step begin at a time and returns it.
+func (s *steps) cut(at int64) int {
+	i, found := slices.BinarySearch(s.at, at)
+	if found {
+		return i
+	}
+	s.at = slices.Insert(s.at, i, at)
+	for r := range s.used {
+		s.total[r] = slices.Insert(s.total[r], i, s.total[r][i-1])
+		s.used[r] = slices.Insert(s.used[r], i, s.used[r][i-1])
+	}
+	return i
+}
+
+// step is the step that a time lies in.
+func (s *steps) step(at int64) int {
+	i, found := slices.BinarySearch(s.at, at)
+	if !found {
+		i--
+	}
+	return i
+}
+
+// Take takes what workers need on a cluster in [from, to), whether it is free or not; a
+// negative number of workers gives it back.
+//
+// Complexity: O(log steps + steps covered), and O(steps) to begin new steps.
+func (l *Ledger) Take(cluster int, need []Need, workers float64, from, to time.Time) {
+	if !to.After(from) || len(need) == 0 {
+		return
+	}
+	s := &l.clusters[cluster]
+	first := s.cut(from.UnixNano())
+	last := s.cut(to.UnixNano())
+	for _, n := range need {
+		row := s.used[n.resource]
+		for i := first; i < last; i++ {
+			row[i] += n.amount * workers
+		}
+	}
+}
+
+// blocked returns the first step in [from, to) in which workers do not fit; -1 for none.
+func (s *steps) blocked(need []Need, workers float64, from, to int64) int {
+	for i := s.step(from); i < len(s.at) && s.at[i] < to; i++ {
+		for _, n := range need {
+			total := s.total[n.resource][i]
+			if s.used[n.resource][i]+n.amount*workers > total+roundingShare*math.Max(1, total) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// Fits reports whether workers fit on a cluster all through [from, to).
+//
+// Complexity: O(log steps + steps covered).
+func (l *Ledger) Fits(cluster int, need []Need, workers float64, from, to time.Time) bool {
+	return l.clusters[cluster].blocked(need, workers, from.UnixNano(), to.UnixNano()) < 0
+}
+
+// Earliest returns the earliest start, no sooner than from, of a run in one piece that fits
+// and ends by latestEnd; false if there is none.
+//
+// Complexity: O(steps).
+func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.Time, length time.Duration, latestEnd time.Time) (time.Time, bool) {
+	s := &l.clusters[cluster]
+	start, end := from.UnixNano(), latestEnd.UnixNano()
+	for start <= end-int64(length) {
+		i := s.blocked(need, workers, start, start+int64(length))
+		if i < 0 {
+			return from.Add(time.Duration(start - from.UnixNano())), true
+		}
+		if i+1 == len(s.at) {
+			break
+		}
+		start = s.at[i+1]
+	}
+	return time.Time{}, false
+}
+
+// Room returns how many workers fit at most, up to a number, all through [from, to).
+//
+// Complexity: O(log steps + steps covered).
+func (l *Ledger) Room(cluster int, need []Need, most int, from, to time.Time) int {
+	s := &l.clusters[cluster]
+	end := to.UnixNano()
+	for i := s.step(from.UnixNano()); i < len(s.at) && s.at[i] < end && most > 0; i++ {
+		for _, n := range need {
+			total := s.total[n.resource][i]
+			free := total + roundingShare*math.Max(1, total) - s.used[n.resource][i]
+			most = min(most, max(0, int(math.Floor(math.Min(free/n.amount, math.MaxInt32)))))
+		}
+	}
+	return most
+}
+
+// Changes returns the times within (from, to) at which capacity or use of a cluster changes.
+func (l *Ledger) Changes(cluster int, from, to time.Time) []time.Time {
+	s := &l.clusters[cluster]
+	var out []time.Time
+	for i := s.step(from.UnixNano()) + 1; i < len(s.at) && s.at[i] < to.UnixNano(); i++ {
+		out = append(out, from.Add(time.Duration(s.at[i]-from.UnixNano())))
+	}
+	return out
+}
+
+// Peak returns the most that is used of a resource at any moment of [from, to), and the least
+// capacity.
+//
+// Complexity: O(log steps + steps covered).
+func (l *Ledger) Peak(cluster int, resource string, from, to time.Time) (used, capacity float64) {
+	r := slices.Index(l.resources, resource)
+	if r < 0 {
+		return 0, 0
+	}
+	s := &l.clusters[cluster]
+	capacity = math.Inf(1)
+	end := to.UnixNano()
+	for i := s.step(from.UnixNano()); i < len(s.at) && s.at[i] < end; i++ {
+		used, capacity = math.Max(used, s.used[r][i]), math.Min(capacity, s.total[r][i])
+	}
+	return used, capacity
+}
+
+// Excess is use above the capacity of a resource through a step.
+type Excess struct {
+	Cluster, Resource string
+	// From and To bound the step; To is zero if it has no end.
+	From, To       time.Time
+	Used, Capacity float64
+}
+
+// Excesses lists the steps that end after a time and in which more is used than there is.
+//
+// Complexity: O(clusters x resources x steps).
+func (l *Ledger) Excesses(after time.Time) []Excess {
+	var out []Excess
+	for c := range l.clusters {
+		s := &l.clusters[c]
+		for i := s.step(after.UnixNano()); i < len(s.at); i++ {
+			for r := range s.used {
+				if used, total := s.used[r][i], s.total[r][i]; used > total+roundingShare*math.Max(1, total) {
+					x := Excess{Cluster: l.names[c], Resource: l.resources[r], From: time.Unix(0, s.at[i]).UTC(), Used: used, Capacity: total}
+					if i+1 < len(s.at) {
+						x.To = time.Unix(0, s.at[i+1]).UTC()
+					}
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out
+}
