@@ -27,6 +27,7 @@ import (
 	"lull.dev/lull/pkg/power"
 	curves "lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
 )
 
 func newProfileCommand() *cobra.Command {
@@ -210,22 +211,19 @@ func drawCurve(out io.Writer, res *profiler.Result) error {
 	if err != nil {
 		return err
 	}
-	most, sum := 0.0, 0.0
-	for _, v := range m.Curve {
-		most += v
-	}
+	throughputs := workload.Throughputs(m.Curve)
+	most := throughputs[len(throughputs)-1]
 	const width = 40
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprint(tw, "\nWORKERS\tRUNS/H\tSPEED-UP\tADDS\t\n")
 	next := 0
 	for i, v := range m.Curve {
-		sum += v
 		workers, note := p.Workers[0]+i, "interpolated"
 		if p.Workers[next] == workers {
 			next++
 			note = ""
 		}
-		fmt.Fprintf(tw, "%d\t%.4g\t%.2f\t%.2f\t%s %s\n", workers, sum, sum/m.Curve[0], v/m.Curve[0], strings.Repeat("#", int(width*sum/most)), note)
+		fmt.Fprintf(tw, "%d\t%.4g\t%.2f\t%.2f\t%s %s\n", workers, throughputs[i], throughputs[i]/m.Curve[0], v/m.Curve[0], strings.Repeat("#", int(width*throughputs[i]/most)), note)
 	}
 	return tw.Flush()
 }

@@ -245,13 +245,10 @@ func (r *capacityRun) curve(m *provisioned) *v1alpha1.CapacityCurve {
 
 // profileOf is the profile of a job.
 func profileOf(j *reproduce.CapacityJob) *scaling {
-	out := &scaling{name: strings.ReplaceAll(j.Profile, "_", "-"), source: "CarbonScaler's measurements"}
-	sum := 0.0
-	for _, v := range j.Curve {
-		sum += v
-		out.throughput = append(out.throughput, sum)
+	return &scaling{
+		name: strings.ReplaceAll(j.Profile, "_", "-"), source: "CarbonScaler's measurements",
+		throughput: workload.Throughputs(j.Curve),
 	}
-	return out
 }
 
 // job is a job of the week as a method gets it.

@@ -27,6 +27,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
 )
 
 // CarbonScaler compares real runs with its advisor (Section 5.1: less than 5 % apart on
@@ -163,11 +164,7 @@ func readScaling(file, name string) (*scaling, error) {
 		if err != nil {
 			return err
 		}
-		sum := 0.0
-		for _, v := range m.Curve {
-			sum += v
-			out.throughput = append(out.throughput, sum)
-		}
+		out.throughput = workload.Throughputs(m.Curve)
 		out.watts = m.Watts
 		return nil
 	})

@@ -84,17 +84,11 @@ func (j *Job) LengthAt(p float64) float64 {
 	return length
 }
 
-// Slots returns the whole slots a run at MinWorkers touches: ceil(Length).
-func (j *Job) Slots() int { return int(math.Ceil(j.Length - Eps)) }
+// Slots returns the whole slots a run at MinWorkers touches: ceil(Length), at least 1.
+func (j *Job) Slots() int { return max(1, int(math.Ceil(j.Length-Eps))) }
 
 // Throughput returns the work per slot of w workers, MinWorkers <= w <= MaxWorkers.
-func (j *Job) Throughput(w int) float64 {
-	sum := 0.0
-	for _, c := range j.Curve[:w-j.MinWorkers+1] {
-		sum += c
-	}
-	return sum
-}
+func (j *Job) Throughput(w int) float64 { return Throughput(j.Curve, j.MinWorkers, w) }
 
 // Work returns the work to do: a rigid job occupies whole slots, the others do
 // exactly Length slots at MinWorkers.

@@ -181,11 +181,11 @@ func (r *Run) Raise(j, c int, reserve float64) bool {
 
 // done is the work of job j at its scale of this slot.
 func (r *Run) done(j int) float64 {
-	sum := 0.0
-	for _, v := range r.P.Jobs[j].Curve[:r.jobs[j].now] {
-		sum += v
+	job := &r.P.Jobs[j]
+	if r.jobs[j].now == 0 {
+		return 0
 	}
-	return sum
+	return job.Throughput(job.MinWorkers + r.jobs[j].now - 1)
 }
 
 // advance does the work of the slot.
