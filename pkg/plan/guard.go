@@ -19,39 +19,86 @@ type Guarded struct {
 
 // Plan brings the deadlines of jobs with quantiles forward by what the quantile exceeds
 // the mean, but leaves them room for the mean, and plans the problem that results. A
-// bound is one of that problem; there is none for Z, whose terms count from deadlines.
+// deadline outranks its guard: where jobs find no place, those jobs are planned again
+// with their own deadlines, then all jobs with theirs, and the plan with the fewest
+// jobs unplaced is returned.
 //
-// Errors: those of the planner.
+// The bound and the status Optimal of a problem with earlier deadlines say nothing of
+// the one given, so a result that rests on a guard has neither. For Z, whose terms
+// count from deadlines, they say nothing of it either.
+//
+// Errors: those of the planner. Complexity: that of the planner, up to three times
+// where jobs find no place.
 func (g Guarded) Plan(ctx context.Context, p *Problem) (Result, error) {
-	q, guarded := g.guard(p)
+	q, guarded := g.guard(p, nil)
 	if !guarded {
 		return g.Planner.Plan(ctx, p)
 	}
 	res, err := g.Planner.Plan(ctx, q)
-	if p.Objective.Kind == MOSP {
-		res.Bound = nil
-		if res.Status == Optimal {
-			res.Status = Feasible
-		}
+	if err != nil {
+		return res, err
 	}
-	return res, err
+	if res.Status == Infeasible {
+		res = g.without(ctx, p, res)
+	} else {
+		res = unproven(res)
+	}
+	return res, nil
 }
 
-func (g Guarded) guard(p *Problem) (*Problem, bool) {
+// without plans p with fewer guards where res, a plan with all of them, leaves jobs
+// out. It returns the result that places most jobs, of those that ctx leaves time for.
+func (g Guarded) without(ctx context.Context, p *Problem, res Result) Result {
+	left := make(map[int]bool, len(res.Unplaced))
+	for _, u := range res.Unplaced {
+		left[u.Job] = true
+	}
+	best := unproven(res)
+	if q, guarded := g.guard(p, left); guarded {
+		fewer, err := g.Planner.Plan(ctx, q)
+		if err == nil && len(fewer.Unplaced) < len(best.Unplaced) {
+			best = unproven(fewer)
+		}
+	}
+	if len(best.Unplaced) > 0 {
+		none, err := g.Planner.Plan(ctx, p)
+		if err == nil && len(none.Unplaced) < len(best.Unplaced) {
+			best = none // of the problem given: its bound holds
+		}
+	}
+	return best
+}
+
+// unproven returns res without what it claims of all plans.
+func unproven(res Result) Result {
+	res.Bound = nil
+	if res.Status == Optimal {
+		res.Status = Feasible
+	}
+	return res
+}
+
+// guard returns p with the deadlines of jobs brought forward, those in except apart;
+// false where that changes none.
+func (g Guarded) guard(p *Problem, except map[int]bool) (*Problem, bool) {
 	out := *p
 	guarded := false
 	for j := range p.Jobs {
-		if len(p.Jobs[j].Quantiles) == 0 {
+		job := &p.Jobs[j]
+		if len(job.Quantiles) == 0 || except[j] {
+			continue
+		}
+		safe := *job
+		safe.Length = job.LengthAt(g.Probability)
+		deadline := min(job.Deadline, max(job.Deadline-(safe.Slots()-job.Slots()), job.Arrival+job.Slots()))
+		if deadline == job.Deadline {
 			continue
 		}
 		if !guarded {
 			out.Jobs = append([]workload.Job(nil), p.Jobs...)
 			guarded = true
 		}
-		job := &out.Jobs[j]
-		safe := *job
-		safe.Length = job.LengthAt(g.Probability)
-		job.Deadline = min(job.Deadline, max(job.Deadline-(safe.Slots()-job.Slots()), job.Arrival+job.Slots()))
+		out.Jobs[j].Deadline = deadline
 	}
 	return &out, guarded
 }

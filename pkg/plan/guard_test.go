@@ -5,7 +5,11 @@ import (
 	"testing"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/plan/exact"
+	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
 )
@@ -46,5 +50,70 @@ func TestGuardedStartsSafely(t *testing.T) {
 	}
 	if p.Jobs[0].Deadline != 6 {
 		t.Error("the problem was modified")
+	}
+}
+
+// TestGuardedBoundHoldsForAllPlans: the guard makes the planner avoid the clean last
+// slot, which Check accepts; so a bound of the guarded problem is none of this one.
+func TestGuardedBoundHoldsForAllPlans(t *testing.T) {
+	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic} {
+		job := plantest.Job("a", kind, 0, 4, 1)
+		job.Quantiles = []workload.Quantile{{P: 0.95, Length: 3}}
+		p := plantest.OneCluster(1, []float64{100, 100, 100, 1}, job)
+		clean := plan.Plan{Jobs: []plan.JobPlan{{Segments: []plan.Segment{{Slot: 3, Workers: 1, Fraction: 1}}}}}
+		if err := plan.Check(p, clean); err != nil {
+			t.Fatal(err)
+		}
+		least := plan.Evaluate(p, clean).CarbonG
+		for _, planner := range []plan.Planner{cheapest.Planner{}, carbonscaler.Planner{}, joint.Planner{}, exact.Planner{}} {
+			res, err := plan.Guarded{Planner: planner, Probability: 0.95}.Plan(context.Background(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Bound != nil && *res.Bound > least {
+				t.Errorf("%s, %T: bound %v, a feasible plan emits %v", kind, planner, *res.Bound, least)
+			}
+			if res.Status != plan.Feasible {
+				t.Errorf("%s, %T: status %s of a plan that is not the best", kind, planner, res.Status)
+			}
+		}
+	}
+}
+
+// TestGuardedKeepsABoundItDidNotChange: a guard that moves no deadline changes nothing.
+func TestGuardedKeepsABoundItDidNotChange(t *testing.T) {
+	job := plantest.Job("a", workload.Rigid, 0, 4, 2)
+	job.Quantiles = []workload.Quantile{{P: 0.5, Length: 1.5}, {P: 0.95, Length: 2}}
+	p := plantest.OneCluster(1, []float64{100, 100, 100, 1}, job)
+	res, err := plan.Guarded{Planner: cheapest.Planner{}, Probability: 0.95}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Bound == nil || res.Status != plan.Optimal {
+		t.Errorf("bound %v, status %s; want a bound of an optimal plan", res.Bound, res.Status)
+	}
+}
+
+// TestGuardYieldsToDeadlines: two jobs that both fit only if one of them starts later
+// than its guard allows; the guard is given up for that one, not the job.
+func TestGuardYieldsToDeadlines(t *testing.T) {
+	a, b := plantest.Job("a", workload.Rigid, 0, 4, 2), plantest.Job("b", workload.Rigid, 0, 4, 2)
+	a.Quantiles = []workload.Quantile{{P: 0.95, Length: 4}}
+	b.Quantiles = a.Quantiles
+	early := plantest.Job("early", workload.Rigid, 4, 8, 1)
+	early.Quantiles = []workload.Quantile{{P: 0.95, Length: 3}}
+	p := plantest.OneCluster(1, []float64{9, 9, 9, 9, 9, 9, 9, 1}, a, b, early)
+	for _, planner := range []plan.Planner{asap.Planner{}, cheapest.Planner{}, joint.Planner{}} {
+		res, err := plan.Guarded{Planner: planner, Probability: 0.95}.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(p, res.Plan); err != nil || res.Status != plan.Feasible {
+			t.Errorf("%T: %s: %v", planner, res.Status, err)
+			continue
+		}
+		if at, _ := res.Plan.Jobs[2].Start(); at > 5 {
+			t.Errorf("%T: the guard of another job was given up: it starts in slot %d, safe until 5", planner, at)
+		}
 	}
 }

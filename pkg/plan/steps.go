@@ -1,5 +1,7 @@
 package plan
 
+import "math"
+
 // Step is an increase of a job's scale within a slot: from From workers (0: not
 // running) to To.
 type Step struct {
@@ -27,29 +29,46 @@ func (p *Problem) Steps(j, c int) []Step {
 // lower convex hull of power over work, whose corners are the scales worth
 // using. Between two corners a slot is shared in time.
 //
+// A step that adds no work is no corner: its power belongs to the next step that adds
+// some. Steps after the last one that adds work are dropped, so the hull is empty where
+// none does. Total power may fall along steps but is never below 0.
+//
 // Complexity: O(steps).
 func Hull(steps []Step) []Step {
-	var out []Step
+	out := make([]Step, 0, len(steps))
+	var idle Step // the steps since the last corner, which add no work
+	waiting := false
 	for _, s := range steps {
+		if waiting {
+			s, waiting = join(idle, s), false
+		}
 		for len(out) > 0 && better(s, out[len(out)-1]) {
-			last := out[len(out)-1]
-			s = Step{From: last.From, To: s.To, Work: last.Work + s.Work, Watts: last.Watts + s.Watts}
+			s = join(out[len(out)-1], s)
 			out = out[:len(out)-1]
 		}
-		if s.Work > 0 || len(out) == 0 {
-			out = append(out, s)
+		if s.Work <= 0 {
+			idle, waiting = s, true
+			continue
 		}
+		out = append(out, s)
 	}
 	return out
+}
+
+// join makes one step of two that follow each other.
+func join(a, b Step) Step {
+	return Step{From: a.From, To: b.To, Work: a.Work + b.Work, Watts: a.Watts + b.Watts}
 }
 
 // better reports whether a does more work per watt than b.
 func better(a, b Step) bool { return a.Work*b.Watts > b.Work*a.Watts }
 
-// Concave reports whether work per watt never rises along steps.
+// Concave reports whether work per watt never rises along steps, so that each is worth
+// taking before the next. Differences below rounding count as none.
 func Concave(steps []Step) bool {
 	for i := 1; i < len(steps); i++ {
-		if better(steps[i], steps[i-1]) {
+		a, b := steps[i], steps[i-1]
+		if left, right := a.Work*b.Watts, b.Work*a.Watts; left > right && left-right > TieShare*math.Abs(left) {
 			return false
 		}
 	}
