@@ -4,7 +4,6 @@ package carbonscaler
 
 import (
 	"context"
-	"sort"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/workload"
@@ -23,40 +22,42 @@ type Planner struct{}
 //	minimize   sum_t ci[t] * P(k[t]) * dt
 //	s.t.       sum_t C(k[t]) * dt >= work,  k[t] in {0} + [kmin, kmax]
 //
-// The last increment is used for a part of its slot. Ties: the earlier slot.
+// The last increment is used for a part of its slot, and the scale below it for the
+// rest. Ties: the earlier slot.
 //
 // Deviations from the source: increments are rated by work per emissions, MC_j /
-// (c_i * marginal watts), which is MC_j / c_i where every server draws the same;
-// a slot grows one step at a time (Section 3.4), so a later step that is better
-// than the one before it waits for it. Jobs with a choice of cluster take the one
-// on which they emit least, migratable ones the cleanest in each slot. Rigid jobs,
-// which cannot scale, take their cheapest run.
+// (c_i * marginal watts), which is MC_j / c_i where every server draws the same.
+// Where work per watt rises along the curve (bumps, steps without work, scales in
+// powers of two), an increment leads from one corner of its lower hull to the next
+// (plan.Hull), over the scales that fit; a curve that never rises has them all. Jobs
+// with a choice of cluster take the one on which they emit least, migratable ones the
+// cleanest in each slot. Rigid jobs, which cannot scale, take their cheapest run.
 //
-// Optimality: for a single job whose work per watt never rises along the curve
-// (Theorem 1), with the last slot shared in time. Bound: the sum of what each job
-// would emit alone in an empty system, sharing slots in time on the lower hull of
-// its curve; absent where a job cannot be done at all.
+// Optimality: for a single job (Theorem 1, with slots shared in time), unless it may
+// migrate and the cleanest cluster of a slot has room for fewer scales than another.
+// Bound: the sum of what each job would emit alone in an empty system; absent where a
+// job cannot be done at all.
 //
 // Errors: that of ctx. Complexity: O(T log K log 1/eps + T log T) a job where the
-// curve is concave, O(S log T) for S increments taken where it is not.
+// curve is concave, O(S log T + K * min(K, T)) for S increments taken where it is not.
 // Source: Hanafy et al., CarbonScaler, POMACS 7(3), 2023, Algorithm 1.
 func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	free, empty := plan.NewFree(p), plan.NewFree(p)
 	bound, bounded := 0.0, p.Objective.Kind == plan.Carbon
-	exact := len(p.Jobs) == 1
 	alone := true // no job before took anything
+	exact := true
 	res, err := plan.PlaceEach(ctx, p, free, func(j, _ int) ([]plan.Segment, int64, bool) {
-		s, ok := best(p, free, j, false)
+		s, ok := best(p, free, j, scheduled)
 		if bounded {
 			least, possible := s, ok
 			if !alone || !s.exact { // else nothing beats it
-				least, possible = best(p, empty, j, true)
+				least, possible = best(p, empty, j, relaxed)
 			}
 			bounded = possible
 			bound += least.grams
 		}
+		exact = exact && alone && s.exact
 		alone = alone && !ok
-		exact = exact && s.exact
 		return s.segments, s.considered, ok
 	})
 	if err == nil && bounded {
@@ -81,9 +82,21 @@ type schedule struct {
 	exact      bool
 }
 
-// best is the schedule of least emissions for job j in what is free. hull shares
-// slots in time on the lower hull of the curve, which nothing beats.
-func best(p *plan.Problem, free *plan.Free, j int, hull bool) (out schedule, ok bool) {
+// mode says what scale returns.
+type mode int
+
+const (
+	// scheduled is a schedule that fits.
+	scheduled mode = iota
+	// widest is scheduled, but prefers the cluster with room for most scales in a slot.
+	widest
+	// relaxed is a schedule that nothing beats, and may fit on no cluster: in each slot
+	// it has the least emissions and the most room of all clusters.
+	relaxed
+)
+
+// best is the schedule of least emissions for job j in what is free.
+func best(p *plan.Problem, free *plan.Free, j int, how mode) (out schedule, ok bool) {
 	job := &p.Jobs[j]
 	last := min(job.Deadline, p.Grid.N)
 	if job.Kind == workload.Rigid {
@@ -92,7 +105,11 @@ func best(p *plan.Problem, free *plan.Free, j int, hull bool) (out schedule, ok 
 	}
 	out.exact = true
 	for _, clusters := range p.Choices(j) {
-		s, found := scale(p, free, j, clusters, job.Arrival, last, hull)
+		s, found := scale(p, free, j, clusters, how)
+		if !found && !s.exact && how == scheduled {
+			s, found = scale(p, free, j, clusters, widest)
+			s.exact = false
+		}
 		out.considered += s.considered
 		out.exact = out.exact && s.exact
 		if found && (!ok || s.grams < out.grams) {
@@ -102,82 +119,18 @@ func best(p *plan.Problem, free *plan.Free, j int, hull bool) (out schedule, ok 
 	return out, ok
 }
 
-// slot is where a job may run: at most limit of its cluster's steps fit.
-type slot struct {
-	t, cluster, limit int
-	// cost is the emissions of a watt for a slot, gCO2eq.
-	cost  float64
-	steps []plan.Step
-	taken int
-	curve *curve // of steps, for skip
-}
-
-// rating of the next step: work per emissions; free power rates above all.
-func (s *slot) better(than *slot) bool {
-	a, b := s.steps[s.taken], than.steps[than.taken]
-	left, right := a.Work*b.Watts*than.cost, b.Work*a.Watts*s.cost
-	if left != right {
-		return left > right
-	}
-	return s.t < than.t
-}
-
-// fits is how many of the steps have room in a slot. A step of the hull counts as
-// soon as a part of it has: its chord bounds what is possible.
-func fits(free *plan.Free, j, c, t int, steps []plan.Step, hull bool, least int) int {
-	return sort.Search(len(steps), func(i int) bool {
-		workers := steps[i].To
-		if hull {
-			workers = max(least, steps[i].From+1)
-		}
-		return !free.FitsUnder(j, c, t, workers, 0)
-	})
-}
-
 // scale runs Algorithm 1 over the given clusters.
-func scale(p *plan.Problem, free *plan.Free, j int, clusters []int, from, last int, hull bool) (schedule, bool) {
+func scale(p *plan.Problem, free *plan.Free, j int, clusters []int, how mode) (schedule, bool) {
 	job := &p.Jobs[j]
-	steps := make(map[int][]plan.Step, len(clusters))
-	out := schedule{exact: job.Kind != workload.Elastic || len(clusters) == 1}
-	for _, c := range clusters {
-		steps[c] = p.Steps(j, c)
-		if job.Kind != workload.Elastic {
-			steps[c] = steps[c][:1]
-		}
-		out.exact = out.exact && plan.Concave(steps[c])
-		if hull {
-			steps[c] = plan.Hull(steps[c])
-		}
-	}
-	var slots []slot
-	for t := from; t < last; t++ {
-		found, at := false, slot{t: t}
-		for _, c := range clusters {
-			limit := fits(free, j, c, t, steps[c], hull, job.MinWorkers)
-			if limit == 0 {
-				continue
-			}
-			if hull {
-				at.limit = max(at.limit, limit) // a relaxation: the cleanest price at the largest room
-			}
-			cost := p.Grid.Hours() * p.Clusters[c].PUE * p.Clusters[c].Intensity[t] / 1000
-			if !found || cost*steps[c][0].Watts < at.cost*at.steps[0].Watts {
-				found, at.cluster, at.cost, at.steps = true, c, cost, steps[c]
-				if !hull {
-					at.limit = limit
-				}
-			}
-		}
-		if !found {
-			continue
-		}
-		at.limit = min(at.limit, len(at.steps))
-		out.considered += int64(at.limit)
-		slots = append(slots, at)
-	}
+	slots, out := slotsOf(p, free, j, clusters, how)
+	// What Job.Slots counts as no slot is left undone.
+	rounding := workload.Eps * min(job.Work(), job.Curve[0])
 	need := job.Work()
+	if how == relaxed {
+		need -= rounding // others may leave it undone
+	}
 	need = skip(slots, need)
-	done := need <= workload.Eps*job.Work()
+	done := need <= rounding
 	h := newHeap(slots)
 	share := 1.0 // of the last step taken
 	lastTaken := -1
@@ -193,14 +146,25 @@ func scale(p *plan.Problem, free *plan.Free, j int, clusters []int, from, last i
 			break
 		}
 		need -= step.Work
-		if done = need <= workload.Eps*job.Work(); done {
+		if done = need <= rounding; done {
 			break
 		}
-		h.sift(slots, s.taken == s.limit || s.steps[s.taken].Work <= 0)
+		h.sift(slots, s.taken == s.limit)
 	}
 	if !done {
 		return out, false
 	}
+	out.segments = segmentsOf(slots, lastTaken, share)
+	for _, seg := range out.segments {
+		out.grams += seg.Fraction * p.SlotGrams(j, seg.Cluster, seg.Slot, seg.Workers)
+	}
+	return out, true
+}
+
+// segmentsOf returns the use of slots whose steps are taken; of the last step taken, in
+// slot lastTaken, only a share is used and the scale below it for the rest.
+func segmentsOf(slots []slot, lastTaken int, share float64) []plan.Segment {
+	var out []plan.Segment
 	for i := range slots {
 		s := &slots[i]
 		if s.taken == 0 {
@@ -211,13 +175,10 @@ func scale(p *plan.Problem, free *plan.Free, j int, clusters []int, from, last i
 			fraction = share
 		}
 		top := s.steps[s.taken-1]
-		out.segments = append(out.segments, plan.Segment{Slot: s.t, Cluster: s.cluster, Workers: top.To, Fraction: fraction})
+		out = append(out, plan.Segment{Slot: s.t, Cluster: s.cluster, Workers: top.To, Fraction: fraction})
 		if rest := 1 - fraction; rest > 0 && top.From > 0 {
-			out.segments = append(out.segments, plan.Segment{Slot: s.t, Cluster: s.cluster, Workers: top.From, Fraction: rest})
+			out = append(out, plan.Segment{Slot: s.t, Cluster: s.cluster, Workers: top.From, Fraction: rest})
 		}
 	}
-	for _, seg := range out.segments {
-		out.grams += seg.Fraction * p.SlotGrams(j, seg.Cluster, seg.Slot, seg.Workers)
-	}
-	return out, true
+	return out
 }

@@ -112,7 +112,7 @@ func (x *multi) schedule(run *rollout.Run, j int) {
 	}
 	one.Jobs = []workload.Job{job}
 	x.wants[j] = map[int]plan.Segment{}
-	if s, ok := best(&one, plan.NewFree(&one), 0, false); ok {
+	if s, ok := best(&one, plan.NewFree(&one), 0, scheduled); ok {
 		for _, g := range s.segments {
 			if w, again := x.wants[j][g.Slot]; !again || g.Workers > w.Workers {
 				x.wants[j][g.Slot] = g

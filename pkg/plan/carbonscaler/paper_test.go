@@ -164,6 +164,26 @@ func TestLaws(t *testing.T) {
 	plantest.Laws(t, Planner{}, 200, plantest.Options{Objective: plan.MOSP})
 }
 
+// TestOneJobOnAnyCurve: time sharing between the corners of the hull leaves no gap.
+func TestOneJobOnAnyCurve(t *testing.T) { plantest.OneJob(t, Planner{}, plantest.Instances(3000)) }
+
+// TestBoundOnPowersOfTwo is the example that showed a bound above the plan's own
+// emissions: a job that runs faster at powers of two only.
+func TestBoundOnPowersOfTwo(t *testing.T) {
+	intensity := make([]float64, 24)
+	for i := range intensity {
+		intensity[i] = 300 + 200*math.Sin(float64(i)/24*2*math.Pi)
+	}
+	p := elastic(intensity, 12, 1, 1, 0, 1.61, 0, 1.49, 0, 1.41)
+	p.Clusters[0].Watts["server"] = 60
+	res := solve(t, p)
+	grams := plan.Evaluate(p, res.Plan).CarbonG
+	want, _ := plantest.HullBound(p)
+	if res.Bound == nil || *res.Bound > grams || grams > want*(1+1e-6) {
+		t.Errorf("%v g, bound %v; the hull bound is %v", grams, *res.Bound, want)
+	}
+}
+
 func TestAdversarial(t *testing.T) {
 	for name, p := range map[string]*plan.Problem{
 		"zero intensity": elastic([]float64{0, 0, 0}, 2, 1, 0.5), "one slot": elastic([]float64{5}, 1, 1, 0.5), "equal": elastic([]float64{7, 7, 7, 7}, 3, 1, 1),
