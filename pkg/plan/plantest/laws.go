@@ -21,9 +21,15 @@ import (
 //   - the problem is not modified;
 //   - the same problem gives the same bytes, also with the jobs in another order;
 //   - doubling every intensity doubles the emissions and changes no placement;
-//   - a bound, where there is one, is not beaten.
+//   - a bound, where there is one, is not beaten, and a plan is called optimal only if
+//     it attains it;
+//   - with Options.PlacesAll, no job is named that running as soon as possible places.
+//
+// The environment variable LULL_RANDOM overrides the number of instances.
 func Laws(t *testing.T, planner plan.Planner, instances int, o Options) {
 	t.Helper()
+	instances = Instances(instances)
+	leftOut := 0
 	for seed := range uint64(instances) {
 		p := Random(seed, o)
 		res := solve(t, planner, p)
@@ -31,6 +37,12 @@ func Laws(t *testing.T, planner plan.Planner, instances int, o Options) {
 			t.Fatalf("seed %d", seed)
 		}
 		checkResult(t, p, res)
+		if len(res.Unplaced) > 0 && p.Objective.Kind == plan.Carbon && AsapPlacesAll(p) {
+			leftOut++
+			if o.PlacesAll {
+				t.Errorf("jobs unplaced that run in time as soon as possible: %v", res.Unplaced)
+			}
+		}
 		if !reflect.DeepEqual(p, Random(seed, o)) {
 			t.Fatalf("seed %d: the planner modified its problem", seed)
 		}
@@ -43,6 +55,23 @@ func Laws(t *testing.T, planner plan.Planner, instances int, o Options) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
+	if leftOut > 0 {
+		t.Logf("%T left jobs out in %d of %d instances in which all run in time as soon as possible", planner, leftOut, instances)
+	}
+}
+
+// AsapPlacesAll reports whether every job of p finds a place as soon as possible, in
+// order of arrival.
+func AsapPlacesAll(p *plan.Problem) bool {
+	free := plan.NewFree(p)
+	for _, j := range plan.ByArrival(p) {
+		segments, ok := free.Earliest(p, j, p.Jobs[j].Arrival, p.LastSlot(j), 0, p.Objective.Kind == plan.MOSP)
+		if !ok {
+			return false
+		}
+		free.TakeAll(j, segments)
+	}
+	return true
 }
 
 func solve(t *testing.T, planner plan.Planner, p *plan.Problem) plan.Result {
@@ -62,6 +91,9 @@ func text(t *testing.T, p *plan.Problem, res plan.Result) string {
 	}
 	return b.String()
 }
+
+// optimalGap is the relative gap to its bound at which a plan may be called optimal.
+const optimalGap = 1e-6
 
 func checkResult(t *testing.T, p *plan.Problem, res plan.Result) {
 	t.Helper()
@@ -97,6 +129,8 @@ func checkResult(t *testing.T, p *plan.Problem, res plan.Result) {
 	e := plan.Evaluate(&part, res.Plan)
 	if cost := e.Cost(part.Objective); res.Bound != nil && !infeasible && (part.Objective.Kind == plan.Carbon || part.Objective.PriceWeight > 0) && *res.Bound > cost+1e-9*math.Abs(cost) {
 		t.Errorf("bound %v above the cost %v", *res.Bound, cost)
+	} else if res.Bound != nil && res.Status == plan.Optimal && part.Objective.Kind == plan.Carbon && cost-*res.Bound > optimalGap*math.Abs(cost) {
+		t.Errorf("called optimal at a cost of %v with a bound of %v", cost, *res.Bound)
 	}
 	if res.Bound != nil && part.Objective.PriceWeight == 0 && part.Objective.Kind == plan.MOSP && part.Objective.Theta != nil && *res.Bound < e.ZTotal*(1-1e-9) {
 		t.Errorf("bound %v below the plan's Z of %v", *res.Bound, e.ZTotal)

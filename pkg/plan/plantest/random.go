@@ -26,11 +26,17 @@ type Options struct {
 	Costs bool
 	// Whole keeps lengths whole numbers of slots.
 	Whole bool
+	// PlacesAll makes Laws fail a planner that names a job as unplaced although running
+	// as soon as possible, in order of arrival, places all jobs. Without it Laws logs how
+	// often that happens.
+	PlacesAll bool
 }
 
-// Random returns a valid instance; equal seeds give equal instances. It covers
-// several resources, fractional lengths, power profiles, restricted clusters,
-// time-varying capacity and intensities that repeat (ties).
+// Random returns a valid instance; equal seeds and options give equal instances. It
+// covers several resources, fractional lengths, power profiles, restricted clusters,
+// time-varying capacity and intensities that repeat (ties). Odd seeds also have what
+// harden adds: measured curves, slots without emissions or capacity, load above
+// capacity, unequal clusters, large requests and tight deadlines.
 func Random(seed uint64, o Options) *plan.Problem {
 	rng := rand.New(rand.NewPCG(seed, 0x1ab))
 	if o.Objective == "" {
@@ -62,6 +68,9 @@ func Random(seed uint64, o Options) *plan.Problem {
 	}
 	if o.Costs {
 		addCosts(rng, p)
+	}
+	if seed%2 == 1 {
+		harden(rng, o, p)
 	}
 	return p
 }
