@@ -72,7 +72,11 @@ func bruteForce(p *plan.Problem) (float64, bool) {
 	last := min(job.Deadline, p.Grid.N)
 	fits := func(c, t int) bool {
 		for r, q := range job.Request {
-			if q*float64(job.MinWorkers) > p.Clusters[c].Capacity[r][t]+1e-9 {
+			left := p.Clusters[c].Capacity[r][t]
+			if load := p.Clusters[c].Load[r]; load != nil {
+				left -= load[t]
+			}
+			if q*float64(job.MinWorkers) > left+1e-9*max(1, left) {
 				return false
 			}
 		}

@@ -109,6 +109,9 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 		return res, err
 	}
 	beside.Bound = res.Bound // what is proven holds for all plans, with the reserve or without
+	if beside.Status == plan.Optimal {
+		beside.Status = plan.Feasible // the best beside the reserve, not of all plans
+	}
 	return beside, nil
 }
 

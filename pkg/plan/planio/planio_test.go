@@ -20,7 +20,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, objective := range []plan.ObjectiveKind{plan.Carbon, plan.MOSP} {
-			p := plantest.Random(seed, plantest.Options{Objective: objective})
+			p := plantest.Random(seed, plantest.Options{Objective: objective, NoLoad: true})
 			var b bytes.Buffer
 			if err := planio.WriteInstance(&b, p); err != nil {
 				t.Fatal(err)
@@ -109,7 +109,7 @@ func FuzzReadInstance(f *testing.F) {
 	f.Add(head + `"objective": {"kind": "mosp", "weights": [1,1,1], "theta": [1,1,1]},` + cluster + `"jobs": []}`)
 	for seed := range uint64(5) {
 		var b bytes.Buffer
-		if err := planio.WriteInstance(&b, plantest.Random(seed, plantest.Options{MaxJobs: 3, MaxSlots: 6})); err != nil {
+		if err := planio.WriteInstance(&b, plantest.Random(seed, plantest.Options{MaxJobs: 3, MaxSlots: 6, NoLoad: true})); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b.String())
@@ -134,7 +134,7 @@ func FuzzReadInstance(f *testing.F) {
 }
 
 func FuzzReadPlan(f *testing.F) {
-	p := plantest.Random(3, plantest.Options{MaxJobs: 3, MaxSlots: 6})
+	p := plantest.Random(3, plantest.Options{MaxJobs: 3, MaxSlots: 6, NoLoad: true})
 	f.Add(`{"version": 1, "jobs": [{"id": "j000", "segments": [{"t": 0, "cluster": "c0", "workers": 1, "fraction": 0.5}]}], "unscheduled": []}`)
 	f.Add(`{"version": 1, "jobs": [{"id": "j000", "segments": [{"t": -1, "cluster": "c0", "workers": -5}]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -38,7 +38,7 @@ func harden(rng *rand.Rand, o Options, p *plan.Problem) {
 	if some() {
 		closeSlots(rng, p)
 	}
-	if some() {
+	if some() && !o.NoLoad {
 		addLoad(rng, p)
 	}
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Costs bool
 	// Whole keeps lengths whole numbers of slots.
 	Whole bool
+	// NoLoad leaves out what runs on clusters already: the file format does not state it.
+	NoLoad bool
 	// PlacesAll makes Laws fail a planner that names a job as unplaced although running
 	// as soon as possible, in order of arrival, places all jobs. Without it Laws logs how
 	// often that happens.

@@ -152,7 +152,10 @@ func (e *Pricer) pickTimed(jb *job, cl *class, tb *table) (float64, bool) {
 			}
 			if len(kept) < rest || tb.cost[t] < before {
 				kept = keep(kept, increment{density: tb.cost[t], slot: int32(t)}, rest)
-				sum += tb.cost[t] - before
+				sum = 0 // anew: a slot without capacity costs so much that a running sum keeps its rounding
+				for _, k := range kept {
+					sum += k.density
+				}
 			}
 		}
 	}
