@@ -58,5 +58,8 @@ Equal flags give equal instances.`,
 	f.IntVar(&o.MaxScale, "max-scale", 8, "largest scale of elastic jobs")
 	f.BoolVar(&o.Memory, "memory", false, "memory as a second resource")
 	f.BoolVar(&o.Varying, "varying", false, "capacity that varies in time")
+	f.BoolVar(&o.Measured, "measured", false, "curves of elastic jobs as measured: bumps, workers that add nothing, powers of two")
+	f.BoolVar(&o.Unequal, "unequal", false, "capacities of clusters in the ratio 1 : 8 : 2 : 4")
+	f.BoolVar(&o.Gaps, "gaps", false, "slots without capacity, and slots without emissions, a tenth each")
 	return cmd
 }

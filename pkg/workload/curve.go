@@ -50,3 +50,34 @@ func Fastest(curve []float64, minWorkers int) (workers int, speedup float64) {
 	}
 	return workers, best / curve[0]
 }
+
+// Majorant returns what each worker adds on the lowest concave curve that is at least
+// the given one everywhere: workers that are of use only together share what they add
+// together. It never rises after its first value, so that a planner which hands out workers one by
+// one, the most useful first, is not stopped by one that adds nothing alone. A curve
+// whose further values never rise is returned as it is. The first value, of minWorkers
+// workers, is not shared with further ones.
+//
+// Complexity: O(len(curve)).
+func Majorant(curve []float64) []float64 {
+	type group struct {
+		work    float64
+		workers int
+	}
+	var groups []group
+	for _, v := range curve[1:] {
+		g := group{v, 1}
+		for n := len(groups); n > 0 && g.work*float64(groups[n-1].workers) > groups[n-1].work*float64(g.workers); n-- {
+			g.work, g.workers = g.work+groups[n-1].work, g.workers+groups[n-1].workers
+			groups = groups[:n-1]
+		}
+		groups = append(groups, g)
+	}
+	out := append(make([]float64, 0, len(curve)), curve[0])
+	for _, g := range groups {
+		for range g.workers {
+			out = append(out, g.work/float64(g.workers))
+		}
+	}
+	return out
+}

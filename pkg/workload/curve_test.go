@@ -46,3 +46,17 @@ func TestSlotsOfAShortJob(t *testing.T) {
 		}
 	}
 }
+
+func TestMajorant(t *testing.T) {
+	for _, c := range []struct{ curve, want []float64 }{
+		{[]float64{1}, []float64{1}},
+		{[]float64{1, 0.7, 0.7, 0.2, 0}, []float64{1, 0.7, 0.7, 0.2, 0}},             // never rises: itself
+		{[]float64{1, 1, 0, 1.5, 0, 0}, []float64{1, 1, 0.75, 0.75, 0, 0}},           // powers of two
+		{[]float64{1, 0, 0, 3}, []float64{1, 1, 1, 1}},                               // the last catches up
+		{[]float64{1, 0.25, 0.75, 0.125, 0.375}, []float64{1, 0.5, 0.5, 0.25, 0.25}}, // bumps
+	} {
+		if got := workload.Majorant(c.curve); !slices.Equal(got, c.want) {
+			t.Errorf("majorant of %v: %v, want %v", c.curve, got, c.want)
+		}
+	}
+}

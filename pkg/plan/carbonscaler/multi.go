@@ -25,7 +25,8 @@ type Multi struct {
 // scales asked for are given by falling marginal throughput, MinWorkers first, then by
 // arrival, as long as the cluster has room. A job that got less than it asked for, or
 // has outlived its schedule, is scheduled anew from the next slot on; one without
-// slack left runs at MinWorkers until it is done.
+// slack left runs at MinWorkers until it is done. Workers that are of use only together
+// count with what they add on average (workload.Majorant).
 //
 // Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: that of Algorithm
 // 1 for every job and every denial, beside the roll-out.
@@ -68,8 +69,9 @@ func (x *multi) Slot(run *rollout.Run) {
 		if !ok {
 			continue
 		}
-		for k := 0; k <= want.Workers-job.MinWorkers; k++ {
-			entries = append(entries, entry{j, k, job.Curve[k] / job.Curve[0]})
+		gains := workload.Majorant(job.Curve[:want.Workers-job.MinWorkers+1])
+		for k, gain := range gains {
+			entries = append(entries, entry{j, k, gain / job.Curve[0]})
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool {

@@ -30,6 +30,18 @@ func TestMultiAloneIsCarbonScaler(t *testing.T) {
 	}
 }
 
+// TestMultiScalesInPowersOfTwo: the third and fourth worker pay only together.
+func TestMultiScalesInPowersOfTwo(t *testing.T) {
+	p := plantest.OneCluster(10, []float64{10, 100, 100, 100, 100, 100}, plantest.Job("a", workload.Elastic, 0, 6, 4, 1, 0, 2))
+	res, err := Multi{}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := plan.Evaluate(p, res.Plan); e.CarbonG != 40 {
+		t.Errorf("%v g, want 40: all work with four workers in the clean slot; %v", e.CarbonG, res.Plan)
+	}
+}
+
 // TestMultiGivesMarginalThroughputFirst: two jobs want both servers of the clean slot;
 // MinWorkers first, and a third server goes to the one that gains more by it.
 func TestMultiGivesMarginalThroughputFirst(t *testing.T) {

@@ -44,6 +44,14 @@ type Options struct {
 	Memory bool
 	// Varying makes capacity vary in time by half.
 	Varying bool
+	// Measured gives elastic jobs curves as measurements of programs have them, with
+	// bumps, workers that add nothing and scales in powers of two.
+	Measured bool
+	// Unequal makes capacities differ by 1 : 2 : 4 : 8 from cluster to cluster; the
+	// least is Capacity, or the sum what Load asks for.
+	Unequal bool
+	// Gaps takes the capacity of a tenth of the slots away, and the emissions of another.
+	Gaps bool
 }
 
 const (
@@ -128,7 +136,11 @@ func Instance(o Options) (*plan.Problem, error) {
 		p.Jobs = append(p.Jobs, j)
 	}
 	if o.Load > 0 {
-		o.Capacity = math.Max(float64(o.MaxRequest), math.Ceil(demand/o.Load/float64(o.Clusters*o.Slots)))
+		clusters := 0.0
+		for c := range o.Clusters {
+			clusters += o.share(c)
+		}
+		o.Capacity = math.Max(float64(o.MaxRequest), math.Ceil(demand/o.Load/(clusters*float64(o.Slots))))
 	}
 	for c := range o.Clusters {
 		p.Clusters = append(p.Clusters, o.cluster(rng, c))
@@ -152,7 +164,11 @@ func (o *Options) job(rng *rand.Rand, index int) workload.Job {
 	}
 	if j.Kind == workload.Elastic {
 		j.MaxWorkers = 1 + rng.IntN(o.MaxScale)
-		j.Curve = curve(rng, j.MaxWorkers)
+		if o.Measured {
+			j.Curve = MeasuredCurve(rng, 1, j.MaxWorkers)
+		} else {
+			j.Curve = curve(rng, j.MaxWorkers)
+		}
 		j.Request["gpu"] = 1
 	}
 	return j
@@ -173,6 +189,33 @@ func curve(rng *rand.Rand, scales int) []float64 {
 	return out
 }
 
+// unequal are the capacities of clusters, relative to the least, where they differ.
+var unequal = [...]float64{1, 8, 2, 4}
+
+// share is the capacity of a cluster, relative to Options.Capacity.
+func (o *Options) share(cluster int) float64 {
+	if !o.Unequal {
+		return 1
+	}
+	return unequal[cluster%len(unequal)]
+}
+
+// gaps closes a tenth of the slots of c and cleans another.
+func (o *Options) gaps(rng *rand.Rand, c *plan.Cluster) {
+	for t := range o.Slots {
+		switch rng.IntN(10) {
+		case 0:
+			for _, amounts := range c.Capacity {
+				amounts[t] = 0
+			}
+		case 1:
+			if o.Objective == plan.Carbon { // Z divides by the intensity
+				c.Intensity[t] = 0
+			}
+		}
+	}
+}
+
 func (o *Options) cluster(rng *rand.Rand, index int) plan.Cluster {
 	c := plan.Cluster{
 		Name: fmt.Sprintf("spoke%d", index+1), Zone: fmt.Sprintf("ZONE-%d", index+1), PUE: 1,
@@ -183,14 +226,18 @@ func (o *Options) cluster(rng *rand.Rand, index int) plan.Cluster {
 	for t := range o.Slots {
 		v := level * (1 + swing*math.Sin(2*math.Pi*(float64(t)-phase)/24) + 0.05*rng.NormFloat64())
 		c.Intensity = append(c.Intensity, math.Max(5, math.Round(v*10)/10))
-		gpu[t], memory[t] = o.Capacity, o.Capacity*8*(1<<30)
+		capacity := o.Capacity * o.share(index)
+		gpu[t], memory[t] = capacity, capacity*8*(1<<30)
 		if o.Varying {
-			gpu[t] = math.Ceil(o.Capacity * (0.5 + 0.5*rng.Float64()))
+			gpu[t] = math.Ceil(capacity * (0.5 + 0.5*rng.Float64()))
 		}
 	}
 	c.Capacity["gpu"] = gpu
 	if o.Memory {
 		c.Capacity["memory"] = memory
+	}
+	if o.Gaps {
+		o.gaps(rng, &c)
 	}
 	return c
 }

@@ -14,7 +14,7 @@ import (
 func TestInstancesAreValidAndRepeat(t *testing.T) {
 	kinds := []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic}
 	for seed := range uint64(50) {
-		o := generate.Options{Seed: seed, Jobs: 40, Clusters: 3, Slots: 30, Kinds: kinds, Memory: seed%2 == 0, Varying: seed%3 == 0}
+		o := generate.Options{Seed: seed, Jobs: 40, Clusters: 3, Slots: 30, Kinds: kinds, Memory: seed%2 == 0, Varying: seed%3 == 0, Measured: seed%3 == 1, Unequal: seed%5 < 2, Gaps: seed%7 < 3}
 		if seed%4 == 0 {
 			o.Objective = plan.MOSP
 		}
@@ -68,6 +68,50 @@ func TestLoadSetsTheCapacity(t *testing.T) {
 	}
 	if load := demand / (p.Clusters[0].Capacity["gpu"][0] * 4 * 48); math.Abs(load-0.5) > 0.01 {
 		t.Errorf("load %v, want 0.5", load)
+	}
+}
+
+// TestWhatPlainDrawsLack: each option puts into instances what its name says.
+func TestWhatPlainDrawsLack(t *testing.T) {
+	o := generate.Options{Jobs: 300, Clusters: 4, Slots: 100, Kinds: []workload.Kind{workload.Elastic}, Load: 0.5}
+	plain, err := generate.Instance(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Measured, o.Unequal, o.Gaps = true, true, true
+	hard, err := generate.Instance(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(p *plan.Problem) (idle, closed, clean int, ratio float64) {
+		least, most := math.Inf(1), 0.0
+		for j := range p.Jobs {
+			for _, v := range p.Jobs[j].Curve {
+				if v == 0 {
+					idle++
+				}
+			}
+		}
+		for c := range p.Clusters {
+			largest := 0.0
+			for slot, v := range p.Clusters[c].Capacity["gpu"] {
+				largest = math.Max(largest, v)
+				if v == 0 {
+					closed++
+				}
+				if p.Clusters[c].Intensity[slot] == 0 {
+					clean++
+				}
+			}
+			least, most = math.Min(least, largest), math.Max(most, largest)
+		}
+		return idle, closed, clean, most / least
+	}
+	if idle, closed, clean, ratio := count(plain); idle+closed+clean > 0 || ratio != 1 {
+		t.Errorf("plain: %d, %d, %d, %v", idle, closed, clean, ratio)
+	}
+	if idle, closed, clean, ratio := count(hard); idle < 50 || closed < 20 || clean < 20 || ratio != 8 {
+		t.Errorf("hard: %d workers that add nothing, %d closed and %d clean slots, capacities 1 : %v", idle, closed, clean, ratio)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/generate"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -50,7 +51,7 @@ func measure(rng *rand.Rand, p *plan.Problem) {
 		if job.Kind != workload.Elastic {
 			continue
 		}
-		job.Curve = MeasuredCurve(rng, job.MinWorkers, len(job.Curve))
+		job.Curve = generate.MeasuredCurve(rng, job.MinWorkers, len(job.Curve))
 		if job.Watts != nil {
 			job.Watts = measuredWatts(rng, len(job.Curve))
 		}
