@@ -182,7 +182,7 @@ func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Roo
 		}
 		for _, c := range set {
 			v := m.slotCost(cl, e.price, c, t, 0)
-			if v >= tb.cost[t] {
+			if v > tb.cost[t] || (v == tb.cost[t] && !e.cheaperAbove(cl, c, int(tb.at[t]), t)) {
 				continue
 			}
 			if n := room.fits(cl, jb.size, c, t); n > 0 {
@@ -197,6 +197,14 @@ func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Roo
 		tb.hulls, tb.where = e.truncatedHulls(jb, cl, tb), nil
 	}
 	return tb
+}
+
+// cheaperAbove reports whether the largest scale costs less on cluster c than on
+// another: it decides where the least scale costs the same on both, as it does if it
+// takes no power.
+func (e *Pricer) cheaperAbove(cl *class, c, other, t int) bool {
+	top := cl.scales - 1
+	return top > 0 && e.m.slotCost(cl, e.price, c, t, top) < e.m.slotCost(cl, e.price, other, t, top)
 }
 
 // truncatedHulls are the hulls of the scales that fit, slot by slot.
