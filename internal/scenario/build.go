@@ -21,7 +21,7 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// Build reads the files of s and returns the simulation, but for the planner.
+// Build reads the files of s and returns the simulation, without the planner.
 func (s *Scenario) Build() (sim.Config, error) {
 	s.defaults()
 	cfg := sim.Config{
@@ -38,6 +38,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	s.skipped = tr.Skipped
 	if len(tr.Jobs) == 0 {
 		return cfg, fault("jobs", "none", "a trace with at least one job in the time that is simulated")
 	}
@@ -61,14 +62,22 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if cfg.Jobs, err = s.Jobs.build(tr, start, s.Seed); err != nil {
 		return cfg, err
 	}
+	if err := s.split(&cfg, start); err != nil {
+		return cfg, err
+	}
 	cfg.Lengths, err = s.Jobs.lengths(cfg.Jobs)
 	return cfg, err
 }
 
-// start is when the trace begins on the clock of the simulation.
+// Skipped returns the entries of the trace, as Build read it, that are no jobs.
+func (s *Scenario) Skipped() trace.Skipped { return s.skipped }
+
+// start is when arrivals of tr count from on the clock of the simulation: the start of
+// the whole trace and what was cut off before them, so that a job keeps its time of day
+// and of the week whatever is left out.
 func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 	if !s.Start.IsZero() {
-		return s.Start.UTC()
+		return s.Start.UTC().Add(tr.Offset)
 	}
 	if !tr.Start.IsZero() {
 		return tr.Start
@@ -82,7 +91,7 @@ func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 	if start.IsZero() {
 		start = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	return start.UTC()
+	return start.UTC().Add(tr.Offset)
 }
 
 // trace reads or draws the jobs.
@@ -106,15 +115,17 @@ func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.From.Duration > 0 || j.To.Duration > 0 {
-		to := j.To.Duration
+	if from, to := j.From.Duration, j.To.Duration; from > 0 || to > 0 {
+		if from > tr.Span() {
+			return nil, fault("jobs.from", ShortDuration(from), "a time before the last arrival, "+ShortDuration(tr.Span())+" after the start")
+		}
 		if to == 0 {
 			to = tr.Span() + 1
 		}
-		if to <= j.From.Duration {
-			return nil, fault("jobs.to", to, "later than jobs.from")
+		if to <= from {
+			return nil, fault("jobs.to", ShortDuration(to), "later than jobs.from, "+ShortDuration(from))
 		}
-		tr = tr.Between(j.From.Duration, to)
+		tr = tr.Between(from, to)
 	}
 	if j.Least.Duration > 0 {
 		kept := tr.Jobs[:0]
@@ -207,7 +218,9 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 		if t.Deadline > 0 {
 			x.Deadline = start.Add(t.Deadline)
 		} else if x.MaxDelay == 0 {
-			x.MaxDelay = j.delayOf(t.Length)
+			if x.MaxDelay, err = j.delayOf(t); err != nil {
+				return nil, err
+			}
 		}
 		if j.Estimate.Kind == "requested" && t.Estimate > 0 {
 			x.Estimate = t.Estimate
@@ -235,8 +248,14 @@ func (j *Jobs) classOf(length time.Duration) int {
 	return len(j.MaxDelay) - 1
 }
 
-func (j *Jobs) delayOf(length time.Duration) time.Duration {
-	return j.MaxDelay[j.classOf(length)].Delay.Duration
+// delayOf is the allowed delay of a job that states none.
+func (j *Jobs) delayOf(t *trace.Job) (time.Duration, error) {
+	d := j.MaxDelay[j.classOf(t.Length)]
+	if d.UpTo.Duration > 0 && t.Length > d.UpTo.Duration {
+		return 0, fault("jobs.maxDelay", "lengths up to "+ShortDuration(d.UpTo.Duration),
+			fmt.Sprintf("a last entry without upTo (--max-delay ...,DELAY), as job %q runs for %s", t.ID, ShortDuration(t.Length)))
+	}
+	return d.Delay.Duration, nil
 }
 
 // lengths is how run times are estimated as jobs go, nil where Job.Estimate stands.
@@ -383,7 +402,7 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 	}
 	if actual.Len() == 0 || start.Before(actual.Start()) || !start.Before(actual.End()) {
 		return out, fault(field("carbon"), fmt.Sprintf("%s to %s", actual.Start().Format(time.RFC3339), actual.End().Format(time.RFC3339)),
-			"a series that has the start of the trace, "+start.Format(time.RFC3339))
+			"a series that has the start of the trace, "+start.Format(time.RFC3339)+", or another start (--start) for it")
 	}
 	out.Actual, out.Forecast = actual, actual
 	watts := map[string]float64{trace.CPU: power.DefaultWattsPerCPU}
