@@ -85,7 +85,7 @@ Planners run side by side on equal jobs. Equal inputs and seed give equal result
 	f.StringVar(&o.least, "least", "", "leave out shorter jobs, e.g. 1h")
 	f.StringVar(&o.learn, "learn", "", "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
 	f.StringVar(&o.kind, "kind", "", "kind of jobs: rigid, interruptible or elastic")
-	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...)")
+	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...; the last, without a length, is for longer ones)")
 	f.StringVar(&o.estimate, "estimate", "", "what planners know of run times: exact, requested, mean or learned")
 	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w], whose measured power is used); may be repeated")
 	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale of elastic jobs")
