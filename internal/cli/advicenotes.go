@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/carbon"
@@ -85,7 +86,7 @@ func (a *advice) explain(o *adviseOptions) {
 		fmt.Sprintf("delay: against a run at once at the least scale; cost: added %s; late: %ss that end after the deadline", hours, each),
 	}
 	if n := a.Skipped.Total(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d entries of the trace are left out: %s", n, a.Skipped))
+		notes = append(notes, fmt.Sprintf("left out of the trace: %s: %s", report.Count(n, "entry", "entries"), a.Skipped))
 	}
 	filled := 0.0
 	for _, z := range a.Zones {

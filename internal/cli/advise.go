@@ -49,7 +49,8 @@ what no other option beats (*), names the sweet spot, and writes the CarbonPolic
 that would do it.
 
 Savings are against the same job run at once at its least scale. Forecasts are
-perfect unless --error says otherwise. Without --carbon a zone's climatology is used:
+perfect unless --error says otherwise. Hours without a known intensity are filled as by
+lull simulate, and the report says so. Without --carbon a zone's climatology is used:
 a mean day, whose savings are lower than those of real ones.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv

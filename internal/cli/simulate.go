@@ -57,7 +57,10 @@ built-in climatology of a zone. Flags describe the common case, one cluster; a
 scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.
 
-Planners run side by side on equal jobs. Equal inputs and seed give equal results.`,
+Planners run side by side on equal jobs. Equal inputs and seed give equal results.
+An hour without a known carbon intensity takes the value of the same hour on the
+nearest earlier day, else on the nearest later one, at most 7 days away; the report
+says how many hours that were. Beyond that emissions and savings are withheld.`,
 		Example: `  lull simulate
   lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
   kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE

@@ -191,11 +191,11 @@ func hoursText(h float64) string { return fmt.Sprintf("%.1f h", h) }
 func Notes(cfg sim.Config, sums []Summary, skipped trace.Skipped) []string {
 	resource := mainResource(cfg)
 	out := []string{
-		fmt.Sprintf("%d jobs; \"saved of all\" is of the emissions of all jobs together, against the same jobs run %s", sums[0].Jobs, Submitted),
+		fmt.Sprintf("%s; \"saved of all\" is of the emissions of all jobs together, against the same jobs run %s", report.Count(sums[0].Jobs, "job", "jobs"), Submitted),
 		"wait is from submission to the first start; delay is against a run at once at the least scale; late is after the deadline",
 	}
 	if n := skipped.Total(); n > 0 {
-		out = append(out, fmt.Sprintf("%d entries of the trace are left out: %s", n, skipped))
+		out = append(out, fmt.Sprintf("left out of the trace: %s: %s", report.Count(n, "entry", "entries"), skipped))
 	}
 	most := 0
 	for i := range sums {
