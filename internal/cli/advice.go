@@ -26,7 +26,7 @@ func (a *advice) judge(o *adviseOptions, slot time.Duration) {
 		var at []int
 		var saving, delay, cost []float64
 		for i, x := range a.Options {
-			if x.Zone == z.Zone {
+			if x.Zone == z.Zone && x.Withheld == "" {
 				at = append(at, i)
 				saving, delay, cost = append(saving, x.Saving), append(delay, x.DelayH.Mean), append(cost, x.Cost)
 			}
@@ -35,9 +35,16 @@ func (a *advice) judge(o *adviseOptions, slot time.Duration) {
 			a.Options[at[k]].Pareto = true
 		}
 	}
-	best, most := -1, 0.0
+	best, most, stated := -1, 0.0, 0
 	for _, x := range a.Options {
-		most = max(most, x.Saving)
+		if x.Withheld == "" {
+			most = max(most, x.Saving)
+			stated++
+		}
+	}
+	if stated == 0 {
+		a.Text = "No saving can be stated: the carbon series does not cover the jobs and their delays. State one that does (--carbon)."
+		return
 	}
 	for i, x := range a.Options {
 		if x.Pareto && x.Saving >= most/2 && (best < 0 || sweeter(x, a.Options[best])) {
@@ -52,17 +59,6 @@ func (a *advice) judge(o *adviseOptions, slot time.Duration) {
 	x.SweetSpot = true
 	a.Text = a.words(x, o)
 	a.policy = policyOf(x, o, slot)
-}
-
-// plain is a duration without parts that are zero.
-func plain(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = strings.TrimSuffix(text, zero[1:])
-		}
-	}
-	return text
 }
 
 // sweeter says which of two options gives more saving for its cost: percent for percent
@@ -88,26 +84,30 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 	if o.jobs != "" {
 		what = "these jobs"
 	}
-	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, plain(x.Slack), 100*x.Saving, what)
-	fmt.Fprintf(&b, " (from 5th to 95th percentile %.0f to %.0f %%)", 100*x.SavingOf.P5, 100*x.SavingOf.P95)
+	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, scenario.ShortDuration(x.Slack), 100*x.Saving, what)
+	each, hours, ends := "single starts", "worker-hours", "it ends"
+	if o.jobs != "" {
+		each, hours, ends = "single jobs", "CPU-hours", "they end"
+	}
+	fmt.Fprintf(&b, " (%s: %.0f to %.0f %% from the 5th to the 95th percentile)", each, 100*x.SavingOf.P5, 100*x.SavingOf.P95)
 	switch {
 	case x.DelayH.Mean < -0.05:
-		fmt.Fprintf(&b, "; it ends %.1f h sooner on average", -x.DelayH.Mean)
+		fmt.Fprintf(&b, "; %s %.1f h earlier on average", ends, -x.DelayH.Mean)
 	default:
-		fmt.Fprintf(&b, "; it ends %.1f h later on average", math.Max(0, x.DelayH.Mean))
+		fmt.Fprintf(&b, "; %s %.1f h later on average", ends, math.Max(0, x.DelayH.Mean))
 	}
 	if added := x.Cost - 1; added > 1e-3 {
-		fmt.Fprintf(&b, " and takes %.1f %% more worker-hours", 100*added)
+		fmt.Fprintf(&b, ", with %.1f %% more %s", 100*added, hours)
 	}
 	b.WriteString(". ")
 	best := *x
 	for _, y := range a.Options {
-		if y.Zone == x.Zone && y.Saving > best.Saving+0.005 {
+		if y.Zone == x.Zone && y.Withheld == "" && y.Saving > best.Saving+0.005 {
 			best = y
 		}
 	}
 	if best.Planner != x.Planner || best.Slack != x.Slack || best.MaxWorkers != x.MaxWorkers {
-		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more worker-hours. ", 100*best.Saving, best.Planner, plain(best.Slack), 100*(best.Cost-1))
+		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more %s. ", 100*best.Saving, best.Planner, scenario.ShortDuration(best.Slack), 100*(best.Cost-1), hours)
 	}
 	for _, z := range a.Zones {
 		if z.Zone == x.Zone {
@@ -132,11 +132,11 @@ func policyOf(x *option, o *adviseOptions, slot time.Duration) map[string]any {
 	}
 	spec := map[string]any{
 		"selector": map[string]any{"matchLabels": map[string]any{"lull.dev/may-wait": "true"}},
-		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": plain(x.Slack), "slot": plain(slot),
+		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": scenario.ShortDuration(x.Slack), "slot": scenario.ShortDuration(slot),
 	}
 	if o.jobs == "" {
 		if d, err := scenario.ParseDuration(o.length); err == nil {
-			spec["defaultRuntime"] = plain(d)
+			spec["defaultRuntime"] = scenario.ShortDuration(d)
 		}
 	}
 	return map[string]any{"apiVersion": "lull.dev/v1alpha1", "kind": "CarbonPolicy", "metadata": map[string]any{"name": "advised"}, "spec": spec}
@@ -200,8 +200,14 @@ func (o *adviseOptions) write(a *advice, stdout io.Writer) error {
 	return o.print(a, stdout)
 }
 
-// adviceHead are the columns of the table of options.
-var adviceHead = []string{"", "zone", "planner", "slack", "workers", "saved", "5 %", "median", "95 %", "delay", "95 % delay", "cost", "saved per cost", "late"}
+// head are the columns of the table of options.
+func (o *adviseOptions) head() []string {
+	each := " start"
+	if o.jobs != "" {
+		each = " job"
+	}
+	return []string{"", "zone", "planner", "slack", "workers", "saved of all", "5 %" + each, "median" + each, "95 %" + each, "mean delay", "95 % delay", "cost", "saved per cost", "late"}
+}
 
 func (x *option) cells(price bool) []string {
 	mark := ""
@@ -223,10 +229,19 @@ func (x *option) cells(price bool) []string {
 	if price {
 		cost += fmt.Sprintf(" (%.4g)", x.Money)
 	}
-	percent := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+	percent := func(v float64) string {
+		if x.Withheld != "" {
+			return "withheld"
+		}
+		return fmt.Sprintf("%.1f %%", 100*v)
+	}
+	late := fmt.Sprint(x.Late)
+	if x.Late > 0 {
+		late += fmt.Sprintf(" (worst %.1f h, mean %.1f h)", x.WorstLateH, x.MeanLateH)
+	}
 	return []string{
-		mark, x.Zone, x.Planner, plain(x.Slack), workers, percent(x.Saving), percent(x.SavingOf.P5), percent(x.SavingOf.Median), percent(x.SavingOf.P95),
-		fmt.Sprintf("%.1f h", x.DelayH.Mean), fmt.Sprintf("%.1f h", x.DelayH.P95), cost, per, fmt.Sprint(x.Late),
+		mark, x.Zone, x.Planner, scenario.ShortDuration(x.Slack), workers, percent(x.Saving), percent(x.SavingOf.P5), percent(x.SavingOf.Median), percent(x.SavingOf.P95),
+		report.Delay(x.DelayH.Mean), report.Delay(x.DelayH.P95), cost, per, late,
 	}
 }
 
@@ -237,15 +252,19 @@ func (o *adviseOptions) print(a *advice, w io.Writer) error {
 		fmt.Fprintf(tw, "%s\t%.0f\t%.3f\t%.3f\t%s\t%s\n", z.Zone, z.Mean, z.Daily, z.Whole, z.From, z.To)
 	}
 	fmt.Fprintln(tw)
-	fmt.Fprintln(tw, strings.Join(adviceHead, "\t"))
+	fmt.Fprintln(tw, strings.Join(o.head(), "\t"))
 	for i := range a.Options {
 		fmt.Fprintln(tw, strings.Join(a.Options[i].cells(o.price > 0), "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "* no option of the zone saves more without more delay or cost; > the sweet spot\n\n%s\n", a.Text)
-	return nil
+	fmt.Fprintf(w, "* no option of the zone saves more without more delay or cost; > the sweet spot\n")
+	for _, note := range a.Notes {
+		fmt.Fprintln(w, note)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", a.Text)
+	return err
 }
 
 // document is the report page.
@@ -264,6 +283,9 @@ func (a *advice) document(o *adviseOptions) report.Document {
 	for i := range a.Options {
 		x := &a.Options[i]
 		rows = append(rows, x.cells(o.price > 0))
+		if x.Withheld != "" {
+			continue
+		}
 		name := x.Zone + " " + x.Planner
 		k, ok := bySeries[name]
 		if !ok {
@@ -272,7 +294,7 @@ func (a *advice) document(o *adviseOptions) report.Document {
 			delays.Series = append(delays.Series, report.Series{Name: name, Points: true})
 			costs.Series = append(costs.Series, report.Series{Name: name, Points: true})
 		}
-		label := plain(x.Slack)
+		label := scenario.ShortDuration(x.Slack)
 		delays.Series[k].X, delays.Series[k].Y = append(delays.Series[k].X, x.DelayH.Mean), append(delays.Series[k].Y, 100*x.Saving)
 		delays.Series[k].Labels = append(delays.Series[k].Labels, label)
 		costs.Series[k].X, costs.Series[k].Y = append(costs.Series[k].X, 100*(x.Cost-1)), append(costs.Series[k].Y, 100*x.Saving)
@@ -286,9 +308,9 @@ func (a *advice) document(o *adviseOptions) report.Document {
 		}
 	}
 	d.Sections = append(d.Sections,
-		report.Section{Title: "Options", Head: adviceHead, Rows: rows, Notes: []string{"* no option of the zone saves more without more delay or cost; > the sweet spot: most saving for each percent of added cost among those that reach half of the most."}},
+		report.Section{Title: "Options", Head: o.head(), Rows: rows, Notes: append([]string{"* no option of the zone saves more without more delay or cost; > the sweet spot: most saving for each percent of added cost among those that reach half of the most."}, a.Notes...)},
 		report.Section{Title: "Saving against mean delay", Picture: delays.SVG()},
-		report.Section{Title: "Saving against added cost (worker-hours)", Picture: costs.SVG()},
+		report.Section{Title: "Saving against added cost", Picture: costs.SVG()},
 		report.Section{Title: "How savings are distributed over starts, of the options marked", Picture: spread.SVG()},
 	)
 	return d

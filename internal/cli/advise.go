@@ -19,7 +19,6 @@ import (
 	"lull.dev/lull/pkg/climatology"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
-	"lull.dev/lull/pkg/timegrid"
 	jobtrace "lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/workload"
 )
@@ -45,11 +44,13 @@ func newAdviseCommand() *cobra.Command {
 		Short: "What would planners save on a job or a history of jobs, at what delay and cost?",
 		Long: `Advise plans one job from every start of a year, or a whole history of jobs, with
 each planner, slack, largest scale and zone that you name. It prints the
-distribution of savings, delay and cost (worker-hours), marks what no other option
-beats (*), names the sweet spot, and writes the CarbonPolicy that would do it.
+distribution of savings, delay and cost (worker-hours, CPU-hours of a history), marks
+what no other option beats (*), names the sweet spot, and writes the CarbonPolicy
+that would do it.
 
 Savings are against the same job run at once at its least scale. Forecasts are
-perfect unless --error says otherwise. Without --carbon a zone's climatology is used:
+perfect unless --error says otherwise. Hours without a known intensity are filled as by
+lull simulate, and the report says so. Without --carbon a zone's climatology is used:
 a mean day, whose savings are lower than those of real ones.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
@@ -73,7 +74,7 @@ a mean day, whose savings are lower than those of real ones.`,
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: those that suit the kind)")
 	f.Float64Var(&o.watts, "watts", power.DefaultWattsPerCPU, "watts of a worker without a measured power (of a CPU with --jobs)")
 	f.Float64Var(&o.pue, "pue", 1, "power usage effectiveness")
-	f.Float64Var(&o.price, "price", 0, "price of a worker-hour, in any currency")
+	f.Float64Var(&o.price, "price", 0, "price of a worker-hour (of a CPU-hour with --jobs), in any currency")
 	f.Float64Var(&o.error, "error", 0, "error of forecasts, uniform up to this share")
 	f.StringVar(&o.slot, "slot", "1h", "resolution of planning")
 	f.StringVar(&o.stride, "stride", "", "time between starts (default: a slot)")
@@ -92,15 +93,22 @@ type option struct {
 	MaxWorkers int           `json:"maxWorkers"`
 	Starts     int           `json:"starts"`
 	// Saving of all starts together, and its distribution over them.
-	Saving    float64       `json:"saving"`
-	SavingOf  advise.Spread `json:"savingDistribution"`
-	DelayH    advise.Spread `json:"delayHours"`
-	Cost      float64       `json:"cost"`
-	Money     float64       `json:"money,omitempty"`
-	PerCost   *float64      `json:"savingPerAddedCost"` // nil where nothing is added
-	Late      int           `json:"late"`
-	Pareto    bool          `json:"pareto"`
-	SweetSpot bool          `json:"sweetSpot"`
+	Saving   float64       `json:"saving"`
+	SavingOf advise.Spread `json:"savingDistribution"`
+	DelayH   advise.Spread `json:"delayHours"`
+	Cost     float64       `json:"cost"`
+	Money    float64       `json:"money,omitempty"`
+	PerCost  *float64      `json:"savingPerAddedCost"` // nil where nothing is added
+	// Late counts starts or jobs that end after the deadline.
+	Late       int     `json:"late"`
+	WorstLateH float64 `json:"worstLateHours"`
+	MeanLateH  float64 `json:"meanLateHours"`
+	// FilledH are hours of run time priced by carbon.FillRule, planned and as submitted (of
+	// a history). Withheld is why no saving is stated.
+	FilledH   float64 `json:"filledHours,omitempty"`
+	Withheld  string  `json:"withheld,omitempty"`
+	Pareto    bool    `json:"pareto"`
+	SweetSpot bool    `json:"sweetSpot"`
 
 	sorted []float64 // savings
 	plan   scenario.Planner
@@ -111,6 +119,9 @@ type advice struct {
 	Options []option    `json:"options"`
 	Zones   []zoneFacts `json:"zones"`
 	Text    string      `json:"recommendation"`
+	// Notes say what the columns are relative to and what figures rest on.
+	Notes   []string         `json:"notes"`
+	Skipped jobtrace.Skipped `json:"skipped,omitempty"`
 	policy  map[string]any
 	kind    workload.Kind
 }
@@ -122,6 +133,11 @@ type zoneFacts struct {
 	Whole float64 `json:"CoV"`
 	From  string  `json:"from"`
 	To    string  `json:"to"`
+	// FilledH of Hours have no known intensity and are filled by carbon.FillRule; UnknownH
+	// cannot be.
+	Hours    float64 `json:"hours"`
+	FilledH  float64 `json:"filledHours"`
+	UnknownH float64 `json:"unknownHours"`
 }
 
 // adviceZone is a zone with its series.
@@ -182,6 +198,7 @@ func (o *adviseOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	a.explain(o)
 	a.judge(o, slot)
 	return o.write(&a, stdout)
 }
@@ -255,23 +272,6 @@ func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
 	return out, nil
 }
 
-// values are the intensities of all slots; gaps are filled as decisions fill them.
-func values(s *carbon.Series, slot time.Duration) []float64 {
-	n := int(s.End().Sub(s.Start()) / slot)
-	f, _ := carbon.FillSlots(s, timegrid.Grid{Start: s.Start(), Slot: slot, N: n})
-	return f.Values
-}
-
-func (z *adviceZone) facts(slot time.Duration) zoneFacts {
-	v := values(z.series, slot)
-	f := zoneFacts{Zone: z.name, From: z.series.Start().Format(time.DateOnly), To: z.series.End().Format(time.DateOnly)}
-	f.Daily, f.Whole = advise.Variation(v, max(1, int(24*time.Hour/slot)))
-	for _, x := range v {
-		f.Mean += x / float64(len(v))
-	}
-	return f
-}
-
 // single tries one job from every start.
 func (o *adviseOptions) single(ctx context.Context, a *advice, list []adviceZone, slacks []time.Duration, planners []scenario.Planner, kind workload.Kind, slot time.Duration, b *bar) error {
 	length, err := scenario.ParseDuration(o.length)
@@ -292,17 +292,21 @@ func (o *adviseOptions) single(ctx context.Context, a *advice, list []adviceZone
 	}
 	all, done := len(list)*len(jobs)*len(slacks)*len(planners), 0
 	for _, z := range list {
-		actual, told := values(z.series, slot), values(z.told, slot)
+		actual, unknown, _ := priced(z.series, slot)
+		seen := told(z.told, slot)
 		for _, job := range jobs {
 			for _, slack := range slacks {
 				for _, p := range planners {
+					if knowsNothing(p) {
+						return fmt.Errorf("--planner %s: no history: it would start the job at once; accepted: %s,history=FILE (an instance of lull plan), or lull simulate --learn", p.Label, p.Name)
+					}
 					planner, err := newPlanner(p.Name, p.Parameters, nil, true)
 					if err != nil {
 						return err
 					}
 					outcomes, err := advise.Run(ctx, advise.Study{
 						Job: job, Slot: slot, Slack: int(slack / slot), Stride: stride,
-						Place:  advise.Place{Zone: z.name, Start: z.series.Start(), Intensity: actual, Told: told, Watts: map[string]float64{"worker": o.watts}, PUE: o.pue},
+						Place:  advise.Place{Zone: z.name, Start: z.series.Start(), Intensity: actual, Told: seen, Unknown: unknown, Watts: map[string]float64{"worker": o.watts}, PUE: o.pue},
 						Method: advise.Method{Name: p.Label, Planner: planner},
 					})
 					if err != nil {
@@ -350,24 +354,35 @@ func (o *adviseOptions) scaled(kind workload.Kind, length float64) ([]advise.Job
 }
 
 // add sums outcomes up into an option.
-func (a *advice) add(x option, outcomes []advise.Outcome, slot time.Duration, price float64) {
+func (a *advice) add(x option, outcomes []advise.Outcome, slot time.Duration, price float64) *option {
 	s := advise.Summarize(outcomes)
 	h := slot.Hours()
 	hours := func(v advise.Spread) advise.Spread {
 		return advise.Spread{Mean: v.Mean * h, P5: v.P5 * h, P25: v.P25 * h, Median: v.Median * h, P75: v.P75 * h, P95: v.P95 * h}
 	}
-	x.Starts, x.Saving, x.SavingOf, x.DelayH, x.Cost, x.Late = s.Starts, s.Total, s.Saving, hours(s.Delay), s.Cost.Mean, s.Late
-	if len(outcomes) > 0 {
-		x.Money = price * s.Cost.Mean * outcomes[0].WorkersAtOnce * h
+	x.Starts, x.Saving, x.SavingOf, x.DelayH, x.Cost = s.Starts, s.Total, s.Saving, hours(s.Delay), s.Cost.Mean
+	x.Late, x.WorstLateH, x.MeanLateH = s.Late, s.WorstLate*h, s.MeanLate*h
+	switch {
+	case s.Starts == 0:
+		x.Withheld = fmt.Sprintf("each of the %d starts may use hours more than 7 days from any known intensity at their time of day", s.Withheld)
+	case s.Withheld > 0:
+		a.note(fmt.Sprintf("zone %s, slack %s: %d of %d starts are left out: they may use hours more than 7 days from any known intensity at their time of day",
+			x.Zone, scenario.ShortDuration(x.Slack), s.Withheld, len(outcomes)))
+	}
+	if i := slices.IndexFunc(outcomes, func(o advise.Outcome) bool { return !o.Withheld }); i >= 0 {
+		x.Money = price * s.Cost.Mean * outcomes[i].WorkersAtOnce * h
 	}
 	if !math.IsInf(s.PerCost, 1) {
 		x.PerCost = &s.PerCost
 	}
 	for _, one := range outcomes {
-		x.sorted = append(x.sorted, one.Saving())
+		if !one.Withheld {
+			x.sorted = append(x.sorted, one.Saving())
+		}
 	}
 	slices.Sort(x.sorted)
 	a.Options = append(a.Options, x)
+	return &a.Options[len(a.Options)-1]
 }
 
 // history tries all jobs of a trace.
@@ -389,7 +404,7 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 					}},
 				}
 				if kind == workload.Elastic {
-					s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: most, Profiles: []string{o.profile}}
+					s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: most, Profiles: []string{o.profile}, Watts: true}
 				}
 				cfg, err := s.Build()
 				if err != nil {
@@ -403,18 +418,31 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 				if err != nil {
 					return err
 				}
+				a.Skipped = s.Skipped()
+				sums := scenario.Summarize(cfg, trials)
 				for i := range planners {
-					a.add(option{Zone: z.name, Planner: planners[i].Label, Slack: slack, MaxWorkers: most, plan: planners[i]}, outcomesOf(cfg, trials[0], trials[i+1], slot), slot, 0)
-					x := &a.Options[len(a.Options)-1]
-					x.Cost = trials[i+1].WorkerHours / trials[0].WorkerHours
-					x.Money = o.price * trials[i+1].WorkerHours
-					x.Late = trials[i+1].Missed
+					x := a.add(option{Zone: z.name, Planner: planners[i].Label, Slack: slack, MaxWorkers: most, plan: planners[i]}, outcomesOf(cfg, trials[0], trials[i+1], slot), slot, 0)
+					x.of(&sums[0], &sums[i+1], o.price)
 				}
 				done++
 			}
 		}
 	}
 	return nil
+}
+
+// of takes what the summaries of the baseline and of a trial say of all jobs together:
+// jobs differ in size, so that cost is in hours of their main resource.
+func (x *option) of(baseline, s *scenario.Summary, price float64) {
+	x.Saving, x.Withheld = s.Saving, s.Withheld
+	x.FilledH = baseline.FilledH + s.FilledH
+	x.Cost, x.Money = s.ResourceHours/baseline.ResourceHours, price*s.ResourceHours
+	x.Late, x.WorstLateH, x.MeanLateH = s.Missed, s.WorstLateH, s.MeanLateH
+	x.PerCost = nil
+	if added := x.Cost - 1; added > 1e-9 {
+		per := x.Saving / added
+		x.PerCost = &per
+	}
 }
 
 // outcomesOf are the jobs of a trial as outcomes.
@@ -424,7 +452,8 @@ func outcomesOf(cfg sim.Config, baseline, t scenario.Trial, slot time.Duration) 
 		out[j] = advise.Outcome{
 			Grams: float64(t.Jobs[j].Emissions), Agnostic: float64(baseline.Jobs[j].Emissions),
 			Delay: t.Jobs[j].Delay.Hours() / slot.Hours(), Wait: t.Jobs[j].Wait.Hours() / slot.Hours(),
-			Workers: t.Jobs[j].WorkerHours, WorkersAtOnce: math.Max(1e-9, baseline.Jobs[j].WorkerHours),
+			Withheld: t.Jobs[j].Unpriced > 0 || baseline.Jobs[j].Unpriced > 0,
+			Workers:  t.Jobs[j].WorkerHours, WorkersAtOnce: math.Max(1e-9, baseline.Jobs[j].WorkerHours),
 		}
 	}
 	return out

@@ -174,7 +174,10 @@ func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, sta
 	for i, m := range models {
 		wg.Go(func() {
 			s, err := forecast.Backtest(m.model, h, start, lead, stride, window)
-			if err != nil {
+			switch {
+			case errors.Is(err, forecast.ErrGaps):
+				errs[i] = err
+			case err != nil:
 				errs[i] = fmt.Errorf("%s: %w", m.name, err)
 			}
 			results[i] = backtestResult{m.name, m.live, s}
@@ -187,6 +190,11 @@ func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, sta
 			errs = append(errs, fmt.Errorf("recorded: %w", err))
 		}
 		results = append([]backtestResult{{"recorded: " + o.recorded, true, s}}, results...)
+	}
+	for _, err := range errs {
+		if errors.Is(err, forecast.ErrGaps) { // the values have them, whoever forecasts
+			return nil, err
+		}
 	}
 	return results, errors.Join(errs...)
 }

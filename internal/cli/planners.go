@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
 	"lull.dev/lull/internal/rank"
+	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonflex"
@@ -221,6 +223,12 @@ func buildCaspian(values map[string]string, _ []string) (plan.Planner, error) {
 var learnShifts = []int{6, 12, 18}
 
 func buildCarbonFlex(values map[string]string, _ []string) (plan.Planner, error) {
+	return newCarbonFlex(values, nil)
+}
+
+// newCarbonFlex builds planner carbonflex from its parameters, and teaches it past too
+// where that is not nil.
+func newCarbonFlex(values map[string]string, past *plan.Problem) (plan.Planner, error) {
 	v := numbers{values: values, planner: "carbonflex"}
 	params := carbonflex.Params{Neighbours: int(v.number("neighbours", 0)), Tolerance: v.number("tolerance", 0), Distance: v.number("distance", 0)}
 	if v.err != nil {
@@ -240,7 +248,26 @@ func buildCarbonFlex(values map[string]string, _ []string) (plan.Planner, error)
 			return nil, fmt.Errorf("parameter history of planner carbonflex: %s: %w", file, err)
 		}
 	}
+	if past != nil {
+		shifts := make([]int, len(learnShifts)) // they are of hours
+		for i, hours := range learnShifts {
+			shifts[i] = int(math.Round(float64(hours) / past.Grid.Hours()))
+		}
+		cases, err := carbonflex.Learn(context.Background(), past, shifts...)
+		if err == nil {
+			err = params.Knowledge.Add(cases...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("planner carbonflex: history of the trace: %w", err)
+		}
+	}
 	return carbonflex.New(params)
+}
+
+// knowsNothing says whether a planner would start every job at once for lack of a
+// history to learn from.
+func knowsNothing(p scenario.Planner) bool {
+	return p.Name == "carbonflex" && p.Parameters["history"] == ""
 }
 
 func vccMethod(name string, scaling bool) method {

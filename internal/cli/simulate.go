@@ -21,7 +21,7 @@ import (
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/sim"
-	"lull.dev/lull/pkg/units"
+	jobtrace "lull.dev/lull/pkg/trace"
 )
 
 //go:embed scenario.yaml
@@ -32,7 +32,7 @@ type simulateOptions struct {
 	carbon, planners, maxDelay, profiles     []string
 	zone                                     string
 	capacity, watts, pue                     float64
-	from, to, least, slot                    string
+	from, to, least, slot, margin, learn     string
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
 	example                                  bool
@@ -57,7 +57,10 @@ built-in climatology of a zone. Flags describe the common case, one cluster; a
 scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.
 
-Planners run side by side on equal jobs. Equal inputs and seed give equal results.`,
+Planners run side by side on equal jobs. Equal inputs and seed give equal results.
+An hour without a known carbon intensity takes the value of the same hour on the
+nearest earlier day, else on the nearest later one, at most 7 days away; the report
+says how many hours that were. Beyond that emissions and savings are withheld.`,
 		Example: `  lull simulate
   lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
   kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE
@@ -80,13 +83,14 @@ Planners run side by side on equal jobs. Equal inputs and seed give equal result
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
 	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
-	f.StringVar(&o.from, "from", "", "leave out what comes before, counted from the start of the trace, e.g. 7d")
+	f.StringVar(&o.from, "from", "", "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
 	f.StringVar(&o.to, "to", "", "leave out what comes after, counted from the start of the trace, e.g. 14d")
 	f.StringVar(&o.least, "least", "", "leave out shorter jobs, e.g. 1h")
+	f.StringVar(&o.learn, "learn", "", "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
 	f.StringVar(&o.kind, "kind", "", "kind of jobs: rigid, interruptible or elastic")
-	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...)")
+	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...; the last, without a length, is for longer ones)")
 	f.StringVar(&o.estimate, "estimate", "", "what planners know of run times: exact, requested, mean or learned")
-	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w]); may be repeated")
+	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w], whose measured power is used); may be repeated")
 	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale of elastic jobs")
 	f.IntVar(&o.maxWorkers, "max-workers", 0, "largest scale of elastic jobs (default: that of the profile)")
 	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity, consecutive ones of one zone")
@@ -97,8 +101,9 @@ Planners run side by side on equal jobs. Equal inputs and seed give equal result
 	f.Float64Var(&o.pue, "pue", 0, "power usage effectiveness (default 1)")
 	f.Float64Var(&o.deny, "deny", 0, "probability that a worker is denied and asked for again a slot later")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default cheapest, window, joint)")
-	f.StringVar(&o.start, "start", "", "when the trace begins (default: with the carbon series), e.g. 2022-03-01T00:00:00Z")
+	f.StringVar(&o.start, "start", "", "when the whole trace begins, before --from (default: as the trace states, else with the carbon series), e.g. 2022-03-01T00:00:00Z")
 	f.StringVar(&o.slot, "slot", "", "resolution of planning (default 1h)")
+	f.StringVar(&o.margin, "margin", "", "time kept before deadlines, for what goes wrong, e.g. 30m (default 0)")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all that is random (default 1)")
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
@@ -127,7 +132,10 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 	durations := map[string]struct {
 		text string
 		to   *scenario.Duration
-	}{"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot}}
+	}{
+		"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot},
+		"margin": {o.margin, &s.Margin}, "learn": {o.learn, &s.Jobs.Learn},
+	}
 	for name, d := range durations {
 		if d.text == "" {
 			continue
@@ -135,6 +143,9 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		v, err := scenario.ParseDuration(d.text)
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		if name == "slot" && v <= 0 {
+			return nil, fmt.Errorf("--slot: %q; accepted: 1m to 24h", d.text)
 		}
 		d.to.Duration = v
 	}
@@ -160,7 +171,7 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		set("max-delay", func() (err error) { s.Jobs.MaxDelay, err = parseDelays(o.maxDelay); return err }),
 		set("estimate", func() error { s.Jobs.Estimate.Kind = o.estimate; return nil }),
 		set("profile", func() error {
-			s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: o.maxWorkers, Profiles: o.profiles}
+			s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: o.maxWorkers, Profiles: o.profiles, Watts: true}
 			return nil
 		}),
 		set("zone", single(func() { one.Zone = o.zone })),
@@ -282,6 +293,15 @@ func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
+		if past, err := s.History(cfg); err != nil {
+			return nil, err
+		} else if p.Name == "carbonflex" && past != nil {
+			if planner, err = newCarbonFlex(p.Parameters, past); err != nil {
+				return nil, err
+			}
+		} else if knowsNothing(p) {
+			return nil, fmt.Errorf("planner %s: no history: it would start every job at once; accepted: --learn 14d (the first days of the trace are history, the others are simulated), or %s,history=FILE (an instance of lull plan)", p.Label, p.Name)
+		}
 		e := scenario.Entry{Label: p.Label, Planner: plan.Guarded{Planner: planner, Probability: safeProbability}}
 		switch {
 		case p.Revise == "changes" || p.Revise == "" && lone[p.Name] && endless:
@@ -318,8 +338,8 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	for file, write := range map[string]func(io.Writer) error{
 		o.csvFile:     func(w io.Writer) error { return scenario.WriteCSV(w, cfg, trials) },
 		o.parquetFile: func(w io.Writer) error { return scenario.WriteParquet(w, cfg, trials) },
-		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials) },
-		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials) },
+		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials, s.Skipped()) },
+		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials, s.Skipped()) },
 	} {
 		if file == "" {
 			continue
@@ -339,25 +359,21 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	if o.jsonFile == "-" {
 		return nil
 	}
-	return printTrials(stdout, scenario.Summarize(trials))
+	return printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Skipped())
 }
 
-// printTrials writes the summary table.
-func printTrials(w io.Writer, sums []scenario.Summary) error {
+// printTrials writes the summary table and what it rests on.
+func printTrials(w io.Writer, cfg sim.Config, sums []scenario.Summary, skipped jobtrace.Skipped) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "planner\temissions\tsaved\tenergy\tlate\tmean wait\t95 % wait\tmean delay\tworker-hours\t")
-	unpriced := 0.0
-	for _, s := range sums {
-		fmt.Fprintf(tw, "%s\t%s\t%.1f %%\t%s\t%d\t%.1f h\t%.1f h\t%.1f h\t%.0f\t\n", s.Planner, units.Emissions(s.CarbonG), 100*s.Saving,
-			units.Energy(s.EnergyKWh), s.Missed, s.MeanWaitH, s.P95WaitH, s.MeanDelayH, s.WorkerHours)
-		unpriced = max(unpriced, s.UnpricedH)
+	head, rows := scenario.Table(cfg, sums)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d jobs; savings are against the same jobs run %s\n", sums[0].Jobs, scenario.Submitted)
-	if unpriced > 0 {
-		fmt.Fprintf(w, "up to %.0f job-hours lie where a carbon series has no value; they are not counted\n", unpriced)
+	for _, note := range scenario.Notes(cfg, sums, skipped) {
+		fmt.Fprintln(w, note)
 	}
 	return nil
 }

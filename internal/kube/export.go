@@ -35,7 +35,8 @@ type kueueWorkload struct {
 
 // ReadExport reads what "kubectl get jobs -o json" or "kubectl get
 // workloads.kueue.x-k8s.io -o json" writes, as a trace: the creation of each object, its
-// run time and what its pods request. Those that have not finished count as skipped.
+// run time and what its pods request. Those that failed, have not finished or took no
+// time are counted in Trace.Skipped.
 // Annotations of Lull (run time, deadline, delay, interruptible) are taken as stated.
 //
 // Errors wrap trace.ErrTrace and name the item, the field and its value.
@@ -47,7 +48,7 @@ func ReadExport(r io.Reader) (*trace.Trace, error) {
 		return nil, fmt.Errorf("%w: %w; accepted: a list, as of kubectl get jobs -o json", trace.ErrTrace, err)
 	}
 	var ran []run
-	skipped := 0
+	t := &trace.Trace{}
 	for i, item := range list.Items {
 		var kind metav1.TypeMeta
 		if err := json.Unmarshal(item, &kind); err != nil {
@@ -67,14 +68,17 @@ func ReadExport(r io.Reader) (*trace.Trace, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: items[%d]: %w", trace.ErrTrace, i, err)
 		}
-		if !ok {
-			skipped++
+		switch {
+		case !ok:
+			t.Skip(trace.NotFinished)
+			continue
+		case x.job.Length <= 0:
+			t.Skip(trace.NoRunTime)
 			continue
 		}
 		ran = append(ran, x)
 	}
 	sort.SliceStable(ran, func(a, b int) bool { return ran[a].created.Before(ran[b].created) })
-	t := &trace.Trace{Skipped: skipped}
 	for _, x := range ran {
 		if t.Start.IsZero() {
 			t.Start = x.created.UTC()
@@ -144,7 +148,7 @@ func readWorkload(item []byte) (run, bool, error) {
 	return x.stated(&batchv1.Job{ObjectMeta: w.ObjectMeta})
 }
 
-// stated adds what annotations of Lull say; false where it did not run for any time.
+// stated adds what annotations of Lull say.
 func (x run) stated(j *batchv1.Job) (run, bool, error) {
 	o, err := ReadOptions(j.Annotations, &v1alpha1.CarbonPolicySpec{}, nil)
 	if err != nil {
@@ -160,7 +164,7 @@ func (x run) stated(j *batchv1.Job) (run, bool, error) {
 	if o.Interruptible {
 		x.job.Kind = "interruptible"
 	}
-	return x, x.job.Length > 0, nil
+	return x, true, nil
 }
 
 // addRequests adds what pods request, under the names that traces use.

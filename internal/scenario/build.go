@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
@@ -21,7 +20,7 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// Build reads the files of s and returns the simulation, but for the planner.
+// Build reads the files of s and returns the simulation, without the planner.
 func (s *Scenario) Build() (sim.Config, error) {
 	s.defaults()
 	cfg := sim.Config{
@@ -38,6 +37,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	s.skipped = tr.Skipped
 	if len(tr.Jobs) == 0 {
 		return cfg, fault("jobs", "none", "a trace with at least one job in the time that is simulated")
 	}
@@ -61,14 +61,22 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if cfg.Jobs, err = s.Jobs.build(tr, start, s.Seed); err != nil {
 		return cfg, err
 	}
+	if err := s.split(&cfg, start); err != nil {
+		return cfg, err
+	}
 	cfg.Lengths, err = s.Jobs.lengths(cfg.Jobs)
 	return cfg, err
 }
 
-// start is when the trace begins on the clock of the simulation.
+// Skipped returns the entries of the trace, as Build read it, that are no jobs.
+func (s *Scenario) Skipped() trace.Skipped { return s.skipped }
+
+// start is when arrivals of tr count from on the clock of the simulation: the start of
+// the whole trace and what was cut off before them, so that a job keeps its time of day
+// and of the week whatever is left out.
 func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 	if !s.Start.IsZero() {
-		return s.Start.UTC()
+		return s.Start.UTC().Add(tr.Offset)
 	}
 	if !tr.Start.IsZero() {
 		return tr.Start
@@ -82,72 +90,7 @@ func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 	if start.IsZero() {
 		start = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	return start.UTC()
-}
-
-// trace reads or draws the jobs.
-func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
-	if j.File == "" {
-		g := j.Generate
-		hours, err := g.Hours.build("jobs.generate.hours")
-		if err != nil {
-			return nil, err
-		}
-		cpus, err := g.CPUs.build("jobs.generate.cpus")
-		if err != nil {
-			return nil, err
-		}
-		return trace.Generate(trace.Spec{
-			Arrivals: trace.Arrivals{PerHour: g.PerHour, Swing: g.Swing, Peak: g.Peak}, Span: g.Span.Duration,
-			Length: hours, CPUs: cpus, Whole: g.Whole.Duration, Seed: seed,
-		})
-	}
-	tr, err := ReadTrace(j.File, j.Format)
-	if err != nil {
-		return nil, err
-	}
-	if j.From.Duration > 0 || j.To.Duration > 0 {
-		to := j.To.Duration
-		if to == 0 {
-			to = tr.Span() + 1
-		}
-		if to <= j.From.Duration {
-			return nil, fault("jobs.to", to, "later than jobs.from")
-		}
-		tr = tr.Between(j.From.Duration, to)
-	}
-	if j.Least.Duration > 0 {
-		kept := tr.Jobs[:0]
-		for _, x := range tr.Jobs {
-			if x.Length >= j.Least.Duration {
-				kept = append(kept, x)
-			}
-		}
-		tr.Jobs = kept
-	}
-	return tr, nil
-}
-
-// ReadTrace reads a trace file, gzipped or not, in a format (csv, swf, gwf, kubernetes)
-// that its name tells where none is stated. Errors name the file.
-func ReadTrace(file, format string) (tr *trace.Trace, err error) {
-	if format == "" {
-		name := strings.TrimSuffix(file, ".gz")
-		for suffix, f := range map[string]string{".csv": "csv", ".swf": "swf", ".gwf": "gwf", ".json": "kubernetes"} {
-			if strings.HasSuffix(name, suffix) {
-				format = f
-			}
-		}
-	}
-	read, ok := map[string]func(io.Reader) (*trace.Trace, error){"csv": trace.ReadCSV, "swf": trace.ReadSWF, "gwf": trace.ReadGWF, "kubernetes": kube.ReadExport}[format]
-	if !ok {
-		return nil, fault("jobs.format", fmt.Sprintf("%q of %s", format, file), "csv, swf, gwf or kubernetes, or a file name that ends in .csv, .swf, .gwf or .json, maybe with .gz")
-	}
-	err = source.WithFile(file, func(r io.Reader) error {
-		tr, err = read(r)
-		return err
-	})
-	return tr, err
+	return start.UTC().Add(tr.Offset)
 }
 
 func (d Distribution) build(field string) (trace.Distribution, error) {
@@ -207,7 +150,9 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 		if t.Deadline > 0 {
 			x.Deadline = start.Add(t.Deadline)
 		} else if x.MaxDelay == 0 {
-			x.MaxDelay = j.delayOf(t.Length)
+			if x.MaxDelay, err = j.delayOf(t); err != nil {
+				return nil, err
+			}
 		}
 		if j.Estimate.Kind == "requested" && t.Estimate > 0 {
 			x.Estimate = t.Estimate
@@ -235,8 +180,14 @@ func (j *Jobs) classOf(length time.Duration) int {
 	return len(j.MaxDelay) - 1
 }
 
-func (j *Jobs) delayOf(length time.Duration) time.Duration {
-	return j.MaxDelay[j.classOf(length)].Delay.Duration
+// delayOf is the allowed delay of a job that states none.
+func (j *Jobs) delayOf(t *trace.Job) (time.Duration, error) {
+	d := j.MaxDelay[j.classOf(t.Length)]
+	if d.UpTo.Duration > 0 && t.Length > d.UpTo.Duration {
+		return 0, fault("jobs.maxDelay", "lengths up to "+ShortDuration(d.UpTo.Duration),
+			fmt.Sprintf("a last entry without upTo (--max-delay ...,DELAY), as job %q runs for %s", t.ID, ShortDuration(t.Length)))
+	}
+	return d.Delay.Duration, nil
 }
 
 // lengths is how run times are estimated as jobs go, nil where Job.Estimate stands.
@@ -383,7 +334,7 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 	}
 	if actual.Len() == 0 || start.Before(actual.Start()) || !start.Before(actual.End()) {
 		return out, fault(field("carbon"), fmt.Sprintf("%s to %s", actual.Start().Format(time.RFC3339), actual.End().Format(time.RFC3339)),
-			"a series that has the start of the trace, "+start.Format(time.RFC3339))
+			"a series that has the start of the trace, "+start.Format(time.RFC3339)+", or another start (--start) for it")
 	}
 	out.Actual, out.Forecast = actual, actual
 	watts := map[string]float64{trace.CPU: power.DefaultWattsPerCPU}

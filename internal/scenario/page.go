@@ -3,12 +3,13 @@ package scenario
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/pkg/sim"
-	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/trace"
 )
 
 // Most of what pictures show: points of a curve, rows of a Gantt chart.
@@ -17,20 +18,19 @@ const (
 	mostRows   = 48
 )
 
-// WritePage writes the report of trials: a table and pictures.
-func WritePage(w io.Writer, title string, cfg sim.Config, trials []Trial) error {
-	sums := Summarize(trials)
+// WritePage writes the report of trials: a table and pictures. skipped are the entries of
+// the trace that are no jobs.
+func WritePage(w io.Writer, title string, cfg sim.Config, trials []Trial, skipped trace.Skipped) error {
+	sums := Summarize(cfg, trials)
 	d := report.Document{Title: title, Intro: intro(cfg)}
-	d.Sections = append(d.Sections, report.Section{
-		Head: []string{"planner", "emissions", "saved", "energy", "late", "mean wait", "95 % wait", "mean delay", "worker-hours", "makespan"},
-		Rows: summaryRows(sums),
-	})
+	head, rows := Table(cfg, sums)
+	d.Sections = append(d.Sections, report.Section{Head: head, Rows: rows, Notes: Notes(cfg, sums, skipped)})
 	d.Sections = append(d.Sections, carbonAndLoad(cfg, trials)...)
 	d.Sections = append(d.Sections, waits(trials), savings(sums))
 	for i := range trials[1:] {
 		d.Sections = append(d.Sections, chart(cfg, trials[0], trials[i+1]))
 	}
-	d.Sections = append(d.Sections, report.Section{Title: "How these numbers were made", Notes: notes(cfg, trials)})
+	d.Sections = append(d.Sections, report.Section{Title: "How these numbers were made", Notes: notes(cfg)})
 	return report.WriteDocument(w, d)
 }
 
@@ -45,20 +45,6 @@ func intro(cfg sim.Config) string {
 	return fmt.Sprintf("%d jobs from %s on %s. Savings are against the same jobs started when they were submitted, or as soon as there was room.",
 		len(cfg.Jobs), firstSlot(cfg).Format("2 January 2006"), names)
 }
-
-// summaryRows are the lines of the table of planners.
-func summaryRows(sums []Summary) [][]string {
-	var out [][]string
-	for _, s := range sums {
-		out = append(out, []string{
-			s.Planner, units.Emissions(s.CarbonG).String(), fmt.Sprintf("%.1f %%", 100*s.Saving), units.Energy(s.EnergyKWh).String(), fmt.Sprint(s.Missed),
-			hoursText(s.MeanWaitH), hoursText(s.P95WaitH), hoursText(s.MeanDelayH), fmt.Sprintf("%.0f", s.WorkerHours), hoursText(s.MakespanH),
-		})
-	}
-	return out
-}
-
-func hoursText(h float64) string { return fmt.Sprintf("%.1f h", h) }
 
 // carbonAndLoad are the pictures of intensity and use over time.
 func carbonAndLoad(cfg sim.Config, trials []Trial) []report.Section {
@@ -81,8 +67,7 @@ func carbonAndLoad(cfg sim.Config, trials []Trial) []report.Section {
 		values := make([]float64, slots)
 		for t := range values {
 			at := from.Add(time.Duration(t) * cfg.Slot)
-			mean, _ := cfg.Clusters[c].Actual.Mean(at, at.Add(cfg.Slot))
-			values[t] = float64(mean)
+			values[t] = float64(cfg.Clusters[c].Actual.FilledMean(at, at.Add(cfg.Slot)).Mean)
 		}
 		x, y := scaled(values)
 		carbon.Series = append(carbon.Series, report.Series{Name: cfg.Clusters[c].Name, X: x, Y: y, Stairs: true})
@@ -118,6 +103,9 @@ func waits(trials []Trial) report.Section {
 func savings(sums []Summary) report.Section {
 	c := report.Chart{Title: "Saving against mean delay", XUnit: " h", YUnit: " %"}
 	for _, s := range sums {
+		if math.IsNaN(s.Saving) {
+			continue // withheld
+		}
 		c.Series = append(c.Series, report.Series{Name: s.Planner, X: []float64{s.MeanDelayH}, Y: []float64{100 * s.Saving}, Points: true, Labels: []string{s.Planner}})
 	}
 	return report.Section{Title: "Saving against mean delay", Picture: c.SVG()}
@@ -135,10 +123,7 @@ func chart(cfg sim.Config, baseline, t Trial) report.Section {
 	var jobs []report.Job
 	for _, j := range order[:n] {
 		job := &cfg.Jobs[j]
-		row := report.Job{Name: clip(job.ID), Note: string(job.Kind), Arrival: job.Submitted, Deadline: job.Deadline}
-		if row.Deadline.IsZero() && job.MaxDelay > 0 {
-			row.Deadline = job.Submitted.Add(job.MaxDelay + job.Length)
-		}
+		row := report.Job{Name: clip(job.ID), Note: string(job.Kind), Arrival: job.Submitted, Deadline: deadline(job)}
 		for _, r := range t.Jobs[j].Runs {
 			row.Observed = append(row.Observed, report.Bar{From: t.At(r.From), To: t.At(r.To), CPUs: float64(r.Workers)})
 			if end := t.At(r.To); end.After(to) {
@@ -166,15 +151,9 @@ func clip(name string) string {
 	return "…" + name[len(name)-most+1:]
 }
 
-func notes(cfg sim.Config, trials []Trial) []string {
-	out := []string{
+func notes(cfg sim.Config) []string {
+	return []string{
 		"Every start, pause and change of scale was decided by the function that the live controllers call.",
 		fmt.Sprintf("Slots of %s; seed %d; emissions on the intensity that occurred, decisions on what was told of it before.", cfg.Slot, cfg.Seed),
 	}
-	for i := range trials {
-		if trials[i].Unpriced > 0 {
-			out = append(out, fmt.Sprintf("%s: %.1f job-hours lie where a series has no intensity; their energy and emissions are not counted.", trials[i].Label, trials[i].Unpriced.Hours()))
-		}
-	}
-	return out
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -126,53 +125,6 @@ func mainResource(cfg sim.Config) string {
 		}
 	}
 	return best
-}
-
-// Summary is a trial in figures.
-type Summary struct {
-	Planner string  `json:"planner"`
-	Jobs    int     `json:"jobs"`
-	CarbonG float64 `json:"carbonG"`
-	// Saving against the baseline, as a share of its emissions.
-	Saving      float64 `json:"saving"`
-	EnergyKWh   float64 `json:"energyKWh"`
-	IdleG       float64 `json:"idleG"`
-	Missed      int     `json:"missed"`
-	MeanWaitH   float64 `json:"meanWaitH"`
-	MedianWaitH float64 `json:"medianWaitH"`
-	P95WaitH    float64 `json:"p95WaitH"`
-	MeanDelayH  float64 `json:"meanDelayH"`
-	MakespanH   float64 `json:"makespanH"`
-	WorkerHours float64 `json:"workerHours"`
-	Runs        int     `json:"runs"`
-	Denied      int     `json:"denied"`
-	Evicted     int     `json:"evicted"`
-	UnpricedH   float64 `json:"unpricedH"`
-	Decisions   int     `json:"decisions"`
-	Planned     int     `json:"planned"`
-}
-
-// Summarize sums trials up; the first is the baseline.
-func Summarize(trials []Trial) []Summary {
-	out := make([]Summary, len(trials))
-	for i := range trials {
-		t := &trials[i]
-		waits := make([]float64, len(t.Jobs))
-		runs := 0
-		for j := range t.Jobs {
-			waits[j] = t.Jobs[j].Wait.Hours()
-			runs += len(t.Jobs[j].Runs)
-		}
-		slices.Sort(waits)
-		out[i] = Summary{
-			Planner: t.Label, Jobs: len(t.Jobs), CarbonG: float64(t.Emissions), Saving: Saving(trials[0].Emissions, t.Emissions),
-			EnergyKWh: float64(t.Energy), IdleG: float64(t.IdleEmissions), Missed: t.Missed,
-			MeanWaitH: t.MeanWait.Hours(), MedianWaitH: quantile(waits, 0.5), P95WaitH: quantile(waits, 0.95),
-			MeanDelayH: t.MeanDelay.Hours(), MakespanH: t.Makespan.Hours(), WorkerHours: t.WorkerHours, Runs: runs,
-			Denied: t.Denied, Evicted: t.Evicted, UnpricedH: t.Unpriced.Hours(), Decisions: t.Decisions, Planned: t.Planned,
-		}
-	}
-	return out
 }
 
 // Saving is the share of the baseline's emissions that is not emitted.

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -55,13 +57,25 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d + more, err
 }
 
+// ShortDuration returns a duration without parts that are zero: 6h, not 6h0m0s.
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}
+
 // Scenario is a simulation as a user writes it down. Zero values are the defaults that
 // the comments name.
 type Scenario struct {
 	// Slot is the resolution of planning (1h), Margin what is kept before deadlines (0).
 	Slot   Duration `json:"slot"`
 	Margin Duration `json:"margin"`
-	// Start is when the trace begins (that of the trace, else of the first carbon series).
+	// Start is when the whole trace begins, before Jobs.From is cut off (that of the trace,
+	// else of the first carbon series).
 	Start time.Time `json:"start"`
 	// Seed of all that is random (1).
 	Seed uint64 `json:"seed"`
@@ -76,6 +90,9 @@ type Scenario struct {
 	Clusters []Cluster `json:"clusters"`
 	Faults   Faults    `json:"faults"`
 	Planners []Planner `json:"planners"`
+
+	skipped trace.Skipped
+	past    []sim.Job // of Jobs.Learn
 }
 
 // Jobs is where jobs come from, and what the trace does not say.
@@ -84,10 +101,14 @@ type Jobs struct {
 	// where it is not stated.
 	File   string `json:"file"`
 	Format string `json:"format"`
-	// From and To cut the trace, counted from its start; Least leaves shorter jobs out.
+	// From and To cut the trace, counted from its start; the jobs that are left keep their
+	// time. Least leaves shorter jobs out.
 	From  Duration `json:"from"`
 	To    Duration `json:"to"`
 	Least Duration `json:"least"`
+	// Learn is the first part of the trace that is not simulated, but is the history that
+	// planner carbonflex learns from (0).
+	Learn Duration `json:"learn"`
 	// Generate draws jobs where there is no file.
 	Generate *Generate `json:"generate"`
 	// Kind of jobs: rigid, interruptible or elastic (rigid).

@@ -130,7 +130,7 @@ func TestOutputs(t *testing.T) {
 	if k, err := r.Read(got); k != n || (err != nil && !errors.Is(err, io.EOF)) {
 		t.Fatalf("%d rows of Parquet: %v", k, err)
 	}
-	sums := Summarize(list)
+	sums := Summarize(cfg, list)
 	grams := map[string]float64{}
 	for i, row := range got[:n] {
 		grams[row.Planner] += row.CarbonG
@@ -147,7 +147,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("savings %v and %v", sums[0].Saving, sums[1].Saving)
 	}
 	var j bytes.Buffer
-	if err := WriteJSON(&j, cfg, list); err != nil {
+	if err := WriteJSON(&j, cfg, list, nil); err != nil {
 		t.Fatal(err)
 	}
 	var d document
@@ -155,7 +155,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("JSON: %v %+v", err, d.Summary)
 	}
 	var page bytes.Buffer
-	if err := WritePage(&page, "A <title>", cfg, list); err != nil {
+	if err := WritePage(&page, "A <title>", cfg, list, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"A &lt;title&gt;", "as submitted", "<svg", "deadline", "DE", "SE"} {
@@ -205,7 +205,7 @@ func TestRecordedForecasts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		saving[kind] = Summarize(list)[1].Saving
+		saving[kind] = Summarize(cfg, list)[1].Saving
 	}
 	if !(saving["perfect"] > saving["recorded"]) || !(saving["perfect"] > saving["model"]) || saving["perfect"] <= 0.1 {
 		t.Errorf("savings %v: a perfect forecast should save most", saving)

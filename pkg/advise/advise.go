@@ -30,6 +30,9 @@ type Place struct {
 	Start time.Time
 	// Intensity of every slot, gCO2eq/kWh; Told is what planners see, nil for the same.
 	Intensity, Told []float64
+	// Unknown marks slots whose intensity is not known, nil for none: starts that might use
+	// one are withheld.
+	Unknown []bool
 	// Watts of a used unit of each resource, PUE of the building.
 	Watts map[string]float64
 	PUE   float64
@@ -76,6 +79,8 @@ type Outcome struct {
 	Workers, WorkersAtOnce float64
 	// Late is how many slots past the deadline it ends, where its curve was not as told.
 	Late float64
+	// Withheld says that a slot it might use has no known intensity: nothing else is stated.
+	Withheld bool
 }
 
 // Saving is the share of the emissions of running at once that it avoids.
@@ -106,6 +111,9 @@ func Run(ctx context.Context, s Study) ([]Outcome, error) {
 	}
 	if s.Place.Told != nil && len(s.Place.Told) != len(s.Place.Intensity) {
 		return nil, fmt.Errorf("%w: told intensities: %d values; accepted: %d", ErrStudy, len(s.Place.Told), len(s.Place.Intensity))
+	}
+	if s.Place.Unknown != nil && len(s.Place.Unknown) != len(s.Place.Intensity) {
+		return nil, fmt.Errorf("%w: unknown slots: %d values; accepted: %d", ErrStudy, len(s.Place.Unknown), len(s.Place.Intensity))
 	}
 	first := s.problem(0)
 	if err := first.Validate(); err != nil {
@@ -168,6 +176,10 @@ func (s Study) move(p *plan.Problem, i int) {
 }
 
 func (s Study) start(ctx context.Context, p *plan.Problem, i int, o *Outcome) error {
+	if from := i * s.stride(); s.Place.Unknown != nil && slices.Contains(s.Place.Unknown[from:from+s.window()], true) {
+		o.Withheld = true
+		return nil
+	}
 	s.move(p, i)
 	res, err := s.Method.Planner.Plan(ctx, p)
 	if err != nil {
@@ -258,9 +270,10 @@ func SpreadOf(values []float64) Spread {
 
 // Summary is the outcomes of a study in figures.
 type Summary struct {
-	Starts int
+	// Starts counts those that are stated, Withheld the others.
+	Starts, Withheld int
 	// Total is the saving of all starts together: of the sum of emissions, as papers
-	// state it for fleets. Saving is the distribution over starts.
+	// state it for fleets; NaN without any. Saving is the distribution over starts.
 	Total  float64
 	Saving Spread
 	// Delay and Wait in slots.
@@ -270,12 +283,16 @@ type Summary struct {
 	// PerCost is the total saving in percent for each percent of added cost, +Inf where
 	// nothing is added.
 	PerCost float64
-	Late    int
+	// Late counts starts, WorstLate and MeanLate are by how many slots those are late.
+	Late                int
+	WorstLate, MeanLate float64
 }
 
 // Summarize sums outcomes up.
 func Summarize(list []Outcome) Summary {
-	s := Summary{Starts: len(list)}
+	s := Summary{Withheld: len(list)}
+	list = slices.DeleteFunc(slices.Clone(list), func(o Outcome) bool { return o.Withheld })
+	s.Starts, s.Withheld = len(list), s.Withheld-len(list)
 	saving, delay, wait, cost := make([]float64, len(list)), make([]float64, len(list)), make([]float64, len(list)), make([]float64, len(list))
 	grams, agnostic := 0.0, 0.0
 	for i, o := range list {
@@ -284,9 +301,17 @@ func Summarize(list []Outcome) Summary {
 		agnostic += o.Agnostic
 		if o.Late > workload.Eps {
 			s.Late++
+			s.WorstLate = max(s.WorstLate, o.Late)
+			s.MeanLate += o.Late
 		}
 	}
-	if agnostic > 0 {
+	if s.Late > 0 {
+		s.MeanLate /= float64(s.Late)
+	}
+	switch {
+	case len(list) == 0:
+		s.Total = math.NaN()
+	case agnostic > 0:
 		s.Total = 1 - grams/agnostic
 	}
 	s.Saving, s.Delay, s.Wait, s.Cost = SpreadOf(saving), SpreadOf(delay), SpreadOf(wait), SpreadOf(cost)

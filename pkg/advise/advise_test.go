@@ -163,3 +163,43 @@ func BenchmarkYear(b *testing.B) {
 		})
 	}
 }
+
+// TestUnknownSlotsWithholdStarts: a start that may use a slot without an intensity is not
+// stated: neither in the sums nor in the distribution.
+func TestUnknownSlotsWithholdStarts(t *testing.T) {
+	s := elastic(joint.Planner{}, 5)
+	want := run(t, s)
+	s.Place.Unknown = make([]bool, 500)
+	s.Place.Unknown[100] = true
+	s.Place.Intensity = append([]float64(nil), s.Place.Intensity...)
+	s.Place.Intensity[100] = 0 // what it holds does not matter
+	got := run(t, s)
+	var kept []advise.Outcome
+	for i, o := range got {
+		if touches := i <= 100 && 100 < i+11; o.Withheld != touches {
+			t.Errorf("start %d: withheld %v, want %v", i, o.Withheld, touches)
+		}
+		if !o.Withheld {
+			kept = append(kept, want[i])
+		}
+	}
+	a, b := advise.Summarize(got), advise.Summarize(kept)
+	if a.Withheld != 11 || a.Starts != len(kept) || a.Total != b.Total || a.Saving != b.Saving || a.Delay != b.Delay {
+		t.Errorf("%+v\nwant %+v", a, b)
+	}
+	s.Place.Unknown = []bool{true}
+	if _, err := advise.Run(context.Background(), s); !errors.Is(err, advise.ErrStudy) {
+		t.Errorf("as many unknown as slots are needed: %v", err)
+	}
+	if all := advise.Summarize([]advise.Outcome{{Withheld: true}}); all.Starts != 0 || all.Withheld != 1 || !math.IsNaN(all.Total) {
+		t.Errorf("nothing but withheld: %+v", all)
+	}
+}
+
+// TestLateSaysHowMuch: the worst and the mean of those that are late, in slots.
+func TestLateSaysHowMuch(t *testing.T) {
+	s := advise.Summarize([]advise.Outcome{{Grams: 1, Agnostic: 1, WorkersAtOnce: 1, Late: 2}, {Grams: 1, Agnostic: 1, WorkersAtOnce: 1}, {Grams: 1, Agnostic: 1, WorkersAtOnce: 1, Late: 4}})
+	if s.Late != 2 || s.WorstLate != 4 || s.MeanLate != 3 {
+		t.Errorf("%+v", s)
+	}
+}

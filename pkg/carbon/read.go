@@ -35,8 +35,10 @@ const (
 //	2023-11-14T11:00:00Z,322.5
 //
 // Times are RFC 3339, name the start of a step and ascend. The step of the
-// series is the smallest distance between two rows; a row is valid for one
-// step, so that a larger distance leaves a gap, as does an empty value.
+// series is the distance that occurs most often between two rows (of equally
+// frequent ones the smallest; an hour for a single row). A row is valid for one
+// step, or until the next row where that comes earlier: a larger distance leaves a
+// gap, as does an empty value, and a stray row between two others replaces part of one.
 // Estimated is "true" or "false". Further columns are ignored. Errors wrap
 // ErrSeries and name the line, the column and the value.
 func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
@@ -68,6 +70,10 @@ func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 			break
 		}
 		if err != nil {
+			var at *csv.ParseError
+			if errors.Is(err, csv.ErrFieldCount) && errors.As(err, &at) {
+				return nil, fmt.Errorf("%w: line %d: %d fields; accepted: %d, as in the header", ErrSeries, at.Line, len(record), rows.FieldsPerRecord)
+			}
 			return nil, fmt.Errorf("%w: %w", ErrSeries, err)
 		}
 		line, _ := rows.FieldPos(0)
@@ -188,24 +194,40 @@ func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("%w: no rows", ErrSeries)
 	}
-	step := time.Hour // of a single row
+	distances := map[time.Duration]int{}
 	for i := 1; i < len(points); i++ {
 		d := points[i].at.Sub(points[i-1].at)
 		if d <= 0 {
 			return nil, fmt.Errorf("%w: %s %d: time %s does not lie after %s of the row ahead; accepted: ascending times",
 				ErrSeries, unit, points[i].where, points[i].at.Format(time.RFC3339), points[i-1].at.Format(time.RFC3339))
 		}
-		if i == 1 || d < step {
-			step = d
-		}
+		distances[d]++
 	}
+	step := usualStep(distances)
 	samples := make([]Sample, 0, len(points))
-	for _, pt := range points {
-		if !pt.gap {
-			samples = append(samples, Sample{From: pt.at, To: pt.at.Add(step), Value: pt.value, Estimated: pt.estimated})
+	for i, pt := range points {
+		if pt.gap {
+			continue
 		}
+		to := pt.at.Add(step)
+		if i+1 < len(points) {
+			to = earlier(to, points[i+1].at)
+		}
+		samples = append(samples, Sample{From: pt.at, To: to, Value: pt.value, Estimated: pt.estimated})
 	}
 	return NewSeries(p, samples)
+}
+
+// usualStep returns the most frequent distance, of equally frequent ones the smallest;
+// an hour where there is none.
+func usualStep(distances map[time.Duration]int) time.Duration {
+	step, most := time.Hour, 0
+	for d, n := range distances {
+		if n > most || n == most && d < step {
+			step, most = d, n
+		}
+	}
+	return step
 }
 
 // parseValue reads an intensity; an empty cell is a gap.

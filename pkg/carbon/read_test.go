@@ -22,13 +22,47 @@ func TestReadCSV(t *testing.T) {
 		t.Fatalf("%d samples of %q, want 3 of DE", s.Len(), s.Zone)
 	}
 	if got := s.Sample(0); got.To.Sub(got.From) != 30*time.Minute {
-		t.Errorf("step %v, want the smallest distance, 30 min", got.To.Sub(got.From))
+		t.Errorf("step %v, want the usual distance, 30 min", got.To.Sub(got.From))
 	}
 	if _, ok := s.At(t0.Add(70 * time.Minute)); ok {
 		t.Error("an empty value is no gap")
 	}
 	if x, ok := s.At(t0.Add(95 * time.Minute)); !ok || x.Value != 50.5 {
 		t.Errorf("a time with an offset was misread: %v %v", x, ok)
+	}
+}
+
+// TestReadCSVUsualStep: one stray row does not change the step of the others. A row is
+// valid until the next one, at most for the usual step.
+func TestReadCSVUsualStep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rows  []string
+		want  []time.Duration // of each sample
+		total time.Duration
+	}{
+		"a stray row":            {[]string{"11:00", "12:00", "13:00", "13:30", "14:00", "15:00"}, []time.Duration{60, 60, 30, 30, 60, 60}, 5 * time.Hour},
+		"a stray row at the end": {[]string{"11:00", "12:00", "13:00", "13:10"}, []time.Duration{60, 60, 10, 60}, 190 * time.Minute},
+		"a gap":                  {[]string{"11:00", "12:00", "15:00", "16:00"}, []time.Duration{60, 60, 60, 60}, 4 * time.Hour},
+		"half hours with gaps":   {[]string{"11:00", "11:30", "13:00", "13:30", "16:00"}, []time.Duration{30, 30, 30, 30, 30}, 150 * time.Minute},
+		"as many of each":        {[]string{"11:00", "11:30", "12:30"}, []time.Duration{30, 30, 30}, 90 * time.Minute},
+		"a single row":           {[]string{"11:00"}, []time.Duration{60}, time.Hour},
+	} {
+		text := head
+		for _, at := range tc.rows {
+			text += "2023-11-14T" + at + ":00Z,100\n"
+		}
+		s, err := ReadCSV(strings.NewReader(text), Provenance{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, want := range tc.want {
+			if x := s.Sample(i); x.To.Sub(x.From) != want*time.Minute {
+				t.Errorf("%s: sample %d is valid for %v, want %v", name, i, x.To.Sub(x.From), want*time.Minute)
+			}
+		}
+		if _, covered := s.Mean(s.Start(), s.End()); covered != tc.total {
+			t.Errorf("%s: %v covered, want %v", name, covered, tc.total)
+		}
 	}
 }
 
@@ -44,7 +78,7 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 		"words":         {head + "2023-11-14T11:00:00Z,low\n", `"low"`},
 		"unsorted":      {head + "2023-11-14T12:00:00Z,1\n2023-11-14T11:00:00Z,1\n", "line 3"},
 		"duplicate":     {head + "2023-11-14T12:00:00Z,1\n2023-11-14T12:00:00Z,1\n", "line 3"},
-		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2"},
+		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2: 1 fields; accepted: 2"},
 		"estimated odd": {"time,intensity_gco2eq_per_kwh,estimated\n2023-11-14T12:00:00Z,1,perhaps\n", `"perhaps"`},
 	} {
 		_, err := ReadCSV(strings.NewReader(tc.text), Provenance{})

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
+	"time"
 )
 
 // Scores is how good a model was over a backtest. Intensities are gCO2eq/kWh.
@@ -108,6 +110,9 @@ func (s *Scorer) Scores() (Scores, error) {
 	return out, nil
 }
 
+// ErrGaps marks values whose gaps leave nothing to score a forecast by.
+var ErrGaps = errors.New("gaps in the values")
+
 // banded is a model that states quantiles.
 type banded interface {
 	Band(h History, n int) (Band, error)
@@ -119,16 +124,18 @@ type banded interface {
 // are given to the model as they are, the future included.
 //
 // Errors: parameters outside the values; a model that fails for another reason
-// than ErrHistory. Complexity: O(forecasts x (cost of the model + lead log lead)).
+// than ErrHistory; ErrGaps where each stretch that is forecast has a gap; ErrHistory
+// where the model can make no forecast. Complexity: O(forecasts x (cost of the model + lead log lead)).
 func Backtest(m Model, h History, start, lead, stride, window int) (Scores, error) {
 	if lead < 2 || stride < 1 || window < 1 || window > lead || start < 1 || start+lead > len(h.Values) {
 		return Scores{}, fmt.Errorf("backtest: start %d, lead %d, stride %d, window %d do not fit %d values", start, lead, stride, window, len(h.Values))
 	}
-	s := NewScorer(lead, window)
+	s, gaps := NewScorer(lead, window), 0
 	for at := start; at+lead <= len(h.Values); at += stride {
 		truth := h.Values[at : at+lead]
 		if hasGap(truth) {
 			s.Skip()
+			gaps++
 			continue
 		}
 		b, err := predictBand(m, h.until(at), lead)
@@ -140,6 +147,11 @@ func Backtest(m Model, h History, start, lead, stride, window int) (Scores, erro
 		default:
 			s.Add(b.Expected, b.Low, b.High, truth)
 		}
+	}
+	if n := s.scores.Skipped; s.scores.Forecasts == 0 && gaps == n {
+		first := start + slices.IndexFunc(h.Values[start:], math.IsNaN)
+		return Scores{}, fmt.Errorf("backtest: %w: each of the %d forecasts of %d slots runs into one, the first at %s; accepted: at least %d values in a row, or a shorter lead",
+			ErrGaps, n, lead, h.Start.Add(time.Duration(first)*h.Step).Format(time.RFC3339), lead)
 	}
 	return s.Scores()
 }

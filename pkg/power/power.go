@@ -102,4 +102,23 @@ func Emitted(p units.Power, s *carbon.Series, from, to time.Time) (units.Emissio
 	return p.Over(covered).At(mean), to.Sub(from) - covered
 }
 
+// Price is the emissions of a constant power over an interval.
+type Price struct {
+	// Emissions leave out the energy of Unknown: where that is above 0, a report must
+	// withhold the figure.
+	Emissions units.Emissions
+	// Filled is the part priced by carbon.FillRule, Unknown the part without any price.
+	Filled, Unknown time.Duration
+}
+
+// PriceOver prices a constant power over [from, to), with hours that lack an intensity
+// filled by carbon.FillRule. Emitted, in contrast, leaves these hours out: it is for
+// callers that wait until the intensity is known.
+//
+// Complexity: that of carbon.Series.FilledMean.
+func PriceOver(p units.Power, s *carbon.Series, from, to time.Time) Price {
+	m := s.FilledMean(from, to)
+	return Price{Emissions: p.Over(m.Known + m.Filled).At(m.Mean), Filled: m.Filled, Unknown: m.Unknown}
+}
+
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -83,3 +83,17 @@ func TestPartsSumToTheWhole(t *testing.T) {
 		t.Errorf("missing = %v, want the 12 h after the series", missing)
 	}
 }
+
+// TestPriceOverFills checks that hours without intensity are priced by carbon.FillRule,
+// and that what the rule cannot reach is named.
+func TestPriceOverFills(t *testing.T) {
+	start := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
+	s, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: start, To: start.Add(time.Hour), Value: 400}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := PriceOver(500, s, start.Add(24*time.Hour), start.Add(26*time.Hour))
+	if p.Emissions != 200 || p.Filled != time.Hour || p.Unknown != time.Hour {
+		t.Errorf("%+v, want 200 g in the hour that is filled, and one that is unknown", p)
+	}
+}

@@ -40,7 +40,8 @@ type live struct {
 	expected float64
 	grams    float64
 	kWh      float64
-	missing  time.Duration
+	filled   time.Duration // priced by carbon.FillRule
+	missing  time.Duration // without a price
 }
 
 type engine struct {
@@ -65,8 +66,6 @@ type engine struct {
 	rng     *rand.Rand
 	res     Result
 	left    int
-	wait    time.Duration
-	delay   time.Duration
 	ended   time.Duration
 }
 

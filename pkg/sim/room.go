@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
-	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
@@ -148,9 +147,10 @@ func (e *engine) idle(to time.Duration) {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
 		if cl.Nodes.Count > 0 && to > r.idleSince {
 			watts := cl.Nodes.Idle * units.Power(float64(r.on)*cl.pue())
-			grams, missing := power.Emitted(watts, cl.Actual, e.at(r.idleSince), e.at(to))
-			r.idleGrams += float64(grams)
-			r.idleKWh += float64(watts.Over(to - r.idleSince - missing))
+			kWh, p := e.priced(c, watts, e.at(r.idleSince), e.at(to))
+			r.idleGrams += float64(p.Emissions)
+			r.idleKWh += kWh
+			e.res.Filled, e.res.Unpriced = addTime(e.res.Filled, p.Filled), addTime(e.res.Unpriced, p.Unknown)
 		}
 		r.idleSince = to
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -219,10 +218,11 @@ func (c *Cluster) pue() float64 {
 // price counts a run at the intensity that occurred.
 func (e *engine) price(l *live, from, to time.Time) {
 	watts := units.Power(e.watts(l, l.workers))
-	grams, missing := power.Emitted(watts, e.cfg.Clusters[l.cluster].Actual, from, to)
-	l.grams += float64(grams)
-	l.kWh += float64(watts.Over(to.Sub(from) - missing))
-	l.missing += missing
+	kWh, p := e.priced(l.cluster, watts, from, to)
+	l.kWh += kWh
+	l.grams += float64(p.Emissions)
+	l.filled += p.Filled
+	l.missing += p.Unknown
 	e.res.Jobs[l.job].WorkerHours += float64(l.workers) * to.Sub(from).Hours()
 }
 
@@ -236,9 +236,7 @@ func (e *engine) restart(l *live, last Run) {
 	count := func(c int, kWh float64) {
 		kWh *= e.cfg.Clusters[c].pue()
 		l.kWh += kWh
-		if x, ok := e.cfg.Clusters[c].Actual.At(now); ok {
-			l.grams += kWh * float64(x.Value)
-		}
+		l.grams += e.gramsAt(c, kWh, now)
 	}
 	if j.RestartKWh > 0 {
 		count(l.cluster, j.RestartKWh)
@@ -271,12 +269,11 @@ func (e *engine) finish(l *live) {
 	o.Missed = !deadline.IsZero() && e.at(e.now).After(deadline.Add(time.Millisecond))
 	o.Emissions, o.Energy = units.Emissions(l.grams), units.Energy(l.kWh)
 	o.Expected = units.Emissions(l.expected)
-	e.res.Unpriced += l.missing
+	o.Filled, o.Unpriced = l.filled, l.missing
+	e.res.Filled, e.res.Unpriced = addTime(e.res.Filled, l.filled), addTime(e.res.Unpriced, l.missing)
 	if o.Missed {
 		e.res.Missed++
 	}
-	e.wait += o.Wait
-	e.delay += o.Delay
 	e.ended = max(e.ended, e.now)
 	e.left--
 	if e.cfg.Lengths != nil {
@@ -301,8 +298,9 @@ func (e *engine) result() Result {
 	}
 	res.Energy += res.IdleEnergy
 	res.Emissions += res.IdleEmissions
-	if n := time.Duration(len(res.Jobs)); n > 0 {
-		res.MeanWait, res.MeanDelay = e.wait/n, e.delay/n
+	if len(res.Jobs) > 0 {
+		res.MeanWait = meanOf(res.Jobs, func(o *Outcome) time.Duration { return o.Wait })
+		res.MeanDelay = meanOf(res.Jobs, func(o *Outcome) time.Duration { return o.Delay })
 		res.Makespan = e.ended - e.cfg.Jobs[e.order[0]].Submitted.Sub(e.start)
 	}
 	return res

@@ -197,9 +197,12 @@ type Outcome struct {
 	// than if it had run at once at its least scale, below 0 where scaling made it faster.
 	Wait, Delay time.Duration
 	// Missed says that the job ended after its deadline.
-	Missed    bool
-	Emissions units.Emissions
-	Energy    units.Energy
+	Missed bool
+	// Emissions leave out Unpriced: run time more than carbon.FillRule may fill away from
+	// any known intensity. Filled is the run time priced by that rule.
+	Emissions        units.Emissions
+	Energy           units.Energy
+	Filled, Unpriced time.Duration
 	// WorkerHours is the sum of workers x hours.
 	WorkerHours float64
 	// Expected is what its first plan was to emit; 0 without a plan.
@@ -224,9 +227,11 @@ type Result struct {
 	WorkerHours   float64
 	// Makespan is from the first submission to the last completion.
 	Makespan time.Duration
-	// Unpriced is run time for which the actual series has no intensity; its
-	// energy is not in the sums.
-	Unpriced time.Duration
+	// Filled is the run time, of jobs and of machines that idle, for which the actual
+	// series has no intensity and that is priced by carbon.FillRule; it is part of
+	// Emissions. Unpriced is the run time that this rule cannot fill: it is not in
+	// Emissions (but in Energy), so that they must not be stated. Both stop at 292 years.
+	Filled, Unpriced time.Duration
 	// Decisions counts calls of decide.Decide, Planned the jobs handed to it, Events
 	// the moments at which anything happened.
 	Decisions, Planned, Events int

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,8 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: %s,%s,%s,%s", ErrTrace, err, colID, colArrival, colLength, colCPUs)
 	}
+	header = slices.Clone(header) // the reader uses it again
+	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
 	at := map[string]int{}
 	for i, name := range header {
 		name = strings.TrimSpace(name)
@@ -70,7 +73,7 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 			return t, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+			return nil, csvError(err, row.record, header)
 		}
 		row.line, _ = cr.FieldPos(0)
 		j, err := row.job()
@@ -177,6 +180,9 @@ func (r *csvRow) job() (Job, error) {
 		j.Kind = workload.Kind(k)
 	default:
 		r.fail(colKind, k, "rigid, interruptible or elastic")
+	}
+	if len(j.Request) == 0 {
+		r.fail(colCPUs, r.text(colCPUs), "above 0, or an amount of another resource above 0")
 	}
 	if j.Deadline > 0 && j.Deadline <= j.Arrival {
 		r.fail(colDeadline, r.text(colDeadline), "later than the arrival")

@@ -29,7 +29,7 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	}
 	at := map[string]int{}
 	for i, name := range header {
-		at[strings.TrimSpace(name)] = i
+		at[strings.TrimSpace(strings.TrimPrefix(name, byteOrderMark))] = i
 	}
 	for _, name := range []string{"workers", "throughput"} {
 		if _, ok := at[name]; !ok {
@@ -43,7 +43,7 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+			return nil, csvError(err, row, header)
 		}
 		line, _ := cr.FieldPos(0)
 		bad := func(column, accepted string) error {

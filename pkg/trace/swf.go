@@ -56,7 +56,7 @@ func (f logFormat) read(r io.Reader) (*Trace, error) {
 	t, shared, words := &Trace{}, requests{}, map[string]string{}
 	first := time.Duration(-1)
 	for line := 1; scanner.Scan(); line++ {
-		text := strings.TrimSpace(scanner.Text())
+		text := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), byteOrderMark))
 		if text == "" || strings.HasPrefix(text, f.comment) {
 			t.header(text)
 			continue
@@ -83,8 +83,12 @@ func (f logFormat) read(r io.Reader) (*Trace, error) {
 		if procs <= 0 {
 			procs = v[logReqProcs]
 		}
-		if v[logRun] <= 0 || procs <= 0 {
-			t.Skipped++
+		if v[logRun] <= 0 {
+			t.Skip(NoRunTime)
+			continue
+		}
+		if procs <= 0 {
+			t.Skip(NoProcessors)
 			continue
 		}
 		j := Job{ID: strings.Clone(fields[logJob]), Request: shared.of([4]float64{procs})}

@@ -3,9 +3,13 @@
 package trace
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"lull.dev/lull/pkg/workload"
@@ -51,8 +55,49 @@ type Trace struct {
 	Jobs []Job
 	// Start is when the trace begins, the zero time where only distances matter.
 	Start time.Time
+	// Offset is how much was cut off before Start; arrivals count from the cut.
+	Offset time.Duration
 	// Skipped counts entries that never ran.
-	Skipped int
+	Skipped Skipped
+}
+
+// Skipped counts entries of a trace that are not jobs, by the reason, which completes "3
+// with ...".
+type Skipped map[string]int
+
+// Reasons why an entry is no job of a trace.
+const (
+	NoRunTime    = "no run time"
+	NoProcessors = "no processors"
+	NotFinished  = "no completion"
+)
+
+// Total returns how many entries were skipped.
+func (s Skipped) Total() int {
+	n := 0
+	for _, v := range s {
+		n += v
+	}
+	return n
+}
+
+// String returns the counts with their reasons, the most frequent first; "" for none.
+func (s Skipped) String() string {
+	reasons := slices.Sorted(maps.Keys(s))
+	slices.SortStableFunc(reasons, func(a, b string) int { return s[b] - s[a] })
+	parts := make([]string, len(reasons))
+	for i, why := range reasons {
+		parts[i] = fmt.Sprintf("%d with %s", s[why], why)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Skip counts an entry that is no job.
+func (t *Trace) Skip(why string) {
+	if t.Skipped == nil {
+		t.Skipped = Skipped{}
+	}
+	t.Skipped[why]++
 }
 
 // Span is from the start of the trace to the last arrival.
@@ -63,9 +108,11 @@ func (t *Trace) Span() time.Duration {
 	return t.Jobs[len(t.Jobs)-1].Arrival
 }
 
-// Between returns the jobs that arrive in [from, to), arrivals counted from from.
+// Between returns the jobs that arrive in [from, to). Their arrivals count from from,
+// which Start and Offset account for. Skipped stays that of the whole trace: what never
+// ran has no place in it.
 func (t *Trace) Between(from, to time.Duration) *Trace {
-	out := &Trace{}
+	out := &Trace{Offset: t.Offset + from, Skipped: t.Skipped}
 	if !t.Start.IsZero() {
 		out.Start = t.Start.Add(from)
 	}
@@ -122,4 +169,17 @@ func (t *Trace) add(j Job, line int, column string) error {
 	}
 	t.Jobs = append(t.Jobs, j)
 	return nil
+}
+
+// byteOrderMark begins the files that spreadsheets write.
+const byteOrderMark = "\ufeff"
+
+// csvError names the line of a table that cannot be read, and where its number of fields
+// is wrong, the one accepted.
+func csvError(err error, record, header []string) error {
+	var at *csv.ParseError
+	if errors.Is(err, csv.ErrFieldCount) && errors.As(err, &at) {
+		return fmt.Errorf("%w: line %d: %d fields; accepted: %d, those of the header %s", ErrTrace, at.Line, len(record), len(header), strings.Join(header, ","))
+	}
+	return fmt.Errorf("%w: %w", ErrTrace, err)
 }

@@ -82,8 +82,8 @@ func TestReadSWF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tr.Jobs) != 2 || tr.Skipped != 1 || !tr.Start.Equal(time.Unix(1131000100, 0)) {
-		t.Fatalf("%d jobs, %d skipped, from %v", len(tr.Jobs), tr.Skipped, tr.Start)
+	if len(tr.Jobs) != 2 || tr.Skipped.Total() != 1 || !tr.Start.Equal(time.Unix(1131000100, 0)) {
+		t.Fatalf("%d jobs, skipped: %v, from %v", len(tr.Jobs), tr.Skipped, tr.Start)
 	}
 	if j := tr.Jobs[0]; j.Arrival != 0 || j.Length != 10*time.Minute || j.Estimate != 20*time.Minute || j.Request[trace.CPU] != 4 || j.Class != "7" {
 		t.Errorf("%+v", j)
