@@ -44,7 +44,11 @@ func TestUse(t *testing.T) {
 		// hour at 200; nothing is left of the second.
 		"measured within": {[]account.Measured{{From: at(0.5), To: at(1.5), Zone: "z", KWh: 2}}, account.Usage{KWh: 2.5, MeasuredKWh: 2, ModelKWh: 1.5, Grams: 25 + 300 + 50}},
 		"measured twice":  {[]account.Measured{{From: at(1), To: at(2), Zone: "z", KWh: 1}, {From: at(0), To: at(1), Zone: "z", KWh: 3}}, account.Usage{KWh: 4, MeasuredKWh: 4, ModelKWh: 1.5, Grams: 500}},
-		"measured beside": {[]account.Measured{{From: at(4), To: at(5), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 1, ModelKWh: 1.5, Grams: 250 + 500}},
+		// The first reading has 3 kWh until 2:00; of the second, 2 kW from 1:30 to 2:30, the half hour after that counts.
+		"measured by two, one later":  {[]account.Measured{{From: at(1.5), To: at(2.5), Zone: "z", KWh: 2}, {From: at(0), To: at(2), Zone: "z", KWh: 3}}, account.Usage{KWh: 4, MeasuredKWh: 4, ModelKWh: 1.5, Grams: 450 + 300}},
+		"measured by two, one within": {[]account.Measured{{From: at(0.5), To: at(1), Zone: "z", KWh: 7}, {From: at(0), To: at(2), Zone: "z", KWh: 3}, {From: at(1), To: at(2), Zone: "z", KWh: 7}}, account.Usage{KWh: 3, MeasuredKWh: 3, ModelKWh: 1.5, Grams: 450}},
+		"measured by two at once":     {[]account.Measured{{From: at(0), To: at(2), Zone: "z", KWh: 3}, {From: at(0), To: at(1), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 2.5, ModelKWh: 1.5, Grams: 100 + 300}},
+		"measured beside":             {[]account.Measured{{From: at(4), To: at(5), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 1, ModelKWh: 1.5, Grams: 250 + 500}},
 	} {
 		u := account.Use(stretches, tc.measured, of)
 		if !near(u.KWh, tc.want.KWh) || !near(u.MeasuredKWh, tc.want.MeasuredKWh) || !near(u.ModelKWh, tc.want.ModelKWh) || !near(u.Grams, tc.want.Grams) || u.Missing != 0 {
