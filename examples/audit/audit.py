@@ -133,7 +133,8 @@ class Pool:
                     free = has
             for r, amount in request.items():
                 used = sum(x[2].get(r, 0) for x in taken if x[0] <= at < x[1])
-                if amount > 0 and used + amount > free.get(r, 0) + 1e-9:
+                most = free.get(r, 0)
+                if amount > 0 and used + amount > most + 1e-9 * max(1, most):  # what rounding may take
                     return False
         return True
 

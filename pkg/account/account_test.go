@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -176,15 +177,26 @@ func TestPlaceOnSeveralClusters(t *testing.T) {
 	}
 }
 
+// BenchmarkPlace places jobs one after the other: in a crowd there is room for 50 at a time and 60 ask, so that the
+// queue grows; with room each starts as it comes.
 func BenchmarkPlace(b *testing.B) {
-	for b.Loop() {
-		var pool account.Pool
-		pool.Offer("c", start, map[string]float64{"cpu": 100})
-		for i := range 1000 {
-			request := map[string]float64{"cpu": 2}
-			cluster, from, _ := pool.Place(nil, start.Add(time.Duration(i)*time.Minute), time.Hour, request)
-			pool.Take(cluster, from, from.Add(time.Hour), request)
+	for _, crowd := range []struct {
+		name string
+		cpus float64
+	}{{"crowded", 100}, {"room", 1000}} {
+		for _, jobs := range []int{1000, 4000, 16000} {
+			b.Run(fmt.Sprintf("%s/jobs=%d", crowd.name, jobs), func(b *testing.B) {
+				for b.Loop() {
+					var pool account.Pool
+					pool.Offer("c", start, map[string]float64{"cpu": crowd.cpus})
+					for i := range jobs {
+						request := map[string]float64{"cpu": 2}
+						cluster, from, _ := pool.Place(nil, start.Add(time.Duration(i)*time.Minute), time.Hour, request)
+						pool.Take(cluster, from, from.Add(time.Hour), request)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(jobs), "ns/job")
+			})
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/job")
 }
