@@ -67,11 +67,14 @@ def grams(zones, zone, start, end, watts):
 def use(zones, stretches, measured):
     """kWh and gCO2eq: what was measured, and watts times hours where nothing was."""
     kwh = model = g = 0.0
-    measured = sorted(measured)
+    measured, last = sorted(measured), 0
     for start, end, zone, amount in measured:
-        if end > start:
+        after = max(start, last)  # where two readings are of the same time, the one that began earlier counts
+        if end > after:
+            amount *= (end - after) / (end - start)
             kwh += amount
-            g += grams(zones, zone, start, end, amount * 1000 / ((end - start) / HOUR))
+            g += grams(zones, zone, after, end, amount * 1000 / ((end - after) / HOUR))
+            last = end
     for start, end, zone, _, watts, _ in stretches:
         model += watts / 1000 * (end - start) / HOUR
         at = start
@@ -130,7 +133,8 @@ class Pool:
                     free = has
             for r, amount in request.items():
                 used = sum(x[2].get(r, 0) for x in taken if x[0] <= at < x[1])
-                if amount > 0 and used + amount > free.get(r, 0) + 1e-9:
+                most = free.get(r, 0)
+                if amount > 0 and used + amount > most + 1e-9 * max(1, most):  # what rounding may take
                     return False
         return True
 

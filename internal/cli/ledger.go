@@ -218,6 +218,9 @@ func newLedgerExportCommand() *cobra.Command {
   lull ledger export --database ledger.db --entries -o ledger.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if raw && (from != "" || to != "") {
+				return errors.New("--from, --to: accepted: without --entries, which exports the whole chain")
+			}
 			start, end, err := period(from, to)
 			if err != nil {
 				return err
@@ -227,27 +230,19 @@ func newLedgerExportCommand() *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, closing()) }()
-			out := cmd.OutOrStdout()
-			if output != "" {
-				file, err := os.Create(output)
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, file.Close()) }()
-				out = file
-			}
 			if raw {
-				if from != "" || to != "" {
-					return errors.New("--from, --to: not with --entries, whose chain is whole")
-				}
-				_, err := ledger.WriteEntries(out, entries(ledger.Query{}))
-				return err
+				return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error {
+					_, err := ledger.WriteEntries(w, entries(ledger.Query{}))
+					return err
+				})
 			}
 			list, err := ledger.Settlements(entries(ledger.Query{Kind: ledger.KindSettled}), start, end)
 			if err != nil {
 				return err
 			}
-			return ledger.WriteRecords(out, format, ledger.Records(list))
+			return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error {
+				return ledger.WriteRecords(w, format, ledger.Records(list))
+			})
 		},
 	}
 	f.register(cmd)

@@ -123,7 +123,7 @@ func TestLedgerCommands(t *testing.T) {
 		{[]string{"ledger", "verify", "--database", filepath.Join(t.TempDir(), "none.db")}, "no such file"},
 		{[]string{"ledger", "show", "other", "-n", "batch", "--database", file}, "workload batch/other: accepted: one that the ledger has"},
 		{[]string{"ledger", "export", "--database", file, "--format", "xml"}, `format: "xml"; accepted: csv, json, parquet`},
-		{[]string{"ledger", "export", "--database", file, "--entries", "--from", "2026-10-01"}, "not with --entries"},
+		{[]string{"ledger", "export", "--database", file, "--entries", "--from", "2026-10-01"}, "accepted: without --entries"},
 		{[]string{"report", "--database", file, "--from", "yesterday"}, `--from: "yesterday"; accepted: a day`},
 		{[]string{"report", "--database", file, "--from", "2026-10-02", "--to", "2026-10-01"}, "accepted: after --from"},
 		{[]string{"report", "--database", file, "--by", "moon"}, `by: "moon"; accepted: namespace`},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/joint"
@@ -225,21 +226,20 @@ func readInstance(file string, stdin io.Reader) (*plan.Problem, error) {
 	return p, nil
 }
 
-// writeOut writes a whole file or nothing of it.
+// writeOut writes text to a file, as outfile.Write does, or to stdout if file is "".
 func writeOut(file string, text []byte, stdout io.Writer) error {
+	return streamOut(file, stdout, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// streamOut calls write with a writer to a file, as outfile.Write does, or with stdout if file is "".
+func streamOut(file string, stdout io.Writer, write func(io.Writer) error) error {
 	if file == "" {
-		_, err := stdout.Write(text)
-		return err
+		return write(stdout)
 	}
-	tmp := file + ".tmp"
-	if err := os.WriteFile(tmp, text, 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, file); err != nil {
-		_ = os.Remove(tmp)
-		return err
-	}
-	return nil
+	return outfile.Write(file, write)
 }
 
 func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Result) error {

@@ -123,6 +123,7 @@ var methods = []method{
 			{name: "omega3", help: "weight of the completion time where the instance has none (1)"},
 			{name: "lateness", help: "penalty of lateness: linear, quadratic or none (linear)"},
 			{name: "completion", help: "penalty of the completion time: linear, root or none (linear)"},
+			{name: "ties", help: "which of the clusters that score the same: spread (work is spread over them) or first (spread)"},
 		},
 		build: buildCaspian,
 	},
@@ -209,6 +210,13 @@ func buildCaspian(values map[string]string, _ []string) (plan.Planner, error) {
 	params := caspian.Params{Weights: [3]float64{v.number("omega1", 0.5), v.number("omega2", 1), v.number("omega3", 1)}}
 	if v.err != nil {
 		return nil, v.err
+	}
+	switch values["ties"] {
+	case "", "spread":
+	case "first":
+		params.TiesToFirst = true
+	default:
+		return nil, fmt.Errorf("parameter ties of planner caspian: %q; accepted: spread or first", values["ties"])
 	}
 	if values["lateness"] != "" || values["completion"] != "" {
 		var err error

@@ -22,6 +22,7 @@ import (
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/meter"
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/internal/profiler"
 	"lull.dev/lull/internal/source/fetch"
 	"lull.dev/lull/pkg/power"
@@ -234,7 +235,7 @@ func writeProfile(ctx context.Context, out io.Writer, c client.Client, p *v1alph
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(to, text, 0o600); err != nil {
+		if err := outfile.WriteFile(to, text); err != nil {
 			return fmt.Errorf("-o: %w", err)
 		}
 		_, err = fmt.Fprintf(out, "wrote %s\n", to)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -74,16 +73,7 @@ works out the same from energy and intensity of each workload.`,
 					return ledger.WriteImpact(out, list, q)
 				}
 			}
-			out := cmd.OutOrStdout()
-			if output != "" {
-				file, err := os.Create(output)
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, file.Close()) }()
-				out = file
-			}
-			return write(out, s, q)
+			return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error { return write(w, s, q) })
 		},
 	}
 	f.register(cmd)

@@ -23,6 +23,7 @@ import (
 	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
@@ -331,17 +332,18 @@ func connect(kubeconfig string) (client.Client, *rest.Config, error) {
 	return c, config, err
 }
 
+// writeReport writes the report of a demo to the file that the user named.
+func (o Options) writeReport(doc report.Document) error {
+	return outfile.Write(o.Report, func(w io.Writer) error { return report.WriteDocument(w, doc) })
+}
+
 // publish prints the table of a demo and writes its report; what has failed is an error wrapping ErrDemo.
 func (o Options) publish(doc report.Document, head []string, rows [][]string, failed []string) error {
 	fmt.Fprintf(o.Out, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 	for _, row := range rows {
 		fmt.Fprintf(o.Out, "| %s |\n", strings.Join(row, " | "))
 	}
-	f, err := os.Create(o.Report)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(report.WriteDocument(f, doc), f.Close()); err != nil {
+	if err := o.writeReport(doc); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\nreport: %s\n", o.Report)

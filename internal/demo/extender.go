@@ -124,16 +124,12 @@ func Extender(ctx context.Context, o Options, scenarios []int, planner controlle
 	for _, row := range rows {
 		fmt.Fprintf(o.Out, "| %s |\n", strings.Join(row, " | "))
 	}
-	f, err := os.Create(o.Report)
-	if err != nil {
-		return err
-	}
 	doc := report.Document{
 		Title:    "Time-shifting through kube-scheduler, live",
 		Intro:    fmt.Sprintf("Piontek et al., the scenarios of Table 2 on one node of %d cores, %s, seed %d.", reproduce.PiontekCores, extenderDay.Format("2 January 2006"), o.Seed),
 		Sections: []report.Section{{Title: "Table 3", Head: head, Rows: rows, Notes: []string{"CO2 of the server over the day, idle power included, against the same Pods started as they come (simulated). Live: from the API server's timestamps."}}},
 	}
-	if err := errors.Join(report.WriteDocument(f, doc), f.Close()); err != nil {
+	if err := o.writeReport(doc); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\nreport: %s\n", o.Report)

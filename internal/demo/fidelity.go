@@ -20,6 +20,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/power"
@@ -343,7 +344,7 @@ them for the same place and slack (its traces are of other years).
 	}
 	total := float64(live/simulated) - 1
 	fmt.Fprintf(&b, "\nIn all live emissions are %+.1f %% of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", 100*total, 100*worst, len(trials)-len(late), len(trials))
-	if err := os.WriteFile(o.Report, []byte(b.String()), 0o644); err != nil {
+	if err := outfile.WriteFile(o.Report, []byte(b.String())); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\n%s\ntable: %s\n", b.String(), o.Report)

@@ -374,10 +374,6 @@ func (r *followRun) conclude(ctx context.Context, st *Stage) error {
 	for _, row := range rows {
 		fmt.Fprintf(r.Out, "%s: %s\n", row[0], row[1])
 	}
-	out, err := os.Create(r.Report)
-	if err != nil {
-		return err
-	}
 	doc := report.Document{
 		Title: "A service that follows the sun, live",
 		Intro: fmt.Sprintf("A Deployment of two replicas on the one of three clusters with the most sun, moved make before break, over two days from %s, %d times as fast.", followStart.Format("2 January 2006"), r.Factor),
@@ -385,7 +381,7 @@ func (r *followRun) conclude(ctx context.Context, st *Stage) error {
 			"Ready replicas: as the API servers of the three clusters told them, change by change.",
 		}}},
 	}
-	if err := errors.Join(report.WriteDocument(out, doc), out.Close()); err != nil {
+	if err := r.writeReport(doc); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.Out, "report: %s\n", r.Report)

@@ -89,7 +89,8 @@ type caspianRun struct {
 }
 
 // Multicluster runs Caspian's experiment live for each weight of carbon, the first of which is
-// the baseline, and beside it in the simulator. It returns an error wrapping ErrDemo where a
+// the baseline, and beside it in the simulator. The baseline of the paper is omega1 = 0, where planner
+// caspian spreads workloads over the clusters, as all score the same (Section V-B). It returns an error wrapping ErrDemo where a
 // workload did not finish, ran twice at once or beyond the quota, or where savings differ by more
 // than 5 % of the simulated.
 func Multicluster(ctx context.Context, o Options, omegas []float64, planner controller.PlannerFactory) (err error) {
@@ -99,15 +100,7 @@ func Multicluster(ctx context.Context, o Options, omegas []float64, planner cont
 	if err := r.places(); err != nil {
 		return err
 	}
-	r.jobs, r.arrival, r.deadline = reproduce.CaspianJobs(o.Seed, reproduce.CaspianStart)
-	r.jobs, r.arrival, r.deadline = r.jobs[:o.Jobs], r.arrival[:o.Jobs], r.deadline[:o.Jobs]
-	for i := range r.jobs {
-		j := &r.jobs[i]
-		j.Length -= dispatchTime
-		j.Estimate = j.Length
-		// As its Pod asks for, so that the simulator plans the same.
-		j.Request = map[string]float64{gpuResource: j.Request["gpu"], string(corev1.ResourceCPU): 1}
-	}
+	r.workloads()
 	var live, simulated []outcome
 	for _, omega := range omegas {
 		s, err := r.simulate(ctx, omega, planner)
@@ -122,6 +115,19 @@ func Multicluster(ctx context.Context, o Options, omegas []float64, planner cont
 		live = append(live, l)
 	}
 	return r.conclude(live, simulated)
+}
+
+// workloads draws the workloads of the seed.
+func (r *caspianRun) workloads() {
+	r.jobs, r.arrival, r.deadline = reproduce.CaspianJobs(r.Seed, reproduce.CaspianStart)
+	r.jobs, r.arrival, r.deadline = r.jobs[:r.Jobs], r.arrival[:r.Jobs], r.deadline[:r.Jobs]
+	for i := range r.jobs {
+		j := &r.jobs[i]
+		j.Length -= dispatchTime
+		j.Estimate = j.Length
+		// As its Pod asks for, so that the simulator plans the same.
+		j.Request = map[string]float64{gpuResource: j.Request["gpu"], string(corev1.ResourceCPU): 1}
+	}
 }
 
 // places reads the intensities: those of the evaluation data where it is there, else the

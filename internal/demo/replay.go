@@ -3,7 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/power"
@@ -317,13 +318,5 @@ func (r *replay) writeReport(rows []report.Row, base sim.Result, now time.Time) 
 		}
 		page.Jobs = append(page.Jobs, j)
 	}
-	f, err := os.Create(r.Report)
-	if err != nil {
-		return err
-	}
-	if err := report.Write(f, page); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
+	return outfile.Write(r.Report, func(w io.Writer) error { return report.Write(w, page) })
 }

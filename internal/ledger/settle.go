@@ -475,9 +475,12 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	var measured []account.Measured
 	by := map[string]float64{}
 	for _, e := range w.energy {
-		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh})
-		for _, source := range strings.Split(e.Source, "+") {
-			by[source] += e.KWh
+		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh, Source: e.Source})
+	}
+	measured = account.Apart(measured)
+	for _, m := range measured {
+		for _, source := range strings.Split(m.Source, "+") {
+			by[source] += m.KWh
 		}
 	}
 	ran := make([]account.Stretch, len(stretches))
@@ -492,7 +495,8 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	b.Sources = slices.Sorted(maps.Keys(by))
 	b.Uncertainty = 0
 	total := 0.0
-	for source, kWh := range by {
+	for _, source := range b.Sources { // in order, so that equal entries give equal sums
+		kWh := by[source]
 		off, stated := sources[source]
 		if !stated {
 			off = sources["model"]

@@ -293,6 +293,9 @@ func month(revised bool) []New {
 			}
 			if i%4 == 0 {
 				later(from+long, KindEnergy, fmt.Sprint(uid, part), uid, Energy{From: at(from + 0.1), To: at(from + 0.9*long), Zone: "z", KWh: 0.3 * rnd.Float64(), Source: "kepler"})
+				if i%8 == 0 { // another controller measures some of the same time
+					later(from+long, KindEnergy, fmt.Sprint("again", uid, part), uid, Energy{From: at(from + 0.5*long*rnd.Float64()), To: at(from + 0.5*long*(1+rnd.Float64())), Zone: "z", KWh: 0.3 * rnd.Float64(), Source: "dcgm"})
+				}
 			}
 			end = from + long
 			if part > 0 {
@@ -458,7 +461,7 @@ func TestAuditor(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := filepath.Join(t.TempDir(), "wrong.jsonl")
-	if err := os.WriteFile(wrong, []byte(strings.Replace(string(whole), `"savedGrams":`, `"savedGrams":1`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte(strings.Replace(string(whole), `"runs":`, `"runs":1`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := audit(wrong); err == nil || !strings.Contains(string(text), "wrong hash") {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lull.dev/lull/internal/outfile"
 	"lull.dev/lull/internal/report"
 )
 
@@ -77,7 +78,7 @@ func WriteMarkdown(w io.Writer, list []Found, dir string) error {
 		}
 		for k := range f.charts {
 			name := fmt.Sprintf("%s-%s-%d.svg", f.Paper, f.ID, k+1)
-			if err := os.WriteFile(filepath.Join(pictures, name), []byte(f.charts[k].Standalone()), 0o644); err != nil {
+			if err := outfile.WriteFile(filepath.Join(pictures, name), []byte(f.charts[k].Standalone())); err != nil {
 				return err
 			}
 			fmt.Fprintf(&b, "\n![%s](reproduction/%s)\n", f.charts[k].Title, name)

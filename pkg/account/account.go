@@ -3,6 +3,7 @@
 package account
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // Method is the version of this accounting; it changes when figures do.
-const Method = "1"
+const Method = "2"
 
 // Stretch is a time in which something ran without a change, half-open.
 type Stretch struct {
@@ -25,11 +26,42 @@ type Stretch struct {
 	Watts float64
 }
 
-// Measured is energy of a workload that was measured over a time, PUE included.
+// Measured is a reading: energy that all of a workload used over a time, PUE included.
 type Measured struct {
 	From, To time.Time
 	Zone     string
 	KWh      float64
+	// Source is who measured it; Use does not read it.
+	Source string
+}
+
+// Apart returns readings in order of time, none of which overlap: where two were taken of the same time, as
+// by two controllers, the one that began earlier counts, then the one that ended earlier. The rest of the
+// other counts at its mean power. Readings that last no time are left out; the input is not modified.
+//
+// Complexity: O(n log n).
+func Apart(readings []Measured) []Measured {
+	sorted := slices.Clone(readings)
+	slices.SortFunc(sorted, func(a, b Measured) int {
+		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.KWh, b.KWh), cmp.Compare(a.Source, b.Source))
+	})
+	out := sorted[:0]
+	var until time.Time
+	for _, m := range sorted {
+		whole := m.To.Sub(m.From)
+		if len(out) > 0 && m.From.Before(until) {
+			m.From = until
+		}
+		rest := m.To.Sub(m.From)
+		if rest <= 0 {
+			continue
+		}
+		if rest < whole {
+			m.KWh *= float64(rest) / float64(whole)
+		}
+		out, until = append(out, m), m.To
+	}
+	return out
 }
 
 // Usage is energy and what it emitted.
@@ -42,10 +74,11 @@ type Usage struct {
 	Missing time.Duration
 }
 
-// Use sums what stretches used: what was measured, and by the model where nothing was. Emissions are the
-// energy of each time at the mean intensity of that time.
+// Use sums what stretches used: what was measured, each moment once (see Apart), and by the model where
+// nothing was. Emissions are the energy of each time at the mean intensity of that time.
 //
-// Complexity: O((stretches + measured) log n) plus the overlaps of both.
+// Complexity: O(measured log measured + stretches log measured + overlaps of both), each with a look-up of
+// intensities in O(log n).
 func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *carbon.Series) Usage {
 	var u Usage
 	add := func(from, to time.Time, zone string, watts float64) (kWh float64) {
@@ -55,21 +88,24 @@ func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *
 		u.Missing += missing
 		return watts / 1000 * to.Sub(from).Hours()
 	}
-	sorted := slices.Clone(measured)
-	slices.SortFunc(sorted, func(a, b Measured) int { return a.From.Compare(b.From) })
-	for _, m := range sorted {
-		if hours := m.To.Sub(m.From).Hours(); hours > 0 {
-			kWh := add(m.From, m.To, m.Zone, m.KWh*1000/hours)
-			u.KWh += kWh
-			u.MeasuredKWh += kWh
-		}
+	apart := Apart(measured)
+	for _, m := range apart {
+		kWh := add(m.From, m.To, m.Zone, m.KWh*1000/m.To.Sub(m.From).Hours())
+		u.KWh += kWh
+		u.MeasuredKWh += kWh
 	}
 	for _, s := range stretches {
 		u.ModelKWh += s.Watts / 1000 * s.To.Sub(s.From).Hours()
 		at := s.From
-		for _, m := range sorted {
-			if !m.To.After(at) || !m.From.Before(s.To) {
-				continue
+		first, _ := slices.BinarySearchFunc(apart, at, func(m Measured, at time.Time) int {
+			if m.To.After(at) {
+				return 1
+			}
+			return -1
+		})
+		for _, m := range apart[first:] {
+			if !m.From.Before(s.To) {
+				break
 			}
 			if m.From.After(at) {
 				u.KWh += add(at, m.From, s.Zone, s.Watts)

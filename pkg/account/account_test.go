@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -44,7 +45,11 @@ func TestUse(t *testing.T) {
 		// hour at 200; nothing is left of the second.
 		"measured within": {[]account.Measured{{From: at(0.5), To: at(1.5), Zone: "z", KWh: 2}}, account.Usage{KWh: 2.5, MeasuredKWh: 2, ModelKWh: 1.5, Grams: 25 + 300 + 50}},
 		"measured twice":  {[]account.Measured{{From: at(1), To: at(2), Zone: "z", KWh: 1}, {From: at(0), To: at(1), Zone: "z", KWh: 3}}, account.Usage{KWh: 4, MeasuredKWh: 4, ModelKWh: 1.5, Grams: 500}},
-		"measured beside": {[]account.Measured{{From: at(4), To: at(5), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 1, ModelKWh: 1.5, Grams: 250 + 500}},
+		// The first reading has 3 kWh until 2:00; of the second, 2 kW from 1:30 to 2:30, the half hour after that counts.
+		"measured by two, one later":  {[]account.Measured{{From: at(1.5), To: at(2.5), Zone: "z", KWh: 2}, {From: at(0), To: at(2), Zone: "z", KWh: 3}}, account.Usage{KWh: 4, MeasuredKWh: 4, ModelKWh: 1.5, Grams: 450 + 300}},
+		"measured by two, one within": {[]account.Measured{{From: at(0.5), To: at(1), Zone: "z", KWh: 7}, {From: at(0), To: at(2), Zone: "z", KWh: 3}, {From: at(1), To: at(2), Zone: "z", KWh: 7}}, account.Usage{KWh: 3, MeasuredKWh: 3, ModelKWh: 1.5, Grams: 450}},
+		"measured by two at once":     {[]account.Measured{{From: at(0), To: at(2), Zone: "z", KWh: 3}, {From: at(0), To: at(1), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 2.5, ModelKWh: 1.5, Grams: 100 + 300}},
+		"measured beside":             {[]account.Measured{{From: at(4), To: at(5), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 1, ModelKWh: 1.5, Grams: 250 + 500}},
 	} {
 		u := account.Use(stretches, tc.measured, of)
 		if !near(u.KWh, tc.want.KWh) || !near(u.MeasuredKWh, tc.want.MeasuredKWh) || !near(u.ModelKWh, tc.want.ModelKWh) || !near(u.Grams, tc.want.Grams) || u.Missing != 0 {
@@ -172,15 +177,26 @@ func TestPlaceOnSeveralClusters(t *testing.T) {
 	}
 }
 
+// BenchmarkPlace places jobs one after the other: in a crowd there is room for 50 at a time and 60 ask, so that the
+// queue grows; with room each starts as it comes.
 func BenchmarkPlace(b *testing.B) {
-	for b.Loop() {
-		var pool account.Pool
-		pool.Offer("c", start, map[string]float64{"cpu": 100})
-		for i := range 1000 {
-			request := map[string]float64{"cpu": 2}
-			cluster, from, _ := pool.Place(nil, start.Add(time.Duration(i)*time.Minute), time.Hour, request)
-			pool.Take(cluster, from, from.Add(time.Hour), request)
+	for _, crowd := range []struct {
+		name string
+		cpus float64
+	}{{"crowded", 100}, {"room", 1000}} {
+		for _, jobs := range []int{1000, 4000, 16000} {
+			b.Run(fmt.Sprintf("%s/jobs=%d", crowd.name, jobs), func(b *testing.B) {
+				for b.Loop() {
+					var pool account.Pool
+					pool.Offer("c", start, map[string]float64{"cpu": crowd.cpus})
+					for i := range jobs {
+						request := map[string]float64{"cpu": 2}
+						cluster, from, _ := pool.Place(nil, start.Add(time.Duration(i)*time.Minute), time.Hour, request)
+						pool.Take(cluster, from, from.Add(time.Hour), request)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(jobs), "ns/job")
+			})
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/job")
 }

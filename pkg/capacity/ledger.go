@@ -17,7 +17,7 @@ import (
 //		l.Take(c, need, 3, from, from.Add(time.Hour)) // 3 workers of 2 CPUs for an hour
 //	}
 //
-// A Ledger is not safe for concurrent use.
+// A Ledger is not safe for concurrent use; questions change its index too.
 type Ledger struct {
 	clusters  []steps
 	names     []string
@@ -29,6 +29,7 @@ type steps struct {
 	at          []int64 // ns since the Unix epoch, ascending
 	total, used [][]float64
 	offers      []int64 // when the capacity changes, ascending
+	index       index
 }
 
 // Need is the amount that one worker takes of a resource.
@@ -117,6 +118,7 @@ func (l *Ledger) Offer(cluster string, from time.Time, total map[string]float64)
 			s.total[r][i] = v
 		}
 	}
+	s.index.changed(first, last)
 }
 
 // cut makes a step begin at a time and returns it.
@@ -130,6 +132,7 @@ func (s *steps) cut(at int64) int {
 		s.total[r] = slices.Insert(s.total[r], i, s.total[r][i-1])
 		s.used[r] = slices.Insert(s.used[r], i, s.used[r][i-1])
 	}
+	s.index.moved(i)
 	return i
 }
 
@@ -159,44 +162,35 @@ func (l *Ledger) Take(cluster int, need []Need, workers float64, from, to time.T
 			row[i] += n.amount * workers
 		}
 	}
-}
-
-// blocked returns the first step in [from, to) in which workers do not fit; -1 for none.
-func (s *steps) blocked(need []Need, workers float64, from, to int64) int {
-	for i := s.step(from); i < len(s.at) && s.at[i] < to; i++ {
-		for _, n := range need {
-			total := s.total[n.resource][i]
-			if s.used[n.resource][i]+n.amount*workers > total+roundingShare*math.Max(1, total) {
-				return i
-			}
-		}
-	}
-	return -1
+	s.index.changed(first, last)
 }
 
 // Fits reports whether workers fit on a cluster all through [from, to).
 //
 // Complexity: O(log steps + steps covered).
 func (l *Ledger) Fits(cluster int, need []Need, workers float64, from, to time.Time) bool {
-	return l.clusters[cluster].blocked(need, workers, from.UnixNano(), to.UnixNano()) < 0
+	s := &l.clusters[cluster]
+	return s.blocked(need, workers, s.step(from.UnixNano()), to.UnixNano()) < 0
 }
 
 // Earliest returns the earliest start, no sooner than from, of a run in one piece that fits
 // and ends by latestEnd; false if there is none.
 //
-// Complexity: O(steps).
+// Complexity: O(log steps + steps / blockSize + steps looked at), where a block of steps is looked
+// at only if the run fits in some of it and, once it has begun, not in all of it.
 func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.Time, length time.Duration, latestEnd time.Time) (time.Time, bool) {
 	s := &l.clusters[cluster]
 	start, end := from.UnixNano(), latestEnd.UnixNano()
-	for start <= end-int64(length) {
-		i := s.blocked(need, workers, start, start+int64(length))
-		if i < 0 {
-			return from.Add(time.Duration(start - from.UnixNano())), true
-		}
-		if i+1 == len(s.at) {
+	for i := s.step(start); start <= end-int64(length); {
+		if i = s.free(need, workers, i, end-int64(length)); i < 0 {
 			break
 		}
-		start = s.at[i+1]
+		start = max(start, s.at[i])
+		until := s.blocked(need, workers, i, start+int64(length))
+		if until < 0 {
+			return from.Add(time.Duration(start - from.UnixNano())), true
+		}
+		i = until + 1
 	}
 	return time.Time{}, false
 }
@@ -209,9 +203,7 @@ func (l *Ledger) Room(cluster int, need []Need, most int, from, to time.Time) in
 	end := to.UnixNano()
 	for i := s.step(from.UnixNano()); i < len(s.at) && s.at[i] < end && most > 0; i++ {
 		for _, n := range need {
-			total := s.total[n.resource][i]
-			free := total + roundingShare*math.Max(1, total) - s.used[n.resource][i]
-			most = min(most, max(0, int(math.Floor(math.Min(free/n.amount, math.MaxInt32)))))
+			most = min(most, max(0, int(math.Floor(math.Min(s.slack(n.resource, i)/n.amount, math.MaxInt32)))))
 		}
 	}
 	return most

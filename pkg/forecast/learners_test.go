@@ -304,16 +304,45 @@ func TestReadRecorded(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for want, text := range map[string]string{
-		"header":                 "a,b,c,d\n",
-		"no rows":                head,
-		"line 2":                 head + "x,2023-01-01T00:00:00Z,1,1\n",
-		"accepted: finite":       head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,NaN,1\n",
-		"is not after":           head + "2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
-		"does not lie a step af": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+		"header":                     "a,b,c,d\n",
+		"no rows":                    head,
+		"line 2":                     head + "x,2023-01-01T00:00:00Z,1,1\n",
+		"accepted: finite":           head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,NaN,1\n",
+		"is not after":               head + "2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+		"line 3: time 2023-01-02T01": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-02T00:00:00Z,2023-01-02T01:00:00Z,1,1\n",
+		"line 2: time 2022-12-31T23": head + "2023-01-01T00:00:00Z,2022-12-31T23:00:00Z,1,1\n",
+		"line 5: time 2023-01-01T02": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T01:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:30:00Z,1,1\n",
+		"does not lie a step af":     head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
 	} {
 		if _, err := ReadRecorded(strings.NewReader(text)); !errors.Is(err, ErrRecorded) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want ErrRecorded with %q, got %v", want, err)
 		}
+	}
+}
+
+// TestActualsOnOneGrid: what lies between the steps of the first forecast is an error, not moved.
+func TestActualsOnOneGrid(t *testing.T) {
+	at := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
+	issued := func(after, step time.Duration) Issued {
+		return Issued{At: at.Add(after), Step: step, Values: []float64{1, 1}, Actual: []float64{1, 1}}
+	}
+	for name, list := range map[string][]Issued{
+		"none":         nil,
+		"half a step":  {issued(0, time.Hour), issued(90*time.Minute, time.Hour)},
+		"another step": {issued(0, time.Hour), issued(2*time.Hour, time.Hour/2)},
+		"before":       {issued(0, time.Hour), issued(-time.Hour, time.Hour), issued(time.Hour, time.Hour)},
+	} {
+		if _, err := Actuals(list); !errors.Is(err, ErrRecorded) {
+			t.Errorf("%s: %v; want ErrRecorded", name, err)
+		}
+	}
+	later := issued(time.Hour, time.Hour)
+	later.Actual[0] = math.NaN()
+	if h, err := Actuals([]Issued{issued(0, time.Hour), later}); err != nil || len(h.Values) != 3 || h.Values[1] != 1 {
+		t.Errorf("a value that only the earlier forecast knows: %+v, %v", h, err)
+	}
+	if h, err := Actuals([]Issued{issued(0, time.Hour), issued(3*time.Hour, time.Hour)}); err != nil || len(h.Values) != 5 || !math.IsNaN(h.Values[2]) || h.Values[3] != 1 {
+		t.Errorf("%+v, %v", h, err)
 	}
 }
 

@@ -30,10 +30,13 @@ const maxRecorded = 1_000_000
 //
 //	issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh
 //
-// Rows of one issue time stand together, in order of time, a step apart.
-// Forecasts below zero, which statistical models may publish, count as zero; an
-// empty actual is unknown. Errors wrap ErrRecorded and name line, column and
-// value.
+// Rows of one issue time stand together, in order of time, a step apart; the first
+// time is the issue time. The step is the same in the whole file. Forecasts below
+// zero, which statistical models may publish, count as zero; an empty actual is
+// unknown.
+//
+// ReadRecorded returns an error that wraps ErrRecorded and names the line and the
+// value. Complexity: O(rows).
 func ReadRecorded(r io.Reader) ([]Issued, error) {
 	rows := csv.NewReader(bufio.NewReader(r))
 	rows.ReuseRecord = true
@@ -43,7 +46,6 @@ func ReadRecorded(r io.Reader) ([]Issued, error) {
 		return nil, fmt.Errorf("%w: header: %q (%w); accepted: issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh", ErrRecorded, header, err)
 	}
 	var out []Issued
-	var last time.Time
 	for line := 2; ; line++ {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -68,27 +70,40 @@ func ReadRecorded(r io.Reader) ([]Issued, error) {
 		if math.IsNaN(value) || math.IsInf(value, 0) || math.IsInf(actual, 0) || actual < 0 {
 			return nil, fmt.Errorf("%w: line %d: values %q and %q; accepted: finite numbers", ErrRecorded, line, row[2], row[3])
 		}
-		if n := len(out); n == 0 || !out[n-1].At.Equal(issued) {
-			if n > 0 && !issued.After(out[n-1].At) {
-				return nil, fmt.Errorf("%w: line %d: issued %s is not after the forecast ahead", ErrRecorded, line, row[0])
-			}
-			out = append(out, Issued{At: issued})
+		if out, err = addRow(out, issued, at, value, actual); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrRecorded, line, err)
 		}
-		f := &out[len(out)-1]
-		if len(f.Values) > 0 {
-			switch step := at.Sub(last); {
-			case step <= 0 || (f.Step > 0 && step != f.Step):
-				return nil, fmt.Errorf("%w: line %d: time %s does not lie a step after %s", ErrRecorded, line, row[1], last.Format(time.RFC3339))
-			default:
-				f.Step = step
-			}
-		}
-		last = at
-		f.Values, f.Actual = append(f.Values, math.Max(0, value)), append(f.Actual, actual)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: no rows", ErrRecorded)
 	}
+	return out, nil
+}
+
+// addRow adds a row to the last forecast, or to a new one if the issue time is another.
+func addRow(out []Issued, issued, at time.Time, value, actual float64) ([]Issued, error) {
+	n := len(out)
+	if n == 0 || !out[n-1].At.Equal(issued) {
+		if n > 0 && !issued.After(out[n-1].At) {
+			return nil, fmt.Errorf("issued %s is not after the forecast ahead", issued.Format(time.RFC3339))
+		}
+		if !at.Equal(issued) {
+			return nil, fmt.Errorf("time %s; accepted: %s, as the first time of a forecast is its issue time", at.Format(time.RFC3339), issued.Format(time.RFC3339))
+		}
+		out = append(out, Issued{At: issued, Values: []float64{math.Max(0, value)}, Actual: []float64{actual}})
+		return out, nil
+	}
+	f := &out[n-1]
+	last := f.At.Add(time.Duration(len(f.Values)-1) * f.Step)
+	step := at.Sub(last)
+	if step <= 0 || f.Step > 0 && step != f.Step {
+		return nil, fmt.Errorf("time %s does not lie a step after %s", at.Format(time.RFC3339), last.Format(time.RFC3339))
+	}
+	if n > 1 && out[n-2].Step > 0 && step != out[n-2].Step {
+		return nil, fmt.Errorf("time %s: a step of %v; accepted: %v, as in the forecast ahead", at.Format(time.RFC3339), step, out[n-2].Step)
+	}
+	f.Step = step
+	f.Values, f.Actual = append(f.Values, math.Max(0, value)), append(f.Actual, actual)
 	return out, nil
 }
 
@@ -111,9 +126,15 @@ func BacktestRecorded(forecasts []Issued, lead, window int) (Scores, error) {
 	return s.Scores()
 }
 
-// Actuals joins what came after each forecast into one history, as far as each
-// reaches before the next one is issued. Gaps are NaN.
+// Actuals joins what came after each forecast into one history; where forecasts
+// overlap, the later one that knows the value counts. Gaps are NaN.
+//
+// Actuals returns an error that wraps ErrRecorded if there is no forecast, a step is
+// missing or another, or a forecast is issued between two steps.
 func Actuals(forecasts []Issued) (History, error) {
+	if len(forecasts) == 0 {
+		return History{}, fmt.Errorf("%w: no forecasts", ErrRecorded)
+	}
 	step := forecasts[0].Step
 	start := forecasts[0].At
 	last := forecasts[len(forecasts)-1]
@@ -125,9 +146,13 @@ func Actuals(forecasts []Issued) (History, error) {
 	}
 	h := History{Start: start, Step: step, Values: nans(int(last.At.Sub(start)/step) + len(last.Actual))}
 	for _, f := range forecasts {
-		at := int(f.At.Sub(start) / step)
+		since := f.At.Sub(start)
+		if since < 0 || since%step != 0 || len(f.Values) > 1 && f.Step != step {
+			return History{}, fmt.Errorf("%w: issued %s, step %v; accepted: whole steps of %v after %s, with the same step", ErrRecorded, f.At.Format(time.RFC3339), f.Step, step, start.Format(time.RFC3339))
+		}
+		at := int(since / step)
 		for k, v := range f.Actual {
-			if at+k < len(h.Values) {
+			if at+k < len(h.Values) && !math.IsNaN(v) {
 				h.Values[at+k] = v
 			}
 		}

@@ -107,10 +107,13 @@ func Recorded(actual *carbon.Series, forecasts []forecast.Issued) Outlook {
 }
 
 // Modelled is the outlook of a model that forecasts ahead every so often from the
-// actual past, learning from as much of it as history says. Where the model cannot
-// forecast yet, only the past is known.
+// actual past. It learns from as much of the past as history says at least, and from
+// twice as much at most: as in live forecasts, the start of what is learnt moves rarely,
+// so that models learn only what is new. What is forecast depends on the time of issue
+// alone. If the model cannot forecast yet, only the past is known.
 //
-// Complexity: that of the model, once for each issue that is looked at.
+// Complexity: that of the model, once for each issue that is looked at, and O(history)
+// to begin anew once in a history.
 func Modelled(actual *carbon.Series, m forecast.Model, step, every, history, ahead time.Duration) Outlook {
 	o := &issues{last: -1}
 	for at := actual.Start(); at.Before(actual.End()); at = at.Add(every) {
@@ -119,7 +122,11 @@ func Modelled(actual *carbon.Series, m forecast.Model, step, every, history, ahe
 	o.series = func(i int) *carbon.Series {
 		at := o.at[i]
 		values := make([]float64, max(1, int(ahead/step)))
-		n := int(min(history, at.Sub(actual.Start())) / step)
+		past := at.Sub(actual.Start())
+		if begun := past / max(history, step); begun > 1 {
+			past -= (begun - 1) * max(history, step)
+		}
+		n := int(past / step)
 		h, err := forecast.FromSeries(actual, at, step, n)
 		if err == nil {
 			err = m.Predict(h, values)

@@ -28,6 +28,9 @@ type Params struct {
 	Weights [3]float64
 	// Penalties replace gamma and lambda; nil takes the paper's.
 	Penalties *relax.Penalties
+	// TiesToFirst places a workload on the first of the clusters that score the same, instead of
+	// spreading such workloads.
+	TiesToFirst bool
 }
 
 // Planner is the method; its zero value is ready.
@@ -95,7 +98,12 @@ const (
 //  3. workloads in non-increasing order of b_i = sum_jt x_ij^t; ties: the earlier
 //     arrival, then the ID;
 //  4. each gets the (j, t) of largest z_ij^t where it fits (Algorithm 3); ties: the
-//     earlier slot, then the cluster first in the problem.
+//     earlier slot, then the cluster with the most room, as spread says.
+//
+// Line 1 of Algorithm 3 sorts by z_ij^t and leaves ties open. They decide everything in
+// baseline mode: with omega_1 = 0 no score tells clusters apart. There "Caspian distributes
+// workloads equally among clusters to guarantee low average completion time and low average
+// lateness of workloads" (Section V-B, Fig. 4b), so that is what ties do here.
 //
 // Policies a_ij are the clusters a job allows. Running workloads are revisited when
 // they are jobs of the problem, with what is left of them. Several resources are each
@@ -148,7 +156,7 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	if err := ctx.Err(); err != nil {
 		return plan.Result{}, err
 	}
-	res := allocate(p, m, a.Pricer(), b)
+	res := allocate(p, m, a.Pricer(), b, pl.params.TiesToFirst)
 	res.Considered = int64(a.Evaluations) * int64(len(p.Jobs))
 	if p.Objective.Kind == plan.MOSP && pl.params.Penalties == nil && allRigid(p) {
 		proven := bound - boundRounding*math.Abs(bound)
@@ -217,7 +225,7 @@ func allRigid(p *plan.Problem) bool {
 }
 
 // allocate is lines 8 to 14 of Algorithm 2, with Algorithm 3.
-func allocate(p *plan.Problem, m *relax.Model, e *relax.Pricer, b []float64) plan.Result {
+func allocate(p *plan.Problem, m *relax.Model, e *relax.Pricer, b []float64, tiesToFirst bool) plan.Result {
 	e.Set(make([]float64, len(m.Cap))) // z_ij^t itself
 	room := relax.NewRoom(m)
 	order := plan.ByArrival(p)
@@ -236,6 +244,9 @@ func allocate(p *plan.Problem, m *relax.Model, e *relax.Pricer, b []float64) pla
 			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
 			continue
 		}
+		if !tiesToFirst {
+			spread(p, m, room, j, parts)
+		}
 		room.Take(j, parts, 1)
 		slots, clusters := make([]int, len(parts)), make([]int, len(parts))
 		for i, s := range parts {
@@ -244,4 +255,54 @@ func allocate(p *plan.Problem, m *relax.Model, e *relax.Pricer, b []float64) pla
 		placed = append(placed, plan.JobPlan{Job: j, Segments: plan.Place(&p.Jobs[j], slots, clusters)})
 	}
 	return plan.Finish(p, placed, unplaced)
+}
+
+// spread moves a run to the cluster with the most room among those that score the same in the same slots, if it
+// fits there. What counts is how many of its kind there is room for, on average over the slots of the run, then
+// over those from its start to the horizon; if that is equal too, the cluster first in the problem is taken.
+// Work that runs already has taken its room, so that workloads are spread over clusters from plan to plan.
+//
+// Complexity: O(clusters x slots x resources).
+func spread(p *plan.Problem, m *relax.Model, room *relax.Room, j int, parts []relax.Part) {
+	cost, found := m.Cost(j, parts), int(parts[0].Cluster)
+	start, end := int(parts[0].Slot), int(parts[len(parts)-1].Slot)+1
+	best, beyond, at := -1.0, -1.0, found
+	for _, c := range p.Allowed(j) {
+		move(parts, c)
+		if math.Abs(m.Cost(j, parts)-cost) > plan.TieShare*math.Abs(cost) || c != found && !room.Fits(j, parts) {
+			continue
+		}
+		now, later := roomFor(p, m, room, j, c, start, end), roomFor(p, m, room, j, c, start, m.T)
+		if more(now, best) || !more(best, now) && more(later, beyond) {
+			best, beyond, at = now, later, c
+		}
+	}
+	move(parts, at)
+}
+
+func move(parts []relax.Part, cluster int) {
+	for i := range parts {
+		parts[i].Cluster = int32(cluster)
+	}
+}
+
+// more reports whether a is larger than b by more than rounding.
+func more(a, b float64) bool { return a-b > tolerance*math.Max(1, math.Abs(b)) }
+
+// roomFor is how many workloads like j there is room for on a cluster, on average over slots [start, end).
+func roomFor(p *plan.Problem, m *relax.Model, room *relax.Room, j, cluster, start, end int) float64 {
+	least := math.Inf(1)
+	for r, name := range m.Resources() {
+		request := p.Jobs[j].Request[name] * float64(p.Jobs[j].MinWorkers)
+		if request <= 0 {
+			continue
+		}
+		sum := 0.0
+		row := (cluster*m.R + r) * m.T
+		for _, left := range room.Left()[row+start : row+end] {
+			sum += left
+		}
+		least = math.Min(least, sum/request/float64(end-start))
+	}
+	return least
 }

@@ -3,6 +3,7 @@ package caspian_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -174,5 +175,77 @@ func BenchmarkPlan(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestEqualScoresAreSpread: Section V-B. With omega_1 = 0 nothing tells clusters apart, and Caspian "distributes
+// workloads equally among clusters"; with omega_1 > 0 the clean one is taken.
+func TestEqualScoresAreSpread(t *testing.T) {
+	clusters := func(names ...string) []plan.Cluster {
+		var out []plan.Cluster
+		for i, name := range names {
+			c := plantest.OneCluster(30, []float64{100 + 100*float64(i), 100 + 100*float64(i), 100 + 100*float64(i), 100 + 100*float64(i)}).Clusters[0]
+			c.Name = name
+			out = append(out, c)
+		}
+		return out
+	}
+	of := func(omega1 float64, names ...string) *plan.Problem {
+		p := plantest.OneCluster(30, []float64{100, 100, 100, 100})
+		p.Clusters = clusters(names...)
+		for i := range 36 {
+			j := plantest.Job(fmt.Sprintf("w%02d", i), workload.Rigid, 0, 4, float64(1+i%3))
+			p.Jobs = append(p.Jobs, j)
+		}
+		p.Objective = plan.Objective{Kind: plan.MOSP, Weights: [3]float64{omega1, 1, 1}}
+		return p
+	}
+	hours := func(p *plan.Problem) map[string]float64 {
+		res, err := caspian.Planner{}.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(p, res.Plan); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, j := range res.Plan.Jobs {
+			for _, s := range j.Segments {
+				out[p.Clusters[s.Cluster].Name]++
+				if p.Objective.Weights[0] == 0 && j.Segments[0].Slot != 0 {
+					t.Errorf("%s starts in slot %d; there is room for all at once", p.Jobs[j.Job].ID, j.Segments[0].Slot)
+				}
+			}
+		}
+		return out
+	}
+	for _, names := range [][]string{{"clean", "middle", "dirty"}, {"dirty", "clean", "middle"}} {
+		got := hours(of(0, names...))
+		for _, name := range names {
+			if math.Abs(got[name]-24) > 1 {
+				t.Errorf("omega1 = 0: slots by cluster %v; want 24 on each, give or take one", got)
+			}
+		}
+	}
+	if got := hours(of(1, "clean", "middle", "dirty")); got["clean"] < 40 {
+		t.Errorf("omega1 = 1: slots by cluster %v; want most on the clean one", got)
+	}
+	// What a workload may not use, and what others have taken, is not spread to.
+	p := of(0, "clean", "middle", "dirty")
+	for j := range p.Jobs {
+		p.Jobs[j].Clusters = []string{"clean", "dirty"}
+	}
+	if got := hours(p); math.Abs(got["clean"]-36) > 1 || math.Abs(got["dirty"]-36) > 1 {
+		t.Errorf("two clusters are allowed: slots by cluster %v; want 36 on each, give or take one", got)
+	}
+	// A cluster of which less is free gets less.
+	p = of(0, "clean", "middle", "dirty")
+	for r, free := range p.Clusters[0].Capacity {
+		for s := range free {
+			p.Clusters[0].Capacity[r][s] = 10
+		}
+	}
+	if got := hours(p); got["clean"] >= got["middle"] || got["clean"] >= got["dirty"] {
+		t.Errorf("a third is free of the clean one: slots by cluster %v; want fewest there", got)
 	}
 }
