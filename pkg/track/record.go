@@ -231,7 +231,10 @@ func (r *Record) throughput(t *decide.Task, o *Observation, s *decide.Snapshot, 
 // keep takes a plan over; nil for none.
 func (r *Record) keep(standing *decide.Standing, t *decide.Task, o *Observation, rules Rules, now time.Time) {
 	r.standing, r.basis = standing, basisOf(t, rules.Forecast)
-	r.plannedAt, r.doneThen, r.lengthThen = now, o.Done, lengthOf(t, o)
+	r.plannedAt, r.doneThen, r.lengthThen = now, o.Done, 0
+	if t.AtRisk == 0 {
+		r.lengthThen = lengthOf(t, o)
+	}
 	r.scaling, r.speed = t.Scaling, o.Speed
 }
 
