@@ -143,15 +143,23 @@ func (n *Nodes) needed(use map[string]float64) int {
 // idle counts the idle power of machines up to a time.
 func (e *engine) idle(to time.Duration) {
 	for c := range e.rooms {
-		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
-		if cl.Nodes.Count > 0 && to > r.idleSince {
-			watts := cl.Nodes.Idle * units.Power(float64(r.on)*cl.pue())
-			grams, missing := power.Emitted(watts, cl.Actual, e.at(r.idleSince), e.at(to))
-			r.idleGrams += float64(grams)
-			r.idleKWh += float64(watts.Over(to - r.idleSince - missing))
-		}
+		r := &e.rooms[c]
+		grams, kWh := e.cfg.Clusters[c].idle(r.on, e.at(r.idleSince), e.at(to))
+		r.idleGrams += float64(grams)
+		r.idleKWh += float64(kWh)
 		r.idleSince = to
 	}
+}
+
+// idle is what n machines that are on emit and take beside the work on them, as far as intensities are
+// known.
+func (c *Cluster) idle(n int, from, to time.Time) (units.Emissions, units.Energy) {
+	if n == 0 || !to.After(from) {
+		return 0, 0
+	}
+	watts := c.Nodes.Idle * units.Power(float64(n)*c.pue())
+	grams, missing := power.Emitted(watts, c.Actual, from, to)
+	return grams, watts.Over(to.Sub(from) - missing)
 }
 
 // mark counts the use since the last change of it.

@@ -318,6 +318,7 @@ func (e *engine) finish(l *live) {
 func (e *engine) result() Result {
 	e.idle(e.now)
 	res := e.res
+	res.counted = e.now
 	for i := range res.Jobs {
 		res.Emissions += res.Jobs[i].Emissions
 		res.Energy += res.Jobs[i].Energy

@@ -220,7 +220,8 @@ type Result struct {
 	// Emissions and Energy are those of the jobs and of idle machines.
 	Emissions units.Emissions
 	Energy    units.Energy
-	// IdleEmissions and IdleEnergy are those of machines apart from the work on them.
+	// IdleEmissions and IdleEnergy are those of machines apart from the work on them, from Start
+	// to the end of the last job; see SameSpan.
 	IdleEmissions units.Emissions
 	IdleEnergy    units.Energy
 	Missed        int
@@ -238,6 +239,8 @@ type Result struct {
 	// Denied counts workers that were asked for and not granted, Evicted the jobs that
 	// lost their machine.
 	Denied, Evicted int
+
+	counted time.Duration // until when idle machines are counted
 }
 
 // At is a time of the clock.
