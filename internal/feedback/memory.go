@@ -341,7 +341,7 @@ func (m *Memory) NewCapacity(view *kube.View, due map[int]v1alpha1.PlanTrigger, 
 	s := &view.Snapshot
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if t.Standing == nil || !replans(t) {
+		if m.round.Triggers[i].Reason != "" || !replans(t) {
 			continue
 		}
 		trigger := track.Trigger{Reason: track.NewCapacity, Message: "the capacity of " + revision}

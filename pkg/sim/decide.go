@@ -178,7 +178,7 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		t.Changed = e.at(l.changed)
 	}
 	if l.released {
-		t.State = decide.Running
+		t.State, t.Unscheduled = decide.Running, l.workers == 0
 		if j.Scale != nil {
 			t.Workers = l.want
 			t.Changing = l.workers > 0 && e.now < l.counted
