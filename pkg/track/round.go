@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/workload"
 )
 
 // Round is one decision on the tasks of a snapshot. Records, Seen and, after Prepare, Triggers are
@@ -50,7 +51,7 @@ func (r *Round) Renew(i int, t Trigger) {
 }
 
 // Keep takes over the plans that the decision made, and calls made, if set, for each with the
-// reason. It returns when to decide again at the latest: at Decision.Wake, or when a plan that is kept next
+// reason. A plan that does what stands already is not a new one. Keep returns when to decide again at the latest: at Decision.Wake, or when a plan that is kept next
 // starts, stops or changes something, whichever is first.
 //
 // Complexity: O(tasks + phases).
@@ -59,10 +60,10 @@ func (r *Round) Keep(d *decide.Decision, made func(i int, t Trigger)) (wake time
 	wake = d.Wake
 	for i := range s.Tasks {
 		t, a, rec, trigger := &s.Tasks[i], &d.Actions[i], r.Records[i], r.Triggers[i]
-		if a.Planned || trigger.Reason != "" {
-			if trigger.Reason == "" {
-				trigger = Trigger{NoRoom, "another workload found no place in time beside this plan"}
-			}
+		if trigger.Reason == "" && a.Planned && !rec.follows(t, a, s.Now) {
+			trigger = Trigger{NoRoom, "another workload found no place in time beside this plan"}
+		}
+		if trigger.Reason != "" {
 			rec.keep(standing(s, t, a), t, &r.Seen[i], r.Rules, s.Now)
 			if made != nil {
 				made(i, trigger)
@@ -73,6 +74,39 @@ func (r *Round) Keep(d *decide.Decision, made func(i int, t Trigger)) (wake time
 		}
 	}
 	return wake
+}
+
+// rounding is how much the times of two plans may differ that are taken for the same.
+const rounding = time.Second
+
+// follows reports whether an action does what the plan says that stands: a running rigid task always does.
+func (r *Record) follows(t *decide.Task, a *decide.Action, now time.Time) bool {
+	if r.standing == nil {
+		return false
+	}
+	if t.State == decide.Running && t.Kind == workload.Rigid {
+		return true
+	}
+	old, next := ahead(r.standing.Phases, now), ahead(a.Phases, now)
+	if len(old) != len(next) {
+		return false
+	}
+	for i := range old {
+		p, q := &old[i], &next[i]
+		begun := i == 0 && !p.From.After(now) && !q.From.After(now)
+		if p.Workers != q.Workers || p.Cluster != q.Cluster || !begun && p.From.Sub(q.From).Abs() > rounding || p.To.Sub(q.To).Abs() > rounding {
+			return false
+		}
+	}
+	return true
+}
+
+// ahead are the phases that have not ended.
+func ahead(phases []decide.Phase, now time.Time) []decide.Phase {
+	for len(phases) > 0 && !phases[0].To.After(now) {
+		phases = phases[1:]
+	}
+	return phases
 }
 
 // standing is the plan of an action, to be followed from now on; nil if it has none.
