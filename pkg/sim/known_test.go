@@ -31,14 +31,14 @@ func TestKnown(t *testing.T) {
 	if !knowsNotBefore(t) {
 		t.Skip("decide does not respect NotBefore")
 	}
-	s := steps(t, 2, 500, 500, 500, 100, 300, 300)
+	s := steps(t, 2, 500, 500, 100, 100, 300, 300)
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 1}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Forecast: s, Actual: s}},
 		Planner:  joint.Planner{}, Slot: 15 * time.Minute, Revise: sim.OnChange, Known: true,
 		Jobs: []sim.Job{
-			{ID: "early", Submitted: t0, Length: time.Hour, Estimate: time.Hour, MaxDelay: 5 * time.Hour, Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}},
+			{ID: "early", Submitted: t0, Length: 2 * time.Hour, Estimate: 2 * time.Hour, MaxDelay: 5 * time.Hour, Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}},
 			{ID: "later", Submitted: t0.Add(3 * time.Hour), Length: time.Hour, Estimate: time.Hour, Deadline: t0.Add(4 * time.Hour), Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}},
-			{ID: "urgent", Submitted: t0.Add(5 * time.Hour), Length: 20 * time.Minute, Estimate: 20 * time.Minute, Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}},
+			{ID: "urgent", Submitted: t0.Add(9 * time.Hour), Length: 20 * time.Minute, Estimate: 20 * time.Minute, Kind: workload.Rigid, Request: map[string]float64{"cpu": 1}},
 		},
 	}
 	known := simulate(t, cfg)
