@@ -56,7 +56,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 			return err
 		}
 		if !e.limited {
-			e.sleep(l, a, &d)
+			e.sleep(l, &s.Tasks[i], a, &d)
 		}
 	}
 	return nil
@@ -100,8 +100,9 @@ func (e *engine) leaveOut(s *decide.Snapshot) {
 	e.round.Records, e.round.Seen, e.round.Triggers = e.round.Records[:n], e.round.Seen[:n], e.round.Triggers[:n]
 }
 
-// sleep sees to the next decision on l alone.
-func (e *engine) sleep(l *live, a *decide.Action, d *decide.Decision) {
+// sleep sees to the next decision on l alone: when its plan starts, stops or changes something, or its
+// latest start comes.
+func (e *engine) sleep(l *live, t *decide.Task, a *decide.Action, d *decide.Decision) {
 	l.wake = -1
 	if !e.movable(l) {
 		return
@@ -111,8 +112,10 @@ func (e *engine) sleep(l *live, a *decide.Action, d *decide.Decision) {
 	if next := l.record.Next(e.at(e.now)); !next.IsZero() {
 		at = e.clock(next)
 	}
-	if latest := e.clock(a.Reason.LatestStart); !l.released && !a.Reason.LatestStart.IsZero() && latest > e.now {
-		at = min(at, latest)
+	for _, latest := range []time.Time{a.Reason.LatestStart, t.LatestStart.Add(-e.cfg.Margin)} {
+		if !l.released && latest.After(e.at(e.now)) {
+			at = min(at, e.clock(latest))
+		}
 	}
 	switch a.Reason.Code {
 	case decide.CodeTooSoon, decide.CodeNextPeriod:
