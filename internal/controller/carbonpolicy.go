@@ -479,7 +479,7 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	for _, trigger := range due {
 		metrics.Plans.WithLabelValues(trigger.Reason).Inc()
 	}
-	memory.Keep(view, &d, due, forecast)
+	d.Wake = memory.Keep(view, &d, due)
 	return d, due, nil
 }
 

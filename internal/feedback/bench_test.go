@@ -20,6 +20,7 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -49,7 +50,8 @@ func BenchmarkReconcile(b *testing.B) {
 	view := look()
 	for i := range view.Workloads {
 		r := m.record(view.Workloads[i])
-		r.standing, r.forecast, r.signature, r.plannedAt, r.plans = standing, "f", signatureOf(&view.Snapshot.Tasks[i]), at(0), 1
+		seen := observed(&view.Progress[i])
+		r.track, r.plans = track.Restore(standing, &view.Snapshot.Tasks[i], &seen, track.Rules{Forecast: "f"}, at(0)), 1
 	}
 	for b.Loop() {
 		view := look()
@@ -133,7 +135,7 @@ func BenchmarkPeriod(b *testing.B) {
 					kube.Place(&view, &d)
 					placed := 0
 					for i := range d.Actions {
-						if len(d.Actions[i].Segments) > 0 {
+						if len(d.Actions[i].Phases) > 0 {
 							placed++
 						}
 					}

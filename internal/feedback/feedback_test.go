@@ -16,7 +16,7 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
-	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -79,10 +79,13 @@ func planned(t *testing.T, m *Memory, v *kube.View, forecast string) {
 	if len(due) != 1 {
 		t.Fatalf("due %v, want the task", due)
 	}
-	r := m.record(v.Workloads[0])
-	r.standing = &decide.Standing{Phases: []decide.Phase{{From: v.Snapshot.Now, To: v.Snapshot.Now.Add(4 * time.Hour), Cluster: "local", Workers: 2, Intensity: 200}}}
-	r.forecast, r.signature = forecast, signatureOf(&v.Snapshot.Tasks[0])
-	r.plannedAt, r.doneThen, r.scaling, r.speed = v.Snapshot.Now, v.Progress[0].Done, v.Snapshot.Tasks[0].Scaling, 1
+	stand(m, v, forecast, decide.Phase{From: v.Snapshot.Now, To: v.Snapshot.Now.Add(4 * time.Hour), Cluster: "local", Workers: 2, Intensity: 200})
+}
+
+// stand keeps a plan that is made at the time of the view.
+func stand(m *Memory, v *kube.View, forecast string, phases ...decide.Phase) {
+	seen := observed(&v.Progress[0])
+	m.record(v.Workloads[0]).track = track.Restore(&decide.Standing{Phases: phases}, &v.Snapshot.Tasks[0], &seen, track.Rules{Forecast: forecast}, v.Snapshot.Now)
 }
 
 // TestTriggers: a plan stands while all goes as it says, and each thing that does not is
@@ -98,13 +101,13 @@ func TestTriggers(t *testing.T) {
 	}{
 		"as planned":            {at(2), 4 * time.Hour, nil, f, ""},
 		"within the threshold":  {at(2), 4*time.Hour - 8*time.Minute, nil, f, ""},
-		"behind":                {at(2), 3 * time.Hour, nil, f, ProgressDeviates},
-		"ahead":                 {at(2), 5 * time.Hour, nil, f, ProgressDeviates},
+		"behind":                {at(2), 3 * time.Hour, nil, f, string(track.ProgressDeviates)},
+		"ahead":                 {at(2), 5 * time.Hour, nil, f, string(track.ProgressDeviates)},
 		"while it changes":      {at(2), 3 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Changing = true }, f, ""},
-		"another forecast":      {at(2), 4 * time.Hour, nil, "issued later", NewForecast},
-		"another deadline":      {at(2), 4 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Deadline = at(30) }, f, ObjectChanged},
-		"a worker without node": {at(2), 4 * time.Hour, func(v *kube.View) { v.Progress[0].Denied, v.Progress[0].Running = 1, 1 }, f, ScaleUpDenied},
-		"the plan is over":      {at(4), 8 * time.Hour, nil, f, PlanEnded},
+		"another forecast":      {at(2), 4 * time.Hour, nil, "issued later", string(track.NewForecast)},
+		"another deadline":      {at(2), 4 * time.Hour, func(v *kube.View) { v.Snapshot.Tasks[0].Deadline = at(30) }, f, string(track.ObjectChanged)},
+		"a worker without node": {at(2), 4 * time.Hour, func(v *kube.View) { v.Progress[0].Denied, v.Progress[0].Running = 1, 1 }, f, string(track.ScaleUpDenied)},
+		"the plan is over":      {at(4), 8 * time.Hour, nil, f, string(track.PlanEnded)},
 		"a pause would lose work": {at(2), 4 * time.Hour, func(v *kube.View) {
 			v.Snapshot.Tasks[0].AtRisk = time.Hour
 		}, f, ""}, // no pause is planned
@@ -133,7 +136,7 @@ func TestThroughputIsLearned(t *testing.T) {
 	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c) // the measurement begins
 	// In half an hour at two workers, 48 minutes of work instead of an hour.
 	due := m.Prepare(view(t, at(1), 2, time.Hour+48*time.Minute), "f", 0.05, c)
-	if due[0].Reason != ThroughputDeviates || !strings.Contains(due[0].Message, "1.60") {
+	if due[0].Reason != string(track.ThroughputDeviates) || !strings.Contains(due[0].Message, "1.60") {
 		t.Fatalf("due %+v", due)
 	}
 	seen := m.Observed(view(t, at(1), 2, 0).Workloads[0])
@@ -210,10 +213,6 @@ func TestCountingWithoutNodes(t *testing.T) {
 // TestBaselineFollowsTheWork: work that takes twice as long as was expected would have done so as submitted too; what
 // is let go at once saves nothing; what was paused, and may have done work twice, is compared with what was expected.
 func TestBaselineFollowsTheWork(t *testing.T) {
-	grid, err := timegrid.New(at(0), 15*time.Minute, 96)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, tc := range map[string]struct {
 		kind               workload.Kind
 		starts             int32
@@ -235,10 +234,8 @@ func TestBaselineFollowsTheWork(t *testing.T) {
 		}
 		v := see(0)
 		a := decide.Action{Verb: decide.Release, Reason: decide.Reason{Code: decide.CodeCleanNow, ImmediateG: units.Emissions(tc.immediate)}}
-		for slot := range 16 { // four hours
-			a.Segments = append(a.Segments, plan.Segment{Slot: slot, Workers: 1, Fraction: 1})
-		}
-		m.Keep(v, &decide.Decision{Grid: grid, Actions: []decide.Action{a}}, m.Prepare(v, "f", 0.05, kube.Context{}), "f")
+		a.Planned, a.Phases = true, []decide.Phase{{From: at(0), To: at(4), Cluster: "local", Workers: 1, Intensity: 200}}
+		m.Keep(v, &decide.Decision{Actions: []decide.Action{a}}, m.Prepare(v, "f", 0.05, kube.Context{}))
 		m.record(v.Workloads[0]).starts = tc.starts
 		s := m.Status(v, 0, &a)
 		if diff(s.BaselineG, tc.planned) || s.Shown.Saves != tc.expected {
@@ -358,16 +355,14 @@ func TestPlansAreWrittenWhenTheyDiffer(t *testing.T) {
 // told so.
 func TestPauseThatWouldLoseWork(t *testing.T) {
 	m := New()
-	planned(t, m, view(t, at(0), 2, 0), "f")
-	r := m.record(view(t, at(0), 2, 0).Workloads[0])
-	r.standing.Phases = []decide.Phase{{From: at(0), To: at(2), Cluster: "local", Workers: 2}, {From: at(6), To: at(8), Cluster: "local", Workers: 2}}
+	stand(m, view(t, at(0), 2, 0), "f", decide.Phase{From: at(0), To: at(2), Cluster: "local", Workers: 2}, decide.Phase{From: at(6), To: at(8), Cluster: "local", Workers: 2})
 	v := view(t, at(3), 2, 4*time.Hour)
 	if due := m.Prepare(v, "f", 0.05, kube.Context{}); len(due) != 0 {
 		t.Fatalf("nothing at risk: due %+v", due)
 	}
 	v = view(t, at(3), 2, 4*time.Hour)
 	v.Snapshot.Tasks[0].AtRisk = 30 * time.Minute
-	if due := m.Prepare(v, "f", 0.05, kube.Context{}); due[0].Reason != PauseWouldLose || !strings.Contains(due[0].Message, "30m") {
+	if due := m.Prepare(v, "f", 0.05, kube.Context{}); due[0].Reason != string(track.PauseWouldLose) || !strings.Contains(due[0].Message, "30m") {
 		t.Fatalf("due %+v", due)
 	}
 }
@@ -434,20 +429,20 @@ func TestAwaitsThePeriod(t *testing.T) {
 		if due := m.Prepare(v, "f", 0.05, kube.Context{}); len(due) != 0 || v.Snapshot.Tasks[0].Standing != nil {
 			t.Fatalf("due %+v", due)
 		}
-		m.Keep(v, &decide.Decision{Actions: []decide.Action{{Verb: decide.Wait, Reason: decide.Reason{Code: decide.CodeNextPeriod}}}}, nil, "f")
+		m.Keep(v, &decide.Decision{Actions: []decide.Action{{Verb: decide.Wait, Reason: decide.Reason{Code: decide.CodeNextPeriod}}}}, nil)
 	}
 	if n := m.record(of(at(0)).Workloads[0]).plans; n != 0 {
 		t.Errorf("%d plans of what awaits its first", n)
 	}
 	next := of(at(0.25))
-	if due := m.Prepare(next, "f", 0.05, kube.Context{}); due[0].Reason != Submitted {
+	if due := m.Prepare(next, "f", 0.05, kube.Context{}); due[0].Reason != string(track.Submitted) {
 		t.Errorf("in the next slot: %+v", due)
 	}
 	planned(t, m, next, "f")
 	if due := m.Prepare(of(at(0.3)), "f", 0.05, kube.Context{}); len(due) != 0 {
 		t.Errorf("in the same slot: %+v", due)
 	}
-	if due := m.Prepare(of(at(0.5)), "f", 0.05, kube.Context{}); due[0].Reason != NewPeriod {
+	if due := m.Prepare(of(at(0.5)), "f", 0.05, kube.Context{}); due[0].Reason != string(track.NewPeriod) {
 		t.Errorf("in the slot after it: %+v", due)
 	}
 }

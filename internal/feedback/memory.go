@@ -7,12 +7,8 @@
 package feedback
 
 import (
-	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,38 +18,18 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
-	"lull.dev/lull/pkg/plan"
-	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
 
-// The reasons for which a workload is planned anew.
-const (
-	Submitted          = "Submitted"
-	ControllerStarted  = "ControllerStarted"
-	NewForecast        = "NewForecast"
-	ProgressDeviates   = "ProgressDeviates"
-	ThroughputDeviates = "ThroughputDeviates"
-	ScaleUpDenied      = "ScaleUpDenied"
-	PlanEnded          = "PlanEnded"
-	PauseWouldLose     = "PauseWouldLose"
-	ObjectChanged      = "ObjectChanged"
-	NoRoom             = "NoRoom"
-	NewPeriod          = "NewPeriod"
-	NewCapacity        = "NewCapacity"
-)
+// ControllerStarted is the reason for which a controller that has just started plans a workload anew
+// that an earlier one has planned. The other reasons are those of package track.
+const ControllerStarted = "ControllerStarted"
 
 // Record is what is remembered of a workload.
 type Record struct {
-	standing *decide.Standing
-	// forecast that the plan rests on, signature what it was planned from.
-	forecast, signature string
-	// plannedAt and doneThen are when the plan was made, and the work done by then; speed
-	// is how fast each scale was taken to be.
-	plannedAt time.Time
-	doneThen  time.Duration
-	scaling   *decide.Scaling
-	speed     float64
+	// track is its plan, and what the plan expects of it.
+	track track.Record
 
 	trigger   v1alpha1.PlanTrigger
 	plans     int32
@@ -69,18 +45,15 @@ type Record struct {
 	counted                          time.Time
 	energyFrom                       string
 
-	sample   sample
 	observed []v1alpha1.ObservedPoint
 	// rates are those of all scales that were measured, as expected or not; shape is what
 	// the last measurement says of the profile.
 	rates map[int]float64
 	shape *Shape
 
-	starts    int32
-	startup   time.Duration
-	starting  time.Time // when the start under way was asked for; zero for none
-	mostUntil time.Time
-	most      int
+	starts   int32
+	startup  time.Duration
+	starting time.Time // when the start under way was asked for; zero for none
 
 	family string
 	// loaded says that an earlier controller has planned it, and this one has not yet.
@@ -89,19 +62,13 @@ type Record struct {
 	wrote  time.Time                 // wall time
 }
 
-// sample begins a measurement of throughput.
-type sample struct {
-	at      time.Time
-	done    time.Duration
-	workers int
-}
-
 // Memory is that of one policy. It is not safe for concurrent use.
 type Memory struct {
 	records  map[types.UID]*Record
 	families map[string]*family
 	finished map[types.UID]bool
-	outlooks map[string]outlook // by cluster
+	outlooks track.Outlooks
+	round    track.Round // the decision under way
 	used     Used
 
 	// capacity names what the plans may use, as it was last.
@@ -170,7 +137,7 @@ func (m *Memory) family(name string) *family {
 func (m *Memory) record(w *kube.Workload) *Record {
 	r := m.records[w.UID()]
 	if r == nil {
-		r = &Record{family: Family(w), speed: 1}
+		r = &Record{family: Family(w)}
 		m.records[w.UID()] = r
 	}
 	return r
@@ -185,7 +152,7 @@ func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 	}
 	s := &p.Status
 	r := &Record{
-		loaded: true, family: Family(w), speed: 1, plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
+		loaded: true, family: Family(w), plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
 		measuredKWh: s.MeasuredKWh, energyFrom: s.EnergySource,
 		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
 	}
@@ -262,7 +229,7 @@ func (m *Memory) Observed(w *kube.Workload) []v1alpha1.ObservedPoint {
 // MostWorkers implements kube.Learned.
 func (m *Memory) MostWorkers(w *kube.Workload) int {
 	if r := m.records[w.UID()]; r != nil {
-		return r.most
+		return r.track.MostWorkers()
 	}
 	return 0
 }
@@ -315,31 +282,57 @@ func (m *Memory) Forget(view *kube.View) {
 	}
 }
 
-// Prepare gives each task of the view its standing plan, or none where it is to be planned
-// anew, and says for each of those why. forecast names the outlook as it is now,
+// Prepare gives each task of the view its standing plan, or none if the task is to be planned
+// anew, and returns why for each of those. forecast names the outlook as it is now,
 // threshold is the deviation that counts.
 func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c kube.Context) map[int]v1alpha1.PlanTrigger {
 	s := &view.Snapshot
-	due := map[int]v1alpha1.PlanTrigger{}
+	round := &m.round
+	round.Snapshot, round.Rules = s, track.Rules{Forecast: forecast, Threshold: threshold}
+	round.Records, round.Seen = round.Records[:0], round.Seen[:0]
 	for i := range s.Tasks {
-		t, p, w := &s.Tasks[i], &view.Progress[i], view.Workloads[i]
-		r := m.record(w)
+		t, p := &s.Tasks[i], &view.Progress[i]
+		r := m.record(view.Workloads[i])
 		m.count(r, t, p, s)
 		m.starting(r, t, p, c)
-		reason, message := r.check(t, p, s, forecast, threshold)
-		if reason == "" || reason == Submitted && s.Awaits(t) {
-			t.Standing = r.standing
+		round.Records, round.Seen = append(round.Records, &r.track), append(round.Seen, observed(p))
+	}
+	round.Prepare()
+	due := map[int]v1alpha1.PlanTrigger{}
+	for i := range round.Triggers {
+		r := m.record(view.Workloads[i])
+		trigger := stated(round.Triggers[i], s.Now)
+		if rate, ok := r.track.Measured(); ok {
+			r.measured(rate.Workers, rate.Value, s.Now)
+			if trigger.Reason == string(track.ThroughputDeviates) {
+				r.learn(rate.Workers, rate.Value, s.Now)
+			}
+		}
+		if trigger.Reason == "" {
 			continue
 		}
-		if reason == Submitted && r.loaded {
-			reason = ControllerStarted
+		if trigger.Reason == string(track.Submitted) && r.loaded {
+			trigger.Reason = ControllerStarted
 		}
-		due[i] = v1alpha1.PlanTrigger{Reason: reason, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: message}
+		due[i] = trigger
 	}
 	return due
 }
 
-// NewCapacity plans anew, where what may be used has become another, the tasks that replans names.
+// observed is what is seen of the progress of a workload.
+func observed(p *kube.Progress) track.Observation {
+	return track.Observation{
+		Done: p.Done, Source: p.Source, Measured: p.Source != kube.FromModel,
+		Running: p.Running, Wanted: p.Wanted, Denied: p.Denied, Since: p.Since, Speed: p.Speed,
+	}
+}
+
+// stated is a trigger as a CarbonPlan states it.
+func stated(t track.Trigger, now time.Time) v1alpha1.PlanTrigger {
+	return v1alpha1.PlanTrigger{Reason: string(t.Reason), At: metav1.NewTime(now.UTC().Truncate(time.Second)), Message: t.Message}
+}
+
+// NewCapacity plans the tasks anew that replans names, if the capacity that they may use has changed.
 func (m *Memory) NewCapacity(view *kube.View, due map[int]v1alpha1.PlanTrigger, revision string, replans func(*decide.Task) bool) {
 	if m.capacity == revision {
 		return
@@ -348,145 +341,27 @@ func (m *Memory) NewCapacity(view *kube.View, due map[int]v1alpha1.PlanTrigger, 
 	s := &view.Snapshot
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if t.Standing == nil || !replans(t) {
+		if m.round.Triggers[i].Reason != "" || !replans(t) {
 			continue
 		}
-		t.Standing = nil
-		due[i] = v1alpha1.PlanTrigger{Reason: NewCapacity, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: "the capacity of " + revision}
+		trigger := track.Trigger{Reason: track.NewCapacity, Message: "the capacity of " + revision}
+		m.round.Renew(i, trigger)
+		due[i] = stated(trigger, s.Now)
 	}
 }
 
 // Phases is what is planned of a workload; nil where nothing is.
 func (m *Memory) Phases(w *kube.Workload) []decide.Phase {
-	if r := m.record(w); r.standing != nil {
-		return r.standing.Phases
+	if standing := m.record(w).track.Standing(); standing != nil {
+		return standing.Phases
 	}
 	return nil
 }
 
-// check says why a task is to be planned anew; "" where its plan stands.
-func (r *Record) check(t *decide.Task, p *kube.Progress, s *decide.Snapshot, forecast string, threshold float64) (reason, message string) {
-	signature := signatureOf(t)
-	switch {
-	case r.standing == nil:
-		return Submitted, ""
-	case r.signature != signature:
-		return ObjectChanged, "what the workload asks for has changed"
-	case r.forecast != forecast:
-		return NewForecast, "a forecast was issued: " + forecast
-	}
-	if t.State == decide.Running && t.Kind == workload.Rigid {
-		return "", ""
-	}
-	if s.Objective.Kind == plan.MOSP && r.plannedAt.Before(timegrid.Align(s.Now, s.Slot)) {
-		return NewPeriod, "Caspian's objective weighs all that waits against each other in every slot"
-	}
-	if message := r.denied(t, p, s); message != "" {
-		return ScaleUpDenied, message
-	}
-	// A plan holds for its slot: the part of it that is over cannot be planned with, and each start
-	// makes progress lag a little.
-	if r.plannedAt.Before(timegrid.Align(s.Now, s.Slot)) || tight(t, s) {
-		if message := r.throughput(t, p, s, threshold); message != "" {
-			return ThroughputDeviates, message
-		}
-		if message := r.deviates(t, p, s, threshold); message != "" {
-			return ProgressDeviates, message
-		}
-	}
-	switch phase, _, done := r.standing.At(s.Now); {
-	case done:
-		return PlanEnded, "the plan has ended and the work has not"
-	case phase == nil && t.State == decide.Running && t.AtRisk > 0:
-		return PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))
-	}
-	return "", ""
+// Forecast names the outlook of all clusters together (track.Outlooks).
+func (m *Memory) Forecast(clusters []decide.Cluster, now time.Time, threshold float64) string {
+	return m.outlooks.Name(clusters, now, threshold)
 }
-
-// tight says that a task cannot wait for the next slot: it would take to its deadline and beyond even if it
-// then went on as fast as it can.
-func tight(t *decide.Task, s *decide.Snapshot) bool {
-	if t.Deadline.IsZero() {
-		return false
-	}
-	rate := 1.0
-	if t.Scaling != nil {
-		rate = math.Max(rate, t.Scaling.Rate(t.Scaling.MaxWorkers))
-	}
-	next := timegrid.Align(s.Now, s.Slot).Add(s.Slot)
-	return time.Duration(float64(t.Remaining)/rate) > t.Deadline.Add(-s.Margin).Sub(next)
-}
-
-// signatureOf is what a plan of the task rests on beside time, progress and forecast.
-func signatureOf(t *decide.Task) string {
-	text := strconv.AppendInt(nil, t.Deadline.Unix(), 10)
-	text = append(append(text, ' '), t.Kind...)
-	for _, r := range slices.Sorted(maps.Keys(t.Request)) {
-		text = append(append(append(text, ' '), r...), ' ')
-		text = strconv.AppendFloat(text, t.Request[r], 'g', -1, 64)
-	}
-	if t.Scaling != nil {
-		text = strconv.AppendInt(append(text, ' '), int64(t.Scaling.MinWorkers), 10)
-	}
-	return string(text)
-}
-
-// expected is the work that the plan would have done by now.
-func (r *Record) expected(now time.Time) time.Duration {
-	sum := 0.0
-	for _, ph := range r.standing.Phases {
-		from, to := ph.From, ph.To
-		if from.Before(r.plannedAt) {
-			from = r.plannedAt
-		}
-		if to.After(now) {
-			to = now
-		}
-		if to.After(from) {
-			rate := 1.0
-			if r.scaling != nil {
-				rate = r.scaling.Rate(ph.Workers)
-			}
-			sum += rate * r.speed * float64(to.Sub(from))
-		}
-	}
-	return r.doneThen + time.Duration(sum)
-}
-
-// deviates says how progress differs from the plan, if by more than the threshold of what
-// should have been done since, and by more than is noise: a slot's worth of the threshold.
-func (r *Record) deviates(t *decide.Task, p *kube.Progress, s *decide.Snapshot, threshold float64) string {
-	if t.State != decide.Running || t.Changing {
-		return ""
-	}
-	want := r.expected(s.Now)
-	since := want - r.doneThen
-	off := p.Done - want
-	if math.Abs(float64(off)) <= threshold*float64(max(since, s.Slot)) {
-		return ""
-	}
-	return fmt.Sprintf("%v of work done (%s), planned were %v", p.Done.Round(time.Second), p.Source, want.Round(time.Second))
-}
-
-// denied notices workers that no node has room for; what runs is the most for a while.
-func (r *Record) denied(t *decide.Task, p *kube.Progress, s *decide.Snapshot) string {
-	if r.most > 0 && !s.Now.Before(r.mostUntil) {
-		r.most = 0
-		return "more workers may be asked for again"
-	}
-	if t.Scaling == nil || t.State != decide.Running || p.Denied == 0 || p.Running < t.Scaling.MinWorkers {
-		return ""
-	}
-	if r.most == p.Running {
-		return ""
-	}
-	r.most, r.mostUntil = p.Running, s.Now.Add(deniedFor)
-	return fmt.Sprintf("%d of %d workers found no node", p.Denied, t.Workers)
-}
-
-// deniedFor is how long (grid time) no more workers are asked for than run after some
-// were denied.
-const deniedFor = time.Hour
 
 // starting measures how long a start takes until the pods run.
 func (m *Memory) starting(r *Record, t *decide.Task, p *kube.Progress, c kube.Context) {

@@ -10,38 +10,21 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
 
-// Keep keeps the plans that a decision has made, with what each rests on.
-func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, forecast string) {
+// Keep keeps the plans that a decision has made, with what each rests on. due is what Prepare has
+// returned. Keep returns when to decide again at the latest.
+func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger) time.Time {
 	s := &view.Snapshot
-	for i := range s.Tasks {
+	return m.round.Keep(d, func(i int, made track.Trigger) {
 		t, a, p := &s.Tasks[i], &d.Actions[i], &view.Progress[i]
 		r := m.record(view.Workloads[i])
 		trigger, planned := due[i]
-		if a.Segments == nil && !planned {
-			continue
+		if !planned {
+			trigger = stated(made, s.Now)
 		}
-		if !planned { // its plan stood, but made no room for another
-			trigger = v1alpha1.PlanTrigger{Reason: NoRoom, At: metav1.NewTime(s.Now.UTC().Truncate(time.Second)), Message: "another workload found no place in time beside this plan"}
-		}
-		r.standing = nil
-		phases := s.Phases(d.Grid, a)
-		switch {
-		case len(phases) == 0:
-			phases = atOnce(t, a, s)
-		case a.Verb == decide.Continue && phases[0].From.After(s.Now):
-			// It runs on against its plan, which is judged again at the next slot.
-			on := atOnce(t, a, s)[0]
-			on.To = d.Grid.Time(d.Grid.SlotOf(s.Now) + 1)
-			phases = append([]decide.Phase{on}, phases...)
-		}
-		if len(phases) > 0 {
-			r.standing = &decide.Standing{Phases: phases, Reason: a.Reason}
-		}
-		r.forecast, r.signature = forecast, signatureOf(t)
-		r.plannedAt, r.doneThen, r.scaling, r.speed = s.Now, p.Done, t.Scaling, p.Speed
 		r.trigger, r.bound = trigger, d.Gap
 		r.plans++
 		r.loaded = false
@@ -57,30 +40,7 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		if r.baselineKWh == 0 {
 			r.baselineKWh = r.energyKWh + kwh
 		}
-	}
-}
-
-// atOnce is the plan of a task that runs without one having been made: on at its scale until
-// it should be done.
-func atOnce(t *decide.Task, a *decide.Action, s *decide.Snapshot) []decide.Phase {
-	switch a.Verb {
-	case decide.Wait, decide.Pause:
-		return nil
-	}
-	left := t.Remaining
-	if t.Scaling != nil {
-		left = time.Duration(float64(left) / math.Max(t.Scaling.Rate(a.Workers), 1e-9))
-	}
-	at := a.Cluster
-	if at == "" {
-		at = t.Cluster
-	}
-	c := s.Place(at)
-	ph := decide.Phase{From: s.Now, To: s.Now.Add(max(left, s.Slot)), Cluster: c.Name, Workers: max(1, a.Workers)}
-	if c := c.Carbon; c != nil {
-		ph.Intensity, _ = c.Mean(ph.From, ph.To)
-	}
-	return []decide.Phase{ph}
+	})
 }
 
 // Applied notes that an action has been carried out.
@@ -122,8 +82,8 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		trigger := r.trigger
 		out.Trigger = &trigger
 	}
-	if r.standing != nil {
-		for _, ph := range r.standing.Phases {
+	if standing := r.track.Standing(); standing != nil {
+		for _, ph := range standing.Phases {
 			if ph.To.After(s.Now) {
 				out.Phases = append(out.Phases, v1alpha1.PlanPhase{
 					From: metav1.NewTime(ph.From.UTC()), To: metav1.NewTime(ph.To.UTC().Truncate(time.Second)),
@@ -158,10 +118,11 @@ func (r *Record) baseline(kwh float64) float64 {
 
 // ahead is what the rest of the plan emits, and the energy that takes.
 func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64) {
-	if r.standing == nil {
+	standing := r.track.Standing()
+	if standing == nil {
 		return 0, 0
 	}
-	for _, ph := range r.standing.Phases {
+	for _, ph := range standing.Phases {
 		from := ph.From
 		if from.Before(s.Now) {
 			from = s.Now

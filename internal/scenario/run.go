@@ -88,6 +88,11 @@ func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(sha
 			return nil, err
 		}
 	}
+	results := make([]*sim.Result, len(trials))
+	for i := range trials {
+		results[i] = &trials[i].Result
+	}
+	sim.SameSpan(cfg, results...)
 	return trials, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -134,6 +135,35 @@ func BenchmarkYear(b *testing.B) {
 				}
 				if res.Missed > 0 {
 					b.Fatalf("%d late", res.Missed)
+				}
+			}
+			b.ReportMetric(float64(len(cfg.Jobs)*b.N)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+// BenchmarkCrowd is a week of 4,000 jobs that compete for one cluster, in jobs per second: each decision is on
+// all jobs in the system.
+func BenchmarkCrowd(b *testing.B) {
+	s := hourly(b, 1, 400)
+	cfg := sim.Config{
+		Clusters: []sim.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 120}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Forecast: s, Actual: s}},
+		Planner:  cheapest.Planner{}, Slot: 15 * time.Minute, Margin: 5 * time.Minute,
+	}
+	for i := range 4000 {
+		length := time.Duration(20+i*37%160) * time.Minute
+		cfg.Jobs = append(cfg.Jobs, sim.Job{
+			ID: strconv.Itoa(i), Submitted: t0.Add(time.Duration(i*7919%(7*24*60)) * time.Minute), Length: length, Estimate: length,
+			MaxDelay: 6 * time.Hour, Kind: []workload.Kind{workload.Rigid, workload.Interruptible}[i%2], Request: map[string]float64{"cpu": float64(1 + i%3)},
+		})
+	}
+	for name, revise := range map[string]sim.Revision{"on-change": sim.OnChange, "every-slot": sim.EverySlot} {
+		b.Run("revise="+name, func(b *testing.B) {
+			cfg.Revise = revise
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := sim.Simulate(context.Background(), cfg); err != nil {
+					b.Fatal(err)
 				}
 			}
 			b.ReportMetric(float64(len(cfg.Jobs)*b.N)/b.Elapsed().Seconds(), "jobs/s")

@@ -367,9 +367,17 @@ func TestMoves(t *testing.T) {
 	if len(clusters) != 2 || res.Missed > 0 {
 		t.Errorf("ran on %v, %d late", clusters, res.Missed)
 	}
-	cfg.Jobs[0].TransferKWh = 1
+	cfg.Jobs[0].TransferKWh = 1e-4
 	if paid := simulate(t, cfg); paid.Energy <= res.Energy {
 		t.Errorf("moves cost nothing: %v and %v", paid.Energy, res.Energy)
+	}
+	// Decide withholds a move that takes more than twice the energy of the whole work.
+	cfg.Jobs[0].TransferKWh = 1
+	stays := simulate(t, cfg)
+	for _, r := range stays.Jobs[0].Runs {
+		if r.Cluster != stays.Jobs[0].Runs[0].Cluster {
+			t.Errorf("moves to %d, which does not pay", r.Cluster)
+		}
 	}
 }
 

@@ -5,35 +5,39 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"time"
 
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
 
-// live is a submitted, unfinished job.
+// live is a job that is not done: submitted, or known beforehand (Config.Known).
 type live struct {
-	job int
-	// done is the work really done, total that to do, hours at the least scale; left is
-	// the work that the standing plan has still to do from slot `at` of it on.
-	done, total, left float64
+	job, index int // in Config.Jobs, and in engine.active
+	// record is its plan.
+	record track.Record
+	// done is the work really done when progress was last counted, as run time at the least
+	// scale; saved is that when the job last began or resumed: checkpoints count from there.
+	done, saved time.Duration
 	// workers run on cluster since a time, 0 when none do; progress is counted from
 	// counted on, later than since by the overhead of starting.
 	workers, cluster int
 	since, counted   time.Duration
-	// want is the scale that the decision asks for.
-	want     int
-	partEnd  time.Duration // when the part of this slot that the plan uses is over; 0 for none
+	// want is the scale that was asked for.
+	want int
+	// changed is when it was last released, paused or scaled; negative before the first time.
+	changed  time.Duration
 	retry    time.Duration // when it may ask again for what was denied
 	released bool
-	ran      bool // since its plan was last compared with what it did
+	// due says that it is handed to the next decision where not all jobs are; wake is when it is
+	// due again, negative for never.
 	due      bool
-	plan     []plan.Segment
-	base     int // slot of the clock that is slot 0 of plan
-	at       int
+	wake     time.Duration
 	version  int32
 	watts    float64 // of one worker on cluster
 	runs     []Run
@@ -51,22 +55,36 @@ type engine struct {
 	slot    int // that contains now
 	order   []int
 	arrived int
-	active  []*live
+	active  []*live // in order of submission; nil in the place of those done
+	gone    int     // places of active that are nil
 	free    []*live // done: their places are taken by new ones
 	pending []*live // released, waiting for room, in order of release
 	raises  []*live // running, that ask for more workers
 	events  queue
 	rooms   []room
 	base    []decide.Cluster
-	told    []Outlook     // by cluster; nil where the forecast never changes
-	renewal time.Duration // when an outlook changes next; negative for never
+	names   map[string]int // of clusters
+	scaling map[*Scale]*decide.Scaling
 	edges   []edge
-	due     []*live
-	tasks   []decide.Task
-	rng     *rand.Rand
-	res     Result
-	left    int
-	ended   time.Duration
+	// limited says that capacity ties jobs together: each decision is on all of them.
+	limited bool
+	// slotted says that plans are compared with progress in every slot.
+	slotted bool
+
+	told     []Outlook     // by cluster; nil where the forecast never changes
+	renewal  time.Duration // when an outlook changes next; negative for never
+	outlooks track.Outlooks
+	forecast string        // the name of the outlooks
+	wake     time.Duration // of the last decision, where capacity is limited; negative for none
+	due      []*live
+	tasks    []decide.Task
+	lives    []*live // of tasks
+	round    track.Round
+
+	rng   *rand.Rand
+	res   Result
+	left  int
+	ended time.Duration
 }
 
 func newEngine(cfg Config) (*engine, error) {
@@ -76,13 +94,19 @@ func newEngine(cfg Config) (*engine, error) {
 	if cfg.Slot < time.Second {
 		return nil, fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrConfig, cfg.Slot)
 	}
+	if cfg.MinRun < 0 || cfg.MinPause < 0 {
+		return nil, fmt.Errorf("%w: least run %v, least pause %v; accepted: at least 0", ErrConfig, cfg.MinRun, cfg.MinPause)
+	}
 	if cfg.Deviation == 0 {
 		cfg.Deviation = 0.05
 	}
 	if err := cfg.Faults.validate(cfg.Clusters); err != nil {
 		return nil, err
 	}
-	e := &engine{cfg: cfg, left: len(cfg.Jobs), rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), renewal: -1}
+	e := &engine{
+		cfg: cfg, left: len(cfg.Jobs), rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), renewal: -1, wake: -1,
+		names: make(map[string]int, len(cfg.Clusters)), scaling: map[*Scale]*decide.Scaling{},
+	}
 	if err := e.admitAll(); err != nil {
 		return nil, err
 	}
@@ -91,15 +115,30 @@ func newEngine(cfg Config) (*engine, error) {
 	}
 	e.res.Start = e.start
 	e.buildRooms()
+	e.listEdges()
+	e.slotted = e.limited || cfg.Revise == EverySlot || cfg.Objective.Kind == plan.MOSP || e.surprises()
 	e.told = make([]Outlook, len(cfg.Clusters))
 	for c := range e.told {
+		e.names[cfg.Clusters[c].Name] = c
 		if cfg.Clusters[c].Outlook != nil {
 			e.told[c] = cfg.Clusters[c].Outlook()
 		}
 	}
 	e.renew()
-	e.listEdges()
 	return e, nil
+}
+
+// surprises says that jobs may do otherwise than their plans expect.
+func (e *engine) surprises() bool {
+	if e.cfg.Overhead > 0 || e.cfg.Faults.Deny > 0 || len(e.cfg.Faults.Losses) > 0 || e.cfg.Lengths != nil {
+		return true
+	}
+	for i := range e.cfg.Jobs {
+		if j := &e.cfg.Jobs[i]; j.Estimate != j.Length || j.Scale != nil && j.Scale.Actual != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // admitAll checks the jobs and orders them by submission.
@@ -111,8 +150,8 @@ func (e *engine) admitAll() error {
 		switch {
 		case j.Length <= 0 || j.Estimate <= 0:
 			return fmt.Errorf("%w: job %q: length %v, estimate %v; accepted: above 0", ErrConfig, j.ID, j.Length, j.Estimate)
-		case j.MaxDelay < 0:
-			return fmt.Errorf("%w: job %q: maximum delay %v; accepted: at least 0", ErrConfig, j.ID, j.MaxDelay)
+		case j.MaxDelay < 0 || j.Checkpoint < 0:
+			return fmt.Errorf("%w: job %q: maximum delay %v, checkpoint %v; accepted: at least 0", ErrConfig, j.ID, j.MaxDelay, j.Checkpoint)
 		case (j.Kind == workload.Elastic) != (j.Scale != nil):
 			return fmt.Errorf("%w: job %q: kind %q with scale: %v; accepted: a scale for kind %q only", ErrConfig, j.ID, j.Kind, j.Scale != nil, workload.Elastic)
 		case !e.everFits(j):
@@ -181,7 +220,7 @@ func allowed(j *Job, cluster string) bool {
 	return len(j.Clusters) == 0
 }
 
-// run is the loop over events.
+// run is the loop over the moments at which anything happens.
 func (e *engine) run(ctx context.Context) error {
 	for e.left > 0 {
 		if e.res.Events&0xfff == 0 {
@@ -195,16 +234,18 @@ func (e *engine) run(ctx context.Context) error {
 			return fmt.Errorf("%w: no job can make progress after %s", ErrConfig, e.at(e.now).Format(time.RFC3339))
 		}
 		e.res.Events++
-		boundary := e.advance(next)
-		e.due = e.due[:0]
+		all := e.advance(next) && e.slotted || e.limited
 		e.change()
 		e.happen()
-		if boundary {
-			e.follow()
-		}
 		e.arrive()
-		if err := e.decide(ctx); err != nil {
-			return err
+		if e.renewal >= 0 && e.now >= e.renewal {
+			e.renew()
+			all = true
+		}
+		if !e.cfg.atOnce {
+			if err := e.decide(ctx, all); err != nil {
+				return err
+			}
 		}
 		e.settle()
 	}
@@ -220,43 +261,55 @@ func (e *engine) report() {
 
 func (e *engine) at(t time.Duration) time.Time { return e.start.Add(t) }
 
-// next is the time of the next event: false when nothing is left to happen.
+// clock is a time on the clock.
+func (e *engine) clock(t time.Time) time.Duration { return t.Sub(e.start) }
+
+// next is the time of the next moment: false when nothing is left to happen.
 func (e *engine) next() (time.Duration, bool) {
 	next, ok := time.Duration(math.MaxInt64), false
-	consider := func(t time.Duration) {
-		if t < next {
-			next = t
-		}
-		ok = true
-	}
+	consider := func(t time.Duration) { next, ok = min(next, t), true }
 	if e.arrived < len(e.order) {
-		consider(e.cfg.Jobs[e.order[e.arrived]].Submitted.Sub(e.start))
+		consider(e.submitted(e.order[e.arrived]))
 	}
 	if t, any := e.events.peek(); any {
 		consider(t)
 	}
-	if len(e.active) > 0 {
-		boundary := time.Duration(e.slot+1) * e.cfg.Slot
-		if e.moving() {
-			consider(boundary)
-		} else if e.cfg.Observe != nil && ok {
-			consider(boundary)
+	if e.running() == 0 {
+		return max(next, e.now), ok
+	}
+	if len(e.edges) > 0 {
+		consider(e.edges[0].at)
+	}
+	if !e.cfg.atOnce && e.moving() {
+		if e.slotted {
+			consider(time.Duration(e.slot+1) * e.cfg.Slot)
 		}
-		if len(e.edges) > 0 {
-			consider(e.edges[0].at)
+		if e.limited && e.wake > e.now {
+			consider(e.wake)
+		}
+		if e.renewal >= 0 {
+			consider(e.renewal)
 		}
 	}
 	return max(next, e.now), ok
 }
 
-// moving says whether a boundary of slots may bring anything that has no event.
+// running is the number of jobs in the system.
+func (e *engine) running() int { return len(e.active) - e.gone }
+
+// moving says whether a decision may change anything about a job in the system.
 func (e *engine) moving() bool {
 	for _, l := range e.active {
-		if !l.released || e.cfg.Jobs[l.job].Kind != workload.Rigid || l.want > l.workers && l.workers > 0 || e.cfg.Faults.Deny > 0 {
+		if l != nil && e.movable(l) {
 			return true
 		}
 	}
 	return false
+}
+
+// movable says whether a decision may change anything about l.
+func (e *engine) movable(l *live) bool {
+	return !l.released || e.cfg.Jobs[l.job].Kind != workload.Rigid
 }
 
 // advance sets the clock and reports whether a new slot has begun.
@@ -270,9 +323,6 @@ func (e *engine) advance(to time.Duration) bool {
 		e.observe(slot)
 	}
 	e.slot = slot
-	for i := range e.rooms {
-		e.rooms[i].stale = true
-	}
 	return true
 }
 
@@ -286,31 +336,49 @@ func (e *engine) happen() {
 		switch l := x.job; {
 		case x.kind == completes:
 			e.stop(l)
+			e.leave(l)
 			e.finish(l)
-		case x.kind == slotUsed:
-			e.partEnded(l)
-		case x.kind == usedUp:
-			if !l.released {
-				e.makeDue(l)
-			}
+		case x.kind == wakes:
+			e.makeDue(l)
 		case l.workers > 0 && l.want > l.workers: // it asks again; a start does so in settle
 			e.raise(l)
 		}
 	}
 }
 
+func (e *engine) submitted(job int) time.Duration { return e.clock(e.cfg.Jobs[job].Submitted) }
+
+// arrive takes up the jobs that are submitted now, or all of them where they are known beforehand.
 func (e *engine) arrive() {
-	for ; e.arrived < len(e.order); e.arrived++ {
-		i := e.order[e.arrived]
-		j := &e.cfg.Jobs[i]
-		if j.Submitted.Sub(e.start) > e.now {
-			return
+	if e.cfg.Known && !e.cfg.atOnce {
+		for len(e.active) == 0 && e.arrived == 0 {
+			for _, i := range e.order {
+				e.enter(i)
+			}
 		}
-		l := e.fresh()
-		l.job, l.total, l.cluster = i, j.Length.Hours(), -1
-		e.active = append(e.active, l)
-		e.makeDue(l)
+		// A decision at the submission of a job sees that it may run from now on.
+		for ; e.arrived < len(e.order) && e.submitted(e.order[e.arrived]) <= e.now; e.arrived++ {
+			if l := e.active[e.arrived]; l != nil {
+				e.makeDue(l)
+			}
+		}
+		return
 	}
+	for ; e.arrived < len(e.order) && e.submitted(e.order[e.arrived]) <= e.now; e.arrived++ {
+		l := e.enter(e.order[e.arrived])
+		if e.cfg.atOnce {
+			e.ask(l, -1, e.cfg.Jobs[l.job].least())
+		}
+	}
+}
+
+// enter takes a job into the system.
+func (e *engine) enter(i int) *live {
+	l := e.fresh()
+	l.job, l.index, l.cluster = i, len(e.active), -1
+	e.active = append(e.active, l)
+	e.makeDue(l)
+	return l
 }
 
 // fresh is a job without a past. The version goes on where it takes the place of one
@@ -318,149 +386,38 @@ func (e *engine) arrive() {
 func (e *engine) fresh() *live {
 	n := len(e.free)
 	if n == 0 {
-		return &live{}
+		return &live{changed: -1, wake: -1}
 	}
 	l := e.free[n-1]
 	e.free = e.free[:n-1]
-	*l = live{version: l.version + 1}
+	*l = live{version: l.version + 1, changed: -1, wake: -1}
 	return l
+}
+
+// leave takes a job that is done out of the system.
+func (e *engine) leave(l *live) {
+	e.active[l.index] = nil
+	e.gone++
+	if l.due {
+		e.due = slices.DeleteFunc(e.due, func(x *live) bool { return x == l })
+	}
+	if e.gone <= len(e.active)/2 || e.cfg.Known {
+		return
+	}
+	kept := e.active[:0]
+	for _, x := range e.active {
+		if x != nil {
+			x.index = len(kept)
+			kept = append(kept, x)
+		}
+	}
+	clear(e.active[len(kept):])
+	e.active, e.gone = kept, 0
 }
 
 func (e *engine) makeDue(l *live) {
 	if !l.due {
 		l.due = true
 		e.due = append(e.due, l)
-	}
-}
-
-// decide hands the jobs that are due to decide.Decide and takes its plans on.
-func (e *engine) decide(ctx context.Context) error {
-	kept := e.due[:0]
-	for _, l := range e.due {
-		if j := &e.cfg.Jobs[l.job]; l.done < l.total && (!l.released || j.Kind != workload.Rigid) {
-			kept = append(kept, l)
-			continue
-		}
-		l.due = false
-	}
-	e.due = kept
-	if len(e.due) == 0 {
-		return nil
-	}
-	e.tasks = e.tasks[:0]
-	for _, l := range e.due {
-		e.tasks = append(e.tasks, e.task(l))
-	}
-	e.res.Decisions++
-	e.res.Planned += len(e.due)
-	d, err := decide.Decide(ctx, decide.Snapshot{
-		Now: e.at(e.now), Slot: e.cfg.Slot, Margin: e.cfg.Margin, Objective: e.cfg.Objective, Horizon: e.cfg.Horizon,
-		Clusters: e.observed(), Tasks: e.tasks,
-	}, e.cfg.Planner)
-	if err != nil {
-		return err
-	}
-	for i, l := range e.due {
-		l.due = false
-		e.take(l, &d.Actions[i])
-	}
-	return nil
-}
-
-// take carries out an action.
-func (e *engine) take(l *live, a *decide.Action) {
-	l.plan, l.at, l.base, l.left, l.partEnd = a.Segments, 0, e.slot, 0, 0
-	j := &e.cfg.Jobs[l.job]
-	for _, s := range l.plan {
-		l.left += j.Scale.told(max(s.Workers, j.least())) * s.Fraction * e.cfg.Slot.Hours()
-	}
-	if l.expected == 0 && l.runs == nil && l.workers == 0 {
-		l.expected = float64(a.Reason.ExpectedG)
-	}
-	switch a.Verb {
-	case decide.Wait, decide.Pause:
-		if l.plan != nil && l.plan[0].Slot == 0 { // not to be: what waits has no part in this slot
-			l.plan = nil
-		}
-		e.pause(l)
-		e.watch(l)
-	case decide.Release, decide.Resume, decide.Continue, decide.Scale, decide.Move:
-		cluster := l.cluster
-		if len(l.plan) > 0 {
-			cluster = l.plan[0].Cluster
-		}
-		e.ask(l, cluster, max(a.Workers, j.least()))
-		if len(l.plan) > 0 && l.plan[0].Slot == 0 {
-			e.partly(l)
-		} else {
-			l.plan = nil // it runs against its plan: until it is done, or decided anew
-		}
-	}
-	e.commit(l)
-}
-
-// task is what a controller would observe of l.
-func (e *engine) task(l *live) decide.Task {
-	j := &e.cfg.Jobs[l.job]
-	left := e.estimate(l)
-	t := decide.Task{
-		ID: j.ID, Submitted: j.Submitted, Remaining: hours(left), Kind: j.Kind, Request: j.Request,
-		PriorityClass: j.PriorityClass, State: decide.Waiting, Clusters: j.Clusters,
-		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
-	}
-	switch {
-	case e.cfg.atOnce:
-	case !j.Deadline.IsZero():
-		t.Deadline = j.Deadline
-	case j.bounded():
-		t.Deadline = j.Submitted.Add(j.MaxDelay + hours(e.progress(l)+left))
-		if latest, ok := e.latest(l); ok {
-			t.LatestStart = e.at(latest + e.cfg.Margin)
-		}
-	}
-	if j.Scale != nil {
-		t.Scaling = &decide.Scaling{MinWorkers: j.Scale.MinWorkers, MaxWorkers: j.Scale.MaxWorkers, Curve: j.Scale.Curve, Watts: j.Scale.Watts}
-	}
-	if l.released {
-		t.State, t.Workers = decide.Running, l.workers
-	}
-	t.Paused = !l.released && l.runs != nil
-	if l.cluster >= 0 {
-		t.Cluster = e.cfg.Clusters[l.cluster].Name
-	}
-	return t
-}
-
-func hours(h float64) time.Duration { return time.Duration(math.Round(h * float64(time.Hour))) }
-
-// observed are the clusters as a controller sees them.
-func (e *engine) observed() []decide.Cluster {
-	for c := range e.base {
-		r := &e.rooms[c]
-		if r.stale && !r.endless {
-			e.account(c)
-		}
-		if !r.endless {
-			e.base[c].LoadAt = r.taken
-		}
-		if o := e.told[c]; o != nil {
-			e.base[c].Carbon, _ = o.At(e.at(e.now))
-		}
-	}
-	return e.base
-}
-
-// renew notes when an outlook changes next.
-func (e *engine) renew() {
-	e.renewal = -1
-	for _, o := range e.told {
-		if o == nil {
-			continue
-		}
-		if _, next := o.At(e.at(e.now)); !next.IsZero() {
-			if t := next.Sub(e.start); e.renewal < 0 || t < e.renewal {
-				e.renewal = t
-			}
-		}
 	}
 }

@@ -22,18 +22,25 @@ type kind uint8
 
 const (
 	completes kind = iota
-	slotUsed       // the part of a slot that a plan uses is over
 	asksAgain      // for workers that were denied
-	usedUp         // its delay: it must be decided on
+	wakes          // its plan starts, stops or changes something
 )
+
+// holds reports whether what the event is for is still so.
+func (a *event) holds() bool {
+	if a.kind == wakes {
+		return a.job.wake == a.at
+	}
+	return a.job.version == a.version
+}
 
 func (a *event) before(b *event) bool {
 	return a.at < b.at || a.at == b.at && a.order < b.order
 }
 
 func (q *queue) peek() (time.Duration, bool) {
-	for len(q.list) > 0 && q.list[0].job.version != q.list[0].version {
-		q.drop() // what it was for has changed
+	for len(q.list) > 0 && !q.list[0].holds() {
+		q.drop()
 	}
 	if len(q.list) == 0 {
 		return 0, false
@@ -41,7 +48,8 @@ func (q *queue) peek() (time.Duration, bool) {
 	return q.list[0].at, true
 }
 
-// push adds an event that holds as long as the job is not stopped or scaled.
+// push adds an event. It holds as long as the job is not stopped or scaled; one that wakes a job, as long as
+// the job is not to wake at another time.
 func (q *queue) push(at time.Duration, l *live, k kind) {
 	q.list = append(q.list, event{at, q.pushed, l, l.version, k})
 	q.pushed++

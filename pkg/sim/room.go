@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
-	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -18,10 +18,6 @@ type room struct {
 	endless               bool
 	use                   map[string]float64
 	starts                int
-	// taken is what runs and standing plans use of the current slot and those after it,
-	// apart from jobs that are due; stale when the clock has moved on since.
-	taken map[string][]float64
-	stale bool
 	// Sums for the accounts: use x hours in the current slot, up to since; idle power.
 	useHours           map[string]float64
 	since              time.Duration
@@ -51,7 +47,7 @@ func (e *engine) buildRooms() {
 	e.base = make([]decide.Cluster, len(e.cfg.Clusters))
 	for c := range e.rooms {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
-		*r = room{capacity: cl.Capacity, whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil, use: map[string]float64{}, useHours: map[string]float64{}, stale: true}
+		*r = room{capacity: cl.Capacity, whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil, use: map[string]float64{}, useHours: map[string]float64{}}
 		b := decide.Cluster{Name: cl.Name, Zone: cl.Zone, Capacity: cl.Capacity, Power: cl.Power, Carbon: cl.Forecast}
 		if b.Power.PUE == 0 {
 			b.Power.PUE = 1
@@ -64,6 +60,7 @@ func (e *engine) buildRooms() {
 		}
 		e.base[c] = b
 		r.on = cl.Nodes.needed(r.use)
+		e.limited = e.limited || !r.endless || len(cl.Changes) > 0
 	}
 }
 
@@ -101,8 +98,10 @@ func (e *engine) leastUsed(j *Job) int {
 		}
 		used := 0.0
 		if !r.endless {
-			for name := range j.Request {
-				used = max(used, r.use[name]/r.capacity[name])
+			for name, q := range j.Request {
+				if q > 0 {
+					used = max(used, r.use[name]/r.capacity[name])
+				}
 			}
 		}
 		if used < share || used == share && r.starts < e.rooms[best].starts {
@@ -144,16 +143,23 @@ func (n *Nodes) needed(use map[string]float64) int {
 // idle counts the idle power of machines up to a time.
 func (e *engine) idle(to time.Duration) {
 	for c := range e.rooms {
-		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
-		if cl.Nodes.Count > 0 && to > r.idleSince {
-			watts := cl.Nodes.Idle * units.Power(float64(r.on)*cl.pue())
-			kWh, p := e.priced(c, watts, e.at(r.idleSince), e.at(to))
-			r.idleGrams += float64(p.Emissions)
-			r.idleKWh += kWh
-			e.res.Filled, e.res.Unpriced = addTime(e.res.Filled, p.Filled), addTime(e.res.Unpriced, p.Unknown)
-		}
+		r := &e.rooms[c]
+		kWh, p := e.cfg.Clusters[c].idle(r.on, e.at(r.idleSince), e.at(to))
+		r.idleGrams += float64(p.Emissions)
+		r.idleKWh += kWh
+		e.res.Filled, e.res.Unpriced = addTime(e.res.Filled, p.Filled), addTime(e.res.Unpriced, p.Unknown)
 		r.idleSince = to
 	}
+}
+
+// idle returns what n machines that are on take and emit beside the work on them. Hours without
+// an intensity are filled by carbon.FillRule.
+func (c *Cluster) idle(n int, from, to time.Time) (kWh float64, p power.Price) {
+	if n == 0 || !to.After(from) {
+		return 0, p
+	}
+	watts := c.Nodes.Idle * units.Power(float64(n)*c.pue())
+	return float64(watts.Over(to.Sub(from))), power.PriceOver(watts, c.Actual, from, to)
 }
 
 // mark counts the use since the last change of it.
@@ -182,65 +188,6 @@ func (e *engine) observe(slot int) {
 		}
 	}
 	e.now = now
-}
-
-// account counts what runs and standing plans use of cluster c from the current slot on.
-func (e *engine) account(c int) {
-	r := &e.rooms[c]
-	r.stale = false
-	if r.taken == nil {
-		r.taken = map[string][]float64{}
-	}
-	for name, v := range r.taken {
-		r.taken[name] = v[:0]
-	}
-	for _, l := range e.active {
-		if !l.due {
-			e.commitTo(c, l)
-		}
-	}
-}
-
-// commit counts the plan of l, which has just been made.
-func (e *engine) commit(l *live) {
-	for c := range e.rooms {
-		if r := &e.rooms[c]; !r.endless && !r.stale {
-			e.commitTo(c, l)
-		}
-	}
-}
-
-func (e *engine) commitTo(c int, l *live) {
-	j, r := &e.cfg.Jobs[l.job], &e.rooms[c]
-	if l.plan == nil || l.released && j.Kind == workload.Rigid {
-		if l.cluster != c || !l.released {
-			return
-		}
-		left := e.estimate(l) / j.Scale.told(max(l.want, j.least()))
-		slots := max(1, timegrid.Grid{Start: e.at(time.Duration(e.slot) * e.cfg.Slot), Slot: e.cfg.Slot}.CeilSlot(e.at(e.now+hours(left))))
-		for s := range min(slots, longest) {
-			r.take(j.Request, s, max(l.want, j.least()))
-		}
-		return
-	}
-	last := -1
-	for _, s := range l.plan[l.at:] {
-		if slot := l.base + s.Slot - e.slot; s.Cluster == c && slot >= 0 && slot != last {
-			r.take(j.Request, slot, max(s.Workers, 1))
-			last = slot
-		}
-	}
-}
-
-func (r *room) take(request map[string]float64, slot, workers int) {
-	for name, q := range request {
-		v := r.taken[name]
-		for len(v) <= slot {
-			v = append(v, 0)
-		}
-		v[slot] += q * float64(workers)
-		r.taken[name] = v
-	}
 }
 
 // edge is a moment at which capacity changes: to a new whole, or by what is lost (below
@@ -284,7 +231,7 @@ func (e *engine) change() {
 		for name, v := range r.whole {
 			capacity[name] = max(0, v-r.lost[name])
 		}
-		r.capacity, r.endless, r.stale = capacity, false, true
+		r.capacity, r.endless = capacity, false
 		e.base[x.cluster].Capacity, e.base[x.cluster].CapacityAt = capacity, nil
 		for e.evictOne(x.cluster) {
 			e.res.Evicted++
@@ -301,25 +248,29 @@ func (e *engine) evictOne(c int) bool {
 	}
 	var last *live
 	for _, l := range e.active {
-		if l.workers > 0 && l.cluster == c && (last == nil || l.since >= last.since) {
+		if l != nil && l.workers > 0 && l.cluster == c && (last == nil || l.since >= last.since) {
 			last = l
 		}
 	}
 	if last == nil {
 		return false
 	}
-	j := &e.cfg.Jobs[last.job]
-	lost := (e.now - max(last.counted, time.Duration(e.slot)*e.cfg.Slot)).Hours() * j.Scale.rate(last.workers)
-	want := last.want
+	j, rate, want := &e.cfg.Jobs[last.job], last.rate(e), last.want
+	lost := e.atRisk(last)
+	if j.Checkpoint == 0 {
+		lost = max(0, scaled(e.now-max(last.counted, time.Duration(e.slot)*e.cfg.Slot), rate))
+	}
 	e.stop(last)
-	last.done = max(0, last.done-max(0, lost))
-	last.plan = nil
-	if j.Kind == workload.Rigid {
+	last.done = max(0, last.done-lost)
+	switch {
+	case j.Kind == workload.Rigid:
 		last.done = 0
 		last.released, last.want = true, want
 		e.pending = append(e.pending, last)
-		return true
+	case e.cfg.atOnce:
+		e.ask(last, last.cluster, want)
+	default:
+		e.makeDue(last)
 	}
-	e.makeDue(last)
 	return true
 }

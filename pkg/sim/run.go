@@ -1,32 +1,66 @@
 package sim
 
 import (
-	"slices"
+	"math"
 	"time"
 
 	"lull.dev/lull/pkg/units"
 )
 
+// rate is the true work per hour of l at its scale, in hours at its least scale.
+func (l *live) rate(e *engine) float64 { return e.cfg.Jobs[l.job].Scale.rate(l.workers) }
+
+// scaled is the work that is done in a time at a rate.
+func scaled(d time.Duration, rate float64) time.Duration {
+	if rate == 1 {
+		return d
+	}
+	return time.Duration(math.Round(float64(d) * rate))
+}
+
 // progress is the work that l has really done by now.
-func (e *engine) progress(l *live) float64 {
+func (e *engine) progress(l *live) time.Duration {
 	if l.workers == 0 || e.now <= l.counted {
 		return l.done
 	}
-	return l.done + (e.now-l.counted).Hours()*e.cfg.Jobs[l.job].Scale.rate(l.workers)
+	return l.done + scaled(e.now-l.counted, l.rate(e))
 }
 
-// remaining is how long l still runs at its scale.
+// remaining is how long l still runs at its scale: to the nanosecond at its least scale, and rounded up at
+// others.
 func (e *engine) remaining(l *live) time.Duration {
-	left := hours((l.total - l.done) / e.cfg.Jobs[l.job].Scale.rate(l.workers))
-	return l.counted + left - e.now
+	left := e.cfg.Jobs[l.job].Length - l.done
+	if rate := l.rate(e); rate != 1 {
+		left = time.Duration(math.Ceil(float64(left) / rate))
+	}
+	return l.counted + max(0, left) - e.now
+}
+
+// atRisk is the work of l since its last checkpoint.
+func (e *engine) atRisk(l *live) time.Duration {
+	every := e.cfg.Jobs[l.job].Checkpoint
+	if every == 0 || l.workers == 0 {
+		return 0
+	}
+	return (e.progress(l) - l.saved) % every
+}
+
+// interrupt takes l off its cluster; what it did since its last checkpoint is lost.
+func (e *engine) interrupt(l *live) {
+	lost := e.atRisk(l)
+	e.stop(l)
+	l.done -= lost
 }
 
 // ask has l run on a cluster (-1: any) at a scale, as soon as there is room.
 func (e *engine) ask(l *live, cluster, workers int) {
+	if !l.released || workers != l.want {
+		l.changed = e.now
+	}
 	l.want = workers
 	if l.workers > 0 && cluster >= 0 && cluster != l.cluster {
-		e.stop(l)
-		l.cluster = cluster
+		e.interrupt(l)
+		l.cluster, l.changed = cluster, e.now
 	}
 	if l.workers > 0 {
 		if workers < l.workers {
@@ -59,7 +93,7 @@ func (e *engine) settle() {
 	}()
 	kept := e.pending[:0]
 	for _, l := range e.pending {
-		if l.released && !e.begin(l) {
+		if l.released && l.workers == 0 && !e.begin(l) {
 			kept = append(kept, l)
 		}
 	}
@@ -84,7 +118,7 @@ func (e *engine) begin(l *live) bool {
 		e.askAgain(l)
 		return false
 	}
-	l.cluster = c
+	l.cluster, l.saved = c, l.done
 	l.watts = e.wattsOf(l)
 	e.rooms[c].starts++
 	e.open(l, workers, l.runs != nil)
@@ -144,16 +178,13 @@ func (e *engine) open(l *live, workers int, overhead bool) {
 	if n := len(l.runs); n > 0 {
 		e.restart(l, l.runs[n-1])
 	}
-	l.workers, l.since, l.counted, l.ran = workers, e.now, e.now, true
+	l.workers, l.since, l.counted = workers, e.now, e.now
 	if overhead {
 		l.counted += e.cfg.Overhead
 	}
 	e.use(l.cluster, j.Request, float64(workers))
 	l.version++
 	e.events.push(e.now+e.remaining(l), l, completes)
-	if l.partEnd > e.now {
-		e.events.push(l.partEnd, l, slotUsed)
-	}
 }
 
 // closeRun ends the current run and prices it.
@@ -182,8 +213,11 @@ func (e *engine) stop(l *live) {
 
 // pause takes l off its cluster, or out of the queue for it.
 func (e *engine) pause(l *live) {
+	if l.released {
+		l.changed = e.now
+	}
 	if l.workers > 0 {
-		e.stop(l)
+		e.interrupt(l)
 		return
 	}
 	if l.released {
@@ -250,13 +284,6 @@ func (e *engine) restart(l *live, last Run) {
 // finish writes the outcome of l down.
 func (e *engine) finish(l *live) {
 	j, o := &e.cfg.Jobs[l.job], &e.res.Jobs[l.job]
-	l.done = l.total
-	for i, x := range e.active {
-		if x == l {
-			e.active = slices.Delete(e.active, i, i+1)
-			break
-		}
-	}
 	submitted := j.Submitted.Sub(e.start)
 	o.Runs, o.Finish = l.runs, e.now
 	o.Wait = l.runs[0].From - submitted
@@ -280,6 +307,7 @@ func (e *engine) finish(l *live) {
 		e.cfg.Lengths.Observe(j)
 	}
 	l.version++
+	l.wake = -1
 	e.free = append(e.free, l)
 }
 
@@ -287,6 +315,7 @@ func (e *engine) finish(l *live) {
 func (e *engine) result() Result {
 	e.idle(e.now)
 	res := e.res
+	res.counted = e.now
 	for i := range res.Jobs {
 		res.Emissions += res.Jobs[i].Emissions
 		res.Energy += res.Jobs[i].Energy

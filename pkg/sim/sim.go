@@ -1,9 +1,10 @@
 // Package sim runs jobs on a virtual clock. It decides nothing itself: every start,
-// pause and change of scale comes from decide.Decide, the function that the live
-// controllers call.
+// pause and change of scale comes from decide.Decide, and plans are kept and found wanting by package
+// track, both as in the live controllers.
 //
-// Time jumps from event to event: submissions, completions, ends of partly used slots,
-// faults, and the boundaries of slots while any job is in the system. What a job really
+// Time jumps from one moment to the next: submissions, completions, faults, changes of capacity, new
+// forecasts, the time at which a decision asks for the next one, and the boundaries of slots where
+// plans may not go as expected. What a job really
 // takes (Job.Length, Scale.Actual, Cluster.Actual) is known to the clock and the
 // accounts alone; decisions see estimates and outlooks.
 package sim
@@ -44,6 +45,9 @@ type Job struct {
 	Clusters []string
 	// Migratable jobs may go on at another cluster than the one they ran on.
 	Migratable bool
+	// Checkpoint is the work after which the job saves what it has done, each time anew; a pause, a
+	// move or a lost machine costs what it did since. With 0 a pause costs nothing.
+	Checkpoint time.Duration
 	// RestartKWh is the energy of going on after a pause or elsewhere, TransferKWh that
 	// of a move, at the mean of both intensities.
 	RestartKWh, TransferKWh float64
@@ -134,12 +138,10 @@ type Nodes struct {
 type Revision int
 
 const (
-	// EverySlot plans all that may still move at each boundary of slots, as the live
-	// controllers do.
+	// EverySlot plans all that may still move anew in each slot.
 	EverySlot Revision = iota
-	// OnChange plans a job when it is submitted, when its plan is behind or ahead of what
-	// it did, and when an outlook is renewed. Without contention and with a perfect forecast this decides
-	// the same at a fraction of the cost.
+	// OnChange plans a job when it is submitted and when package track finds that its plan no longer
+	// holds, as the live controllers do.
 	OnChange
 )
 
@@ -151,13 +153,16 @@ type Config struct {
 	Planner plan.Planner
 	// Slot is the resolution of planning; Margin is kept before deadlines.
 	Slot, Margin time.Duration
-	// Objective and Horizon of planning, as in decide.Snapshot.
-	Objective plan.Objective
-	Horizon   time.Duration
-	Revise    Revision
-	// Deviation is the relative difference between what was planned to be left of a job
-	// and what is, beyond which a plan that is ahead is made anew; 0 means 5 %
-	// (CarbonScaler, Section 4.3). A plan that is behind is always made anew.
+	// Objective, Horizon, MinRun and MinPause of planning, as in decide.Snapshot.
+	Objective        plan.Objective
+	Horizon          time.Duration
+	MinRun, MinPause time.Duration
+	// Known says that decisions know all jobs from the beginning on, and when they will be
+	// submitted.
+	Known  bool
+	Revise Revision
+	// Deviation is the relative deviation of progress, run time and forecast from which a plan is
+	// made anew (track.Rules); 0 means 5 % (CarbonScaler, Section 4.3).
 	Deviation float64
 	// Lengths estimates run times as jobs go; nil stands for Job.Estimate.
 	Lengths Lengths
@@ -218,7 +223,8 @@ type Result struct {
 	// Emissions and Energy are those of the jobs and of idle machines.
 	Emissions units.Emissions
 	Energy    units.Energy
-	// IdleEmissions and IdleEnergy are those of machines apart from the work on them.
+	// IdleEmissions and IdleEnergy are those of machines apart from the work on them, from Start
+	// to the end of the last job; see SameSpan.
 	IdleEmissions units.Emissions
 	IdleEnergy    units.Energy
 	Missed        int
@@ -232,12 +238,14 @@ type Result struct {
 	// Emissions. Unpriced is the run time that this rule cannot fill: it is not in
 	// Emissions (but in Energy), so that they must not be stated. Both stop at 292 years.
 	Filled, Unpriced time.Duration
-	// Decisions counts calls of decide.Decide, Planned the jobs handed to it, Events
+	// Decisions counts calls of decide.Decide, Planned the plans made, Events
 	// the moments at which anything happened.
 	Decisions, Planned, Events int
 	// Denied counts workers that were asked for and not granted, Evicted the jobs that
 	// lost their machine.
 	Denied, Evicted int
+
+	counted time.Duration // until when idle machines are counted
 }
 
 // At is a time of the clock.
@@ -251,9 +259,9 @@ func (r *Result) At(t time.Duration) time.Time { return r.Start.Add(t) }
 // scheduler does that knows nothing of carbon.
 //
 // Errors: ErrConfig for jobs that can never run, and those of Decide.
-// Complexity: O(events log events + slots x jobs in the system) and that of the
-// decisions: one a job with OnChange and nothing changing, else one a slot on all jobs
-// that may still move. Memory: O(jobs + runs).
+// Complexity: O(events log events) and that of the decisions. With endless capacity, OnChange and nothing
+// unexpected there is one decision on a job for each phase of its plan; with limited capacity, one on all
+// jobs in the system at each moment. Memory: O(jobs + runs).
 func Simulate(ctx context.Context, cfg Config) (Result, error) {
 	e, err := newEngine(cfg)
 	if err != nil {

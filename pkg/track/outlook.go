@@ -1,4 +1,4 @@
-package feedback
+package track
 
 import (
 	"fmt"
@@ -10,7 +10,12 @@ import (
 	"lull.dev/lull/pkg/decide"
 )
 
-// outlook is the forecast of a cluster that the plans of a policy rest on.
+// Outlooks are the forecasts that plans rest on, by cluster. The zero value knows none.
+type Outlooks struct {
+	known map[string]outlook
+}
+
+// outlook is the forecast of a cluster that plans rest on.
 type outlook struct {
 	id     string
 	issued time.Time
@@ -20,19 +25,19 @@ type outlook struct {
 // looksAhead is how far two forecasts are compared.
 const looksAhead = 24 * time.Hour
 
-// Forecast names the outlook of all clusters together: another name than before means that a
+// Name names the outlook of all clusters together. Another name than before means that a
 // provider has issued a forecast since, or that what is expected of the next day differs from
 // what the plans rest on by more than the threshold, relative to its mean. A cluster that
-// comes or goes is news too.
-func (m *Memory) Forecast(clusters []decide.Cluster, now time.Time, threshold float64) string {
-	before := m.outlooks
-	m.outlooks = make(map[string]outlook, len(clusters))
+// comes or goes changes the name too.
+func (k *Outlooks) Name(clusters []decide.Cluster, now time.Time, threshold float64) string {
+	before := k.known
+	k.known = make(map[string]outlook, len(clusters))
 	names := make([]string, len(clusters))
 	for i := range clusters {
 		c := &clusters[i]
 		o := before[c.Name]
-		o.look(c.Carbon, now, threshold)
-		m.outlooks[c.Name] = o
+		o.update(c.Carbon, now, threshold)
+		k.known[c.Name] = o
 		names[i] = o.id
 		if len(clusters) > 1 {
 			names[i] = c.Name + ": " + o.id
@@ -41,28 +46,26 @@ func (m *Memory) Forecast(clusters []decide.Cluster, now time.Time, threshold fl
 	return strings.Join(names, "; ")
 }
 
-// look takes up what is expected now, if that is news.
-func (o *outlook) look(series *carbon.Series, now time.Time, threshold float64) {
+// update takes over what is expected now, if that differs enough.
+func (o *outlook) update(series *carbon.Series, now time.Time, threshold float64) {
 	if series == nil {
 		*o = outlook{id: "none"}
 		return
 	}
-	issued := issuedAt(series, now)
-	off := 0.0
-	if o.series != nil {
-		if o.series == series {
-			return
-		}
-		off = difference(o.series, series, now)
+	if o.series == series {
+		return
 	}
+	issued := issuedAt(series, now)
 	switch {
 	case o.series == nil || !issued.Equal(o.issued):
 		*o = outlook{issued: issued, series: series, id: "issued " + issued.UTC().Format(time.RFC3339)}
 		if issued.IsZero() {
 			o.id = "as known at first"
 		}
-	case off > threshold:
-		*o = outlook{issued: issued, series: series, id: fmt.Sprintf("%.0f %% off the one before, at %s", 100*off, now.UTC().Format(time.RFC3339))}
+	default:
+		if off := difference(o.series, series, now); off > threshold {
+			*o = outlook{issued: issued, series: series, id: fmt.Sprintf("%.0f %% off the one before, at %s", 100*off, now.UTC().Format(time.RFC3339))}
+		}
 	}
 }
 

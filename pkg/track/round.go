@@ -1,0 +1,153 @@
+package track
+
+import (
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Round is one decision on the tasks of a snapshot. Records, Seen and, after Prepare, Triggers are
+// in the order of Snapshot.Tasks. A Round may be used again: Prepare keeps its buffers.
+type Round struct {
+	Snapshot *decide.Snapshot
+	Rules    Rules
+	Records  []*Record
+	Seen     []Observation
+	// Triggers say why each task is planned anew; without a reason where its plan stands.
+	Triggers []Trigger
+}
+
+// Prepare sets Task.Standing of each task whose plan stands, and a trigger for each of the others. A
+// task that awaits the plan of the next slot (decide.Snapshot.Awaits) has neither.
+//
+// Complexity: O(tasks), and O(phases) for those that have run since the last slot.
+func (r *Round) Prepare() {
+	s := r.Snapshot
+	began := slotOf(s)
+	issued := "a forecast was issued: " + r.Rules.Forecast
+	r.Triggers = r.Triggers[:0]
+	for i := range s.Tasks {
+		t, rec := &s.Tasks[i], r.Records[i]
+		trigger := rec.check(t, &r.Seen[i], s, &r.Rules, began, issued)
+		if trigger.Reason == Submitted && s.Awaits(t) {
+			trigger = Trigger{}
+		}
+		t.Standing = nil
+		if trigger.Reason == "" {
+			t.Standing = rec.standing
+		}
+		r.Triggers = append(r.Triggers, trigger)
+	}
+}
+
+// Renew plans task i anew for a reason that only the caller knows. It does nothing to a task that is planned
+// anew already. It is called between Prepare and the decision.
+func (r *Round) Renew(i int, t Trigger) {
+	if r.Triggers[i].Reason == "" {
+		r.Triggers[i], r.Snapshot.Tasks[i].Standing = t, nil
+	}
+}
+
+// Keep takes over the plans that the decision made, and calls made, if set, for each with the
+// reason. A plan that does what stands already is not a new one. Keep returns when to decide again at the latest: at Decision.Wake, or when a plan that is kept next
+// starts, stops or changes something, whichever is first.
+//
+// Complexity: O(tasks + phases).
+func (r *Round) Keep(d *decide.Decision, made func(i int, t Trigger)) (wake time.Time) {
+	s := r.Snapshot
+	wake = d.Wake
+	for i := range s.Tasks {
+		t, a, rec, trigger := &s.Tasks[i], &d.Actions[i], r.Records[i], r.Triggers[i]
+		if trigger.Reason == "" && a.Planned && !rec.follows(t, a, s.Now) {
+			trigger = Trigger{NoRoom, "another workload found no place in time beside this plan"}
+		}
+		if trigger.Reason != "" {
+			rec.keep(standing(s, t, a), t, &r.Seen[i], r.Rules, s.Now)
+			if made != nil {
+				made(i, trigger)
+			}
+		}
+		if next := rec.Next(s.Now); !next.IsZero() && next.Before(wake) {
+			wake = next
+		}
+	}
+	return wake
+}
+
+// rounding is how much the times of two plans may differ that are taken for the same.
+const rounding = time.Second
+
+// follows reports whether an action does what the plan says that stands: a running rigid task always does.
+func (r *Record) follows(t *decide.Task, a *decide.Action, now time.Time) bool {
+	if r.standing == nil {
+		return false
+	}
+	if t.State == decide.Running && t.Kind == workload.Rigid {
+		return true
+	}
+	old, next := ahead(r.standing.Phases, now), ahead(a.Phases, now)
+	if len(old) != len(next) {
+		return false
+	}
+	for i := range old {
+		p, q := &old[i], &next[i]
+		begun := i == 0 && !p.From.After(now) && !q.From.After(now)
+		if p.Workers != q.Workers || p.Cluster != q.Cluster || !begun && p.From.Sub(q.From).Abs() > rounding || p.To.Sub(q.To).Abs() > rounding {
+			return false
+		}
+	}
+	return true
+}
+
+// ahead are the phases that have not ended.
+func ahead(phases []decide.Phase, now time.Time) []decide.Phase {
+	for len(phases) > 0 && !phases[0].To.After(now) {
+		phases = phases[1:]
+	}
+	return phases
+}
+
+// standing is the plan of an action, to be followed from now on; nil if it has none.
+func standing(s *decide.Snapshot, t *decide.Task, a *decide.Action) *decide.Standing {
+	phases := a.Phases
+	switch {
+	case len(phases) == 0:
+		phases = atOnce(s, t, a)
+	case a.Verb == decide.Continue && phases[0].From.After(s.Now):
+		// It runs on against its plan, which is judged again at the next slot.
+		on := atOnce(s, t, a)[0]
+		on.To = slotOf(s).Add(s.Slot)
+		if on.To.After(phases[0].From) {
+			on.To = phases[0].From
+		}
+		phases = append([]decide.Phase{on}, phases...)
+	}
+	if len(phases) == 0 {
+		return nil
+	}
+	return &decide.Standing{Phases: phases, Reason: a.Reason}
+}
+
+// atOnce is the plan of a task that runs without one having been made: on at its scale until
+// it should be done.
+func atOnce(s *decide.Snapshot, t *decide.Task, a *decide.Action) []decide.Phase {
+	if a.Verb == decide.Wait || a.Verb == decide.Pause {
+		return nil
+	}
+	left := t.Remaining
+	if t.Scaling != nil {
+		left = time.Duration(float64(left) / math.Max(t.Scaling.Rate(a.Workers), 1e-9))
+	}
+	at := a.Cluster
+	if at == "" {
+		at = t.Cluster
+	}
+	c := s.Place(at)
+	ph := decide.Phase{From: s.Now, To: s.Now.Add(max(left, s.Slot)), Cluster: c.Name, Workers: max(1, a.Workers)}
+	if c.Carbon != nil {
+		ph.Intensity, _ = c.Carbon.Mean(ph.From, ph.To)
+	}
+	return []decide.Phase{ph}
+}
