@@ -219,6 +219,17 @@ func (l *Ledger) Changes(cluster int, from, to time.Time) []time.Time {
 	return out
 }
 
+// NextChange returns the first time within (from, to) at which capacity or use of a cluster
+// changes; false if there is none.
+func (l *Ledger) NextChange(cluster int, from, to time.Time) (time.Time, bool) {
+	s := &l.clusters[cluster]
+	i := s.step(from.UnixNano()) + 1
+	if i >= len(s.at) || s.at[i] >= to.UnixNano() {
+		return time.Time{}, false
+	}
+	return from.Add(time.Duration(s.at[i] - from.UnixNano())), true
+}
+
 // Peak returns the most that is used of a resource at any moment of [from, to), and the least
 // capacity.
 //
@@ -265,4 +276,64 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 		}
 	}
 	return out
+}
+
+// Clone returns a copy that shares nothing with l.
+func (l *Ledger) Clone() *Ledger {
+	out := &Ledger{clusters: make([]steps, len(l.clusters)), names: slices.Clone(l.names), resources: slices.Clone(l.resources)}
+	for i := range l.clusters {
+		s := &l.clusters[i]
+		c := steps{at: slices.Clone(s.at), offers: slices.Clone(s.offers), total: make([][]float64, len(s.total)), used: make([][]float64, len(s.used))}
+		for r := range s.total {
+			c.total[r], c.used[r] = slices.Clone(s.total[r]), slices.Clone(s.used[r])
+		}
+		out.clusters[i] = c
+	}
+	return out
+}
+
+// Share returns the largest share of a needed resource that is used on a cluster at a time;
+// 1 for a resource without capacity, 0 for no need.
+func (l *Ledger) Share(cluster int, need []Need, at time.Time) float64 {
+	s := &l.clusters[cluster]
+	i, share := s.step(at.UnixNano()), 0.0
+	for _, n := range need {
+		if total := s.total[n.resource][i]; total > 0 {
+			share = math.Max(share, s.used[n.resource][i]/total)
+		} else {
+			share = math.Max(share, 1)
+		}
+	}
+	return share
+}
+
+// Slots returns, for n slots from a time on, the least capacity of a resource in each slot and
+// the load that leaves what is free in all of the slot: capacity less the least that is free.
+// The load exceeds the capacity where more is used than there is.
+//
+// Complexity: O(steps + n).
+func (l *Ledger) Slots(cluster int, resource string, from time.Time, slot time.Duration, n int) (total, load []float64) {
+	total, load = make([]float64, n), make([]float64, n)
+	r := slices.Index(l.resources, resource)
+	if r < 0 {
+		return total, load
+	}
+	s := &l.clusters[cluster]
+	begin := from.UnixNano()
+	i := s.step(begin)
+	for t := range n {
+		end := begin + int64(slot)
+		least, free := math.Inf(1), math.Inf(1)
+		for ; i < len(s.at) && s.at[i] < end; i++ {
+			least = math.Min(least, s.total[r][i])
+			free = math.Min(free, s.total[r][i]-s.used[r][i])
+		}
+		i-- // the step that reaches into the next slot
+		total[t], load[t] = least, math.Max(0, least-free)
+		begin = end
+		if i+1 < len(s.at) && s.at[i+1] == begin {
+			i++
+		}
+	}
+	return total, load
 }

@@ -1,23 +1,31 @@
-// Package decide is the one decision path of Lull: given what runs and waits
-// now, the carbon series and a planner, it says what each job should do and why.
-// The simulator and the live controllers call the same function.
+// Package decide is the one decision path of Lull: given what runs and waits now, the carbon
+// series and a planner, it says what each task should do and why. The simulator and the live
+// controllers call the same function.
 //
-// The caller's duties: build the Snapshot from what it observes (never from what
-// it remembers of earlier decisions), call Decide, carry out the actions, and
-// call again at Decision.Wake or whenever something changes, whichever is first.
+// A decision is made in three stages, each the only owner of what it decides:
+//
+//  1. Commit: what must run now, earliest deadline first, is taken out of capacity.
+//  2. Plan: the planner places everything else in the capacity that is left.
+//  3. Adjust: a deviation from the plan uses only room that is free after both.
+//
+// All stages share one capacity ledger over continuous time, so no decision of Lull's own
+// overcommits a resource. Verify states the invariants of a decision.
+//
+// The caller's duties: build the Snapshot from what it observes (never from what it remembers
+// of earlier decisions), call Decide, carry out the actions in Decision.Order, and call again
+// at Decision.Wake or whenever something changes, whichever is first.
 package decide
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/timegrid"
-	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -44,9 +52,6 @@ type Action struct {
 	Cluster string
 	// Workers is the scale of an elastic task from now on, 0 where it does not run.
 	Workers int
-	// Segments are the task's plan in slots of Decision.Grid, their clusters counted
-	// as in the snapshot; nil where no plan was needed or found.
-	Segments []plan.Segment
 	// Phases is what the task is expected to do from now on, in order of time. It is nil if
 	// the decision made no plan and followed none.
 	Phases []Phase
@@ -59,9 +64,10 @@ type Action struct {
 // decide again at the latest.
 type Decision struct {
 	Actions []Action
-	Wake    time.Time
-	// Grid is that of the plan; its zero value where none was made.
-	Grid timegrid.Grid
+	// Order lists the actions in the order to carry them out: what a cluster's own queue
+	// should start first is released first.
+	Order []int
+	Wake  time.Time
 	// Status is that of the planner's result, empty where no planner was needed.
 	Status plan.Status
 	// Gap is how far from the least emissions possible the plan of the tasks planned now is
@@ -72,174 +78,268 @@ type Decision struct {
 // maxSlots bounds the horizon of one decision.
 const maxSlots = 4096
 
-// Decide plans all tasks that may still move and turns the plan into actions.
+// longestWake is when Decide asks to be called again if nothing else is due.
+const longestWake = 24 * time.Hour
+
+// Decide commits, plans and adjusts, and returns an action for every task.
 //
 //   - A task without a deadline, or whose latest safe start has come, runs.
-//   - Without any carbon data every task runs: Lull never holds blindly.
-//   - A task for which the planner finds no place in time runs: the deadline
-//     outranks carbon, and the cluster's own queue is the better judge.
-//   - With Caspian's objective a task that came during the current slot waits for the next.
-//   - Otherwise a task runs when its plan uses the current slot, and waits (or,
-//     if interruptible, pauses) when it does not.
+//   - Without carbon data of any cluster that it may use a task runs: Lull never holds blindly.
+//   - A task with a standing plan follows it, unless it is to be planned anew or the plan has
+//     become impossible. If others find no place in time beside standing plans, all are made anew.
+//   - If the planner finds no place in time for a task, the plan is repaired: see secure. A
+//     task for which no order of the work is in time runs in the room that others leave.
+//   - With Caspian's objective a task that came during the current slot waits for the next, and
+//     deadlines are soft.
+//   - Otherwise a task runs when its plan says so, and waits (or, if interruptible, pauses)
+//     when it does not.
 //
-// The plan is made for slots aligned to multiples of s.Slot, so that decisions
-// at different moments of a slot agree. Where the series ends or has a gap, the
-// same time on an earlier day stands in (carbon.FillSlots); the reason says so.
+// The slots of the planning problem begin now, so that no slot has begun before. If a series
+// ends or has a gap, the value at the same time on an earlier day is used (carbon.FillSlots);
+// the reason says so.
 //
-// Errors: ErrSnapshot, and those of the planner.
-// Complexity: that of the planner, on O(tasks) jobs and (horizon / slot) slots.
+// Decide returns ErrSnapshot if the snapshot is invalid, and any error of the planner.
+//
+// Complexity: that of the planner, on O(tasks) jobs and (horizon / slot) slots, and
+// O(tasks x log steps) to count capacity; a repair takes O(tasks x steps).
 func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, error) {
 	if err := s.validate(); err != nil {
 		return Decision{}, err
 	}
-	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(24 * time.Hour)}
-	movable, kept := make([]int, 0, len(s.Tasks)), 0
+	w := newDecider(&s)
+	w.commit()
+	w.follow()
+	if err := w.plan(ctx, planner); err != nil {
+		return Decision{}, err
+	}
+	w.placeLate()
+	w.adjust()
+	return w.decision(), nil
+}
+
+// RunAll is the decision where none can be made: every task runs, for the given
+// reason. Lull holds nothing that it cannot plan.
+func RunAll(s Snapshot, code Code) Decision {
+	d := Decision{Actions: make([]Action, len(s.Tasks)), Order: make([]int, len(s.Tasks)), Wake: s.Now.Add(time.Hour)}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		d.Actions[i] = Action{Task: t.ID}
-		switch {
-		case t.State == Running && t.Kind == workload.Rigid:
-			d.Actions[i].set(t, true, Reason{Code: CodeRunning})
-		case t.Deadline.IsZero():
-			code := CodeNoSlack
-			if t.HeldOut {
-				code = CodeHeldOut
-			}
-			d.Actions[i].set(t, true, Reason{Code: code})
-		case !s.soft() && t.LatestStart.IsZero() && !s.Now.Before(t.latestStart(s.Margin)),
-			!s.soft() && t.Scaling == nil && !s.Now.Before(t.latestStart(s.Margin)):
-			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
-		case s.Awaits(t):
-			next := timegrid.Align(s.Now, s.Slot).Add(s.Slot)
-			d.Actions[i].set(t, false, Reason{Code: CodeNextPeriod, PlannedStart: next, LatestStart: t.Deadline})
-			if next.Before(d.Wake) {
-				d.Wake = next
-			}
-		case t.Standing != nil && s.follow(&d, i):
-			kept++
-		default:
-			movable = append(movable, i)
-		}
+		d.Actions[i].set(t, true, Reason{Code: code})
+		d.Order[i] = i
 	}
-	wake := d.Wake
-	for len(movable) > 0 {
-		overdue, err := s.plan(ctx, &d, movable, planner)
-		if err != nil {
-			return Decision{}, err
-		}
-		if kept > 0 && s.crowded(&d, movable) {
-			// No room in time beside the plans that stand: all are made anew.
-			movable, kept = s.planned(&d), 0
-			continue
-		}
-		if len(overdue) == 0 {
-			break
-		}
-		// What must run now takes its room before the others are planned.
-		for _, i := range overdue {
-			t := &s.Tasks[i]
-			d.Actions[i] = Action{Task: t.ID, Workers: t.Scaling.MinWorkers}
-			d.Actions[i].set(t, true, Reason{Code: CodeLatestStart, LatestStart: t.latestStart(s.Margin)})
-			movable = slices.DeleteFunc(movable, func(m int) bool { return m == i })
-		}
-	}
-	if wake.Before(d.Wake) {
-		d.Wake = wake
-	}
-	s.settle(&d)
-	for i := range d.Actions {
-		if a := &d.Actions[i]; a.Segments != nil {
-			a.Phases, a.Planned = s.Phases(d.Grid, a), true
-		}
-		if a := &d.Actions[i]; s.Tasks[i].Unscheduled && a.Verb == Continue {
-			a.Reason.Code = CodeUnscheduled
-		}
-	}
-	return d, nil
+	return d
 }
 
-// crowded reports whether a task that was planned has found no place in time.
-func (s Snapshot) crowded(d *Decision, movable []int) bool {
-	for _, i := range movable {
-		if d.Actions[i].Reason.Code == CodeDeadlineAtRisk {
-			return true
-		}
-	}
-	return false
+// state is how far the decision on a task has come.
+type state int
+
+const (
+	open      state = iota // the planner places it
+	committed              // it runs now, or stays as it is, whatever the planner says
+	followed               // its standing plan goes on
+	kept                   // it runs on, because a pause would lose more than it saves
+	placed                 // it has a plan made by this decision
+	unplaced               // no place in time was found
+	late                   // its deadline cannot be kept
+)
+
+// item is the decision on a task while it is made.
+type item struct {
+	state  state
+	need   []capacity.Need
+	phases []Phase
+	code   Code
+	// earliest is when it may start, latest its latest safe start; zero where it may not wait.
+	earliest, latest time.Time
+	// queued reports that it is released but waits for room in the cluster's own queue.
+	queued bool
 }
 
-// planned lists the tasks that have a plan or were looked for one.
-func (s Snapshot) planned(d *Decision) []int {
+// decider holds a decision while it is made.
+type decider struct {
+	s      *Snapshot
+	ledger *capacity.Ledger
+	items  []item
+	grid   timegrid.Grid
+	// curves and filled are by cluster of the snapshot; a cluster without carbon data has none.
+	curves []*curve
+	filled []carbon.FilledSlots
+	bars   map[*carbon.Series][]float64
+	queue  []int // released tasks in the order in which the clusters' queues start them
+	fresh  []int // tasks that may not wait and are released by this decision
+	wake   time.Time
+	status plan.Status
+	gap    *float64
+}
+
+func newDecider(s *Snapshot) *decider {
+	w := &decider{
+		s: s, ledger: s.ledger(), items: make([]item, len(s.Tasks)), wake: s.Now.Add(longestWake),
+		curves: make([]*curve, len(s.Clusters)), filled: make([]carbon.FilledSlots, len(s.Clusters)), bars: map[*carbon.Series][]float64{},
+	}
+	w.grid = s.grid()
+	for c := range s.Clusters {
+		if f, known := carbon.FillSlots(s.Clusters[c].Carbon, w.grid); known {
+			w.filled[c], w.curves[c] = f, newCurve(s.Clusters[c].Carbon, w.grid, f)
+		}
+	}
+	for i := range s.Tasks {
+		t, x := &s.Tasks[i], &w.items[i]
+		x.need = w.ledger.Demand(t.Request)
+		x.earliest = s.earliest(t)
+		if !t.Deadline.IsZero() {
+			x.latest = t.latestStart(s.Margin)
+		}
+	}
+	return w
+}
+
+// earliest is when a task may start: now, or when it is submitted, or after its least pause.
+func (s *Snapshot) earliest(t *Task) time.Time {
+	at := s.Now
+	if t.NotBefore.After(at) {
+		at = t.NotBefore
+	}
+	if t.State == Waiting && t.Paused && !t.Changed.IsZero() {
+		until := t.Changed.Add(s.MinPause)
+		if latest := t.latestStart(s.Margin); !t.Deadline.IsZero() && latest.Before(until) {
+			until = latest
+		}
+		if until.After(at) {
+			at = until
+		}
+	}
+	return at
+}
+
+// grid spans from now to the last deadline of a task that may wait.
+func (s *Snapshot) grid() timegrid.Grid {
+	last := s.Now
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if t.Deadline.After(last) && !(t.State == Running && t.Kind == workload.Rigid) {
+			last = t.Deadline
+		}
+	}
+	if s.Horizon > 0 {
+		last = s.Now.Add(s.Horizon)
+	}
+	n := timegrid.Grid{Start: s.Now, Slot: s.Slot, N: 1}.CeilSlot(last)
+	return timegrid.Grid{Start: s.Now, Slot: s.Slot, N: max(1, min(n, maxSlots))}
+}
+
+// ledger is the capacity of the clusters from now on, less what runs there that is not among
+// the tasks.
+func (s *Snapshot) ledger() *capacity.Ledger {
+	l := &capacity.Ledger{}
+	start := timegrid.Align(s.Now, s.Slot)
+	forever := s.Now.AddDate(100, 0, 0)
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		slots := 1
+		for _, v := range c.CapacityAt {
+			slots = max(slots, len(v))
+		}
+		at := func(slot int) map[string]float64 {
+			out := make(map[string]float64, len(c.Capacity)+len(c.CapacityAt))
+			for r, v := range c.Capacity {
+				out[r] = v
+			}
+			for r, v := range c.CapacityAt {
+				out[r] = v[min(slot, len(v)-1)]
+			}
+			return out
+		}
+		changed := func(slot int) bool {
+			for _, v := range c.CapacityAt {
+				if slot < len(v) && v[slot] != v[slot-1] {
+					return true
+				}
+			}
+			return false
+		}
+		for slot := range slots {
+			if slot == 0 || changed(slot) {
+				l.Offer(c.Name, start.Add(time.Duration(slot)*s.Slot), at(slot))
+			}
+		}
+		cluster := l.Cluster(c.Name)
+		l.Take(cluster, l.Demand(c.Load), 1, s.Now, forever)
+		for r, v := range c.LoadAt {
+			need := l.Demand(map[string]float64{r: 1})
+			for from := 0; from < len(v); {
+				to := from + 1
+				for to < len(v) && v[to] == v[from] {
+					to++
+				}
+				if v[from] > 0 {
+					l.Take(cluster, need, v[from], start.Add(time.Duration(from)*s.Slot), start.Add(time.Duration(to)*s.Slot))
+				}
+				from = to
+			}
+		}
+	}
+	return l
+}
+
+// take counts the phases of a task as used, or gives them back.
+func (w *decider) take(l *capacity.Ledger, i int, phases []Phase, sign float64) {
+	t := &w.s.Tasks[i]
+	for k := range phases {
+		p := &phases[k]
+		l.Take(l.Cluster(p.Cluster), w.items[i].need, sign*t.workersOf(p), p.From, p.To)
+	}
+}
+
+// rounding is how much phases may overlap: their ends are rounded to the clock.
+const rounding = time.Millisecond
+
+// fits reports whether the phases of a task find room.
+func (w *decider) fits(l *capacity.Ledger, i int, phases []Phase) bool {
+	t := &w.s.Tasks[i]
+	for k := range phases {
+		p := &phases[k]
+		if !l.Fits(l.Cluster(p.Cluster), w.items[i].need, t.workersOf(p), p.From.Add(rounding/2), p.To.Add(-rounding/2)) {
+			return false
+		}
+	}
+	return true
+}
+
+// workersOf is the number of workers of a phase, as a multiple of the task's request.
+func (t *Task) workersOf(p *Phase) float64 {
+	if t.Scaling == nil {
+		return 1
+	}
+	return float64(p.Workers)
+}
+
+// runtime is how long some work, stated as run time at MinWorkers, takes at a scale.
+func (t *Task) runtime(work time.Duration, workers int) time.Duration {
+	if t.Scaling == nil {
+		return work
+	}
+	return time.Duration(math.Ceil(float64(work) / t.Scaling.Rate(max(workers, t.Scaling.MinWorkers))))
+}
+
+// allowed lists the clusters, by their index in the snapshot, that a task may use from now on.
+func (w *decider) allowed(t *Task) []int {
 	var out []int
-	for i := range d.Actions {
-		switch d.Actions[i].Reason.Code {
-		case CodeRunning, CodeNoSlack, CodeLatestStart, CodeNoCarbonData, CodeNextPeriod:
+	for c := range w.s.Clusters {
+		name := w.s.Clusters[c].Name
+		switch {
+		case t.Cluster != "" && !t.Migratable && t.Cluster != name:
+		case t.Clusters != nil && t.Cluster == "" && !slices.Contains(t.Clusters, name):
+		case t.Clusters != nil && t.Cluster != name && !slices.Contains(t.Clusters, name):
 		default:
-			out = append(out, i)
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// plan plans the movable tasks and writes what follows into d. It returns those elastic
-// tasks whose delay is used up and that the plan does not run now.
-func (s Snapshot) plan(ctx context.Context, d *Decision, movable []int, planner plan.Planner) (overdue []int, err error) {
-	grid, err := s.grid(movable)
-	if err != nil {
-		return nil, err
-	}
-	problem, filled, index, ok := s.problem(grid, movable)
-	if !ok {
-		for _, i := range movable {
-			d.Actions[i].set(&s.Tasks[i], true, Reason{Code: CodeNoCarbonData})
-		}
-		return nil, nil
-	}
-	if err := problem.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
-	}
-	res, err := planner.Plan(ctx, problem)
-	if err != nil {
-		return nil, err
-	}
-	d.Status, d.Grid, d.Gap = res.Status, grid, gap(problem, res)
-	placed := make([][]plan.Segment, len(movable))
-	for _, jp := range res.Plan.Jobs {
-		placed[jp.Job] = jp.Segments
-	}
-	// Intensities change and plans move at the boundaries of slots.
-	d.Wake = grid.Time(grid.SlotOf(s.Now) + 1)
-	for job, i := range movable {
-		t := &s.Tasks[i]
-		latest := t.latestStart(s.Margin)
-		if latest.Before(d.Wake) && latest.After(s.Now) {
-			d.Wake = latest
-		}
-		segments := placed[job]
-		reason, runs := s.judge(t, problem, job, segments, filled)
-		// Without a place it runs as well: the others make room for it.
-		if !s.soft() && t.Scaling != nil && !t.LatestStart.IsZero() &&
-			(len(segments) == 0 || latest.Add(doneAtOnce(&problem.Jobs[job], segments, s.Slot)).Before(grid.Time(1))) {
-			overdue = append(overdue, i)
-		}
-		a := &d.Actions[i]
-		*a = Action{Task: t.ID}
-		if len(segments) > 0 {
-			if runs || t.State != Running {
-				a.Cluster = problem.Clusters[segments[0].Cluster].Name
-			}
-			if t.Scaling != nil && segments[0].Slot == 0 {
-				a.Workers = segments[0].Workers
-			}
-			a.Segments = inSnapshot(segments, index)
-		}
-		a.set(t, runs, reason)
-	}
-	return overdue, nil
-}
-
-// gap is how far the plan is from its bound, relative to the plan.
-func gap(p *plan.Problem, res plan.Result) *float64 {
+// gapOf is how far the plan is from its bound, relative to the plan.
+func gapOf(p *plan.Problem, res plan.Result) *float64 {
 	if res.Bound == nil || p.Objective.Kind != plan.Carbon || len(res.Unplaced) > 0 {
 		return nil
 	}
@@ -249,48 +349,6 @@ func gap(p *plan.Problem, res plan.Result) *float64 {
 		share = math.Max(0, 1-*res.Bound/value)
 	}
 	return &share
-}
-
-// doneAtOnce is the work that a plan does in the current slot, as run time at
-// MinWorkers; a slot where the plan does so and ends there, as the job runs on if it is
-// not done.
-func doneAtOnce(j *workload.Job, segments []plan.Segment, slot time.Duration) time.Duration {
-	done := 0.0
-	for i, x := range segments {
-		if x.Slot > 0 {
-			break
-		}
-		if i == len(segments)-1 {
-			return slot
-		}
-		done += x.Fraction * j.Throughput(x.Workers) / j.Curve[0]
-	}
-	return time.Duration(done*float64(slot)) + time.Second // progress is counted in floating point
-}
-
-// inSnapshot counts the clusters of segments as the snapshot does, where those without
-// carbon data have no place in the problem.
-func inSnapshot(segments []plan.Segment, index []int) []plan.Segment {
-	if index[len(index)-1] == len(index)-1 {
-		return segments // every cluster has data
-	}
-	out := append([]plan.Segment(nil), segments...)
-	for i := range out {
-		out[i].Cluster = index[out[i].Cluster]
-	}
-	return out
-}
-
-// RunAll is the decision where none can be made: every task runs, for the given
-// reason. Lull holds nothing that it cannot plan.
-func RunAll(s Snapshot, code Code) Decision {
-	d := Decision{Actions: make([]Action, len(s.Tasks)), Wake: s.Now.Add(time.Hour)}
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		d.Actions[i] = Action{Task: t.ID}
-		d.Actions[i].set(t, true, Reason{Code: code})
-	}
-	return d
 }
 
 // set turns "should run" into a verb, given what the task does. An elastic task that
@@ -326,271 +384,79 @@ func (a *Action) set(t *Task, runs bool, r Reason) {
 	}
 }
 
-// grid spans from the current slot to the last deadline of a movable task.
-func (s Snapshot) grid(movable []int) (timegrid.Grid, error) {
-	start := timegrid.Align(s.Now, s.Slot)
-	last := s.Now
-	for _, i := range movable {
-		if s.Tasks[i].Deadline.After(last) {
-			last = s.Tasks[i].Deadline
-		}
+// decision turns the items into actions.
+func (w *decider) decision() Decision {
+	d := Decision{Actions: make([]Action, len(w.items)), Status: w.status, Gap: w.gap}
+	for i := range w.items {
+		d.Actions[i] = w.action(i)
 	}
-	if s.Horizon > 0 {
-		last = start.Add(s.Horizon)
-	}
-	n := timegrid.Grid{Start: start, Slot: s.Slot, N: 1}.CeilSlot(last)
-	g, err := timegrid.New(start, s.Slot, max(1, min(n, maxSlots)))
-	if err != nil {
-		return g, fmt.Errorf("%w: %w", ErrSnapshot, err)
-	}
-	return g, nil
+	d.Order, d.Wake = w.order(), w.wake
+	return d
 }
 
-// problem builds the planning problem of the movable tasks, in their order; it
-// returns false where no cluster has any carbon data. filled names, by
-// cluster, the slots whose intensity is not from the series itself; index is the place
-// of each cluster in the snapshot.
-func (s Snapshot) problem(g timegrid.Grid, movable []int) (p *plan.Problem, filled []carbon.FilledSlots, index []int, ok bool) {
-	p = &plan.Problem{Grid: g, Objective: s.Objective}
-	if p.Objective.Kind == "" {
-		p.Objective.Kind = plan.Carbon
+// order is that of release: what a queue is to start first, then by deadline.
+func (w *decider) order() []int {
+	rank := make([]int, len(w.items))
+	for k, i := range w.queue {
+		rank[i] = k + 1
 	}
-	for i := range s.Clusters {
-		c := &s.Clusters[i]
-		f, known := carbon.FillSlots(c.Carbon, g)
-		if !known {
-			continue
-		}
-		filled, index = append(filled, f), append(index, i)
-		cl := plan.Cluster{
-			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.Power.PUE, Intensity: f.Values,
-		}
-		if c.CarbonLow != nil && c.CarbonHigh != nil {
-			cl.IntensityLow, cl.IntensityHigh = bars(c.CarbonLow, g, f.Values), bars(c.CarbonHigh, g, f.Values)
-		}
-		cl.Capacity, cl.Load = c.room(g.N)
-		if len(movable) < len(s.Tasks) {
-			s.addFixed(g, cl, movable)
-		}
-		p.Clusters = append(p.Clusters, cl)
-	}
-	if len(p.Clusters) == 0 {
-		return nil, nil, nil, false
-	}
-	p.Jobs = make([]workload.Job, len(movable))
-	for job, i := range movable {
-		p.Jobs[job] = s.job(g, &s.Tasks[i])
-	}
-	return p, filled, index, true
-}
-
-// room is the capacity and the load of n slots.
-func (c *Cluster) room(n int) (capacity, load map[string][]float64) {
-	capacity = make(map[string][]float64, len(c.Capacity)+len(c.CapacityAt))
-	for r, v := range c.CapacityAt {
-		if len(v) >= n {
-			capacity[r] = v[:n]
-			continue
-		}
-		capacity[r] = constant(v[len(v)-1], n)
-		copy(capacity[r], v)
-	}
-	for r, v := range c.Capacity {
-		if capacity[r] == nil {
-			capacity[r] = constant(v, n)
-		}
-	}
-	load = make(map[string][]float64, len(c.Load)+len(c.LoadAt))
-	for r, v := range c.Load {
-		load[r] = constant(v, n)
-	}
-	for r, values := range c.LoadAt {
-		if load[r] == nil {
-			load[r] = make([]float64, n)
-		}
-		for t, v := range values[:min(n, len(values))] {
-			load[r][t] += v
-		}
-	}
-	return capacity, load
-}
-
-// bars are the error bars on the grid; where they have none, the value itself.
-func bars(s *carbon.Series, g timegrid.Grid, values []float64) []float64 {
-	out, missing := s.OnGrid(g)
-	for _, t := range missing {
-		out[t] = values[t]
-	}
-	return out
-}
-
-// addFixed counts the tasks that will not move as load: until their expected
-// end, and at least through the current slot.
-func (s Snapshot) addFixed(g timegrid.Grid, cl plan.Cluster, movable []int) {
-	moves := make(map[int]bool, len(movable))
-	for _, i := range movable {
-		moves[i] = true
-	}
-	for i, t := range s.Tasks {
-		stands := s.stands(&t)
-		if moves[i] || t.Unscheduled || (!stands && t.Cluster != "" && t.Cluster != cl.Name) {
-			continue
-		}
-		if stands {
-			t.Standing.addLoad(g, cl, &t)
-			continue
-		}
-		end := max(1, g.CeilSlot(s.Now.Add(t.Remaining)))
-		for r, q := range t.Request {
-			if cl.Load[r] == nil {
-				cl.Load[r] = make([]float64, g.N)
-			}
-			workers := max(1, t.Workers)
-			if t.Scaling != nil {
-				workers = max(t.Scaling.MinWorkers, t.Workers)
-			}
-			for slot := range min(end, g.N) {
-				cl.Load[r][slot] += q * float64(workers)
-			}
-		}
-	}
-}
-
-// job converts a movable task. The deadline is rounded down and the length of
-// a rigid task up (by the planners), both to the safe side.
-func (s Snapshot) job(g timegrid.Grid, t *Task) workload.Job {
-	j := workload.Job{
-		ID: t.ID, Kind: t.Kind,
-		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
-		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
-		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
-		Clusters: t.Clusters, Migratable: t.Migratable,
-	}
-	if t.Scaling != nil && !t.LatestStart.IsZero() {
-		// A job of unknown length may be shorter than expected and must then have ended
-		// sooner: as much of it as slack allows is planned before its delay is used up.
-		early := t.LatestStart.Add(time.Duration(float64(t.Remaining) * shorter))
-		if atOnce := s.Now.Add(t.Remaining + s.Margin); early.Before(atOnce) {
-			early = atOnce
-		}
-		j.Deadline = min(j.Deadline, max(1, g.SlotOf(early.Add(-s.Margin))))
-	}
-	if t.Scaling != nil {
-		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
-	}
-	if t.Kind != workload.Rigid {
-		j.RestartKWh, j.TransferKWh = t.RestartKWh, t.TransferKWh
-	}
-	if t.Cluster != "" && !t.Migratable {
-		j.Clusters = []string{t.Cluster}
-	}
-	return j
-}
-
-// shorter is the share of its expected length that an elastic job of unknown length is
-// taken to have at least, in its deadline. Of 0, 1/4, 1/2 and 1 it saved most in "lull
-// reproduce carbonflex fig6", and with less of it fewer jobs were late.
-const shorter = 0.25
-
-// single is the curve of a job with one worker. Planners never modify what they are given.
-var single = []float64{1}
-
-// minLength keeps a job that is all but done a job.
-const minLength = 1e-3
-
-// judge says whether the plan runs the task now, and why.
-func (s Snapshot) judge(t *Task, p *plan.Problem, job int, segments []plan.Segment, filled []carbon.FilledSlots) (Reason, bool) {
-	r := Reason{LatestStart: t.latestStart(s.Margin)}
-	if s.soft() {
-		r.LatestStart = t.Deadline // whoever watches over it lets it go then
-	}
-	if len(segments) == 0 {
-		r.Code = CodeDeadlineAtRisk
-		return r, !s.soft()
-	}
-	first := segments[0]
-	c := &p.Clusters[first.Cluster]
-	r.IntensityNow = units.CarbonIntensity(c.Intensity[0])
-	r.IntensityThen = meanIntensity(c.Intensity, segments)
-	if c.IntensityLow != nil {
-		r.ThenLow, r.ThenHigh = meanIntensity(c.IntensityLow, segments), meanIntensity(c.IntensityHigh, segments)
-	}
-	r.Source, r.Basis = s.source(c.Name, p.Grid.Time(first.Slot))
-	if _, made := filled[first.Cluster].Filled[first.Slot]; made {
-		r.Estimated = true
-	}
-	r.ExpectedG, r.ImmediateG = emissions(p, job, segments, float64(t.AtRisk)/float64(s.Slot))
-	if first.Slot == 0 {
-		r.Code, r.PlannedStart = CodeCleanNow, s.Now
-		return r, true
-	}
-	r.Code, r.PlannedStart = CodeCleanerLater, p.Grid.Time(first.Slot)
-	if t.State == Waiting && !t.Paused && !s.soft() && r.ExpectedG >= r.ImmediateG {
-		r.Code = CodeSharedCapacity
-		return r, false
-	}
-	if t.State == Running && r.ExpectedG >= r.ImmediateG {
-		// What the pause would lose costs more than the cleaner hours save.
-		r.Code, r.PlannedStart = CodePauseDoesNotPay, s.Now
-		return r, true
-	}
-	return r, false
-}
-
-// emissions of the plan, and of the same work in one piece from now on, for
-// which done slots of it need not be done again.
-func emissions(p *plan.Problem, job int, segments []plan.Segment, done float64) (expected, immediate units.Emissions) {
-	var last plan.Segment
-	gramsPerIntensity := 0.0 // of a slot at the cluster and scale of last
-	sum := 0.0
-	for _, seg := range segments {
-		if last.Workers != seg.Workers || last.Cluster != seg.Cluster {
-			last, gramsPerIntensity = seg, p.Grid.Hours()*p.Watts(job, seg.Cluster, seg.Workers)*p.Clusters[seg.Cluster].PUE/1000
-		}
-		sum += seg.Fraction * gramsPerIntensity * p.Clusters[seg.Cluster].Intensity[seg.Slot]
-	}
-	j, c := &p.Jobs[job], &p.Clusters[segments[0].Cluster]
-	atOnce, left := 0.0, j.Length
-	if j.Kind == workload.Rigid {
-		left = float64(j.Slots())
-	}
-	left -= done
-	for slot := 0; slot < p.Grid.N && left > workload.Eps; slot++ {
-		part := math.Min(1, left)
-		atOnce += part * c.Intensity[slot]
-		left -= part
-	}
-	atOnce *= p.Grid.Hours() * p.Watts(job, segments[0].Cluster, j.MinWorkers) * c.PUE / 1000
-	return units.Emissions(sum), units.Emissions(atOnce)
-}
-
-func meanIntensity(values []float64, segments []plan.Segment) units.CarbonIntensity {
-	sum, weight := 0.0, 0.0
-	for _, seg := range segments {
-		sum += seg.Fraction * values[seg.Slot]
-		weight += seg.Fraction
-	}
-	return units.CarbonIntensity(sum / weight)
-}
-
-// source names where the intensity at a time comes from, and what it rests on.
-func (s Snapshot) source(cluster string, at time.Time) (string, carbon.Basis) {
-	for _, c := range s.Clusters {
-		if c.Name != cluster || c.Carbon == nil {
-			continue
-		}
-		if x, ok := c.Carbon.At(at); ok && x.Of != nil && x.Of.Source != "" {
-			return x.Of.Source, x.Of.Basis
-		}
-		return c.Carbon.Source, c.Carbon.Basis
-	}
-	return "", ""
-}
-
-func constant(v float64, n int) []float64 {
-	out := make([]float64, n)
+	out := make([]int, len(w.items))
 	for i := range out {
-		out[i] = v
+		out[i] = i
 	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		switch {
+		case rank[a] == 0 && rank[b] == 0:
+			return w.s.Tasks[a].Deadline.Compare(w.s.Tasks[b].Deadline)
+		case rank[a] == 0:
+			return -1
+		case rank[b] == 0:
+			return 1
+		}
+		return rank[a] - rank[b]
+	})
 	return out
+}
+
+// soonest brings the wake-up forward.
+func (w *decider) soonest(at time.Time) {
+	if at.After(w.s.Now) && at.Before(w.wake) {
+		w.wake = at
+	}
+}
+
+// action states the decision on a task.
+func (w *decider) action(i int) Action {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	a := Action{Task: t.ID, Phases: x.phases, Planned: x.state != followed && len(x.phases) > 0}
+	r := w.reason(i)
+	runs := x.queued
+	if len(x.phases) > 0 {
+		first := &x.phases[0]
+		if !first.From.After(w.s.Now) {
+			runs = true
+			a.Workers = first.Workers
+			w.soonest(first.To)
+		} else if !x.queued {
+			w.soonest(first.From)
+			w.soonest(x.latest)
+		}
+		if !x.queued && (runs || t.State != Running) {
+			a.Cluster = first.Cluster
+		}
+	} else if x.state == committed || x.state == unplaced || x.state == late {
+		runs = x.code != CodeNextPeriod && !(w.s.soft() && x.state == unplaced)
+	}
+	if t.Scaling != nil && runs && a.Workers == 0 && t.State == Running {
+		a.Workers = max(t.Workers, t.Scaling.MinWorkers)
+	}
+	a.set(t, runs, r)
+	if x.code == CodeTooSoon && t.State == Running {
+		a.Workers = t.Workers
+		a.Verb = Continue
+	}
+	if t.Unscheduled && a.Verb == Continue {
+		a.Reason.Code = CodeUnscheduled
+	}
+	return a
 }

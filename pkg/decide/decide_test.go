@@ -133,8 +133,8 @@ func TestWaitsForTheCleanHoursAndSaysSo(t *testing.T) {
 			t.Errorf("message %q lacks %q", r.Message(), part)
 		}
 	}
-	if !d.Wake.Equal(at(2.25)) {
-		t.Errorf("wake %v, want the next slot", d.Wake)
+	if !d.Wake.Equal(at(10)) {
+		t.Errorf("wake %v, want the planned start", d.Wake)
 	}
 }
 
@@ -278,11 +278,20 @@ func (f failing) Plan(_ context.Context, p *plan.Problem) (plan.Result, error) {
 	return plan.Finish(p, nil, unplaced), f.err
 }
 
-func TestUnplacedJobsRun(t *testing.T) {
+// TestPlansAreRepaired: what the planner leaves out gets a place in time; it runs at once only
+// where there is none.
+func TestPlansAreRepaired(t *testing.T) {
 	s := snapshot(t, at(2), task("a", at(2), at(20), time.Hour))
 	d, err := decide.Decide(context.Background(), s, failing{})
-	if err != nil || d.Actions[0].Verb != decide.Release || d.Actions[0].Reason.Code != decide.CodeDeadlineAtRisk {
+	if err != nil || d.Actions[0].Verb != decide.Wait || !d.Actions[0].Reason.PlannedStart.Equal(at(10)) {
 		t.Errorf("%+v, %v", d.Actions, err)
+	}
+	run := task("run", at(0), at(40), 8*time.Hour)
+	run.State, run.Cluster, run.Request = decide.Running, "c", map[string]float64{"cpu": 9}
+	s = snapshot(t, at(2), task("a", at(2), at(6), time.Hour), run)
+	if d = must(t, s, failing{}); d.Actions[0].Verb != decide.Wait || d.Actions[0].Reason.Code != decide.CodeDeadlineAtRisk ||
+		!d.Actions[0].Reason.PlannedStart.Equal(at(10)) || !strings.Contains(d.Actions[0].Reason.Message(), "no place before the deadline") {
+		t.Errorf("without room in time, it should start when there is room: %+v", d.Actions[0])
 	}
 	broken := errors.New("broken")
 	if _, err := decide.Decide(context.Background(), s, failing{broken}); !errors.Is(err, broken) {
@@ -367,8 +376,8 @@ func TestNextPeriod(t *testing.T) {
 	}
 }
 
-// TestHorizonCountsFromTheSlot: plans made at different moments of a slot look equally far.
-func TestHorizonCountsFromTheSlot(t *testing.T) {
+// TestSlotsBeginNow: no slot of a plan has begun before the decision.
+func TestSlotsBeginNow(t *testing.T) {
 	for _, now := range []float64{1, 1.01, 1.99} {
 		s := snapshot(t, at(now), task("a", at(0), at(40), time.Hour))
 		s.Slot, s.Horizon = time.Hour, 24*time.Hour
@@ -376,7 +385,7 @@ func TestHorizonCountsFromTheSlot(t *testing.T) {
 		if _, err := decide.Decide(context.Background(), s, planner); err != nil {
 			t.Fatal(err)
 		}
-		if g := planner.p.Grid; g.N != 24 || !g.Start.Equal(at(1)) {
+		if g := planner.p.Grid; g.N != 24 || !g.Start.Equal(at(now)) {
 			t.Errorf("at %v: %d slots from %v on", now, g.N, g.Start)
 		}
 	}

@@ -2,9 +2,11 @@ package decide
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -118,7 +120,10 @@ func (r Reason) Message() string {
 	case CodeHeldOut:
 		return "runs as submitted: one of the share that others are compared with"
 	case CodeDeadlineAtRisk:
-		return "no place before the deadline found, runs at once"
+		if r.PlannedStart.IsZero() {
+			return "no place before the deadline found: runs at once"
+		}
+		return fmt.Sprintf("no place before the deadline found: starts at %s, when there is room that no other deadline needs", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodeNoCarbonData:
 		return "no carbon data, runs at once"
 	case CodePlannerFailed:
@@ -137,4 +142,165 @@ func (r Reason) Message() string {
 		return "was let go, but no node has room for its pods"
 	}
 	return string(r.Code)
+}
+
+// reason states why the decision on a task is what it is.
+func (w *decider) reason(i int) Reason {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	r := Reason{Code: x.code, LatestStart: x.latest}
+	if w.s.soft() {
+		r.LatestStart = t.Deadline // the fail-safe releases it then
+	}
+	switch x.state {
+	case committed:
+		switch x.code {
+		case CodeRunning, CodeNoSlack, CodeHeldOut, CodeNoCarbonData:
+			r.LatestStart = time.Time{}
+		case CodeNextPeriod:
+			r.PlannedStart = timegrid.Align(w.s.Now, w.s.Slot).Add(w.s.Slot)
+		}
+		return r
+	case followed:
+		return w.followedReason(i)
+	case unplaced, late:
+		r.Code = CodeDeadlineAtRisk
+		if len(x.phases) > 0 && x.phases[0].From.After(w.s.Now) {
+			r.PlannedStart = x.phases[0].From
+			r.LatestStart = w.latestOf(i)
+		} else if x.state == late {
+			r.Code = CodeLatestStart
+		}
+		return r
+	}
+	if len(x.phases) == 0 {
+		r.Code = CodeDeadlineAtRisk
+		return r
+	}
+	first := &x.phases[0]
+	r.LatestStart = w.latestOf(i)
+	c := w.place(first.Cluster)
+	if w.curves[c] == nil {
+		return r
+	}
+	r.IntensityNow = units.CarbonIntensity(w.curves[c].mean(w.s.Now, w.s.Now.Add(min(w.s.Slot, max(time.Second, t.Remaining)))))
+	r.IntensityThen = meanOver(x.phases, func(p *Phase) float64 { return float64(p.Intensity) })
+	w.barsOver(x.phases, &r)
+	r.Source, r.Basis = w.s.basisAt(c, first.From)
+	_, r.Estimated = w.filled[c].Filled[w.grid.SlotOf(first.From)]
+	r.ExpectedG = units.Emissions(w.grams(i, x.phases))
+	at := x.earliest
+	r.ImmediateG = units.Emissions(w.grams(i, []Phase{w.phase(i, c, at, t.Remaining-t.AtRisk, t.least())}))
+	switch {
+	case x.code != "":
+		r.PlannedStart = w.s.Now
+	case !first.From.After(w.s.Now):
+		r.Code, r.PlannedStart = CodeCleanNow, w.s.Now
+	default:
+		r.Code, r.PlannedStart = CodeCleanerLater, first.From
+		if !w.s.soft() && r.ExpectedG >= r.ImmediateG {
+			r.Code = CodeSharedCapacity
+		}
+	}
+	return r
+}
+
+// latestOf is the latest safe start of a task with a plan. A plan that gives up a part of the
+// margin starts after it: then it is the start of the plan.
+func (w *decider) latestOf(i int) time.Time {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	switch first := x.phases[0].From; {
+	case w.s.soft():
+		return t.Deadline
+	case first.After(x.latest):
+		return first
+	}
+	return x.latest
+}
+
+// followedReason is that of the standing plan, as of now.
+func (w *decider) followedReason(i int) Reason {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	r := t.Standing.Reason
+	r.LatestStart = w.latestOf(i)
+	if r.Code == CodeDeadlineAtRisk && x.phases[0].From.After(w.s.Now) {
+		r.PlannedStart = x.phases[0].From
+		return r
+	}
+	if first := &x.phases[0]; first.From.After(w.s.Now) {
+		r.PlannedStart = first.From
+		if r.Code != CodeSharedCapacity || t.State == Running || t.Paused {
+			r.Code = CodeCleanerLater
+		}
+	} else {
+		r.Code, r.PlannedStart = CodeCleanNow, w.s.Now
+		if c := &w.s.Clusters[w.place(first.Cluster)]; c.Carbon != nil {
+			if v, ok := c.Carbon.At(w.s.Now); ok {
+				r.IntensityNow = v.Value
+			}
+		}
+	}
+	if x.code != "" {
+		r.Code = x.code
+	}
+	return r
+}
+
+// least is the least number of workers.
+func (t *Task) least() int {
+	if t.Scaling == nil {
+		return 1
+	}
+	return t.Scaling.MinWorkers
+}
+
+// meanOver is the mean of a value of phases, weighted by their length.
+func meanOver(phases []Phase, of func(*Phase) float64) units.CarbonIntensity {
+	sum, hours := 0.0, 0.0
+	for k := range phases {
+		h := phases[k].To.Sub(phases[k].From).Hours()
+		sum, hours = sum+h*of(&phases[k]), hours+h
+	}
+	if hours == 0 {
+		return 0
+	}
+	return units.CarbonIntensity(sum / hours)
+}
+
+// barsOver states the error bars of the planned run, if the cluster of each phase has some.
+func (w *decider) barsOver(phases []Phase, r *Reason) {
+	for k := range phases {
+		if c := &w.s.Clusters[w.place(phases[k].Cluster)]; c.CarbonLow == nil || c.CarbonHigh == nil {
+			return
+		}
+	}
+	over := func(series func(*Cluster) *carbon.Series, farther func(a, b float64) float64) units.CarbonIntensity {
+		return meanOver(phases, func(p *Phase) float64 {
+			c := w.place(p.Cluster)
+			s := series(&w.s.Clusters[c])
+			if v, covered := s.Mean(p.From, p.To); covered == p.To.Sub(p.From) && !w.estimated(c, p) {
+				return float64(v)
+			}
+			bars := w.barsOf(c, s, farther)
+			sum, n := 0.0, 0
+			for t := max(0, w.grid.SlotOf(p.From)); t < min(w.grid.N, max(w.grid.CeilSlot(p.To), w.grid.SlotOf(p.From)+1)); t++ {
+				sum, n = sum+bars[t], n+1
+			}
+			if n == 0 {
+				return float64(p.Intensity)
+			}
+			return sum / float64(n)
+		})
+	}
+	r.ThenLow = over(func(c *Cluster) *carbon.Series { return c.CarbonLow }, math.Min)
+	r.ThenHigh = over(func(c *Cluster) *carbon.Series { return c.CarbonHigh }, math.Max)
+}
+
+// estimated reports whether the intensity of a phase was filled from another day in part.
+func (w *decider) estimated(cluster int, p *Phase) bool {
+	for t := max(0, w.grid.SlotOf(p.From)); t < w.grid.CeilSlot(p.To); t++ {
+		if _, made := w.filled[cluster].Filled[t]; made {
+			return true
+		}
+	}
+	return false
 }

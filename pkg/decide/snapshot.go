@@ -74,10 +74,13 @@ type Task struct {
 	// RestartKWh is the energy that going on after a pause takes, TransferKWh that of moving the
 	// task to another cluster.
 	RestartKWh, TransferKWh float64
-	// Standing is a plan made earlier that is to be followed; nil plans the task anew.
+	// Standing is a plan made earlier, nil if there is none. It is followed, unless Replan asks
+	// for a new plan.
 	Standing *Standing
-	// Changed is when the task last started, paused or changed its scale; zero where that
-	// is not known. Changing says that this is still under way.
+	// Replan asks for a new plan although there is a standing one.
+	Replan bool
+	// Changed is when the task was last released, paused or changed in scale; zero where that
+	// is not known. Clusters' queues start what was released first. Changing says that this is still under way.
 	Changed  time.Time
 	Changing bool
 }
@@ -166,14 +169,14 @@ func (s *Snapshot) Place(name string) *Cluster {
 	return &s.Clusters[0]
 }
 
-func (s Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
+func (s *Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }
 
 // Awaits reports whether a task waits for the plan of the next slot: Caspian's objective weighs
 // all that waits against each other, in periods of a slot, and what is placed alone in between
 // takes the room that a plan for all gives to others. What is due before then waits for nothing.
 //
 // Source: Caspian, Section III (jobs are dispatched at the beginning of a period).
-func (s Snapshot) Awaits(t *Task) bool {
+func (s *Snapshot) Awaits(t *Task) bool {
 	start := timegrid.Align(s.Now, s.Slot)
 	return s.soft() && t.State == Waiting && !t.Paused && t.Submitted.After(start) && t.Deadline.After(start.Add(s.Slot))
 }
@@ -192,7 +195,7 @@ func (t *Task) latestStart(margin time.Duration) time.Time {
 	return t.Deadline.Add(-remaining - margin)
 }
 
-func (s Snapshot) validate() error {
+func (s *Snapshot) validate() error {
 	switch {
 	case s.Now.IsZero():
 		return fmt.Errorf("%w: now: not set", ErrSnapshot)

@@ -45,7 +45,7 @@ func must(t *testing.T, s decide.Snapshot, p plan.Planner) decide.Decision {
 func TestStandingPlanIsFollowed(t *testing.T) {
 	s := snapshot(t, at(0), elastic("a", at(0), at(24)))
 	d := must(t, s, carbonscaler.Planner{})
-	phases := s.Phases(d.Grid, &d.Actions[0])
+	phases := d.Actions[0].Phases
 	if len(phases) == 0 || phases[0].From.Before(at(10)) || phases[len(phases)-1].To.After(at(16)) {
 		t.Fatalf("phases %+v, want some in the clean hours 10 to 16", phases)
 	}
@@ -123,7 +123,7 @@ func TestStandingPlansMakeRoom(t *testing.T) {
 	if len(p.jobs) != 2 || p.jobs[1] != 2 {
 		t.Fatalf("planned %v jobs, want one and then both", p.jobs)
 	}
-	if d.Actions[1].Reason.Code == decide.CodeDeadlineAtRisk || d.Actions[0].Segments == nil {
+	if d.Actions[1].Reason.Code == decide.CodeDeadlineAtRisk || !d.Actions[0].Planned {
 		t.Errorf("actions %+v", d.Actions)
 	}
 }
@@ -182,36 +182,6 @@ func TestPausesThatLoseWorkAreJudgedAnew(t *testing.T) {
 		x.AtRisk = risk
 		if a := must(t, snapshot(t, at(8), x), cheapest.Planner{}).Actions[0]; a.Verb != want {
 			t.Errorf("%v at risk: %s (%s), want %s", risk, a.Verb, a.Reason.Code, want)
-		}
-	}
-}
-
-// TestPartialSlotsJoinTheNext: a slot used in part is used at its end where the plan goes on
-// after it, at its beginning where it goes on before it or is the one of now.
-func TestPartialSlotsJoinTheNext(t *testing.T) {
-	s := snapshot(t, at(0), elastic("a", at(0), at(24)))
-	s.Slot = time.Hour
-	d := must(t, s, carbonscaler.Planner{})
-	for name, tc := range map[string]struct {
-		segments []plan.Segment
-		want     []decide.Phase
-	}{
-		"before the next":  {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(3.75), To: at(5), Workers: 2}}},
-		"after the last":   {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 1}, {Slot: 4, Workers: 2, Fraction: 0.5}}, []decide.Phase{{From: at(3), To: at(4.5), Workers: 2}}},
-		"alone":            {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 0.5}, {Slot: 6, Workers: 1, Fraction: 1}}, []decide.Phase{{From: at(3), To: at(3.5), Workers: 2}, {From: at(6), To: at(7), Workers: 1}}},
-		"two scales":       {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(3), To: at(3.75), Workers: 4}, {From: at(3.75), To: at(4), Workers: 3}, {From: at(4), To: at(5), Workers: 2}}},
-		"nothing at first": {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 1e-15}, {Slot: 3, Workers: 3, Fraction: 0.5}}, []decide.Phase{{From: at(3), To: at(3.5), Workers: 3}}},
-		"now":              {[]plan.Segment{{Slot: 0, Workers: 2, Fraction: 0.5}, {Slot: 1, Workers: 2, Fraction: 1}}, []decide.Phase{{From: at(0), To: at(0.5), Workers: 2}, {From: at(1), To: at(2), Workers: 2}}},
-	} {
-		got := s.Phases(d.Grid, &decide.Action{Segments: tc.segments})
-		if len(got) != len(tc.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
-			continue
-		}
-		for i := range got {
-			if !got[i].From.Equal(tc.want[i].From) || !got[i].To.Equal(tc.want[i].To) || got[i].Workers != tc.want[i].Workers {
-				t.Errorf("%s: phase %d: %+v, want %+v", name, i, got[i], tc.want[i])
-			}
 		}
 	}
 }

@@ -1,0 +1,277 @@
+package decide
+
+import (
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
+)
+
+// adjust is the third stage. It deviates from plans where that is better than following them,
+// and only into room that is free beside all other plans:
+//
+//   - A change that comes too soon after the last one, or while one is under way, is put off.
+//   - A move or a pause that saves nothing is left out.
+//   - A task whose margin has begun starts.
+//   - A start is shifted within a slot to where the intensity changes.
+func (w *decider) adjust() {
+	for i := range w.items {
+		x := &w.items[i]
+		if len(x.phases) == 0 || x.queued || x.state == committed || x.state == unplaced || x.state == late || x.state == kept {
+			continue
+		}
+		t := &w.s.Tasks[i]
+		switch {
+		case t.State != Running:
+			if !w.keepMargin(i) && x.state == placed {
+				w.shift(i)
+			}
+		case !w.changes(i):
+		case w.moves(i) && !w.movePays(i):
+			w.stay(i, CodeMoveDoesNotPay)
+		case x.state == placed && w.pauses(i) && !w.pausePays(i):
+			w.stay(i, CodePauseDoesNotPay)
+		}
+		if until, early := w.tooSoon(i); early {
+			w.putOff(i, until)
+		}
+	}
+}
+
+// keepMargin starts a waiting task now whose plan gives up a part of its margin, if there is
+// room; false if its plan keeps the margin or there is none.
+func (w *decider) keepMargin(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	if w.s.soft() || x.latest.After(w.s.Now) || x.earliest.After(w.s.Now) || !w.pauses(i) {
+		return false
+	}
+	p := w.phase(i, w.place(x.phases[0].Cluster), w.s.Now, t.Remaining, x.phases[0].Workers)
+	return w.try(i, []Phase{p}, CodeLatestStart)
+}
+
+// changes reports whether the plan of a running task changes now what it does.
+func (w *decider) changes(i int) bool {
+	t, p := &w.s.Tasks[i], &w.items[i].phases[0]
+	return p.From.After(w.s.Now) || w.moves(i) || t.Scaling != nil && p.Workers != t.Workers
+}
+
+func (w *decider) moves(i int) bool {
+	t, p := &w.s.Tasks[i], &w.items[i].phases[0]
+	return t.Cluster != "" && p.Cluster != t.Cluster
+}
+
+func (w *decider) pauses(i int) bool { return w.items[i].phases[0].From.After(w.s.Now) }
+
+// try replaces the phases of a task if the others find room; false if not.
+func (w *decider) try(i int, phases []Phase, code Code) bool {
+	x := &w.items[i]
+	w.take(w.ledger, i, x.phases, -1)
+	free := w.inTime(i, phases) || w.s.soft()
+	if free && w.fits(w.ledger, i, phases) {
+		x.phases, x.code = w.priced(phases), code
+		w.take(w.ledger, i, x.phases, 1)
+		return true
+	}
+	w.take(w.ledger, i, x.phases, 1)
+	return false
+}
+
+// stay has a running task go on as it is until it is done.
+func (w *decider) stay(i int, code Code) bool { return w.try(i, []Phase{w.on(i)}, code) }
+
+// pausePays reports whether the plan of a running task emits less than going on.
+func (w *decider) pausePays(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	if w.curves[w.place(t.Cluster)] == nil {
+		return true
+	}
+	c := w.place(x.phases[0].Cluster)
+	restart := t.RestartKWh * w.s.Clusters[c].pue() * float64(x.phases[0].Intensity)
+	return w.grams(i, x.phases)+restart < w.grams(i, []Phase{w.on(i)})
+}
+
+// movePays compares going on here with going on at another cluster, at the same scale and without a
+// pause: what it takes there includes the work that is done again, the restart and the transfer, at
+// the mean intensity of both places. If an intensity is not known, the plan is followed. Nothing
+// moves for less than a slot of work, which is no more than an estimate may be off.
+//
+// Source: James and Schien, ICT4S 2019, Section IV (the inequality of a migration).
+func (w *decider) movePays(i int) bool {
+	t := &w.s.Tasks[i]
+	here, there := w.place(t.Cluster), w.place(w.items[i].phases[0].Cluster)
+	if t.Remaining < w.s.Slot {
+		return false
+	}
+	if w.curves[here] == nil || w.curves[there] == nil {
+		return true
+	}
+	workers := 1
+	if t.Scaling != nil {
+		workers = max(t.Workers, t.Scaling.MinWorkers)
+	}
+	run := func(c int, work time.Duration) (grams, mean float64) {
+		p := w.phase(i, c, w.s.Now, work, workers)
+		return w.grams(i, []Phase{p}), w.curves[c].mean(p.From, p.To)
+	}
+	stay, a := run(here, t.Remaining-t.AtRisk)
+	leave, b := run(there, t.Remaining)
+	return stay > leave+t.RestartKWh*w.s.Clusters[there].pue()*b+t.TransferKWh*(a+b)/2
+}
+
+// tooSoon says until when a running or paused task stays as it is: a change is under way, or
+// the last one was within the least time of a run.
+func (w *decider) tooSoon(i int) (until time.Time, early bool) {
+	t := &w.s.Tasks[i]
+	switch {
+	case t.State == Running && w.changes(i):
+		until = t.Changed.Add(w.s.MinRun)
+	case t.State == Waiting && t.Paused && t.Changing && !w.pauses(i):
+	default:
+		return until, false
+	}
+	if t.Changing {
+		if next := w.s.Now.Add(w.s.Slot); until.Before(next) {
+			until = next
+		}
+	}
+	return until, until.After(w.s.Now) && (t.Changing || !t.Changed.IsZero())
+}
+
+// putOff has a task stay as it is until a time and follow its plan from then on, less the work
+// done until then, or later by what is not done.
+func (w *decider) putOff(i int, until time.Time) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	var phases []Phase
+	left := float64(t.Remaining)
+	add := func(p Phase) {
+		rate := 1.0
+		if t.Scaling != nil {
+			rate = t.Scaling.Rate(p.Workers)
+		}
+		if end := p.From.Add(time.Duration(math.Ceil(left / rate))); end.Before(p.To) {
+			p.To = end
+		}
+		if !p.To.After(p.From) {
+			return
+		}
+		left -= rate * float64(p.To.Sub(p.From))
+		phases = append(phases, p)
+	}
+	if t.State == Running {
+		now := w.on(i)
+		if now.To.After(until) {
+			now.To = until
+		}
+		add(now)
+	}
+	for _, p := range x.phases {
+		if p.From.Before(until) {
+			p.From = until
+		}
+		if p.To.After(p.From) && left > 0 {
+			add(p)
+		}
+	}
+	if left > 0 && len(phases) > 0 {
+		last := &phases[len(phases)-1]
+		rate := 1.0
+		if t.Scaling != nil {
+			rate = t.Scaling.Rate(last.Workers)
+		}
+		last.To = last.To.Add(time.Duration(math.Ceil(left / rate)))
+	}
+	if len(phases) > 0 && w.try(i, phases, CodeTooSoon) {
+		w.soonest(until)
+	}
+}
+
+// shift moves the start of a run in one piece, by less than a slot, to where it emits least:
+// slots begin now, and the intensity changes at other times.
+func (w *decider) shift(i int) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	if len(x.phases) != 1 || w.s.soft() {
+		return
+	}
+	p := x.phases[0]
+	c := w.place(p.Cluster)
+	if w.curves[c] == nil {
+		return
+	}
+	length := p.To.Sub(p.From)
+	low, high := p.From.Add(-w.s.Slot), p.From.Add(w.s.Slot)
+	if low.Before(x.earliest) {
+		low = x.earliest
+	}
+	if last := t.Deadline.Add(-w.s.Margin - length); last.Before(high) {
+		high = last
+	}
+	best, least := p, w.curves[c].integral(p.From, p.To)
+	consider := func(from time.Time) {
+		if from.Before(low) || from.After(high) {
+			return
+		}
+		q := Phase{From: from, To: from.Add(length), Cluster: p.Cluster, Workers: p.Workers}
+		if g := w.curves[c].integral(q.From, q.To); g < least*(1-1e-9) || g <= least*(1+1e-9) && q.From.Before(best.From) {
+			best, least = q, g
+		}
+	}
+	for _, at := range w.curves[c].changes(low.Add(-1), high.Add(length+1)) {
+		consider(at)
+		consider(at.Add(-length))
+	}
+	if !best.From.Equal(p.From) {
+		w.try(i, []Phase{best}, x.code)
+	}
+}
+
+// grams is what the phases of a task emit.
+func (w *decider) grams(i int, phases []Phase) float64 {
+	sum := 0.0
+	for k := range phases {
+		p := &phases[k]
+		c := w.place(p.Cluster)
+		if w.curves[c] == nil {
+			continue
+		}
+		sum += w.watts(i, c, p.Workers) / 1000 * w.curves[c].integral(p.From, p.To)
+	}
+	return sum
+}
+
+// price states the mean intensity of a phase.
+func (w *decider) price(p *Phase) {
+	if c := w.curves[w.place(p.Cluster)]; c != nil {
+		p.Intensity = units.CarbonIntensity(c.mean(p.From, p.To))
+	}
+}
+
+// barsOf returns error bars on the grid. A slot that the series of bars does not have is at least as
+// uncertain, relative to its value, as the least certain slot that it has.
+//
+// Complexity: O(slots x log samples), once a cluster and series.
+func (w *decider) barsOf(cluster int, s *carbon.Series, farther func(a, b float64) float64) []float64 {
+	if known, ok := w.bars[s]; ok {
+		return known
+	}
+	values := w.filled[cluster].Values
+	out, missing := s.OnGrid(w.grid)
+	gone := make(map[int]bool, len(missing))
+	for _, t := range missing {
+		gone[t] = true
+	}
+	widest := 1.0
+	for t, v := range out {
+		if !gone[t] && values[t] > 0 {
+			widest = farther(widest, v/values[t])
+		}
+	}
+	for t := range out {
+		_, made := w.filled[cluster].Filled[t]
+		if gone[t] || made {
+			out[t] = values[t] * widest
+		}
+	}
+	w.bars[s] = out
+	return out
+}

@@ -1,0 +1,308 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/workload"
+)
+
+// almostDone is how much work may be left of a running task that is no longer paused.
+const almostDone = time.Second
+
+// commit is the first stage: it takes what must run now out of capacity.
+//
+//   - What runs and cannot be paused, what may not wait and what is held out goes on, or is
+//     released, whether there is room or not: that is not Lull's to decide. What finds no room
+//     waits in the queue of its cluster and is counted from when the queue can start it.
+//   - Then, earliest deadline first, what has reached its latest safe start, if there is room.
+//     If only its margin has begun, it is planned with the others: it gives up a part of the
+//     margin rather than take the place of another that would be late. If its deadline cannot be
+//     kept any more, it takes the room that others leave: see placeLate.
+func (w *decider) commit() {
+	var urgent, submitted []int
+	for i := range w.items {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		code, must := w.mustRun(i)
+		if !must {
+			continue
+		}
+		switch {
+		case code == CodeLatestStart:
+			urgent = append(urgent, i)
+			continue
+		case code == CodeNextPeriod:
+			w.soonest(timegrid.Align(w.s.Now, w.s.Slot).Add(w.s.Slot))
+		case t.State == Running && !t.Unscheduled:
+			x.code = code
+			x.phases = []Phase{w.on(i)}
+			w.take(w.ledger, i, x.phases, 1)
+		case t.State == Running:
+			w.queue = append(w.queue, i)
+		default:
+			submitted = append(submitted, i)
+		}
+		x.state, x.code = committed, code
+	}
+	bySubmission := func(a, b int) int { return w.s.Tasks[a].Submitted.Compare(w.s.Tasks[b].Submitted) }
+	slices.SortStableFunc(w.queue, func(a, b int) int { return w.s.Tasks[a].Changed.Compare(w.s.Tasks[b].Changed) })
+	slices.SortStableFunc(urgent, func(a, b int) int { return w.s.Tasks[a].Deadline.Compare(w.s.Tasks[b].Deadline) })
+	slices.SortStableFunc(submitted, bySubmission)
+	w.fresh = submitted
+	w.enqueue(append(w.queue, submitted...))
+	for _, i := range urgent {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		margin := t.LatestStart.IsZero() && t.Deadline.Add(-t.fastestRuntime()).After(w.s.Now)
+		switch {
+		case !w.keepable(t):
+			x.state = late
+		case w.s.stands(t) && (!margin || !t.Replan): // its plan is in time
+		case margin:
+			w.runNow(i, kept)
+		case !w.runNow(i, committed):
+			x.state = late
+		}
+	}
+}
+
+// runNow has a task run from now on whose latest safe start has come, if there is room; false
+// if not.
+func (w *decider) runNow(i int, as state) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	for _, c := range w.allowed(t) {
+		workers := 1
+		if t.Scaling != nil {
+			workers = w.widest(i, c)
+		}
+		if phases := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}; w.fits(w.ledger, i, phases) {
+			x.state, x.code, x.phases = as, CodeLatestStart, phases
+			w.take(w.ledger, i, phases, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// fastestRuntime is how long the task still runs at its fastest scale.
+func (t *Task) fastestRuntime() time.Duration {
+	if t.Scaling == nil {
+		return t.Remaining
+	}
+	workers, _ := t.Scaling.fastest()
+	return t.runtime(t.Remaining, workers)
+}
+
+// mustRun says whether a task runs whatever a planner says, and why.
+func (w *decider) mustRun(i int) (Code, bool) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	switch {
+	case t.State == Running && t.Kind == workload.Rigid:
+		return CodeRunning, true
+	case t.HeldOut:
+		return CodeHeldOut, true
+	case t.Deadline.IsZero():
+		return CodeNoSlack, true
+	case !w.known(t):
+		return CodeNoCarbonData, true
+	case w.s.Awaits(t):
+		return CodeNextPeriod, true
+	case t.State == Running && t.Remaining <= almostDone:
+		return CodeRunning, true
+	case t.State == Running && t.Unscheduled:
+		return CodeUnscheduled, true
+	case w.s.soft() || x.latest.After(w.s.Now):
+		return "", false
+	}
+	// Of an elastic task whose length is unknown the planner may choose the scale: see overdue.
+	return CodeLatestStart, t.Scaling == nil || t.LatestStart.IsZero()
+}
+
+// known reports whether a cluster that the task may use has carbon data.
+func (w *decider) known(t *Task) bool {
+	return slices.ContainsFunc(w.allowed(t), func(c int) bool { return w.curves[c] != nil })
+}
+
+// keepable reports whether a task that starts now can be done by its deadline.
+func (w *decider) keepable(t *Task) bool {
+	at := w.s.Now
+	if t.NotBefore.After(at) {
+		at = t.NotBefore
+	}
+	return !at.Add(t.fastestRuntime()).After(t.Deadline)
+}
+
+// on is the phase of a running task that goes on as it is. A task that should have ended
+// already is expected to run for another slot.
+func (w *decider) on(i int) Phase {
+	t := &w.s.Tasks[i]
+	workers := 1
+	if t.Scaling != nil {
+		workers = max(t.Workers, t.Scaling.MinWorkers)
+	}
+	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
+		workers = w.widest(i, w.place(t.Cluster))
+	}
+	left := t.Remaining - t.AtRisk
+	if left <= 0 {
+		left = w.s.Slot
+	}
+	return w.phase(i, w.place(t.Cluster), w.s.Now, left, workers)
+}
+
+// place is the index of the cluster of a name; the first one where there is none of that name.
+func (w *decider) place(name string) int {
+	for c := range w.s.Clusters {
+		if w.s.Clusters[c].Name == name {
+			return c
+		}
+	}
+	return 0
+}
+
+// widest is the scale of most throughput, or the largest that finds room from now on.
+func (w *decider) widest(i, cluster int) int {
+	t := &w.s.Tasks[i]
+	most, _ := t.Scaling.fastest()
+	for n := most; n > t.Scaling.MinWorkers; n-- {
+		if w.fits(w.ledger, i, []Phase{w.phase(i, cluster, w.s.Now, t.Remaining, n)}) {
+			return n
+		}
+	}
+	return t.Scaling.MinWorkers
+}
+
+// phase is a run from a time on until some work, as run time at MinWorkers, is done.
+func (w *decider) phase(i, cluster int, from time.Time, work time.Duration, workers int) Phase {
+	return Phase{From: from, To: from.Add(w.s.Tasks[i].runtime(work, workers)), Cluster: w.s.Clusters[cluster].Name, Workers: workers}
+}
+
+// enqueue counts released tasks from when the queues of the clusters start them: as soon as
+// there is room beside what runs, which goes on as planned.
+func (w *decider) enqueue(tasks []int) {
+	w.queue = nil
+	if len(tasks) == 0 {
+		return
+	}
+	l, present := w.ledger.Clone(), w.ledger.Clone()
+	for i := range w.items {
+		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
+			phases := []Phase{w.on(i)}
+			w.take(present, i, phases, 1)
+			if w.s.stands(t) {
+				phases = t.Standing.from(w.s.Now)
+			}
+			w.take(l, i, phases, 1)
+		}
+	}
+	for n, phases := range w.runQueue(l, tasks) {
+		t, x := &w.s.Tasks[tasks[n]], &w.items[tasks[n]]
+		now := len(phases) > 0 && !phases[0].From.After(x.earliest)
+		if now && t.State == Running && w.fits(present, tasks[n], phases) {
+			phases, now = nil, false // by the sums there is room already, but no node has it
+		}
+		x.queued, x.phases = !now, phases
+		w.take(w.ledger, tasks[n], phases, 1)
+		if x.queued {
+			w.queue = append(w.queue, tasks[n])
+		}
+	}
+}
+
+// follow keeps the standing plans that go on: those of running tasks first, then by deadline.
+func (w *decider) follow() {
+	var order []int
+	for i := range w.items {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		if x.state == open && !t.Replan && w.s.stands(t) || x.state == late && t.Standing != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &w.s.Tasks[a], &w.s.Tasks[b]
+		if (x.State == Running) != (y.State == Running) {
+			if x.State == Running {
+				return -1
+			}
+			return 1
+		}
+		return x.Deadline.Compare(y.Deadline)
+	})
+	for _, i := range order {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		phases := t.Standing.from(x.earliest)
+		if len(phases) == 0 || !w.fits(w.ledger, i, phases) {
+			continue
+		}
+		if x.state == open {
+			x.state = followed
+		}
+		x.phases = phases
+		w.take(w.ledger, i, phases, 1)
+	}
+	for i := range w.items {
+		if w.items[i].state == open && w.continuingPays(i) {
+			x := &w.items[i]
+			if phases := []Phase{w.on(i)}; w.fits(w.ledger, i, phases) {
+				x.state, x.code, x.phases = kept, CodePauseDoesNotPay, phases
+				w.take(w.ledger, i, phases, 1)
+			}
+		}
+	}
+}
+
+// continuingPays reports whether a running task would lose so much by a pause, in work done
+// again and restart energy, that even the cleanest slots before its deadline emit no less.
+//
+// Complexity: O(slots log slots).
+func (w *decider) continuingPays(i int) bool {
+	t := &w.s.Tasks[i]
+	c := w.place(t.Cluster)
+	if w.s.soft() || t.State != Running || t.AtRisk <= 0 || t.Kind != workload.Interruptible || w.curves[c] == nil || t.Migratable {
+		return false
+	}
+	on := w.on(i)
+	if on.To.After(t.Deadline.Add(-w.s.Margin)) {
+		return false
+	}
+	values := slices.Clone(w.filled[c].Values[:max(1, min(w.grid.N, w.grid.CeilSlot(t.Deadline.Add(-w.s.Margin))))])
+	slices.Sort(values)
+	kW := w.watts(i, c, 1) / 1000
+	pause, left := t.RestartKWh*w.s.Clusters[c].pue()*values[0], t.Remaining
+	for _, v := range values {
+		part := min(left, w.s.Slot)
+		pause += kW * part.Hours() * v
+		if left -= part; left <= 0 {
+			break
+		}
+	}
+	return kW*w.curves[c].integral(on.From, on.To) <= pause
+}
+
+// watts is the power of a task on a cluster at a scale, PUE included.
+func (w *decider) watts(i, cluster, workers int) float64 {
+	t, c := &w.s.Tasks[i], &w.s.Clusters[cluster]
+	if t.Scaling == nil {
+		return float64(c.Power.Of(t.Request))
+	}
+	if t.Scaling.Watts != nil {
+		n := min(max(workers, t.Scaling.MinWorkers), t.Scaling.MaxWorkers)
+		return t.Scaling.Watts[n-t.Scaling.MinWorkers] * c.pue()
+	}
+	return float64(c.Power.Of(t.Request)) * float64(workers)
+}
+
+func (c *Cluster) pue() float64 { return max(1, c.Power.PUE) }
+
+// basisAt names where the intensity of a cluster at a time comes from, and what it rests on.
+func (s *Snapshot) basisAt(cluster int, at time.Time) (string, carbon.Basis) {
+	c := &s.Clusters[cluster]
+	if c.Carbon == nil {
+		return "", ""
+	}
+	if x, ok := c.Carbon.At(at); ok && x.Of != nil && x.Of.Source != "" {
+		return x.Of.Source, x.Of.Basis
+	}
+	return c.Carbon.Source, c.Carbon.Basis
+}

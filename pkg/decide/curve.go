@@ -1,0 +1,106 @@
+package decide
+
+import (
+	"sort"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// curve is the carbon intensity of a cluster from now on, as a step function of time without
+// gaps: what the series has, and for slots that it does not have the value that stands in
+// (carbon.FillSlots). The first step also covers earlier times, the last one later times.
+type curve struct {
+	at    []time.Time // beginnings of the steps
+	value []float64   // gCO2eq/kWh
+	sum   []float64   // sum[i] is the integral from at[0] to at[i], g/kWh x h
+}
+
+// newCurve joins the samples of the series with the slots that were filled.
+//
+// Complexity: O(slots + samples in them).
+func newCurve(s *carbon.Series, g timegrid.Grid, filled carbon.FilledSlots) *curve {
+	c := &curve{}
+	for slot := range g.N {
+		from, to := g.Time(slot), g.Time(slot+1)
+		if _, made := filled.Filled[slot]; made {
+			c.add(from, filled.Values[slot])
+			continue
+		}
+		i := s.IndexAt(from)
+		if i >= s.Len() || !s.Sample(i).From.Before(to) {
+			c.add(from, filled.Values[slot])
+			continue
+		}
+		at := from
+		for ; i < s.Len() && s.Sample(i).From.Before(to); i++ {
+			x := s.Sample(i)
+			if x.From.After(at) && !at.Equal(from) {
+				c.add(at, filled.Values[slot]) // a gap within the slot
+			}
+			if x.From.After(from) && at.Equal(from) {
+				c.add(from, filled.Values[slot])
+			}
+			if x.From.After(at) {
+				at = x.From
+			}
+			c.add(at, float64(x.Value))
+			at = x.To
+		}
+		if at.Before(to) {
+			c.add(at, filled.Values[slot])
+		}
+	}
+	return c
+}
+
+func (c *curve) add(from time.Time, v float64) {
+	n := len(c.at)
+	if n > 0 && c.value[n-1] == v {
+		return
+	}
+	if n > 0 && !from.After(c.at[n-1]) {
+		c.value[n-1] = v
+		return
+	}
+	sum := 0.0
+	if n > 0 {
+		sum = c.sum[n-1] + c.value[n-1]*from.Sub(c.at[n-1]).Hours()
+	}
+	c.at, c.value, c.sum = append(c.at, from), append(c.value, v), append(c.sum, sum)
+}
+
+// step returns the step that contains a time.
+func (c *curve) step(at time.Time) int {
+	return max(0, sort.Search(len(c.at), func(i int) bool { return c.at[i].After(at) })-1)
+}
+
+// integral returns the intensity times hours over [from, to): grams of a power of 1 kW.
+//
+// Complexity: O(log steps).
+func (c *curve) integral(from, to time.Time) float64 {
+	upTo := func(t time.Time) float64 {
+		i := c.step(t)
+		return c.sum[i] + c.value[i]*t.Sub(c.at[i]).Hours()
+	}
+	return upTo(to) - upTo(from)
+}
+
+// mean returns the mean intensity over [from, to).
+func (c *curve) mean(from, to time.Time) float64 {
+	if !to.After(from) {
+		return c.value[c.step(from)]
+	}
+	return max(0, c.integral(from, to)/to.Sub(from).Hours())
+}
+
+// changes returns the times in (from, to) at which the intensity changes.
+func (c *curve) changes(from, to time.Time) []time.Time {
+	first := sort.Search(len(c.at), func(i int) bool { return c.at[i].After(from) })
+	last := sort.Search(len(c.at), func(i int) bool { return !c.at[i].Before(to) })
+	if first >= last {
+		return nil
+	}
+	return c.at[first:last]
+}

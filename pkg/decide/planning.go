@@ -1,0 +1,305 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/workload"
+)
+
+// plan is the second stage: the planner places the open tasks in the capacity that committed
+// tasks and standing plans leave. If one of them finds no place in time, all standing plans are
+// made anew; if one still finds none, the plan is repaired.
+func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
+	for again := true; again; {
+		list := w.listOf(open)
+		if len(list) == 0 {
+			return nil
+		}
+		missing, err := w.ask(ctx, planner, list)
+		if err != nil {
+			return err
+		}
+		switch {
+		case w.commitOverdue(list):
+			w.reopen(placed, unplaced)
+		case len(missing) > 0 && !w.s.soft() && w.reopen(followed, kept):
+			w.reopen(placed, unplaced)
+			w.yieldLate()
+		case len(missing) > 0 && !w.s.soft():
+			w.secure(list)
+			again = false
+		default:
+			again = false
+		}
+	}
+	return nil
+}
+
+func (w *decider) listOf(s state) (out []int) {
+	for i := range w.items {
+		if w.items[i].state == s {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// reopen gives the capacity of the tasks in the given states back and lets the planner place
+// them; false if there were none.
+func (w *decider) reopen(states ...state) (any bool) {
+	for i := range w.items {
+		x := &w.items[i]
+		if !slices.Contains(states, x.state) {
+			continue
+		}
+		if x.state != unplaced {
+			w.take(w.ledger, i, x.phases, -1)
+		}
+		x.state, x.phases, x.code, any = open, nil, "", true
+	}
+	return any
+}
+
+// ask has the planner place the listed tasks and takes its plan out of capacity. It returns
+// those without a place in time.
+func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
+	problem, index := w.problem(list)
+	if err := problem.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	res, err := planner.Plan(ctx, problem)
+	if err != nil {
+		return nil, err
+	}
+	w.status, w.gap = res.Status, gapOf(problem, res)
+	segments := make([][]plan.Segment, len(list))
+	for _, jp := range res.Plan.Jobs {
+		segments[jp.Job] = jp.Segments
+	}
+	for job, i := range list {
+		x := &w.items[i]
+		x.phases = w.phasesOf(i, segments[job], index)
+		x.state = placed
+		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && w.fits(w.ledger, i, x.phases) {
+			w.take(w.ledger, i, x.phases, 1)
+			continue
+		}
+		x.state, x.phases = unplaced, nil
+		missing = append(missing, i)
+	}
+	return missing, nil
+}
+
+// inTime reports whether phases end by the task's deadline.
+func (w *decider) inTime(i int, phases []Phase) bool {
+	return !phases[len(phases)-1].To.After(w.s.Tasks[i].Deadline.Add(rounding))
+}
+
+// problem is the planning problem of the listed tasks, in their order, and the index in the
+// snapshot of each of its clusters: those without carbon data are left out.
+func (w *decider) problem(list []int) (*plan.Problem, []int) {
+	s, g := w.s, w.grid
+	p := &plan.Problem{Grid: g, Objective: s.Objective}
+	if p.Objective.Kind == "" {
+		p.Objective.Kind = plan.Carbon
+	}
+	resources := map[string]bool{}
+	for _, i := range list {
+		for r := range s.Tasks[i].Request {
+			resources[r] = true
+		}
+	}
+	var index []int
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		if w.curves[i] == nil {
+			continue
+		}
+		index = append(index, i)
+		cl := plan.Cluster{
+			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.pue(), Intensity: w.filled[i].Values,
+			Capacity: make(map[string][]float64, len(resources)), Load: make(map[string][]float64, len(resources)),
+		}
+		if p.Objective.Kind == plan.MOSP {
+			cl.Intensity = atLeast(cl.Intensity, leastIntensity)
+		}
+		if c.CarbonLow != nil && c.CarbonHigh != nil {
+			cl.IntensityLow = w.barsOf(i, c.CarbonLow, math.Min)
+			cl.IntensityHigh = w.barsOf(i, c.CarbonHigh, math.Max)
+		}
+		for r := range resources {
+			cl.Capacity[r], cl.Load[r] = w.ledger.Slots(w.ledger.Cluster(c.Name), r, g.Start, g.Slot, g.N)
+		}
+		p.Clusters = append(p.Clusters, cl)
+	}
+	p.Jobs = make([]workload.Job, len(list))
+	for job, i := range list {
+		p.Jobs[job] = w.job(i)
+	}
+	return p, index
+}
+
+// leastIntensity stands for 0 where an objective divides by the intensity, gCO2eq/kWh.
+const leastIntensity = 1e-3
+
+func atLeast(values []float64, least float64) []float64 {
+	if !slices.ContainsFunc(values, func(v float64) bool { return v < least }) {
+		return values
+	}
+	out := slices.Clone(values)
+	for i, v := range out {
+		out[i] = math.Max(least, v)
+	}
+	return out
+}
+
+// job converts a task. The deadline is rounded down and the length of a rigid task up (by the
+// planners), both to the safe side.
+func (w *decider) job(i int) workload.Job {
+	s, g, t := w.s, w.grid, &w.s.Tasks[i]
+	j := workload.Job{
+		ID: t.ID, Kind: t.Kind,
+		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
+		Arrival:  max(0, g.CeilSlot(w.items[i].earliest)),
+		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
+		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
+		Migratable: t.Migratable,
+	}
+	if j.Arrival > 0 {
+		j.Waited = 0
+	}
+	if t.Scaling != nil && !t.LatestStart.IsZero() {
+		// A job of unknown length may be shorter than expected and must then have ended
+		// sooner: as much of it as slack allows is planned before its delay is used up.
+		early := t.LatestStart.Add(time.Duration(float64(t.Remaining) * shorter))
+		if atOnce := s.Now.Add(t.Remaining + s.Margin); early.Before(atOnce) {
+			early = atOnce
+		}
+		j.Deadline = min(j.Deadline, max(1, g.SlotOf(early.Add(-s.Margin))))
+	}
+	if t.Scaling != nil {
+		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
+	}
+	if t.Kind != workload.Rigid {
+		j.RestartKWh, j.TransferKWh = t.RestartKWh, t.TransferKWh
+	}
+	allowed := w.allowed(t)
+	for _, c := range allowed {
+		if len(allowed) < len(s.Clusters) && w.curves[c] != nil {
+			j.Clusters = append(j.Clusters, s.Clusters[c].Name)
+		}
+	}
+	return j
+}
+
+// shorter is the share of its expected length that an elastic job of unknown length is
+// taken to have at least, in its deadline. Of 0, 1/4, 1/2 and 1 it saved most in "lull
+// reproduce carbonflex fig6", and with less of it fewer jobs were late.
+const shorter = 0.25
+
+// single is the curve of a job with one worker. Planners never modify what they are given.
+var single = []float64{1}
+
+// minLength keeps a job that is all but done a job.
+const minLength = 1e-3
+
+// phasesOf turns the segments of a task into phases. Slots that follow one another at the same
+// cluster and scale become one phase. A slot to come that is used in part is used at its end if
+// the slot after it is used and the one before is not: that saves a restart. The last phase
+// ends when the work is done. It returns nil without segments.
+func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase {
+	if len(segments) == 0 {
+		return nil
+	}
+	t, g := &w.s.Tasks[i], w.grid
+	if t.Kind == workload.Rigid {
+		return w.priced([]Phase{w.phase(i, index[segments[0].Cluster], g.Time(segments[0].Slot), t.Remaining, 1)})
+	}
+	var out []Phase
+	left := float64(t.Remaining)
+	var last time.Time // end of the last segment
+	for k, seg := range segments {
+		from := g.Time(seg.Slot)
+		to := from.Add(time.Duration(seg.Fraction * float64(g.Slot)))
+		if k > 0 && segments[k-1].Slot == seg.Slot { // the rest of a slot at another scale
+			from, to = last, to.Add(last.Sub(from))
+		}
+		before := k > 0 && segments[k-1].Slot >= seg.Slot-1
+		after := k+1 < len(segments) && segments[k+1].Slot == seg.Slot+1
+		if after && !before && (from.After(w.s.Now) || t.State != Running) {
+			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
+		}
+		rate := 1.0
+		if t.Scaling != nil {
+			rate = t.Scaling.Rate(seg.Workers)
+		}
+		if done := from.Add(time.Duration(math.Ceil(left / rate))); done.Before(to) || k == len(segments)-1 {
+			to = done
+		}
+		last = to
+		if !to.After(from) {
+			continue
+		}
+		left -= rate * float64(to.Sub(from))
+		name := w.s.Clusters[index[seg.Cluster]].Name
+		if n := len(out); n > 0 && out[n-1].To.Equal(from) && out[n-1].Workers == seg.Workers && out[n-1].Cluster == name {
+			out[n-1].To = to
+			continue
+		}
+		out = append(out, Phase{From: from, To: to, Cluster: name, Workers: seg.Workers})
+	}
+	return w.priced(out)
+}
+
+// priced states the mean intensity of each phase.
+func (w *decider) priced(phases []Phase) []Phase {
+	for k := range phases {
+		w.price(&phases[k])
+	}
+	return phases
+}
+
+// commitOverdue runs those elastic tasks of unknown length whose delay is used up and that the
+// plan does not run now at their least scale; false if there are none.
+func (w *decider) commitOverdue(list []int) (any bool) {
+	for _, i := range list {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		if w.s.soft() || t.Scaling == nil || t.LatestStart.IsZero() || !w.usedUp(i) {
+			continue
+		}
+		if x.state == placed {
+			w.take(w.ledger, i, x.phases, -1)
+		}
+		x.state, x.code = committed, CodeLatestStart
+		x.phases = w.priced([]Phase{w.phase(i, w.place(t.Cluster), w.s.Now, t.Remaining, t.Scaling.MinWorkers)})
+		w.take(w.ledger, i, x.phases, 1)
+		any = true
+	}
+	return any
+}
+
+// usedUp reports whether the delay of a task is used up before the next slot, given the work
+// that its plan does in the slot that begins now.
+func (w *decider) usedUp(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	next := w.s.Now.Add(w.s.Slot)
+	done := time.Duration(0)
+	for k := range x.phases {
+		p := &x.phases[k]
+		to := p.To
+		if to.After(next) {
+			to = next
+		} else if k == len(x.phases)-1 {
+			return false // it ends within the slot, or runs on until it is done
+		}
+		if to.After(p.From) {
+			done += time.Duration(t.Scaling.Rate(p.Workers) * float64(to.Sub(p.From)))
+		}
+	}
+	return x.latest.Add(done + time.Second).Before(next) // progress is counted in floating point
+}

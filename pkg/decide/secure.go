@@ -1,0 +1,565 @@
+package decide
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/capacity"
+	"lull.dev/lull/pkg/workload"
+)
+
+// schedule is the phases of the open tasks, by their position in the list; nil for a task
+// without a place.
+type schedule [][]Phase
+
+// secure repairs a plan in which tasks are missing. It looks, in this order, for a schedule of
+// all open tasks that is in time:
+//
+//  1. the plan, with what is missing placed where it fits;
+//  2. the standing plans, as far as they still fit, with the rest placed where it fits; if
+//     there are none, the order of submission, as the cluster itself would run the tasks;
+//  3. earliest deadline first.
+//
+// It takes the first one without a late task. If there is none, it takes the one in which the
+// fewest tasks are late that are in time by (2), then the one with the fewest late tasks. Then
+// each task changes from there to its place in the plan, or to a cleaner one, if that is free. A
+// deadline that can be kept as submitted, or by a standing plan, is therefore never lost by
+// planning.
+//
+// Complexity: O(tasks x (steps + slots)), and O(tasks^2) at worst for the order of submission.
+func (w *decider) secure(list []int) {
+	base := w.ledger.Clone() // without the open tasks
+	wanted := make(schedule, len(list))
+	for k, i := range list {
+		wanted[k] = w.items[i].phases
+		if w.items[i].state == placed {
+			w.take(base, i, wanted[k], -1)
+		}
+	}
+	repairs := []func(*capacity.Ledger) schedule{
+		func(l *capacity.Ledger) schedule { return w.insert(l, list, wanted, nil) },
+		func(l *capacity.Ledger) schedule { return w.insert(l, list, w.standing(list), wanted) },
+		func(l *capacity.Ledger) schedule { return w.byDeadline(l, list) },
+	}
+	var best schedule
+	var least lateness
+	const submitted = 3
+	chosen := -1
+	var queued schedule
+	protected := w.inTimeByStanding(list)
+	consider := func(k int, found schedule, l *capacity.Ledger) {
+		if n := w.judge(list, found, protected); chosen < 0 || n.less(least) {
+			best, least, chosen, w.ledger = found, n, k, l
+		}
+	}
+	for k, repair := range repairs {
+		if k == 1 && protected == nil {
+			// What may not wait stands in the same queue as the open tasks.
+			all := append(slices.Clone(list), w.fresh...)
+			l := base.Clone()
+			for _, i := range w.fresh {
+				w.take(l, i, w.items[i].phases, -1)
+			}
+			queued = w.asSubmitted(l, all)
+			protected = w.inTimeOf(list, queued)
+			least = w.judge(list, best, protected)
+			consider(submitted, slices.Clone(queued[:len(list)]), l)
+			continue
+		}
+		l := base.Clone()
+		if consider(k, repair(l), l); least.late == 0 {
+			break
+		}
+	}
+	if chosen == submitted {
+		w.queueFresh(queued[len(list):])
+	}
+	if chosen > 0 {
+		w.improve(list, best, wanted)
+	}
+	for k, i := range list {
+		x := &w.items[i]
+		x.state, x.phases = placed, best[k]
+		if len(best[k]) == 0 || !w.inTime(i, best[k]) {
+			w.take(w.ledger, i, best[k], -1)
+			x.state, x.phases = unplaced, nil
+		}
+	}
+}
+
+// lateness is what is wrong with a schedule, the worst first: tasks that are late although
+// there is a way to be in time, late tasks, and tasks that give up a part of their margin.
+type lateness struct{ lost, late, margin int }
+
+func (a lateness) less(b lateness) bool {
+	return cmp.Or(a.lost-b.lost, a.late-b.late, a.margin-b.margin) < 0
+}
+
+// judge counts what is wrong with a schedule. protected marks the tasks that have a way to be
+// in time.
+func (w *decider) judge(list []int, s schedule, protected []bool) (n lateness) {
+	for k, i := range list {
+		switch t := &w.s.Tasks[i]; {
+		case len(s[k]) == 0 || !w.inTime(i, s[k]):
+			n.late++
+			if protected != nil && protected[k] {
+				n.lost++
+			}
+		case s[k][len(s[k])-1].To.After(t.Deadline.Add(rounding - w.s.Margin)):
+			n.margin++
+		}
+	}
+	return n
+}
+
+// inTimeByStanding marks the tasks that are in time by their standing plans; nil if no task
+// has a standing plan.
+func (w *decider) inTimeByStanding(list []int) []bool {
+	if !slices.ContainsFunc(list, func(i int) bool { return w.s.Tasks[i].Standing != nil }) {
+		return nil
+	}
+	return w.inTimeOf(list, w.standing(list))
+}
+
+func (w *decider) inTimeOf(list []int, s schedule) []bool {
+	out := make([]bool, len(list))
+	for k, i := range list {
+		out[k] = len(s[k]) > 0 && w.inTime(i, s[k])
+	}
+	return out
+}
+
+// queueFresh counts the tasks that may not wait from when the queue starts them in a schedule
+// in which others, that were submitted before, keep their place.
+func (w *decider) queueFresh(phases schedule) {
+	for k, i := range w.fresh {
+		x := &w.items[i]
+		x.phases = phases[k]
+		x.queued = len(x.phases) == 0 || x.phases[0].From.After(x.earliest)
+		if x.queued && !slices.Contains(w.queue, i) {
+			w.queue = append(w.queue, i)
+		}
+	}
+}
+
+// yieldLate gives the room of tasks whose deadline cannot be kept to those that need it.
+func (w *decider) yieldLate() {
+	for _, i := range w.listOf(late) {
+		w.take(w.ledger, i, w.items[i].phases, -1)
+		w.items[i].phases = nil
+	}
+}
+
+// placeLate places the tasks whose deadline cannot be kept, in the order of submission, where
+// they can run soonest without taking the place of a task whose deadline can.
+//
+// Complexity: O(late tasks x steps).
+func (w *decider) placeLate() {
+	list := append(w.listOf(late), w.listOf(unplaced)...)
+	if w.s.soft() {
+		return
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		x, y := &w.s.Tasks[a], &w.s.Tasks[b]
+		if (x.State == Running) != (y.State == Running) {
+			if x.State == Running {
+				return -1
+			}
+			return 1
+		}
+		return x.Submitted.Compare(y.Submitted)
+	})
+	forever := w.s.Now.AddDate(50, 0, 0)
+	for _, i := range list {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		x.code = CodeLatestStart
+		w.take(w.ledger, i, x.phases, -1)
+		x.phases = nil
+		if on := []Phase{w.on(i)}; t.State == Running && w.fits(w.ledger, i, on) {
+			x.phases = w.priced(on)
+		} else if phases, ok := w.soonestFit(w.ledger, i, forever); ok {
+			x.phases = phases
+		} else {
+			x.queued = true // more than there ever is: the cluster may know better
+			continue
+		}
+		w.take(w.ledger, i, x.phases, 1)
+	}
+}
+
+// standing lists what standing plans have ahead, if that does the work that is left.
+func (w *decider) standing(list []int) schedule {
+	out := make(schedule, len(list))
+	for k, i := range list {
+		t := &w.s.Tasks[i]
+		if t.Standing == nil {
+			continue
+		}
+		phases := t.Standing.from(w.items[i].earliest)
+		if work := t.workIn(phases); work+rounding < t.Remaining-t.AtRisk {
+			continue
+		}
+		if t.Kind == workload.Rigid && len(phases) > 1 {
+			continue
+		}
+		out[k] = phases
+	}
+	return out
+}
+
+// workIn is the work that phases do, as run time at MinWorkers.
+func (t *Task) workIn(phases []Phase) time.Duration {
+	sum := 0.0
+	for k := range phases {
+		rate := 1.0
+		if t.Scaling != nil {
+			rate = t.Scaling.Rate(phases[k].Workers)
+		}
+		sum += rate * float64(phases[k].To.Sub(phases[k].From))
+	}
+	return time.Duration(math.Round(sum))
+}
+
+// insert takes the phases of first, else those of second, as far as they fit and are in time, and
+// then places the rest, earliest latest start first.
+func (w *decider) insert(l *capacity.Ledger, list []int, first, second schedule) schedule {
+	out := make(schedule, len(list))
+	var rest []int
+	try := func(k int, from schedule) bool {
+		if from == nil || len(from[k]) == 0 || !w.inTime(list[k], from[k]) || !w.fits(l, list[k], from[k]) {
+			return false
+		}
+		out[k] = from[k]
+		w.take(l, list[k], out[k], 1)
+		return true
+	}
+	for k := range list {
+		if !try(k, first) {
+			rest = append(rest, k)
+		}
+	}
+	rest = slices.DeleteFunc(rest, func(k int) bool { return try(k, second) })
+	w.sortByUrgency(list, rest)
+	for _, k := range rest {
+		w.put(l, list[k], &out[k])
+	}
+	return out
+}
+
+func (w *decider) sortByUrgency(list, positions []int) {
+	slices.SortStableFunc(positions, func(a, b int) int {
+		return w.items[list[a]].latest.Compare(w.items[list[b]].latest)
+	})
+}
+
+// put places a task at its cleanest place in what is free, with the margin kept if possible.
+func (w *decider) put(l *capacity.Ledger, i int, out *[]Phase) {
+	t := &w.s.Tasks[i]
+	by := t.Deadline.Add(-w.s.Margin)
+	phases, ok := w.cleanest(l, i, by)
+	if !ok {
+		phases, ok = w.soonestFit(l, i, by)
+	}
+	if !ok {
+		phases, ok = w.soonestFit(l, i, t.Deadline) // with as much of the margin as possible
+	}
+	if ok {
+		*out = phases
+		w.take(l, i, phases, 1)
+	}
+}
+
+// byDeadline places the earliest deadline first, each as soon as possible.
+func (w *decider) byDeadline(l *capacity.Ledger, list []int) schedule {
+	out := make(schedule, len(list))
+	order := make([]int, len(list))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return w.s.Tasks[list[a]].Deadline.Compare(w.s.Tasks[list[b]].Deadline)
+	})
+	for _, k := range order {
+		i := list[k]
+		if phases, ok := w.soonestFit(l, i, w.s.Tasks[i].Deadline); ok {
+			out[k] = phases
+			w.take(l, i, phases, 1)
+		}
+	}
+	return out
+}
+
+// soonestFit places a task as soon as possible so that it ends by a time: in one piece, or if
+// it can be interrupted, in the pieces that are free.
+func (w *decider) soonestFit(l *capacity.Ledger, i int, by time.Time) ([]Phase, bool) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	var best []Phase
+	consider := func(phases []Phase) {
+		if len(phases) > 0 && (best == nil || phases[len(phases)-1].To.Before(best[len(best)-1].To)) {
+			best = phases
+		}
+	}
+	for _, c := range w.allowed(t) {
+		for _, workers := range t.scales() {
+			p := w.phase(i, c, x.earliest, t.Remaining, workers)
+			if from, ok := l.Earliest(l.Cluster(p.Cluster), x.need, t.workersOf(&p), x.earliest, p.To.Sub(p.From), by); ok {
+				consider([]Phase{w.phase(i, c, from, t.Remaining, workers)})
+			}
+		}
+		if t.Kind != workload.Rigid {
+			consider(w.pieces(l, i, c, by))
+		}
+	}
+	return w.priced(best), best != nil
+}
+
+// scales are the numbers of workers that are tried in a repair: the least and the fastest.
+func (t *Task) scales() []int {
+	if t.Scaling == nil {
+		return []int{1}
+	}
+	fastest, _ := t.Scaling.fastest()
+	if fastest == t.Scaling.MinWorkers {
+		return []int{fastest}
+	}
+	return []int{t.Scaling.MinWorkers, fastest}
+}
+
+// leastPiece is the shortest run between two pauses that a repair makes.
+const leastPiece = time.Minute
+
+// pieces fills what is free on a cluster from the earliest start on, an elastic task at the
+// largest scale that fits; nil if the work is not done by the given time.
+func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	cluster, left := l.Cluster(w.s.Clusters[c].Name), float64(t.Remaining)
+	most := 1
+	if t.Scaling != nil {
+		most, _ = t.Scaling.fastest()
+	}
+	var out []Phase
+	from := x.earliest
+	steps := append(slices.Clone(l.Changes(cluster, from, by)), by)
+	for _, to := range steps {
+		workers := most
+		if t.Scaling != nil {
+			if workers = l.Room(cluster, x.need, most, from, to); workers < t.Scaling.MinWorkers {
+				from = to
+				continue
+			}
+		} else if !l.Fits(cluster, x.need, 1, from, to) {
+			from = to
+			continue
+		}
+		rate := 1.0
+		if t.Scaling != nil {
+			rate = t.Scaling.Rate(workers)
+		}
+		end := from.Add(time.Duration(math.Ceil(left / rate)))
+		if end.After(to) {
+			end = to
+		}
+		joins := len(out) > 0 && out[len(out)-1].To.Equal(from)
+		if end.Sub(from) < leastPiece && !joins && float64(end.Sub(from))*rate < left {
+			from = to
+			continue
+		}
+		left -= rate * float64(end.Sub(from))
+		if joins && out[len(out)-1].Workers == workers {
+			out[len(out)-1].To = end
+		} else {
+			out = append(out, Phase{From: from, To: end, Cluster: w.s.Clusters[c].Name, Workers: workers})
+		}
+		if left <= 0 {
+			return out
+		}
+		from = to
+	}
+	return nil
+}
+
+// cleanest places a task in one piece where it emits least among the starts that matter: now,
+// where intensity or use change, and where a run that begins earlier would end at such a change.
+func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bool) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	var best Phase
+	least, found := math.Inf(1), false
+	for _, c := range w.allowed(t) {
+		if w.curves[c] == nil {
+			continue
+		}
+		cluster := l.Cluster(w.s.Clusters[c].Name)
+		for _, workers := range t.scales() {
+			length := t.runtime(t.Remaining, workers)
+			last := by.Add(-length)
+			if last.Before(x.earliest) {
+				continue
+			}
+			kW := w.watts(i, c, workers)
+			consider := func(from time.Time) {
+				if from.Before(x.earliest) || from.After(last) {
+					return
+				}
+				g := kW * w.curves[c].integral(from, from.Add(length))
+				if found && g >= least*(1-1e-10) && !(g <= least*(1+1e-10) && from.Before(best.From)) {
+					return
+				}
+				if p := w.phase(i, c, from, t.Remaining, workers); w.fits(l, i, []Phase{p}) {
+					best, least, found = p, g, true
+				}
+			}
+			consider(x.earliest)
+			consider(last)
+			for _, at := range l.Changes(cluster, x.earliest, by) {
+				consider(at)
+				consider(at.Add(-length))
+			}
+			for _, at := range w.curves[c].changes(x.earliest, by) {
+				consider(at)
+				consider(at.Add(-length))
+			}
+		}
+	}
+	if !found {
+		return nil, false
+	}
+	return w.priced([]Phase{best}), true
+}
+
+// asSubmitted runs the listed tasks as clusters do by themselves: what runs goes on, the rest
+// in the order of submission.
+func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {
+	order := make([]int, len(list))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &w.s.Tasks[list[a]], &w.s.Tasks[list[b]]
+		if (x.State == Running) != (y.State == Running) {
+			if x.State == Running {
+				return -1
+			}
+			return 1
+		}
+		return x.Submitted.Compare(y.Submitted)
+	})
+	tasks := make([]int, len(order))
+	for n, k := range order {
+		tasks[n] = list[k]
+	}
+	out := make(schedule, len(list))
+	for n, phases := range w.runQueue(l, tasks) {
+		out[order[n]] = phases
+	}
+	return out
+}
+
+// runQueue runs tasks in the order of a queue, as a scheduler does that knows nothing of the
+// future: whenever there is room at that moment for one that waits, it starts, at its least
+// scale and in one piece. What never finds room has no phases.
+//
+// Complexity: O(tasks x moments at which capacity or use change).
+func (w *decider) runQueue(l *capacity.Ledger, tasks []int) schedule {
+	out := make(schedule, len(tasks))
+	waiting := make([]int, len(tasks))
+	for k := range waiting {
+		waiting[k] = k
+	}
+	now := w.s.Now
+	forever := now.AddDate(50, 0, 0)
+	for len(waiting) > 0 {
+		var next time.Time
+		soonest := func(at time.Time) {
+			if at.After(now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+		kept := waiting[:0]
+		for _, k := range waiting {
+			if at := w.items[tasks[k]].earliest; at.After(now) {
+				soonest(at)
+			} else if w.start(l, tasks[k], now, &out[k]) {
+				continue
+			}
+			kept = append(kept, k)
+		}
+		waiting = kept
+		for c := range w.s.Clusters {
+			if at, ok := l.NextChange(l.Cluster(w.s.Clusters[c].Name), now, forever); ok {
+				soonest(at)
+			}
+		}
+		if next.IsZero() {
+			break
+		}
+		now = next
+	}
+	return out
+}
+
+// start runs a task from now on where there is room at this moment: on the cluster with the
+// least share in use.
+func (w *decider) start(l *capacity.Ledger, i int, now time.Time, out *[]Phase) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	best, share := -1, 0.0
+	var phase Phase
+	for _, c := range w.allowed(t) {
+		p := w.phase(i, c, now, max(t.Remaining, time.Millisecond), t.least())
+		cluster := l.Cluster(p.Cluster)
+		if !l.Fits(cluster, x.need, t.workersOf(&p), now, now.Add(1)) {
+			continue
+		}
+		if used := l.Share(cluster, x.need, now); best < 0 || used < share {
+			best, share, phase = c, used, p
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	*out = w.priced([]Phase{phase})
+	w.take(l, i, *out, 1)
+	return true
+}
+
+// improve moves tasks from their place in the schedule to the one that the planner wants, or
+// if it found none, to a cleaner one, where that is free.
+func (w *decider) improve(list []int, s, wanted schedule) {
+	const rounds = 2
+	order := make([]int, len(list))
+	for k := range order {
+		order[k] = k
+	}
+	w.sortByUrgency(list, order)
+	for range rounds {
+		changed := false
+		for _, k := range order {
+			i := list[k]
+			if len(s[k]) == 0 || w.items[i].queued || samePhases(s[k], wanted[k]) {
+				continue
+			}
+			w.take(w.ledger, i, s[k], -1)
+			best, before := s[k], w.grams(i, s[k])
+			if len(wanted[k]) > 0 {
+				if w.inTime(i, wanted[k]) && w.fits(w.ledger, i, wanted[k]) {
+					best = wanted[k]
+				}
+			} else if other, ok := w.cleanest(w.ledger, i, w.s.Tasks[i].Deadline.Add(-w.s.Margin)); ok && w.grams(i, other) < before*(1-1e-9) {
+				best = other
+			}
+			changed = changed || !samePhases(best, s[k])
+			s[k] = best
+			w.take(w.ledger, i, best, 1)
+		}
+		if !changed {
+			return
+		}
+	}
+}
+
+func samePhases(a, b []Phase) bool {
+	return slices.EqualFunc(a, b, func(x, y Phase) bool {
+		return x.From.Equal(y.From) && x.To.Equal(y.To) && x.Cluster == y.Cluster && x.Workers == y.Workers
+	})
+}
