@@ -43,6 +43,9 @@ type instance struct {
 	class class
 	cfg   sim.Config
 	waves []wave // of the clusters
+	// reach bounds how far ahead deadlines lie, longest how long jobs are: with short slots
+	// less, as the cost of planning grows with the slots before the last deadline.
+	reach, longest time.Duration
 }
 
 // with returns the simulation with a planner.
@@ -61,10 +64,14 @@ var (
 
 const gib = 1 << 30
 
-// generate returns the instance of a seed. Deadlines are set last, from when each job
+// wild is how often an instance has lengths of a day and deadlines in a week whatever its
+// slots: every wild-th seed.
+const wild = 41
+
+// generate returns the instance of a seed, no larger than the method can take. Deadlines are set last, from when each job
 // ends as submitted, so that running as submitted keeps all of them: whoever misses one
 // has broken a promise.
-func generate(t testing.TB, seed uint64, known bool, most int, data [][]float64) *instance {
+func generate(t testing.TB, seed uint64, known bool, m method, data [][]float64) *instance {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x70726f6d697365))
 	in := &instance{seed: seed}
@@ -75,13 +82,21 @@ func generate(t testing.TB, seed uint64, known bool, most int, data [][]float64)
 		in.class.arrivals = []string{poisson, bursty}[rng.IntN(2)]
 	}
 	in.cfg.Slot = slots[rng.IntN(len(slots))]
+	in.reach, in.longest = 300*in.cfg.Slot, min(24*time.Hour, 48*in.cfg.Slot)
+	if seed%wild == 0 {
+		in.reach, in.longest = 7*24*time.Hour, 24*time.Hour
+	}
 	in.cfg.Margin = []time.Duration{0, 5 * time.Minute, 2 * in.cfg.Slot}[rng.IntN(3)]
 	in.cfg.Seed = seed
 	if rng.IntN(4) == 0 {
 		in.cfg.Horizon = 48 * time.Hour
 	}
 	in.addClusters(rng, data)
-	n := 10 + rng.IntN(40)
+	n := 8 + rng.IntN(32)
+	most := m.most
+	if m.mostElastic > 0 && (in.class.kind == string(workload.Elastic) || in.class.kind == "mixed") {
+		most = m.mostElastic
+	}
 	if most > 0 {
 		n = 1 + rng.IntN(most)
 	}
@@ -139,12 +154,12 @@ func randomScale(rng *rand.Rand) *sim.Scale {
 	return s
 }
 
-// randomLength is log-uniform from a minute to a day, or some whole slots.
+// randomLength is log-uniform from a minute to the longest, or some whole slots.
 func (in *instance) randomLength(rng *rand.Rand) time.Duration {
 	if rng.IntN(4) == 0 {
 		return time.Duration(1+rng.IntN(8)) * in.cfg.Slot
 	}
-	minutes := math.Pow(24*60, rng.Float64())
+	minutes := math.Pow(in.longest.Minutes(), rng.Float64())
 	return time.Duration(minutes * float64(time.Minute)).Round(time.Second)
 }
 
@@ -260,6 +275,9 @@ func (in *instance) setDeadlines(t testing.TB, rng *rand.Rand, span time.Duratio
 			wish = j.Submitted.Add(time.Duration(rng.Float64() * float64(span)))
 		default:
 			wish = j.Submitted.Add(time.Duration((3 + 9*rng.Float64()) * float64(j.Length)))
+		}
+		if furthest := j.Submitted.Add(in.reach); wish.After(furthest) {
+			wish = furthest
 		}
 		if wish.After(due) {
 			due = wish.Round(time.Second)

@@ -4,7 +4,7 @@
 //
 // Environment:
 //
-//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 5000)
+//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 4000)
 //	LULL_PROMISE_SEED     replays one instance, whose seed a failure prints
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)
 //	LULL_PROMISE_DETAIL   prints a row for each planner, kind and load
@@ -42,6 +42,8 @@ type method struct {
 	build func() (plan.Planner, error)
 	// most bounds the jobs of an instance; 0 means no bound.
 	most int
+	// mostElastic bounds those with elastic jobs further; 0 means no further.
+	mostElastic int
 }
 
 // reserve is the share of capacity that the planners with a reserve keep free.
@@ -71,22 +73,22 @@ var methods = []method{
 	{name: "gaia-lowest-slot", build: func() (plan.Planner, error) { return gaia.New(gaia.Params{Policy: gaia.LowestSlot}) }},
 	{name: "gaia-lowest-window", build: func() (plan.Planner, error) { return gaia.New(gaia.Params{Policy: gaia.LowestWindow}) }},
 	{name: "gaia-saving", build: func() (plan.Planner, error) { return gaia.New(gaia.Params{Policy: gaia.Saving}) }},
-	{name: "carbonflex-oracle", build: ready(carbonflex.Oracle{})},
+	{name: "carbonflex-oracle", build: ready(carbonflex.Oracle{}), most: 16},
 	{name: "staticscale", build: func() (plan.Planner, error) { return staticscale.New(0) }},
 	{name: "carbonscaler", build: ready(carbonscaler.Planner{})},
-	{name: "carbonscaler-multi", build: ready(carbonscaler.Multi{})},
+	{name: "carbonscaler-multi", build: ready(carbonscaler.Multi{}), most: 16},
 	{name: "caspian", build: func() (plan.Planner, error) {
 		return caspian.New(caspian.Params{Weights: [3]float64{0.5, 1, 1}})
-	}},
+	}, most: 16},
 	{name: "carbonflex", build: func() (plan.Planner, error) {
 		return carbonflex.New(carbonflex.Params{Knowledge: carbonflex.NewKnowledge(0)})
 	}},
 	{name: "vcc", build: func() (plan.Planner, error) { return vcc.New(vcc.Params{Margin: 0.05}) }},
-	{name: "vcc-scaling", build: func() (plan.Planner, error) { return vcc.New(vcc.Params{Scaling: true, Margin: 0.05}) }},
+	{name: "vcc-scaling", build: func() (plan.Planner, error) { return vcc.New(vcc.Params{Scaling: true, Margin: 0.05}) }, most: 16},
 	{name: "follow", build: func() (plan.Planner, error) { return follow.New(follow.Params{}) }},
 	{name: "exact", build: ready(exact.Planner{MaxSchedules: 2000, MaxSteps: 200_000}), most: 3},
-	{name: "joint", build: func() (plan.Planner, error) { return joint.New(1, 0, 0) }},
-	{name: reserved, build: func() (plan.Planner, error) { return joint.New(1, 0, reserve) }},
+	{name: "joint", build: func() (plan.Planner, error) { return joint.New(1, 0, 0) }, mostElastic: 8},
+	{name: reserved, build: func() (plan.Planner, error) { return joint.New(1, 0, reserve) }, mostElastic: 8},
 }
 
 // safeProbability is that of the command line's guard of uncertain run times.
