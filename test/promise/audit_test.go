@@ -149,8 +149,11 @@ func auditRuns(cfg *sim.Config, res *sim.Result, i int, lossy bool) error {
 	switch {
 	case j.Kind == workload.Rigid && !lossy && len(o.Runs) != 1:
 		return fmt.Errorf("job %s: rigid, and runs in %d pieces", j.ID, len(o.Runs))
-	case j.Kind == workload.Rigid && (end.To-end.From-j.Length).Abs() > tolerance:
+	case j.Kind == workload.Rigid && !lossy && (end.To-end.From-j.Length).Abs() > tolerance:
 		return fmt.Errorf("job %s: rigid of %v, and its last run takes %v", j.ID, j.Length, end.To-end.From)
+	// A run that begins anew the moment its machine failed is one with the run before.
+	case j.Kind == workload.Rigid && end.To-end.From < j.Length-tolerance:
+		return fmt.Errorf("job %s: rigid of %v, and its last run takes only %v", j.ID, j.Length, end.To-end.From)
 	case !j.Migratable && !lossy:
 		for _, r := range o.Runs {
 			if r.Cluster != end.Cluster {

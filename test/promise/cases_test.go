@@ -55,7 +55,8 @@ func expectInTime(t *testing.T, cfg *sim.Config, res *sim.Result, planner string
 	}
 }
 
-// patient is a job that runs and can wait, urgent one that needs its place.
+// patientAndUrgent has a task that runs and can wait, and one that needs its place and has
+// some slack.
 func patientAndUrgent(slack time.Duration) decide.Snapshot {
 	now := at("5h")
 	return decide.Snapshot{
@@ -106,7 +107,7 @@ func TestUrgentTaskDisplacesPatientOne(t *testing.T) {
 // TestUrgentJobIsOnTime (C1) is the same in a simulation: both deadlines can be kept.
 func TestUrgentJobIsOnTime(t *testing.T) {
 	for _, m := range tried(t) {
-		if m.name == "follow" { // deployments never pause
+		if m.name == "follow" || m.name == "exact" { // deployments never pause; 5 min slots are too many
 			continue
 		}
 		for _, slot := range slots {
