@@ -372,7 +372,7 @@ func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, 
 		return err
 	}
 	a := &d.Actions[0]
-	phases := s.Phases(d.Grid, a)
+	phases := a.Phases
 	if len(phases) == 0 {
 		fmt.Fprintf(tw, "%s\tnow\t\t\t%s\n", c.what, a.Reason.Message())
 		return nil

@@ -122,8 +122,8 @@ func TestTriggers(t *testing.T) {
 		if got := due[0].Reason; got != tc.want {
 			t.Errorf("%s: %q (%s), want %q", name, got, due[0].Message, tc.want)
 		}
-		if (v.Snapshot.Tasks[0].Standing == nil) != (tc.want != "") {
-			t.Errorf("%s: standing %v", name, v.Snapshot.Tasks[0].Standing)
+		if x := &v.Snapshot.Tasks[0]; x.Replan != (tc.want != "") || (x.Standing == nil) != (tc.want == string(track.ObjectChanged)) {
+			t.Errorf("%s: planned anew %v, standing %v", name, x.Replan, x.Standing)
 		}
 	}
 }

@@ -375,7 +375,7 @@ func (r *Recorder) decided(k *Look, i int, o *observed, forecasts []string) {
 	applied := i < len(k.Applied) && k.Applied[i]
 	trigger := k.Due[i]
 	short := fmt.Sprint(a.Verb, a.Reason.Code, a.Workers, a.Cluster)
-	if short == o.decision && !applied && (trigger.Reason == "" || a.Segments == nil) {
+	if short == o.decision && !applied && (trigger.Reason == "" || !a.Planned) {
 		return
 	}
 	o.decision = short

@@ -278,20 +278,6 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 	return out
 }
 
-// Clone returns a copy that shares nothing with l.
-func (l *Ledger) Clone() *Ledger {
-	out := &Ledger{clusters: make([]steps, len(l.clusters)), names: slices.Clone(l.names), resources: slices.Clone(l.resources)}
-	for i := range l.clusters {
-		s := &l.clusters[i]
-		c := steps{at: slices.Clone(s.at), offers: slices.Clone(s.offers), total: make([][]float64, len(s.total)), used: make([][]float64, len(s.used))}
-		for r := range s.total {
-			c.total[r], c.used[r] = slices.Clone(s.total[r]), slices.Clone(s.used[r])
-		}
-		out.clusters[i] = c
-	}
-	return out
-}
-
 // Share returns the largest share of a needed resource that is used on a cluster at a time;
 // 1 for a resource without capacity, 0 for no need.
 func (l *Ledger) Share(cluster int, need []Need, at time.Time) float64 {

@@ -202,7 +202,7 @@ func (w *decider) enqueue(tasks []int) {
 		if now && t.State == Running && w.fits(present, tasks[n], phases) {
 			phases, now = nil, false // by the sums there is room already, but no node has it
 		}
-		x.queued, x.phases = !now, phases
+		x.queued, x.phases = !now && !x.earliest.After(w.s.Now), phases
 		w.take(w.ledger, tasks[n], phases, 1)
 		if x.queued {
 			w.queue = append(w.queue, tasks[n])

@@ -447,6 +447,7 @@ func (w *decider) action(i int) Action {
 	} else if x.state == committed || x.state == unplaced || x.state == late {
 		runs = x.code != CodeNextPeriod && !(w.s.soft() && x.state == unplaced)
 	}
+	runs = runs && !t.NotBefore.After(w.s.Now)
 	if t.Scaling != nil && runs && a.Workers == 0 && t.State == Running {
 		a.Workers = max(t.Workers, t.Scaling.MinWorkers)
 	}

@@ -27,6 +27,9 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 		switch {
 		case w.commitOverdue(list):
 			w.reopen(placed, unplaced)
+			if len(w.ledger.Excesses(w.s.Now)) > 0 {
+				w.reopen(followed, kept)
+			}
 		case len(missing) > 0 && !w.s.soft() && w.reopen(followed, kept):
 			w.reopen(placed, unplaced)
 			w.yieldLate()

@@ -137,7 +137,7 @@ func (w *decider) queueFresh(phases schedule) {
 	for k, i := range w.fresh {
 		x := &w.items[i]
 		x.phases = phases[k]
-		x.queued = len(x.phases) == 0 || x.phases[0].From.After(x.earliest)
+		x.queued = !x.earliest.After(w.s.Now) && (len(x.phases) == 0 || x.phases[0].From.After(x.earliest))
 		if x.queued && !slices.Contains(w.queue, i) {
 			w.queue = append(w.queue, i)
 		}
@@ -182,7 +182,7 @@ func (w *decider) placeLate() {
 		} else if phases, ok := w.soonestFit(w.ledger, i, forever); ok {
 			x.phases = phases
 		} else {
-			x.queued = true // more than there ever is: the cluster may know better
+			x.queued = !x.earliest.After(w.s.Now) // more than there ever is: the cluster may know better
 			continue
 		}
 		w.take(w.ledger, i, x.phases, 1)

@@ -50,7 +50,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 		}
 	})
 	e.wake = e.clock(wake)
-	for i := range d.Actions {
+	for _, i := range d.Order {
 		l, a := e.lives[i], &d.Actions[i]
 		if err := e.take(l, a); err != nil {
 			return err

@@ -243,6 +243,7 @@ func (e *engine) run(ctx context.Context) error {
 			all = true
 		}
 		if !e.cfg.atOnce {
+			e.settle() // the schedulers of the clusters are faster than a decision
 			if err := e.decide(ctx, all); err != nil {
 				return err
 			}

@@ -29,9 +29,6 @@ type room struct {
 // endlessCapacity stands for room for everything, in any resource.
 const endlessCapacity = 1e15
 
-// longest is the number of slots that endless capacity is stated for.
-const longest = 4096
-
 func (e *engine) buildRooms() {
 	resources := map[string]bool{}
 	for i := range e.cfg.Jobs {
@@ -39,9 +36,9 @@ func (e *engine) buildRooms() {
 			resources[r] = true
 		}
 	}
-	endless := make([]float64, longest)
-	for i := range endless {
-		endless[i] = endlessCapacity
+	endless := make(map[string]float64, len(resources))
+	for r := range resources {
+		endless[r] = endlessCapacity
 	}
 	e.rooms = make([]room, len(e.cfg.Clusters))
 	e.base = make([]decide.Cluster, len(e.cfg.Clusters))
@@ -53,10 +50,7 @@ func (e *engine) buildRooms() {
 			b.Power.PUE = 1
 		}
 		if r.endless {
-			b.CapacityAt = map[string][]float64{}
-			for name := range resources {
-				b.CapacityAt[name] = endless
-			}
+			b.Capacity = endless
 		}
 		e.base[c] = b
 		r.on = cl.Nodes.needed(r.use)

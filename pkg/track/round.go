@@ -19,8 +19,9 @@ type Round struct {
 	Triggers []Trigger
 }
 
-// Prepare sets Task.Standing of each task whose plan stands, and a trigger for each of the others. A
-// task that awaits the plan of the next slot (decide.Snapshot.Awaits) has neither.
+// Prepare sets Task.Standing of each task that has a plan, and Task.Replan and a trigger for each that
+// is to be planned anew. The plan of a task that asks for something else than before is dropped. A
+// task that awaits the plan of the next slot (decide.Snapshot.Awaits) has no trigger.
 //
 // Complexity: O(tasks), and O(phases) for those that have run since the last slot.
 func (r *Round) Prepare() {
@@ -34,9 +35,9 @@ func (r *Round) Prepare() {
 		if trigger.Reason == Submitted && s.Awaits(t) {
 			trigger = Trigger{}
 		}
-		t.Standing = nil
-		if trigger.Reason == "" {
-			t.Standing = rec.standing
+		t.Standing, t.Replan = rec.standing, trigger.Reason != ""
+		if trigger.Reason == ObjectChanged {
+			t.Standing = nil
 		}
 		r.Triggers = append(r.Triggers, trigger)
 	}
@@ -46,7 +47,7 @@ func (r *Round) Prepare() {
 // anew already. It is called between Prepare and the decision.
 func (r *Round) Renew(i int, t Trigger) {
 	if r.Triggers[i].Reason == "" {
-		r.Triggers[i], r.Snapshot.Tasks[i].Standing = t, nil
+		r.Triggers[i], r.Snapshot.Tasks[i].Replan = t, true
 	}
 }
 
@@ -112,17 +113,8 @@ func ahead(phases []decide.Phase, now time.Time) []decide.Phase {
 // standing is the plan of an action, to be followed from now on; nil if it has none.
 func standing(s *decide.Snapshot, t *decide.Task, a *decide.Action) *decide.Standing {
 	phases := a.Phases
-	switch {
-	case len(phases) == 0:
+	if len(phases) == 0 {
 		phases = atOnce(s, t, a)
-	case a.Verb == decide.Continue && phases[0].From.After(s.Now):
-		// It runs on against its plan, which is judged again at the next slot.
-		on := atOnce(s, t, a)[0]
-		on.To = slotOf(s).Add(s.Slot)
-		if on.To.After(phases[0].From) {
-			on.To = phases[0].From
-		}
-		phases = append([]decide.Phase{on}, phases...)
 	}
 	if len(phases) == 0 {
 		return nil

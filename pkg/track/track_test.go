@@ -154,7 +154,6 @@ func TestKeep(t *testing.T) {
 		"followed":               {false, decide.Continue, on, "", at(4)},
 		"planned as it stands":   {true, decide.Continue, on, "", at(4)},
 		"planned otherwise":      {true, decide.Pause, later, track.NoRoom, at(3)},
-		"against its plan":       {true, decide.Continue, later, track.NoRoom, at(1.25)},
 		"kept where none is":     {false, decide.Continue, nil, "", at(4)},
 		"planned at its fastest": {true, decide.Scale, []decide.Phase{{From: at(1), To: at(2.5), Cluster: "local", Workers: 4}}, track.NoRoom, at(2.5)},
 	} {
