@@ -203,7 +203,7 @@ func (w *decider) shift(i int) {
 	if low.Before(x.earliest) {
 		low = x.earliest
 	}
-	if last := t.Deadline.Add(-w.s.Margin - length); last.Before(high) {
+	if last := w.lastStart(i, t.Deadline.Add(-w.s.Margin), length); last.Before(high) {
 		high = last
 	}
 	best, least := p, w.curves[c].integral(p.From, p.To)
@@ -223,6 +223,17 @@ func (w *decider) shift(i int) {
 	if !best.From.Equal(p.From) {
 		w.try(i, []Phase{best}, x.code)
 	}
+}
+
+// lastStart is the last start of a run of a length that ends by a time; no later than the delay
+// of a task of unknown length is used up.
+func (w *decider) lastStart(i int, by time.Time, length time.Duration) time.Time {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	last := by.Add(-length)
+	if !t.LatestStart.IsZero() && x.latest.Before(last) {
+		return x.latest
+	}
+	return last
 }
 
 // grams is what the phases of a task emit.

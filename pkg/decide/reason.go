@@ -211,7 +211,7 @@ func (w *decider) latestOf(i int) time.Time {
 	switch first := x.phases[0].From; {
 	case w.s.soft():
 		return t.Deadline
-	case first.After(x.latest):
+	case first.After(x.latest) && t.LatestStart.IsZero():
 		return first
 	}
 	return x.latest

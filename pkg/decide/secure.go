@@ -393,7 +393,7 @@ func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bo
 		cluster := l.Cluster(w.s.Clusters[c].Name)
 		for _, workers := range t.scales() {
 			length := t.runtime(t.Remaining, workers)
-			last := by.Add(-length)
+			last := w.lastStart(i, by, length)
 			if last.Before(x.earliest) {
 				continue
 			}
