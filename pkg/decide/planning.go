@@ -278,8 +278,16 @@ func (w *decider) commitOverdue(list []int) (any bool) {
 		if x.state == placed {
 			w.take(w.ledger, i, x.phases, -1)
 		}
-		x.state, x.code = committed, CodeLatestStart
-		x.phases = w.priced([]Phase{w.phase(i, w.place(t.Cluster), w.s.Now, t.Remaining, t.Scaling.MinWorkers)})
+		x.state, x.code, x.phases = committed, CodeLatestStart, nil
+		for _, c := range w.allowed(t) {
+			phases := w.priced([]Phase{w.phase(i, c, w.s.Now, t.Remaining, t.Scaling.MinWorkers)})
+			if fits := w.fits(w.ledger, i, phases); fits || x.phases == nil {
+				x.phases = phases
+				if fits {
+					break
+				}
+			}
+		}
 		w.take(w.ledger, i, x.phases, 1)
 		any = true
 	}

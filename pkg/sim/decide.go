@@ -43,6 +43,9 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
+	if e.cfg.Decided != nil {
+		e.cfg.Decided(s, d)
+	}
 	wake := e.round.Keep(&d, func(i int, _ track.Trigger) {
 		e.res.Planned++
 		if l := e.lives[i]; l.expected == 0 && l.runs == nil && l.workers == 0 {

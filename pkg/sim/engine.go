@@ -44,8 +44,10 @@ type live struct {
 	expected float64
 	grams    float64
 	kWh      float64
-	filled   time.Duration // priced by carbon.FillRule
-	missing  time.Duration // without a price
+	// gramsBefore and kWhBefore are those at the start of the present run.
+	gramsBefore, kWhBefore float64
+	filled                 time.Duration // priced by carbon.FillRule
+	missing                time.Duration // without a price
 }
 
 type engine struct {
@@ -144,6 +146,7 @@ func (e *engine) surprises() bool {
 // admitAll checks the jobs and orders them by submission.
 func (e *engine) admitAll() error {
 	e.res.Jobs = make([]Outcome, len(e.cfg.Jobs))
+	seen := make(map[string]bool, len(e.cfg.Jobs))
 	e.order = make([]int, len(e.cfg.Jobs))
 	for i := range e.cfg.Jobs {
 		j := &e.cfg.Jobs[i]
@@ -154,6 +157,10 @@ func (e *engine) admitAll() error {
 			return fmt.Errorf("%w: job %q: maximum delay %v, checkpoint %v; accepted: at least 0", ErrConfig, j.ID, j.MaxDelay, j.Checkpoint)
 		case (j.Kind == workload.Elastic) != (j.Scale != nil):
 			return fmt.Errorf("%w: job %q: kind %q with scale: %v; accepted: a scale for kind %q only", ErrConfig, j.ID, j.Kind, j.Scale != nil, workload.Elastic)
+		case len(j.Request) == 0:
+			return fmt.Errorf("%w: job %q: request: nothing; accepted: at least one resource", ErrConfig, j.ID)
+		case seen[j.ID]:
+			return fmt.Errorf("%w: jobs: id %q stands twice", ErrConfig, j.ID)
 		case !e.everFits(j):
 			return fmt.Errorf("%w: job %q asks for %v, more than any cluster has", ErrConfig, j.ID, j.Request)
 		}
@@ -162,7 +169,7 @@ func (e *engine) admitAll() error {
 				return err
 			}
 		}
-		e.order[i] = i
+		e.order[i], seen[j.ID] = i, true
 	}
 	sort.SliceStable(e.order, func(a, b int) bool {
 		x, y := &e.cfg.Jobs[e.order[a]], &e.cfg.Jobs[e.order[b]]

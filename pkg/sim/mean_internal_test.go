@@ -11,8 +11,8 @@ import (
 func TestMeansOfLongDelays(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	cfg := Config{Slot: time.Hour, Clusters: []Cluster{{Name: "c"}}}
-	for range 4 {
-		cfg.Jobs = append(cfg.Jobs, Job{ID: "j", Submitted: time.Unix(0, 0), Length: time.Hour, Estimate: time.Hour, Kind: "rigid", Request: map[string]float64{}})
+	for _, id := range []string{"a", "b", "c", "d"} {
+		cfg.Jobs = append(cfg.Jobs, Job{ID: id, Submitted: time.Unix(0, 0), Length: time.Hour, Estimate: time.Hour, Kind: "rigid", Request: map[string]float64{"cpu": 1}})
 	}
 	e, err := newEngine(cfg)
 	if err != nil {

@@ -175,6 +175,7 @@ func (e *engine) scale(l *live, workers int) {
 // open begins a run. overhead says whether getting going takes time again.
 func (e *engine) open(l *live, workers int, overhead bool) {
 	j := &e.cfg.Jobs[l.job]
+	l.gramsBefore, l.kWhBefore = l.grams, l.kWh
 	if n := len(l.runs); n > 0 {
 		e.restart(l, l.runs[n-1])
 	}
@@ -200,6 +201,8 @@ func (e *engine) closeRun(l *live) {
 		} else {
 			l.runs = append(l.runs, r)
 		}
+	} else { // it was stopped at the moment it started: nothing was restarted or moved
+		l.grams, l.kWh = l.gramsBefore, l.kWhBefore
 	}
 	l.workers = 0
 	l.version++

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
@@ -173,6 +174,9 @@ type Config struct {
 	Seed uint64
 	// Observe, where set, is told of each slot once it is over.
 	Observe func(Slot)
+	// Decided, where set, is called with each decision before it is carried out, to check it
+	// with decide.Verify. The snapshot is valid only during the call.
+	Decided func(decide.Snapshot, decide.Decision)
 	// Progress, where set, is told now and then how many jobs are done.
 	Progress func(done, all int)
 

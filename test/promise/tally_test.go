@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/plan/exact"
+	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/sim"
 )
 
@@ -166,9 +167,18 @@ func seedWanted(t testing.TB) (uint64, bool) {
 func trial(t testing.TB, in *instance, m method, base *sim.Result, excuse func(j *sim.Job) bool) (count, error) {
 	t.Helper()
 	cfg := in.with(t, m)
+	var violations []decide.Violation
+	cfg.Decided = func(s decide.Snapshot, d decide.Decision) {
+		if len(violations) < 3 {
+			violations = append(violations, decide.Verify(s, d)...)
+		}
+	}
 	res, err := sim.Simulate(context.Background(), cfg)
 	if err != nil {
 		return count{}, err
+	}
+	if len(violations) > 0 {
+		return count{}, fmt.Errorf("seed %d: a decision breaks an invariant: %v", in.seed, violations[0])
 	}
 	c := count{jobs: len(cfg.Jobs), before: float64(base.Emissions), after: float64(res.Emissions)}
 	for i := range cfg.Jobs {
