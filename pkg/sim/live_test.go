@@ -1,23 +1,18 @@
 package sim_test
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"reflect"
-	"sort"
 	"testing"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
-	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
-	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -150,204 +145,13 @@ func crowd(t testing.TB, seed uint64, jobs int, planner plan.Planner) sim.Config
 	return cfg
 }
 
-// byHand runs jobs as a controller does: it observes all tasks, prepares, decides, keeps and applies, when
-// something happens or when it was asked to, and at each boundary of slots. It knows nothing of package
-// sim beside the description of the jobs, and starts whatever is released and fits.
-func byHand(t *testing.T, cfg sim.Config) map[string][]sim.Run {
-	t.Helper()
-	type task struct {
-		job            *sim.Job
-		record         track.Record
-		done           time.Duration
-		workers, want  int
-		since, changed time.Time
-		released, ran  bool
-	}
-	var jobs []*task
-	for i := range cfg.Jobs {
-		jobs = append(jobs, &task{job: &cfg.Jobs[i]})
-	}
-	sort.SliceStable(jobs, func(a, b int) bool {
-		x, y := jobs[a].job, jobs[b].job
-		return x.Submitted.Before(y.Submitted) || x.Submitted.Equal(y.Submitted) && x.ID < y.ID
-	})
-	start := jobs[0].job.Submitted.Truncate(cfg.Slot)
-	out := map[string][]sim.Run{}
-	rate := func(x *task) float64 {
-		if x.job.Scale == nil {
-			return 1
-		}
-		sum := 0.0
-		for _, v := range x.job.Scale.Curve[:x.workers-x.job.Scale.MinWorkers+1] {
-			sum += v
-		}
-		return sum / x.job.Scale.Curve[0]
-	}
-	done := func(x *task, now time.Time) time.Duration {
-		if x.workers == 0 {
-			return x.done
-		}
-		return x.done + time.Duration(math.Round(float64(now.Sub(x.since))*rate(x)))
-	}
-	ends := func(x *task) time.Time {
-		return x.since.Add(time.Duration(math.Ceil(float64(x.job.Length-x.done) / rate(x))))
-	}
-	stop := func(x *task, now time.Time) {
-		if x.workers == 0 {
-			return
-		}
-		x.done = done(x, now)
-		if now.After(x.since) {
-			r := sim.Run{From: x.since.Sub(start), To: now.Sub(start), Workers: int32(x.workers)}
-			runs := out[x.job.ID]
-			if n := len(runs); n > 0 && runs[n-1].To == r.From && runs[n-1].Workers == r.Workers {
-				runs[n-1].To = r.To
-			} else {
-				out[x.job.ID] = append(runs, r)
-			}
-			x.ran = true
-		}
-		x.workers = 0
-	}
-	scalings := map[*sim.Scale]*decide.Scaling{}
-	var outlooks track.Outlooks
-	var queue, raises []*task
-	next, left := 0, len(jobs)
-	wake := start
-	var active []*task
-	for now := start; left > 0; {
-		kept := active[:0]
-		for _, x := range active { // completions
-			if x.workers > 0 && !ends(x).After(now) {
-				stop(x, now)
-				left--
-				continue
-			}
-			kept = append(kept, x)
-		}
-		active = kept
-		for ; next < len(jobs) && !jobs[next].job.Submitted.After(now); next++ {
-			active = append(active, jobs[next])
-		}
-		s := decide.Snapshot{
-			Now: now, Slot: cfg.Slot, Margin: cfg.Margin, MinRun: cfg.MinRun, MinPause: cfg.MinPause,
-			Clusters: []decide.Cluster{{Name: "c", Capacity: cfg.Clusters[0].Capacity, Power: cfg.Clusters[0].Power, Carbon: cfg.Clusters[0].Forecast}},
-		}
-		r := track.Round{Snapshot: &s, Rules: track.Rules{Forecast: outlooks.Name(s.Clusters, now, 0.05), Threshold: 0.05}}
-		for _, x := range active {
-			j := x.job
-			d := decide.Task{
-				ID: j.ID, Submitted: j.Submitted, Deadline: j.Deadline, Remaining: j.Length - done(x, now), Kind: j.Kind, Request: j.Request,
-				State: decide.Waiting, Changed: x.changed, Paused: x.ran && !x.released,
-			}
-			if j.Scale != nil {
-				if scalings[j.Scale] == nil {
-					scalings[j.Scale] = &decide.Scaling{MinWorkers: j.Scale.MinWorkers, MaxWorkers: j.Scale.MaxWorkers, Curve: j.Scale.Curve}
-				}
-				d.Scaling = scalings[j.Scale]
-			}
-			if x.released || x.ran {
-				d.Cluster = "c"
-			}
-			if x.released {
-				d.State, d.Unscheduled = decide.Running, x.workers == 0
-				if j.Scale != nil {
-					d.Workers = x.want
-				}
-			}
-			s.Tasks = append(s.Tasks, d)
-			r.Records = append(r.Records, &x.record)
-			o := track.Observation{Done: done(x, now), Running: x.workers, Wanted: x.want, Speed: 1}
-			if x.workers > 0 {
-				o.Since = x.since
-			}
-			r.Seen = append(r.Seen, o)
-		}
-		if len(s.Tasks) > 0 {
-			r.Prepare()
-			d, err := decide.Decide(context.Background(), s, cfg.Planner)
-			if err != nil {
-				t.Fatal(err)
-			}
-			wake = r.Keep(&d, nil)
-			for i := range d.Actions {
-				x, a := active[i], &d.Actions[i]
-				workers := max(a.Workers, 1)
-				switch {
-				case (a.Verb == decide.Wait || a.Verb == decide.Pause) && x.released:
-					stop(x, now)
-					x.released, x.changed = false, now
-				case a.Verb == decide.Wait || a.Verb == decide.Pause:
-				case !x.released:
-					x.released, x.want, x.changed = true, workers, now
-					queue = append(queue, x)
-				case workers != x.want:
-					x.want, x.changed = workers, now
-					if workers < x.workers {
-						stop(x, now)
-						x.workers, x.since = workers, now
-					} else if x.workers > 0 && workers > x.workers {
-						raises = append(raises, x)
-					}
-				case x.workers > 0 && x.want > x.workers:
-					raises = append(raises, x)
-				}
-			}
-		}
-		fits := func(x *task, n int) int {
-			used := 0.0
-			for _, y := range active {
-				used += float64(y.workers) * y.job.Request["cpu"]
-			}
-			return min(n, int(math.Floor((cfg.Clusters[0].Capacity["cpu"]-used+1e-6)/x.job.Request["cpu"])))
-		}
-		waiting := queue[:0]
-		for _, x := range queue {
-			if !x.released || x.workers > 0 {
-				continue
-			}
-			if n := fits(x, x.want); n >= 1 {
-				x.workers, x.since = n, now
-			} else {
-				waiting = append(waiting, x)
-			}
-		}
-		queue = waiting
-		for _, x := range raises {
-			if n := fits(x, x.want-x.workers); x.workers > 0 && n > 0 {
-				w := x.workers + n
-				stop(x, now)
-				x.workers, x.since = w, now
-			}
-		}
-		raises = raises[:0]
-		then := now.Truncate(cfg.Slot).Add(cfg.Slot)
-		earlier := func(at time.Time) {
-			if at.After(now) && at.Before(then) {
-				then = at
-			}
-		}
-		earlier(wake)
-		if next < len(jobs) {
-			earlier(jobs[next].job.Submitted)
-		}
-		for _, x := range active {
-			if x.workers > 0 {
-				earlier(ends(x))
-			}
-		}
-		now = then
-	}
-	return out
-}
-
 // TestSimulatesWhatRuns: a loop that observes, decides and applies as a controller does, written without the
 // simulator, runs every job at the same times and scales.
 func TestSimulatesWhatRuns(t *testing.T) {
 	for name, planner := range map[string]plan.Planner{"cheapest": cheapest.Planner{}, "joint": joint.Planner{}} {
 		for seed := range uint64(3) {
 			cfg := crowd(t, seed, 40, planner)
-			want := byHand(t, cfg)
+			want := newHandLoop(t, cfg).run()
 			res := simulate(t, cfg)
 			paused := 0
 			for i, o := range res.Jobs {

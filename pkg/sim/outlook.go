@@ -63,8 +63,8 @@ func (o *issues) At(now time.Time) (*carbon.Series, time.Time) {
 // pastDays are how many days of the past an outlook holds beside the forecast.
 const pastDays = 8
 
-// join is what happened up to a time, then a forecast from it on.
-func join(actual *carbon.Series, at time.Time, step time.Duration, values []float64) *carbon.Series {
+// join is what happened up to a time, then a forecast from it on, which rests on a basis.
+func join(actual *carbon.Series, at time.Time, step time.Duration, values []float64, basis carbon.Basis) *carbon.Series {
 	var samples []carbon.Sample
 	from := at.AddDate(0, 0, -pastDays)
 	for i := actual.IndexAt(from); i < actual.Len(); i++ {
@@ -84,7 +84,7 @@ func join(actual *carbon.Series, at time.Time, step time.Duration, values []floa
 		samples = append(samples, carbon.Sample{From: t, To: t.Add(step), Value: units.CarbonIntensity(math.Max(0, v)), Estimated: true})
 	}
 	p := actual.Provenance
-	p.Basis, p.IssuedAt = carbon.OwnForecast, at
+	p.Basis, p.IssuedAt = basis, at
 	s, err := carbon.NewSeries(p, samples)
 	if err != nil {
 		return nil // as nothing known: forecasts of a model are finite and in order
@@ -93,7 +93,8 @@ func join(actual *carbon.Series, at time.Time, step time.Duration, values []floa
 }
 
 // Recorded is the outlook of forecasts as they were published, each known from its
-// time of issue on, with the actual past.
+// time of issue on, with the actual past. Each is news to plans, as one that a provider issues is to the
+// controllers; a forecast of Modelled is if it differs enough (track.Outlooks).
 func Recorded(actual *carbon.Series, forecasts []forecast.Issued) Outlook {
 	o := &issues{last: -1}
 	for _, f := range forecasts {
@@ -101,7 +102,7 @@ func Recorded(actual *carbon.Series, forecasts []forecast.Issued) Outlook {
 	}
 	o.series = func(i int) *carbon.Series {
 		f := &forecasts[i]
-		return join(actual, f.At, f.Step, f.Values)
+		return join(actual, f.At, f.Step, f.Values, carbon.LiveForecast)
 	}
 	return o
 }
@@ -134,7 +135,7 @@ func Modelled(actual *carbon.Series, m forecast.Model, step, every, history, ahe
 		if err != nil {
 			values = nil
 		}
-		return join(actual, at, step, values)
+		return join(actual, at, step, values, carbon.OwnForecast)
 	}
 	return o
 }
