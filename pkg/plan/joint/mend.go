@@ -6,14 +6,19 @@ import (
 	"slices"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/relax"
 )
 
 const (
 	ruinJobs   = 10 // taken out where the first of a move wants to be
+	ownDrawn   = 3  // taken out where it is
 	drawn      = 8  // jobs drawn to find one that is far from its best response
 	chainDrawn = 3  // slots drawn where those taken out might go
 	leftDrawn  = 6  // jobs drawn to find some that were left out
 	checkEvery = 16
+	// windowShare of the moves clear all of a cluster around a slot, of windowJobs jobs.
+	windowShare = 0.3
+	windowJobs  = 12
 )
 
 // budget is what a search may spend.
@@ -115,6 +120,10 @@ func (s *search) ruin(first int) {
 	}
 	take(int32(first))
 	_, parts := s.e.Best(first)
+	if s.rng.Float64() < windowShare {
+		s.window(parts, take, &out)
+		parts = nil
+	}
 	for tries := 0; tries < 3*ruinJobs && len(out) < ruinJobs && len(parts) > 0; tries++ {
 		p := parts[s.rng.IntN(len(parts))]
 		if list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]; len(list) > 0 {
@@ -122,7 +131,7 @@ func (s *search) ruin(first int) {
 		}
 	}
 	if own := s.parts[first]; len(own) > 0 {
-		for range ruinJobs / 3 {
+		for range ownDrawn {
 			p := own[s.rng.IntN(len(own))]
 			list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]
 			take(list[s.rng.IntN(len(list))])
@@ -152,6 +161,28 @@ func (s *search) ruin(first int) {
 	s.out = out
 }
 
+// window takes out all jobs of a cluster around a slot where the first job wants to be.
+func (s *search) window(parts []relax.Part, take func(int32), out *[]int32) {
+	if len(parts) == 0 {
+		return
+	}
+	p := parts[s.rng.IntN(len(parts))]
+	row := int(p.Cluster) * s.m.T
+	for d := 0; d < s.m.T && len(*out) < windowJobs; d++ {
+		for _, t := range []int{int(p.Slot) + d, int(p.Slot) - d} {
+			if t < 0 || t >= s.m.T || (d == 0 && t != int(p.Slot)) {
+				continue
+			}
+			for _, j := range s.in[row+t] {
+				take(j)
+				if len(*out) >= windowJobs {
+					return
+				}
+			}
+		}
+	}
+}
+
 // recreate puts jobs back: the first of them first, the others in a random order or the
 // largest first.
 func (s *search) recreate(out []int32) {
@@ -159,16 +190,7 @@ func (s *search) recreate(out []int32) {
 	rest := out[1:]
 	s.rng.Shuffle(len(rest), func(a, b int) { rest[a], rest[b] = rest[b], rest[a] })
 	if s.rng.IntN(2) == 0 {
-		slices.SortStableFunc(rest, func(a, b int32) int {
-			x, y := s.m.Size(int(a)), s.m.Size(int(b))
-			switch {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(rest, s.larger)
 	}
 	for _, j := range rest {
 		s.insert(int(j))

@@ -70,7 +70,7 @@ func (s *search) repair(ctx context.Context, effort float64) []int32 {
 			if !s.insert(int(j)) {
 				pool = slices.Insert(pool, 0, j) // others first
 			}
-			slices.SortStableFunc(victims, func(a, b int32) int { return s.larger(a, b) })
+			slices.SortStableFunc(victims, s.larger)
 			for _, v := range victims {
 				if !s.insert(int(v)) {
 					pool = append(pool, v)

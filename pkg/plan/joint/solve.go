@@ -163,12 +163,26 @@ func (v *solver) cold(ctx context.Context, last *Memory) *search {
 	}
 	v.placeAll(ctx, s)
 	v.mend(ctx, s)
+	v.extend(ctx, s)
 	s.settle(s.arrivals(nil))
 	if s.open != nil {
 		s.withdraw()
 	}
 	return s
 }
+
+const (
+	// wideGap is the gap from which the search is extended at effort 1; it falls with this
+	// power of the effort. A round that leaves more than the share worthExtending of the
+	// gap has failed; after two the search ends.
+	wideGap        = 0.02
+	wideFall       = 0.2
+	worthExtending = 0.97
+	extensions     = 4 // rounds at most
+	// A round spends these multiples of the effort on prices and on moves.
+	extraPrices = 2
+	extraMoves  = 3
+)
 
 // timedSlices is how often, in a limited time, jobs without a place are sought one anew.
 const timedSlices = 8
@@ -201,6 +215,24 @@ func (v *solver) mend(ctx context.Context, s *search) {
 		if s.missing > 0 {
 			s.repair(ctx, v.effort)
 		}
+	}
+}
+
+// extend spends more where the gap is still wide, as on instances of large requests or of
+// short windows: rounds of prices and of mending, as long as they narrow it.
+func (v *solver) extend(ctx context.Context, s *search) {
+	wide := math.Max(v.pl.Gap, wideGap*math.Pow(math.Max(1, v.effort), -wideFall))
+	if s.hard && len(s.leftOut()) > 0 || v.clock.limited() {
+		return // what is left out is most of the gap; a limited time is used up already
+	}
+	last, failed := v.gap(s), 0
+	for round := 0; round < extensions && last > wide && failed < 2 && ctx.Err() == nil; round++ {
+		v.round(ctx, s, extraPrices, extraMoves)
+		gap := v.gap(s)
+		if gap > last*worthExtending {
+			failed++
+		}
+		last = gap
 	}
 }
 

@@ -101,7 +101,7 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	gap := last.gap
 	if v.gap(s) > enough {
 		for share := firstRound; share <= 1 && v.gap(s) > enough && ctx.Err() == nil; share *= 2 {
-			v.round(ctx, s, share)
+			v.round(ctx, s, share, share)
 			gap = v.gap(s)
 		}
 		s.settle(s.arrivals(nil))
@@ -127,16 +127,16 @@ func (v *solver) around(ctx context.Context, s *search, changed []int32) {
 	}, changed))
 }
 
-// round spends a share of the full effort on prices and on the plan.
-func (v *solver) round(ctx context.Context, s *search, share float64) {
-	steps := int(share * v.effort * evaluations(v.m.Work()))
+// round spends shares of the full effort on prices and on the plan.
+func (v *solver) round(ctx context.Context, s *search, prices, mending float64) {
+	steps := int(prices * v.effort * evaluations(v.m.Work()))
 	v.prices.Refine(ctx, steps)
 	if v.bound != v.prices {
 		v.bound.Refine(ctx, steps/2)
 	}
 	v.takePrices()
 	s.reprice(v.lambda)
-	n := share * v.effort * moves(v.p)
+	n := mending * v.effort * moves(v.p)
 	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
 	v.moves += int64(s.mend(ctx, budget{
 		share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
