@@ -1,11 +1,11 @@
 package joint
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
 
-	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/relax"
 )
 
@@ -197,20 +197,14 @@ func (s *search) recreate(out []int32) {
 	}
 }
 
-// arrivals returns the given jobs, nil for all, in order of arrival, then of ID.
+// arrivals returns the given jobs in order of arrival, then of ID.
 func (s *search) arrivals(jobs []int32) []int {
-	if jobs == nil {
-		return plan.ByArrival(s.m.P)
-	}
 	out := make([]int, len(jobs))
 	for i, j := range jobs {
 		out[i] = int(j)
 	}
 	slices.SortFunc(out, func(a, b int) int { // jobs are in order of IDs
-		if x := s.m.P.Jobs[a].Arrival - s.m.P.Jobs[b].Arrival; x != 0 {
-			return x
-		}
-		return a - b
+		return cmp.Or(s.m.P.Jobs[a].Arrival-s.m.P.Jobs[b].Arrival, a-b)
 	})
 	return out
 }

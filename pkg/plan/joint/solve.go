@@ -164,7 +164,7 @@ func (v *solver) cold(ctx context.Context, last *Memory) *search {
 	v.placeAll(ctx, s)
 	v.mend(ctx, s)
 	v.extend(ctx, s)
-	s.settle(s.arrivals(nil))
+	s.settle(plan.ByArrival(v.m.P))
 	if s.open != nil {
 		s.withdraw()
 	}
@@ -254,15 +254,27 @@ func (v *solver) uncontended() (s *search, value float64, ok bool) {
 	return s, value, s.total <= value+near
 }
 
-// gap is how far the plan is from the bound, by the cost of the jobs that have a place.
+// gap is how far the plan is from the bound of the problem that the search plans, less
+// the reserve, relative to the cost of the jobs that have a place there.
 func (v *solver) gap(s *search) float64 {
-	placed := 0.0
+	total, placed, bound := 0.0, 0.0, v.prices.Bound
+	e, set := v.prices.Pricer(), false
 	for j, parts := range s.parts {
+		if s.open != nil && s.open[j] { // the job and its part of the bound
+			if !set {
+				e.Set(v.prices.Lambda)
+				set = true
+			}
+			cost, _ := e.Best(j)
+			bound -= cost
+			continue
+		}
+		total += s.cost[j]
 		if len(parts) > 0 {
 			placed += s.cost[j]
 		}
 	}
-	return (s.total - v.bound.Bound) / math.Max(1e-300, math.Abs(placed))
+	return (total - bound) / math.Max(1e-300, math.Abs(placed))
 }
 
 func evaluations(slots int) float64 {

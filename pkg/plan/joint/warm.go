@@ -104,7 +104,7 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 			v.round(ctx, s, share, share)
 			gap = v.gap(s)
 		}
-		s.settle(s.arrivals(nil))
+		s.settle(plan.ByArrival(v.m.P))
 	} else {
 		s.settle(order)
 	}
