@@ -170,7 +170,7 @@ func (s *search) window(parts []relax.Part, take func(int32), out *[]int32) {
 	row := int(p.Cluster) * s.m.T
 	for d := 0; d < s.m.T && len(*out) < windowJobs; d++ {
 		for _, t := range []int{int(p.Slot) + d, int(p.Slot) - d} {
-			if t < 0 || t >= s.m.T || (d == 0 && t != int(p.Slot)) {
+			if t < 0 || t >= s.m.T {
 				continue
 			}
 			for _, j := range s.in[row+t] {

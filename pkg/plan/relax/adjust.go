@@ -93,10 +93,11 @@ func (e *Pricer) adjustSlots(jb *job, cl *class, set []int, parts []Part, room *
 	}
 	if len(parts) < cl.slots {
 		*changed = true
-		parts = append(parts, e.unused(jb, cl, set, parts, room)...)
-		if len(parts) < cl.slots {
+		more := e.unused(jb, cl, set, parts, room)
+		if len(parts)+len(more) < cl.slots {
 			return nil, false
 		}
+		parts = append(parts, more[:cl.slots-len(parts)]...)
 	}
 	rest := cl.length - float64(cl.slots-1)
 	if len(parts) > cl.slots || rest < 1 {
@@ -118,7 +119,7 @@ func (e *Pricer) costOf(cl *class, s Part) float64 {
 }
 
 // unused lists the slots of the window without a part in which MinWorkers fit, each on
-// the cheapest cluster, as many of the cheapest as the job needs at most.
+// the cheapest cluster, the cheapest slot first.
 func (e *Pricer) unused(jb *job, cl *class, set []int, parts []Part, room *Room) []Part {
 	used := make([]bool, max(0, int(jb.last)-int(jb.arrival)))
 	for _, s := range parts {
@@ -142,7 +143,7 @@ func (e *Pricer) unused(jb *job, cl *class, set []int, parts []Part, room *Room)
 	slices.SortFunc(out, func(a, b Part) int {
 		return cmp.Or(cmp.Compare(e.costOf(cl, a), e.costOf(cl, b)), int(a.Slot-b.Slot))
 	})
-	return out[:min(len(out), max(0, cl.slots-len(parts))+1)]
+	return out
 }
 
 // adjustScales leaves an elastic job the work that it needs.

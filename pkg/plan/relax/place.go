@@ -174,20 +174,3 @@ func (m *Model) Size(j int) float64 {
 
 // Resources returns the names of the resources, in the order of the rows.
 func (m *Model) Resources() []string { return m.resources }
-
-// Serves reports whether parts, in order of slots, are a schedule that job j may
-// have: within its window, on clusters it may use together, doing its work.
-func (m *Model) Serves(j int, parts []Part) bool {
-	if len(parts) == 0 {
-		return false
-	}
-	pj := &m.P.Jobs[j]
-	part := *m.P
-	part.Jobs = m.P.Jobs[j : j+1]
-	for _, s := range parts {
-		if int(s.Slot) >= m.T || s.Scale < 0 || int(s.Scale) >= len(pj.Curve) {
-			return false
-		}
-	}
-	return plan.Check(&part, plan.Plan{Jobs: []plan.JobPlan{{Job: 0, Segments: m.Segments(j, parts)}}}) == nil
-}
