@@ -131,13 +131,13 @@ func (s *search) ruin(first int) {
 		}
 	}
 	if own := s.parts[first]; len(own) > 0 {
-		for range ownDrawn {
+		for range ownDrawn * s.reach {
 			p := own[s.rng.IntN(len(own))]
 			list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]
 			take(list[s.rng.IntN(len(list))])
 		}
 	}
-	for range chainDrawn { // where those displaced might go, others may have to
+	for range chainDrawn * s.reach { // where those displaced might go, others may have to
 		j := out[s.rng.IntN(len(out))]
 		job := &s.m.P.Jobs[j]
 		if width := min(s.m.P.LastSlot(int(j)), s.m.T) - job.Arrival; width > 0 {

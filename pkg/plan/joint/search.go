@@ -34,6 +34,7 @@ type search struct {
 	marked  []bool
 	out     []int32
 	best    []float64 // cost of each best response at the prices, NaN: not known yet
+	reach   int       // multiplies how many neighbours a move takes out
 	rng     *rand.Rand
 }
 
@@ -43,7 +44,7 @@ func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
 	n := len(m.P.Jobs)
 	s := &search{
 		m: m, e: e, room: relax.NewRoom(m), parts: make([][]relax.Part, n), cost: make([]float64, n), in: make([][]int32, m.M*m.T),
-		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
+		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), reach: 1, marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
 	}
 	if reserve != nil {
 		s.room.Keep(reserve)

@@ -174,11 +174,12 @@ func (v *solver) cold(ctx context.Context, last *Memory) *search {
 const (
 	// wideGap is the gap from which the search is extended at effort 1; it falls with this
 	// power of the effort. A round that leaves more than the share worthExtending of the
-	// gap has failed; after two the search ends.
+	// gap has failed; after mostFailed of them the search ends.
 	wideGap        = 0.02
 	wideFall       = 0.2
 	worthExtending = 0.97
-	extensions     = 4 // rounds at most
+	mostFailed     = 3
+	extensions     = 8 // rounds at most
 	// A round spends these multiples of the effort on prices and on moves.
 	extraPrices = 2
 	extraMoves  = 3
@@ -226,7 +227,8 @@ func (v *solver) extend(ctx context.Context, s *search) {
 		return // what is left out is most of the gap; a limited time is used up already
 	}
 	last, failed := v.gap(s), 0
-	for round := 0; round < extensions && last > wide && failed < 2 && ctx.Err() == nil; round++ {
+	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
+		s.reach = 1 + round%2
 		v.round(ctx, s, extraPrices, extraMoves)
 		gap := v.gap(s)
 		if gap > last*worthExtending {
@@ -234,6 +236,7 @@ func (v *solver) extend(ctx context.Context, s *search) {
 		}
 		last = gap
 	}
+	s.reach = 1
 }
 
 // uncontended places every job at its cheapest without prices. Where they all get it,
