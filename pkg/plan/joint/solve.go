@@ -179,6 +179,9 @@ const (
 	wideFall       = 0.2
 	worthExtending = 0.97
 	mostFailed     = 3
+	// fewJobs is the number below which the moves at effort 1 have tried all there is: what
+	// remains is the gap of the relaxation.
+	fewJobs = 100
 	extensions     = 8 // rounds at most
 	// A round spends these multiples of the effort on prices and on moves.
 	extraPrices = 2
@@ -223,7 +226,7 @@ func (v *solver) mend(ctx context.Context, s *search) {
 // short windows: rounds of prices and of mending, as long as they narrow it.
 func (v *solver) extend(ctx context.Context, s *search) {
 	wide := math.Max(v.pl.Gap, wideGap*math.Pow(math.Max(1, v.effort), -wideFall))
-	if s.hard && len(s.leftOut()) > 0 || v.clock.limited() {
+	if len(s.parts) < fewJobs || v.clock.limited() || s.hard && len(s.leftOut()) > 0 {
 		return // what is left out is most of the gap; a limited time is used up already
 	}
 	last, failed := v.gap(s), 0
