@@ -1,26 +1,31 @@
 package joint
 
 import (
-	"context"
-	"maps"
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/relax"
 )
 
 // search holds a plan while it is built and mended. Costs are without prices of
-// capacity; a job without parts costs what leaving it out costs.
+// capacity; a job without parts costs what leaving it out costs. Of two plans the one
+// that leaves out fewer jobs is better, then the one that costs less; where deadlines are
+// soft only the cost counts.
 type search struct {
 	m     *relax.Model
-	e     *relax.Pricer // at the prices of the bound
+	e     *relax.Pricer // at the prices of the search
 	room  *relax.Room
 	parts [][]relax.Part
 	cost  []float64
 	total float64
+	hard  bool // deadlines are hard
+	// missing counts the jobs left out, 0 where deadlines are soft.
+	missing int
+	// open marks the jobs that may use the reserve; nil without one.
+	open []bool
 	// in lists, for every cluster and slot, the jobs that run there.
 	in [][]int32
 
@@ -28,29 +33,44 @@ type search struct {
 	before  [][]relax.Part
 	marked  []bool
 	out     []int32
-	best    []float64 // cost of each best response at the prices
-	priced  []float64 // cost of the parts at the prices
+	best    []float64 // cost of each best response at the prices, NaN: not known yet
+	reach   int       // multiplies how many neighbours a move takes out
 	rng     *rand.Rand
 }
 
-// newSearch begins with every job left out; best is the cost of each one's best
-// response at the prices.
-func newSearch(m *relax.Model, e *relax.Pricer, best []float64) *search {
+// newSearch begins with every job left out. reserve is what is kept of every row, nil
+// for nothing.
+func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
 	n := len(m.P.Jobs)
 	s := &search{
 		m: m, e: e, room: relax.NewRoom(m), parts: make([][]relax.Part, n), cost: make([]float64, n), in: make([][]int32, m.M*m.T),
-		best: best, priced: make([]float64, n), marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
+		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), reach: 1, marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
+	}
+	if reserve != nil {
+		s.room.Keep(reserve)
+		s.open = make([]bool, n)
 	}
 	for j := range s.cost {
+		s.best[j] = math.NaN()
 		s.cost[j] = m.Cost(j, nil)
-		s.priced[j] = s.cost[j]
 		s.total += s.cost[j]
+	}
+	if s.hard {
+		s.missing = n
 	}
 	return s
 }
 
 // put gives job j the parts (none: leaves it out).
 func (s *search) put(j int, parts []relax.Part) {
+	if s.hard {
+		if len(s.parts[j]) > 0 {
+			s.missing++
+		}
+		if len(parts) > 0 {
+			s.missing--
+		}
+	}
 	s.room.Take(j, s.parts[j], -1)
 	s.each(s.parts[j], func(at int) {
 		list := s.in[at]
@@ -68,7 +88,6 @@ func (s *search) put(j int, parts []relax.Part) {
 	cost := s.m.Cost(j, parts)
 	s.total += cost - s.cost[j]
 	s.cost[j] = cost
-	s.priced[j] = s.e.Priced(j, parts)
 }
 
 func (s *search) each(parts []relax.Part, do func(at int)) {
@@ -81,11 +100,19 @@ func (s *search) each(parts []relax.Part, do func(at int)) {
 
 // insert places job j at the prices if it fits anywhere.
 func (s *search) insert(j int) bool {
-	_, parts, ok := s.e.PlaceIn(j, s.room)
+	parts, ok := s.place(j)
 	if ok {
 		s.put(j, append([]relax.Part(nil), parts...))
 	}
 	return ok
+}
+
+// place finds the cheapest place of job j at the prices, in the reserve only if the job
+// may use it. The parts are valid until the next call.
+func (s *search) place(j int) ([]relax.Part, bool) {
+	s.room.UseReserve(s.open != nil && s.open[j])
+	_, parts, ok := s.e.PlaceIn(j, s.room)
+	return parts, ok
 }
 
 // build inserts the jobs that have no place, in the given order.
@@ -129,12 +156,71 @@ func (s *search) buildOnline(lambda []float64, pace float64) {
 // largestStep bounds the growth of a price in a round: a factor of e^2.
 const largestStep = 2
 
-// reprice sets the prices at which regret is measured.
+// reprice sets the prices at which jobs are placed and regret is measured.
 func (s *search) reprice(lambda []float64) {
 	s.e.Set(lambda)
-	for j := range s.parts {
-		s.priced[j] = s.e.Priced(j, s.parts[j])
+	for j := range s.best {
+		s.best[j] = math.NaN()
 	}
+}
+
+// regret is what job j costs at the prices above its best response.
+func (s *search) regret(j int) float64 {
+	if math.IsNaN(s.best[j]) {
+		s.best[j], _ = s.e.Best(j)
+	}
+	return s.e.Priced(j, s.parts[j]) - s.best[j]
+}
+
+// betterThan reports whether the plan is better than one that leaves so many jobs out at
+// a total cost.
+func (s *search) betterThan(missing int, total float64) bool {
+	if s.missing != missing {
+		return s.missing < missing
+	}
+	return s.total < total-1e-12*math.Abs(total)
+}
+
+// keeper remembers the best plan while a search goes on from worse ones.
+type keeper struct {
+	missing int
+	total   float64
+	parts   [][]relax.Part
+	dirty   map[int32]struct{} // jobs that differ from it
+}
+
+func (s *search) keep() *keeper {
+	return &keeper{s.missing, s.total, append([][]relax.Part(nil), s.parts...), map[int32]struct{}{}}
+}
+
+// note takes in the jobs changed since the last call: as the best plan if it is one.
+func (k *keeper) note(s *search, changed []int32) {
+	for _, j := range changed {
+		k.dirty[j] = struct{}{}
+	}
+	if s.betterThan(k.missing, k.total) {
+		k.missing, k.total = s.missing, s.total
+		for j := range k.dirty {
+			k.parts[j] = s.parts[j]
+		}
+		clear(k.dirty)
+	}
+}
+
+// restore makes the best plan the plan.
+func (k *keeper) restore(s *search) {
+	differ := make([]int32, 0, len(k.dirty))
+	for j := range k.dirty {
+		differ = append(differ, j)
+	}
+	slices.Sort(differ) // a fixed order: equal bits
+	for _, j := range differ {
+		s.put(int(j), nil)
+	}
+	for _, j := range differ {
+		s.put(int(j), k.parts[j])
+	}
+	clear(k.dirty)
 }
 
 // remember notes job j before the first change of a move.
@@ -163,137 +249,24 @@ func (s *search) forget() {
 	s.changed, s.before = s.changed[:0], s.before[:0]
 }
 
-// mend improves the plan by ruin and recreate (Schrimpf et al. 2000), for so many
-// moves or until ctx ends or stop says so of the best total: a worse plan is accepted
-// within a threshold, in mean costs of a job above the best plan, that shrinks to
-// nothing. It leaves the best plan found and returns the number of moves.
-func (s *search) mend(ctx context.Context, moves int, threshold float64, stop func(total, share float64) bool) int {
-	best := s.total
-	kept := append([][]relax.Part(nil), s.parts...) // of the best plan
-	dirty := map[int32]struct{}{}                   // jobs that differ from it
-	mean := math.Abs(best) / math.Max(1, float64(len(s.parts)))
-	k := 0
-	for ; k < moves; k++ {
-		if k%checkEvery == 0 && (ctx.Err() != nil || stop(best, float64(k)/float64(moves))) {
-			break
-		}
-		old := s.total
-		s.ruin()
-		if s.total < old || s.total < best+threshold*mean*(1-float64(k)/float64(moves)) {
-			for _, j := range s.changed {
-				dirty[j] = struct{}{}
-			}
-			if s.total < best-1e-12*math.Abs(best) {
-				best = s.total
-				for j := range dirty {
-					kept[j] = s.parts[j]
-				}
-				clear(dirty)
-			}
-		} else {
-			s.undo()
-		}
-		s.forget()
+// bySize returns all jobs, the largest first.
+func (s *search) bySize() []int {
+	order := make([]int, len(s.parts))
+	size := make([]float64, len(s.parts))
+	for j := range order {
+		order[j], size[j] = j, s.m.Size(j)
 	}
-	differ := slices.Sorted(maps.Keys(dirty)) // a fixed order: equal bits
-	for _, j := range differ {
-		s.put(int(j), nil)
-	}
-	for _, j := range differ {
-		s.put(int(j), kept[j])
-	}
-	return k
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	return order
 }
 
-// settle lets every job, in order of arrival, take its cheapest place in what is
-// left, without prices: the earlier of equal ones, so that nothing waits for nothing.
-func (s *search) settle() {
-	s.e.Set(make([]float64, len(s.m.Cap)))
-	for _, j := range plan.ByArrival(s.m.P) {
-		old, total := s.parts[j], s.total
-		s.put(j, nil)
-		if _, parts, ok := s.e.PlaceIn(j, s.room); ok {
-			s.put(j, append([]relax.Part(nil), parts...))
-		}
-		if s.total > total+1e-12*math.Abs(total) {
-			s.put(j, old)
-		}
+// byUrgency returns all jobs, the one that must start first first.
+func (s *search) byUrgency() []int {
+	order := make([]int, len(s.parts))
+	latest := make([]int, len(s.parts))
+	for j := range order {
+		order[j], latest[j] = j, s.m.P.LastSlot(j)-s.m.P.Jobs[j].Slots()
 	}
-}
-
-const (
-	ruinJobs   = 10 // taken out where the first of a move wants to be
-	drawn      = 8  // jobs drawn to find one that is far from its best response
-	chainDrawn = 3  // slots drawn where those taken out might go
-	leftDrawn  = 6  // jobs drawn to find some that were left out
-	checkEvery = 64
-)
-
-// regret is what job j costs at the prices above its best response.
-func (s *search) regret(j int) float64 { return s.priced[j] - s.best[j] }
-
-// ruin takes jobs out and puts them back. It begins with a job that is far from its
-// best response and makes room for it there.
-func (s *search) ruin() {
-	n := len(s.parts)
-	first, most := -1, 0.0
-	for range drawn {
-		j := s.rng.IntN(n)
-		if r := s.regret(j) * (0.5 + s.rng.Float64()); r > most {
-			first, most = j, r
-		}
-	}
-	if first < 0 {
-		first = s.rng.IntN(n)
-	}
-	out := s.out[:0]
-	take := func(j int32) {
-		if !s.marked[j] {
-			s.remember(int(j))
-			out = append(out, j)
-		}
-	}
-	take(int32(first))
-	_, parts := s.e.Best(first)
-	for tries := 0; tries < 3*ruinJobs && len(out) < ruinJobs && len(parts) > 0; tries++ {
-		p := parts[s.rng.IntN(len(parts))]
-		if list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]; len(list) > 0 {
-			take(list[s.rng.IntN(len(list))])
-		}
-	}
-	if own := s.parts[first]; len(own) > 0 {
-		for range ruinJobs / 3 {
-			p := own[s.rng.IntN(len(own))]
-			list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]
-			take(list[s.rng.IntN(len(list))])
-		}
-	}
-	for range chainDrawn { // where those displaced might go, others may have to
-		j := out[s.rng.IntN(len(out))]
-		job := &s.m.P.Jobs[j]
-		if width := min(s.m.P.LastSlot(int(j)), s.m.T) - job.Arrival; width > 0 {
-			list := s.in[s.rng.IntN(s.m.M)*s.m.T+job.Arrival+s.rng.IntN(width)]
-			if len(list) > 0 {
-				take(list[s.rng.IntN(len(list))])
-			}
-		}
-	}
-	for range leftDrawn {
-		if j := s.rng.IntN(n); len(s.parts[j]) == 0 {
-			take(int32(j))
-		}
-	}
-	for _, j := range out {
-		s.put(int(j), nil)
-	}
-	s.insert(first)
-	rest := out[1:]
-	s.rng.Shuffle(len(rest), func(a, b int) { rest[a], rest[b] = rest[b], rest[a] })
-	if s.rng.IntN(2) == 0 {
-		sort.SliceStable(rest, func(a, b int) bool { return s.m.Size(int(rest[a])) > s.m.Size(int(rest[b])) })
-	}
-	for _, j := range rest {
-		s.insert(int(j))
-	}
-	s.out = out
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(latest[a], latest[b]) })
+	return order
 }

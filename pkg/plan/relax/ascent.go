@@ -112,9 +112,7 @@ func (a *Ascent) priceScale(value float64) []float64 {
 // Volume takes steps of the second kind until ctx ends, the steps are done, or
 // they no longer lead anywhere.
 func (a *Ascent) Volume(ctx context.Context, steps int) {
-	if a.Evaluations == 0 {
-		a.evaluate()
-	}
+	a.Start()
 	bar := append([]float64(nil), a.Lambda...)
 	best := a.Bound
 	pace, misses := 0.1, 0
@@ -154,6 +152,27 @@ func (a *Ascent) Volume(ctx context.Context, steps int) {
 			pace, misses = pace*0.7, 0
 		}
 	}
+}
+
+// Start evaluates L at the prices the ascent begins with, once.
+func (a *Ascent) Start() {
+	if a.Evaluations == 0 {
+		a.evaluate()
+	}
+}
+
+// Try evaluates L at other prices, and goes on from them if they are better.
+func (a *Ascent) Try(lambda []float64) {
+	for i, v := range lambda {
+		a.at[i] = a.m.Bounded(i, v)
+	}
+	a.evaluate()
+}
+
+// Refine spends so many evaluations of L near the best prices, with small steps.
+func (a *Ascent) Refine(ctx context.Context, evaluations int) {
+	a.Anneal(ctx, evaluations*56/100, smallSteps)
+	a.Volume(ctx, evaluations*44/100)
 }
 
 // Climb spends about so many evaluations of L: twice annealed and averaged, with

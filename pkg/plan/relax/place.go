@@ -7,65 +7,6 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// roomEps is the share of a capacity by which a use may exceed it through rounding.
-const roomEps = 1e-9
-
-// Room is what is left of the capacity of every row while jobs are placed.
-type Room struct {
-	m    *Model
-	left []float64
-	tol  []float64
-}
-
-// NewRoom returns the whole capacity of m.
-func NewRoom(m *Model) *Room {
-	r := &Room{m: m, left: append([]float64(nil), m.Cap...), tol: make([]float64, len(m.Cap))}
-	for i, c := range m.Cap {
-		r.tol[i] = roomEps * math.Max(1, c)
-	}
-	return r
-}
-
-// Left returns what is left of every row.
-func (r *Room) Left() []float64 { return r.left }
-
-// Take removes a schedule of job j from the room; sign -1 gives it back. A slot
-// counts with the largest scale used in it.
-func (r *Room) Take(j int, parts []Part, sign float64) {
-	jb := &r.m.jobs[j]
-	cl := &r.m.classes[jb.class]
-	for i := range parts {
-		s := &parts[i]
-		if i > 0 && parts[i-1].Slot == s.Slot {
-			continue // of two parts of a slot the larger comes first
-		}
-		amount := sign * jb.size
-		if s.Scale > 0 {
-			amount *= float64(cl.minimum+int(s.Scale)) / float64(cl.minimum)
-		}
-		for _, d := range cl.need {
-			r.left[r.m.row(int(s.Cluster), d.resource, int(s.Slot))] -= amount * d.amount
-		}
-	}
-}
-
-// fits returns how many scales of a job of class cl fit on cluster c in slot t.
-func (r *Room) fits(cl *class, size float64, c, t int) int {
-	n := cl.scales
-	for _, d := range cl.need {
-		row := r.m.row(c, d.resource, t)
-		least := size * d.amount
-		left := r.left[row] + r.tol[row]
-		if left < least {
-			return 0
-		}
-		if most := least * float64(cl.minimum+n-1) / float64(cl.minimum); most > left {
-			n = min(n, max(1, int(left/least*float64(cl.minimum)+1e-12)-cl.minimum+1))
-		}
-	}
-	return n
-}
-
 // PlaceIn returns the cheapest schedule of job j at the prices set that fits the
 // room, as it would be run: whole slots of capacity, at most two scales in a slot,
 // the larger first. The parts are valid until the next call. ok is false where none
@@ -145,20 +86,6 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool)
 		e.best = append(e.best, Part{int32(s), int32(on), 0, 1})
 	}
 	return best, e.best, true
-}
-
-func (r *Room) runFits(cl *class, size float64, c, t int) bool {
-	end := min(r.m.T, t+cl.slots)
-	for _, d := range cl.need {
-		row := r.m.row(c, d.resource, 0)
-		need := size * d.amount
-		for s := row + t; s < row+end; s++ {
-			if r.left[s]+r.tol[s] < need {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // restricted tabulates the slots of a job with one choice of clusters in the room:
@@ -255,35 +182,3 @@ func (m *Model) Size(j int) float64 {
 
 // Resources returns the names of the resources, in the order of the rows.
 func (m *Model) Resources() []string { return m.resources }
-
-// Serves reports whether parts, in order of slots, are a schedule that job j may
-// have: within its window, on clusters it may use together, doing its work.
-func (m *Model) Serves(j int, parts []Part) bool {
-	if len(parts) == 0 {
-		return false
-	}
-	pj := &m.P.Jobs[j]
-	part := *m.P
-	part.Jobs = m.P.Jobs[j : j+1]
-	for _, s := range parts {
-		if int(s.Slot) >= m.T || s.Scale < 0 || int(s.Scale) >= len(pj.Curve) {
-			return false
-		}
-	}
-	return plan.Check(&part, plan.Plan{Jobs: []plan.JobPlan{{Job: 0, Segments: m.Segments(j, parts)}}}) == nil
-}
-
-// Fits reports whether a schedule of job j fits the room.
-func (r *Room) Fits(j int, parts []Part) bool {
-	r.Take(j, parts, 1)
-	defer r.Take(j, parts, -1)
-	cl := &r.m.classes[r.m.jobs[j].class]
-	for _, s := range parts {
-		for _, d := range cl.need {
-			if row := r.m.row(int(s.Cluster), d.resource, int(s.Slot)); r.left[row] < -r.tol[row] {
-				return false
-			}
-		}
-	}
-	return true
-}

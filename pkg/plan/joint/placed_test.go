@@ -1,0 +1,262 @@
+package joint_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/generate"
+	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/plan/plantest"
+	"lull.dev/lull/pkg/workload"
+)
+
+// instances is how many random instances a test draws: LULL_INSTANCES, else few.
+func instances(t *testing.T, few int) int {
+	t.Helper()
+	text := os.Getenv("LULL_INSTANCES")
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("LULL_INSTANCES: %v", err)
+	}
+	return n
+}
+
+// deadlineFirst counts the jobs that find no place when each gets its earliest, the one
+// of the earliest deadline first.
+func deadlineFirst(p *plan.Problem) (unplaced int) {
+	order := plan.ByArrival(p)
+	slices.SortStableFunc(order, func(a, b int) int { return p.Jobs[a].Deadline - p.Jobs[b].Deadline })
+	free := plan.NewFree(p)
+	for _, j := range order {
+		if segments, ok := free.Earliest(p, j, p.Jobs[j].Arrival, p.LastSlot(j), 0, false); ok {
+			free.TakeAll(j, segments)
+		} else {
+			unplaced++
+		}
+	}
+	return unplaced
+}
+
+// fewest is how many jobs the better of both simple rules leaves out.
+func fewest(t testing.TB, p *plan.Problem) int {
+	t.Helper()
+	res, err := asap.Planner{}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return min(len(res.Unplaced), deadlineFirst(p))
+}
+
+// checkPlaced checks that a plan is feasible for what it places, and leaves out no more
+// jobs than running as soon as possible and earliest deadline first do.
+func checkPlaced(t *testing.T, p *plan.Problem, res plan.Result, what string) {
+	t.Helper()
+	if most := fewest(t, p); len(res.Unplaced) > most {
+		t.Errorf("%s: %d jobs left out, %d by asap or earliest deadline first", what, len(res.Unplaced), most)
+	}
+	out := map[int]bool{}
+	for _, u := range res.Unplaced {
+		out[u.Job] = true
+	}
+	if len(out)+len(res.Plan.Jobs) != len(p.Jobs) {
+		t.Errorf("%s: %d jobs planned and %d left out, of %d", what, len(res.Plan.Jobs), len(out), len(p.Jobs))
+	}
+	e := plan.Evaluate(p, res.Plan)
+	if err := plan.Check(p, res.Plan); err != nil && len(out) == 0 {
+		t.Errorf("%s: %v", what, err)
+	} else if err != nil && strings.Count(err.Error(), "\n") >= len(out) { // one fault for each left out
+		t.Errorf("%s: %v", what, err)
+	}
+	if res.Bound != nil && *res.Bound > e.Cost(p.Objective)*(1+1e-9) {
+		t.Errorf("%s: bound %v above the plan's %v", what, *res.Bound, e.Cost(p.Objective))
+	}
+}
+
+func TestPlacesWhatAsapPlaces(t *testing.T) {
+	p := instance(t, generate.Options{Seed: 2, Jobs: 5000, Clusters: 1, Slots: 168, Load: 0.5})
+	res, err := joint.Planner{}.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlaced(t, p, res, "5000 jobs on one cluster")
+	if len(res.Unplaced) > 0 {
+		t.Errorf("%d jobs left out", len(res.Unplaced))
+	}
+}
+
+// crowded draws an instance of high load, with tight deadlines or large requests.
+func crowded(t testing.TB, seed uint64) *plan.Problem {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0x77))
+	o := generate.Options{
+		Seed: seed, Jobs: 20 + rng.IntN(120), Clusters: 1 + rng.IntN(3), Slots: 24 + rng.IntN(48),
+		Load: 0.3 + 0.65*rng.Float64(), Kinds: allKinds[:1+rng.IntN(3)], MaxLength: 2 + rng.IntN(8),
+		Memory: rng.IntN(3) == 0, Varying: rng.IntN(3) == 0,
+	}
+	if rng.IntN(2) == 0 {
+		o.SlackLow, o.SlackHigh = 1, 1.5+rng.Float64()
+	}
+	if rng.IntN(2) == 0 {
+		o.MaxRequest = 5 + rng.IntN(12)
+	}
+	p := instance(t, o)
+	for c := range p.Clusters {
+		for i, v := range p.Clusters[c].Intensity {
+			if rng.IntN(4) == 0 {
+				p.Clusters[c].Intensity[i] = math.Max(0, v*float64(rng.IntN(2)))
+			}
+		}
+	}
+	return p
+}
+
+// TestNeverLeavesOutMore: cold, with a reserve, and warm after an hour has passed.
+func TestNeverLeavesOutMore(t *testing.T) {
+	for seed := range uint64(instances(t, 60)) {
+		p := crowded(t, seed)
+		planner := joint.Planner{Effort: 0.3, Reserve: 0.2 * float64(seed%3)}
+		res, err := planner.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlaced(t, p, res, "cold")
+		checkReserve(t, p, res, planner.Reserve)
+		warm := joint.NewWarm(planner)
+		for q := p; q.Grid.N > 6; q = later(q, res.Plan) {
+			if res, err = warm.Plan(context.Background(), q); err != nil {
+				t.Fatal(err)
+			}
+			checkPlaced(t, q, res, "warm")
+			checkReserve(t, q, res, planner.Reserve)
+			if q.Grid.N < p.Grid.N-6 {
+				break
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// checkReserve checks that in every slot in which the reserve is used some job needs it:
+// taken out, it has no place beside the reserve.
+func checkReserve(t *testing.T, p *plan.Problem, res plan.Result, reserve float64) {
+	t.Helper()
+	if reserve == 0 {
+		return
+	}
+	free := plan.NewFree(p.WithReserve(reserve))
+	in := map[[2]int][]plan.JobPlan{}
+	for _, jp := range res.Plan.Jobs {
+		free.TakeAll(jp.Job, jp.Segments)
+		for _, s := range jp.Segments {
+			in[[2]int{s.Cluster, s.Slot}] = append(in[[2]int{s.Cluster, s.Slot}], jp)
+		}
+	}
+	give := func(jp plan.JobPlan, sign int) {
+		for i, s := range jp.Segments {
+			if i == 0 || jp.Segments[i-1].Slot != s.Slot {
+				free.Take(jp.Job, s.Cluster, s.Slot, sign*s.Workers)
+			}
+		}
+	}
+	for at, jobs := range in {
+		if free.Used(at[0], at[1]) <= 1+1e-9 {
+			continue
+		}
+		needed := false
+		for _, jp := range jobs {
+			give(jp, -1)
+			_, elsewhere := free.Earliest(p, jp.Job, p.Jobs[jp.Job].Arrival, p.LastSlot(jp.Job), 0, false)
+			give(jp, 1)
+			needed = needed || !elsewhere
+		}
+		if !needed {
+			t.Errorf("cluster %d, slot %d: the reserve is used by none that needs it", at[0], at[1])
+		}
+	}
+}
+
+// TestReserveIsKeptJobByJob: one job that has no place beside the reserve uses it, alone.
+func TestReserveIsKeptJobByJob(t *testing.T) {
+	intensity := make([]float64, 24)
+	for i := range intensity {
+		intensity[i] = 300
+	}
+	intensity[10], intensity[11] = 50, 60
+	var jobs []workload.Job
+	for i := range 100 {
+		jobs = append(jobs, plantest.Job("j"+strconv.Itoa(100+i), workload.Rigid, 0, 24, 1))
+	}
+	big := plantest.Job("big", workload.Rigid, 3, 4, 1)
+	big.Request = map[string]float64{"server": 70}
+	p := plantest.OneCluster(80, intensity, append(jobs, big)...)
+	planner := joint.Planner{Reserve: 0.3}
+	limited, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	warm := joint.NewWarm(planner)
+	for _, run := range []struct {
+		what string
+		ctx  context.Context
+		with plan.Planner
+	}{
+		{"cold", context.Background(), planner}, {"limited", limited, planner},
+		{"warm, first", context.Background(), warm}, {"warm, again", context.Background(), warm},
+	} {
+		res, err := run.with.Plan(run.ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlaced(t, p, res, run.what)
+		checkReserve(t, p, res, planner.Reserve)
+		free := plan.NewFree(p)
+		for _, jp := range res.Plan.Jobs {
+			free.TakeAll(jp.Job, jp.Segments)
+		}
+		for slot := range 24 {
+			if used := 80 * free.Used(0, slot); slot != 3 && used > 56+1e-6 {
+				t.Errorf("%s: %v of 80 used in slot %d, want at most 56", run.what, used, slot)
+			}
+		}
+		// What is proven holds without the reserve, too: 80 in the cleanest slot, 20 next.
+		if all := 80*50 + 20*60 + 70*300.; res.Bound == nil || *res.Bound > all*(1+1e-9) || *res.Bound < 0.99*all {
+			t.Errorf("%s: bound %v, want %v", run.what, res.Bound, all)
+		}
+	}
+}
+
+// TestUsesItsTime: with a deadline the search goes on where it would have ended.
+func TestUsesItsTime(t *testing.T) {
+	p := instance(t, generate.Options{Seed: 3, Jobs: 200, Clusters: 3, Slots: 40, Load: 0.6})
+	planner := joint.Planner{Effort: 0.1}
+	short, err := planner.Plan(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	long, err := planner.Plan(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() == nil || long.Considered <= short.Considered {
+		t.Errorf("ended before the deadline: %v; %d places considered, %d without a deadline", ctx.Err() == nil, long.Considered, short.Considered)
+	}
+	ample, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	if _, err := (joint.Planner{Effort: 0.1, Gap: 0.5}).Plan(ample, p); err != nil || ample.Err() != nil {
+		t.Errorf("the gap wanted does not end the search: %v", err)
+	}
+}

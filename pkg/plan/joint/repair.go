@@ -1,0 +1,251 @@
+package joint
+
+import (
+	"context"
+	"slices"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/relax"
+	"lull.dev/lull/pkg/workload"
+)
+
+// This file finds places for jobs that were left out, where deadlines are hard.
+
+const (
+	// repairBase and repairEach bound the steps of a repair: so many, and so many more
+	// for every job left out.
+	repairBase = 200
+	repairEach = 40
+	// ejectionTries is how many places of a job are looked at for one to clear.
+	ejectionTries = 32
+)
+
+// leftOut lists the jobs without a place that would have one in an empty room.
+func (s *search) leftOut() []int32 {
+	var out []int32
+	var empty *relax.Room
+	for j, parts := range s.parts {
+		if len(parts) > 0 {
+			continue
+		}
+		if empty == nil {
+			empty = relax.NewRoom(s.m)
+		}
+		if _, _, ok := s.e.PlaceIn(j, empty); ok {
+			out = append(out, int32(j))
+		}
+	}
+	return out
+}
+
+// repair places jobs that were left out by ejection chains (Nagata and Braysy 2009): a
+// job without a place takes one, those it displaces look for another, and a job that
+// often finds none is displaced by fewer. It leaves the best plan found, and returns
+// the jobs that still lack a place.
+func (s *search) repair(ctx context.Context, effort float64) []int32 {
+	if !s.hard || s.missing == 0 {
+		return nil
+	}
+	pool := s.leftOut()
+	if len(pool) == 0 {
+		return nil
+	}
+	best := s.keep()
+	failures := make([]int32, len(s.parts))
+	var victims, touched []int32
+	for k := int(effort * float64(repairBase+repairEach*len(pool))); k > 0 && len(pool) > 0; k-- {
+		if k%checkEvery == 0 && ctx.Err() != nil {
+			break
+		}
+		j := pool[len(pool)-1]
+		pool = pool[:len(pool)-1]
+		touched = append(touched[:0], j)
+		if !s.insert(int(j)) {
+			failures[j]++
+			victims = s.ejection(int(j), failures, victims[:0])
+			for _, v := range victims {
+				s.put(int(v), nil)
+			}
+			touched = append(touched, victims...)
+			if !s.insert(int(j)) {
+				pool = slices.Insert(pool, 0, j) // others first
+			}
+			slices.SortStableFunc(victims, s.larger)
+			for _, v := range victims {
+				if !s.insert(int(v)) {
+					pool = append(pool, v)
+				}
+			}
+		}
+		best.note(s, touched)
+	}
+	best.restore(s)
+	if s.missing == 0 {
+		return nil
+	}
+	return s.leftOut()
+}
+
+// larger orders jobs by size, the largest first.
+func (s *search) larger(a, b int32) int {
+	switch x, y := s.m.Size(int(a)), s.m.Size(int(b)); {
+	case x > y:
+		return -1
+	case x < y:
+		return 1
+	}
+	return 0
+}
+
+// ejection appends the jobs whose removal makes room for job j, from the places looked
+// at those that failed least often together. They are still in the plan.
+func (s *search) ejection(j int, failures, into []int32) []int32 {
+	job := &s.m.P.Jobs[j]
+	s.room.UseReserve(s.open != nil && s.open[j])
+	from, last := job.Arrival, s.m.P.LastSlot(j)
+	need := job.Slots()
+	choices := s.m.Choices(j)
+	if len(choices) == 0 || last-from < need {
+		return into
+	}
+	var trial []int32
+	best := int32(-1)
+	for range ejectionTries {
+		set := choices[s.rng.IntN(len(choices))]
+		var cost int32
+		var ok bool
+		trial = trial[:0]
+		if job.Kind == workload.Rigid {
+			c, start := set[0], from+s.rng.IntN(last-from-need+1)
+			cost, ok = 0, true
+			for t := start; t < start+need && ok; t++ {
+				trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
+			}
+		} else {
+			trial, cost, ok = s.clearSlots(j, set, from, last, need, failures, trial, best)
+		}
+		if ok && (best < 0 || cost < best) {
+			into, best = append(into[:0], trial...), cost
+		}
+		for _, v := range trial {
+			s.room.Take(int(v), s.parts[v], 1)
+		}
+	}
+	return into
+}
+
+// clear takes jobs out of the room until MinWorkers of job j fit on cluster c in slot t,
+// those that failed least often first. ok is false when that costs limit or more (-1: no
+// limit), or cannot be.
+func (s *search) clear(j, c, t int, failures, trial []int32, cost, limit int32) ([]int32, int32, bool) {
+	for s.room.Scales(j, c, t) == 0 {
+		victim, least := int32(-1), int32(0)
+		list := s.in[c*s.m.T+t]
+		shift := 0
+		if len(list) > 0 {
+			shift = s.rng.IntN(len(list))
+		}
+		for i := range list {
+			k := list[(i+shift)%len(list)]
+			if price := failures[k] + 1; (victim < 0 || price < least) && !slices.Contains(trial, k) {
+				victim, least = k, price
+			}
+		}
+		if victim < 0 {
+			return trial, cost, false
+		}
+		trial, cost = append(trial, victim), cost+least
+		s.room.Take(int(victim), s.parts[victim], -1)
+		if limit >= 0 && cost >= limit {
+			return trial, cost, false
+		}
+	}
+	return trial, cost, true
+}
+
+// clearSlots makes room for job j, which may pause, in as many slots as it needs: those
+// that are free, then others from a random one on.
+func (s *search) clearSlots(j int, set []int, from, last, need int, failures, trial []int32, limit int32) ([]int32, int32, bool) {
+	found := 0
+	shift := s.rng.IntN(last - from)
+	done := make([]bool, last-from)
+	for t := from; t < last && found < need; t++ {
+		for _, c := range set {
+			if s.room.Scales(j, c, t) > 0 {
+				done[t-from] = true
+				found++
+				break
+			}
+		}
+	}
+	cost, ok := int32(0), true
+	for i := 0; i < last-from && found < need; i++ {
+		t := from + (i+shift)%(last-from)
+		if done[t-from] {
+			continue
+		}
+		trial, cost, ok = s.clear(j, set[s.rng.IntN(len(set))], t, failures, trial, cost, limit)
+		if ok {
+			found++
+		} else if limit >= 0 && cost >= limit {
+			break
+		}
+	}
+	return trial, cost, found >= need
+}
+
+// earliest is the plan that gives jobs in the given order their earliest place in the
+// whole capacity (plan.Free.Earliest): what running as soon as possible does in the order
+// of arrival, and earliest deadline first in that of deadlines.
+func (s *search) earliest(order []int) [][]relax.Part {
+	p := s.m.P
+	free := plan.NewFree(p)
+	out := make([][]relax.Part, len(s.parts))
+	for _, j := range order {
+		segments, ok := free.Earliest(p, j, p.Jobs[j].Arrival, p.LastSlot(j), 0, false)
+		if !ok {
+			continue
+		}
+		free.TakeAll(j, segments)
+		for _, g := range segments {
+			out[j] = append(out[j], relax.Part{Slot: int32(g.Slot), Cluster: int32(g.Cluster), Scale: int32(g.Workers - p.Jobs[j].MinWorkers), Fraction: g.Fraction})
+		}
+	}
+	return out
+}
+
+// fallBack takes over the plan of running as soon as possible or of earliest deadline
+// first if it leaves out fewer jobs, and says whether it did.
+func (s *search) fallBack() bool {
+	missing := s.missing
+	var better [][]relax.Part
+	for _, order := range [][]int{plan.ByArrival(s.m.P), byDeadline(s.m.P), s.byUrgency()} {
+		parts := s.earliest(order)
+		without := 0
+		for _, x := range parts {
+			if len(x) == 0 {
+				without++
+			}
+		}
+		if without < missing {
+			missing, better = without, parts
+		}
+	}
+	if better == nil {
+		return false
+	}
+	for j := range s.parts {
+		s.put(j, nil)
+	}
+	for j, parts := range better {
+		s.put(j, parts)
+	}
+	return true
+}
+
+// byDeadline returns the jobs in order of deadlines, then of arrival, then of ID.
+func byDeadline(p *plan.Problem) []int {
+	order := plan.ByArrival(p)
+	slices.SortStableFunc(order, func(a, b int) int { return p.Jobs[a].Deadline - p.Jobs[b].Deadline })
+	return order
+}

@@ -1,0 +1,365 @@
+package joint
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/relax"
+	"lull.dev/lull/pkg/workload"
+)
+
+// solver is one problem being solved.
+type solver struct {
+	pl     Planner
+	p      *plan.Problem // as it was given
+	m      *relax.Model  // of p with its jobs in order of IDs
+	index  []int         // of each job of m in p
+	effort float64
+	// prices climbs the problem that the search plans, less the reserve; bound climbs
+	// the whole problem. Without a reserve they are one.
+	prices, bound *relax.Ascent
+	reserve       []float64 // by row, nil without one
+	lambda        []float64 // prices of the search
+	e             *relax.Pricer
+	moves         int64 // made so far
+	clock         clock
+}
+
+// clock says how much of the time that a context leaves has passed. It is the one place
+// where planning reads the time: only with a deadline, and only to use it up.
+type clock struct {
+	begun, end time.Time
+}
+
+func clockOf(ctx context.Context) clock {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return clock{}
+	}
+	return clock{time.Now(), end}
+}
+
+func (c clock) limited() bool { return !c.end.IsZero() }
+
+func (c clock) share() float64 {
+	return float64(time.Since(c.begun)) / math.Max(1, float64(c.end.Sub(c.begun)))
+}
+
+// until returns a context that ends when the share of the time has passed.
+func (c clock) until(ctx context.Context, share float64) (context.Context, context.CancelFunc) {
+	if !c.limited() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, c.begun.Add(time.Duration(share*float64(c.end.Sub(c.begun)))))
+}
+
+// begin lays the problem out.
+func (pl Planner) begin(ctx context.Context, p *plan.Problem) (*solver, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	clock := clockOf(ctx)
+	p, err := relax.Normalised(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if pl.Progress == nil {
+		pl.Progress = func(float64) {}
+	}
+	ordered, index := byID(p)
+	v := &solver{pl: pl, p: p, index: index, effort: pl.Effort, clock: clock, m: relax.New(ordered, relax.TermsOf(ordered))}
+	if v.effort == 0 {
+		v.effort = 1
+	}
+	return v, nil
+}
+
+// ascend prepares the ascents, from the given prices or, where they are nil, from guesses.
+func (v *solver) ascend(prices, bound []float64) {
+	if v.pl.Reserve == 0 {
+		v.prices = relax.NewAscent(v.m, prices)
+		v.bound, v.e = v.prices, v.prices.Pricer()
+		return
+	}
+	less := relax.New(v.m.P.WithReserve(v.pl.Reserve), relax.TermsOf(v.m.P))
+	v.reserve = make([]float64, len(v.m.Cap))
+	for i, c := range v.m.Cap {
+		v.reserve[i] = math.Max(0, c-less.Cap[i])
+	}
+	v.prices, v.bound = relax.NewAscent(less, prices), relax.NewAscent(v.m, bound)
+	v.e = relax.NewPricer(v.m)
+}
+
+// takePrices makes the best prices found those of the search. Rows that are wholly in
+// reserve get the highest.
+func (v *solver) takePrices() {
+	v.lambda = append(v.lambda[:0], v.prices.Lambda...)
+	for i, kept := range v.reserve {
+		if kept > 0 && kept >= v.m.Cap[i] {
+			v.lambda[i] = v.m.Bounded(i, math.Inf(1))
+		}
+	}
+}
+
+func (v *solver) newSearch() *search { return newSearch(v.m, v.e, v.reserve) }
+
+// The shares of a limited time after which prices, and the bound of the problem with the
+// reserve, are no longer sought: prices are worth nothing without a plan.
+const (
+	pricesUntil = 0.3
+	boundUntil  = 0.4
+)
+
+// climb finds prices and the bound.
+func (v *solver) climb(ctx context.Context) {
+	steps := int(v.effort * evaluations(v.m.Work()))
+	until, cancel := v.clock.until(ctx, pricesUntil)
+	v.prices.Climb(until, steps, func(share float64) { v.pl.Progress(share * pricesUntil) })
+	v.further(until, v.prices, steps)
+	cancel()
+	if v.bound != v.prices {
+		until, cancel = v.clock.until(ctx, boundUntil)
+		v.startBound()
+		v.bound.Refine(until, steps/2)
+		v.further(until, v.bound, steps)
+		cancel()
+	}
+	v.takePrices()
+}
+
+// startBound lets the bound of the whole problem begin at the better of its own prices
+// and those beside the reserve.
+func (v *solver) startBound() {
+	v.bound.Start()
+	v.bound.Try(v.prices.Lambda)
+}
+
+// further climbs on while there is time to use and it leads somewhere.
+func (v *solver) further(ctx context.Context, a *relax.Ascent, steps int) {
+	for last := math.Inf(-1); v.clock.limited() && ctx.Err() == nil && a.Bound > last+worthClimbing*math.Abs(last); {
+		last = a.Bound
+		a.Refine(ctx, steps)
+	}
+}
+
+// worthClimbing is the relative gain of a bound for which it is sought on.
+const worthClimbing = 1e-5
+
+// cold plans without prices to begin with; last, where given, is one more first plan.
+func (v *solver) cold(ctx context.Context, last *Memory) *search {
+	v.climb(ctx)
+	s := v.firstPlan(ctx)
+	if last != nil {
+		again := v.newSearch()
+		again.resume(last)
+		again.build(again.bySize())
+		if again.betterThan(s.missing, s.total) {
+			s = again
+		}
+	}
+	v.placeAll(ctx, s)
+	v.mend(ctx, s)
+	v.extend(ctx, s)
+	s.settle(plan.ByArrival(v.m.P))
+	if s.open != nil {
+		s.withdraw()
+	}
+	return s
+}
+
+const (
+	// wideGap is the gap from which the search is extended at effort 1; it falls with this
+	// power of the effort. A round that leaves more than the share worthExtending of the
+	// gap has failed; after mostFailed of them the search ends.
+	wideGap        = 0.02
+	wideFall       = 0.2
+	worthExtending = 0.97
+	mostFailed     = 3
+	// fewJobs is the number below which the moves at effort 1 have tried all there is: what
+	// remains is the gap of the relaxation.
+	fewJobs = 100
+	extensions     = 8 // rounds at most
+	// A round spends these multiples of the effort on prices and on moves.
+	extraPrices = 2
+	extraMoves  = 3
+)
+
+// timedSlices is how often, in a limited time, jobs without a place are sought one anew.
+const timedSlices = 8
+
+// mend improves the plan with the effort set, or until the time is over.
+func (v *solver) mend(ctx context.Context, s *search) {
+	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
+	n := int(v.effort * moves(v.p))
+	b := budget{width: threshold * s.meanCost(), from: 0, to: 1, stop: func(total float64) bool { return total-v.bound.Bound <= near }}
+	if !v.clock.limited() {
+		b.share = func(k int) float64 {
+			v.pl.Progress(pricesUntil + (1-pricesUntil)*float64(k)/float64(n))
+			return float64(k) / float64(n)
+		}
+		v.moves += int64(s.mend(ctx, b, nil))
+		return
+	}
+	begun := v.clock.share()
+	b.share = func(int) float64 {
+		share := v.clock.share()
+		v.pl.Progress(math.Min(1, share))
+		return (share - begun) / math.Max(1e-9, 1-begun)
+	}
+	for i := range timedSlices {
+		b.from, b.to = float64(i)/timedSlices, float64(i+1)/timedSlices
+		v.moves += int64(s.mend(ctx, b, nil))
+		if ctx.Err() != nil || b.stop(s.total) {
+			return
+		}
+		if s.missing > 0 {
+			s.repair(ctx, v.effort)
+		}
+	}
+}
+
+// extend spends more where the gap is still wide, as on instances of large requests or of
+// short windows: rounds of prices and of mending, as long as they narrow it.
+func (v *solver) extend(ctx context.Context, s *search) {
+	wide := math.Max(v.pl.Gap, wideGap*math.Pow(math.Max(1, v.effort), -wideFall))
+	if len(s.parts) < fewJobs || v.clock.limited() || s.hard && len(s.leftOut()) > 0 {
+		return // what is left out is most of the gap; a limited time is used up already
+	}
+	last, failed := v.gap(s), 0
+	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
+		s.reach = 1 + round%2
+		v.round(ctx, s, extraPrices, extraMoves)
+		gap := v.gap(s)
+		if gap > last*worthExtending {
+			failed++
+		}
+		last = gap
+	}
+	s.reach = 1
+}
+
+// uncontended places every job at its cheapest without prices. Where they all get it,
+// the plan is optimal: nothing competes. value is the bound, L at no prices.
+func (v *solver) uncontended() (s *search, value float64, ok bool) {
+	m := v.m
+	zero := make([]float64, len(m.Cap))
+	value = v.e.Lagrangian(zero, make([]float64, len(m.Cap)))
+	near := optimalGap * math.Abs(value)
+	s = v.newSearch()
+	for _, j := range plan.ByArrival(m.P) {
+		if best, _ := v.e.Best(j); !s.insert(j) || s.cost[j] > best+near {
+			if best < s.cost[j]-near { // else it is better left out
+				return nil, 0, false
+			}
+		}
+	}
+	return s, value, s.total <= value+near
+}
+
+// gap is how far the plan is from the bound of the problem that the search plans, less
+// the reserve, relative to the cost of the jobs that have a place there.
+func (v *solver) gap(s *search) float64 {
+	total, placed, bound := 0.0, 0.0, v.prices.Bound
+	e, set := v.prices.Pricer(), false
+	for j, parts := range s.parts {
+		if s.open != nil && s.open[j] { // the job and its part of the bound
+			if !set {
+				e.Set(v.prices.Lambda)
+				set = true
+			}
+			cost, _ := e.Best(j)
+			bound -= cost
+			continue
+		}
+		total += s.cost[j]
+		if len(parts) > 0 {
+			placed += s.cost[j]
+		}
+	}
+	return (total - bound) / math.Max(1e-300, math.Abs(placed))
+}
+
+func evaluations(slots int) float64 {
+	return math.Max(leastEvaluations, math.Min(mostEvaluations, mostEvaluations*manySlots/math.Max(1, float64(slots))))
+}
+
+// moves of the search at effort 1: some a job for a few, fewer for many and for
+// jobs that are slow to place.
+func moves(p *plan.Problem) float64 {
+	n, slow := float64(len(p.Jobs)), 0.0
+	for i := range p.Jobs {
+		if p.Jobs[i].Kind != workload.Rigid {
+			slow++
+		}
+	}
+	m := math.Max(500, math.Min(2.5*n, math.Min(2000+0.3*n, 60_000)))
+	return m / (1 + 2*slow/math.Max(1, n))
+}
+
+// proven turns the value of the relaxation into the bound of the problem's
+// objective, less a rounding allowance.
+func proven(p *plan.Problem, value float64) (float64, bool) {
+	value -= boundRounding * math.Abs(value)
+	if p.Objective.Kind == plan.Carbon {
+		return math.Max(0, value), true
+	}
+	for i := range p.Jobs {
+		job := &p.Jobs[i]
+		if job.Kind == workload.Elastic || (job.Kind == workload.Interruptible && p.Objective.PriceWeight > 0 && job.Length != float64(job.Slots())) {
+			return 0, false
+		}
+	}
+	if p.Objective.PriceWeight == 0 {
+		value = -value // Z is gained
+	}
+	return value, true
+}
+
+// byID returns p with its jobs in the order of their IDs, and where each stood: the
+// order of the file decides nothing.
+func byID(p *plan.Problem) (*plan.Problem, []int) {
+	index := make([]int, len(p.Jobs))
+	sorted := true
+	for i := range index {
+		index[i] = i
+		sorted = sorted && (i == 0 || p.Jobs[i-1].ID < p.Jobs[i].ID)
+	}
+	if sorted {
+		return p, index
+	}
+	slices.SortFunc(index, func(a, b int) int { return strings.Compare(p.Jobs[a].ID, p.Jobs[b].ID) })
+	out := *p
+	out.Jobs = make([]workload.Job, len(p.Jobs))
+	for i, j := range index {
+		out.Jobs[i] = p.Jobs[j]
+	}
+	return &out, index
+}
+
+// result turns the search's plan of the ordered problem into one of p, with the value
+// of the relaxation as its bound.
+func (v *solver) result(s *search, value float64) plan.Result {
+	p := v.p
+	placed := make([]plan.JobPlan, 0, len(s.parts))
+	var unplaced []plan.Unplaced
+	for i, parts := range s.parts {
+		j := v.index[i]
+		if len(parts) == 0 {
+			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
+			continue
+		}
+		placed = append(placed, plan.JobPlan{Job: j, Segments: v.m.Segments(i, parts)})
+	}
+	res := plan.Finish(p, placed, unplaced)
+	if bound, ok := proven(p, value); ok && res.Status == plan.Feasible {
+		res.Bound = &bound
+		if s.total-value <= optimalGap*math.Abs(value) {
+			res.Status = plan.Optimal
+		}
+	}
+	return res
+}
