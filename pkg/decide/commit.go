@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
@@ -20,7 +21,8 @@ const almostDone = time.Second
 //   - Then, earliest deadline first, what has reached its latest safe start, if there is room.
 //     If only its margin has begun, it is planned with the others: it gives up a part of the
 //     margin rather than take the place of another that would be late. If its deadline cannot be
-//     kept any more, it takes the room that others leave: see placeLate.
+//     kept any more, it runs as soon as possible, before all that can wait, unless another
+//     would be late for it: see placeLate.
 func (w *decider) commit() {
 	var urgent, submitted []int
 	for i := range w.items {
@@ -65,6 +67,23 @@ func (w *decider) commit() {
 			x.state = late
 		}
 	}
+	w.placeLate(w.besideRunning())
+}
+
+// besideRunning is the ledger with the running tasks that are not decided on yet, which go on
+// as planned.
+func (w *decider) besideRunning() *capacity.Ledger {
+	l := w.ledger.Clone()
+	for i := range w.items {
+		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
+			phases := []Phase{w.on(i)}
+			if w.s.stands(t) {
+				phases = t.Standing.from(w.s.Now)
+			}
+			w.take(l, i, phases, 1)
+		}
+	}
+	return l
 }
 
 // runNow has a task run from now on whose latest safe start has come, if there is room; false
@@ -130,7 +149,7 @@ func (w *decider) keepable(t *Task) bool {
 	if t.NotBefore.After(at) {
 		at = t.NotBefore
 	}
-	return !at.Add(t.fastestRuntime()).After(t.Deadline)
+	return !at.Add(t.fastestRuntime()).After(t.Deadline.Add(rounding))
 }
 
 // on is the phase of a running task that goes on as it is. A task that should have ended
@@ -185,15 +204,10 @@ func (w *decider) enqueue(tasks []int) {
 	if len(tasks) == 0 {
 		return
 	}
-	l, present := w.ledger.Clone(), w.ledger.Clone()
+	l, present := w.besideRunning(), w.ledger.Clone()
 	for i := range w.items {
 		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
-			phases := []Phase{w.on(i)}
-			w.take(present, i, phases, 1)
-			if w.s.stands(t) {
-				phases = t.Standing.from(w.s.Now)
-			}
-			w.take(l, i, phases, 1)
+			w.take(present, i, []Phase{w.on(i)}, 1)
 		}
 	}
 	for n, phases := range w.runQueue(l, tasks) {
@@ -215,7 +229,7 @@ func (w *decider) follow() {
 	var order []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.state == open && !t.Replan && w.s.stands(t) || x.state == late && t.Standing != nil {
+		if x.state == open && !t.Replan && w.s.stands(t) {
 			order = append(order, i)
 		}
 	}
@@ -235,10 +249,7 @@ func (w *decider) follow() {
 		if len(phases) == 0 || !w.fits(w.ledger, i, phases) {
 			continue
 		}
-		if x.state == open {
-			x.state = followed
-		}
-		x.phases = phases
+		x.state, x.phases = followed, phases
 		w.take(w.ledger, i, phases, 1)
 	}
 	for i := range w.items {

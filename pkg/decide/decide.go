@@ -112,7 +112,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err := w.plan(ctx, planner); err != nil {
 		return Decision{}, err
 	}
-	w.placeLate()
+	w.placeLate(w.ledger)
 	w.adjust()
 	return w.decision(), nil
 }

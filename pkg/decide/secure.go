@@ -152,11 +152,11 @@ func (w *decider) yieldLate() {
 	}
 }
 
-// placeLate places the tasks whose deadline cannot be kept, in the order of submission, where
-// they can run soonest without taking the place of a task whose deadline can.
+// placeLate places the tasks whose deadline cannot be kept, or for which no place in time was
+// found, in the order of submission: each where it ends soonest in what a ledger has free.
 //
 // Complexity: O(late tasks x steps).
-func (w *decider) placeLate() {
+func (w *decider) placeLate(free *capacity.Ledger) {
 	list := append(w.listOf(late), w.listOf(unplaced)...)
 	if w.s.soft() {
 		return
@@ -172,20 +172,28 @@ func (w *decider) placeLate() {
 		return x.Submitted.Compare(y.Submitted)
 	})
 	forever := w.s.Now.AddDate(50, 0, 0)
+	ledgers := []*capacity.Ledger{free}
+	if free != w.ledger {
+		ledgers = append(ledgers, w.ledger)
+	}
 	for _, i := range list {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		x.code = CodeLatestStart
-		w.take(w.ledger, i, x.phases, -1)
+		for _, l := range ledgers {
+			w.take(l, i, x.phases, -1)
+		}
 		x.phases = nil
-		if on := []Phase{w.on(i)}; t.State == Running && w.fits(w.ledger, i, on) {
+		if on := []Phase{w.on(i)}; t.State == Running && w.fits(free, i, on) {
 			x.phases = w.priced(on)
-		} else if phases, ok := w.soonestFit(w.ledger, i, forever); ok {
+		} else if phases, ok := w.soonestFit(free, i, forever); ok {
 			x.phases = phases
 		} else {
 			x.queued = !x.earliest.After(w.s.Now) // more than there ever is: the cluster may know better
 			continue
 		}
-		w.take(w.ledger, i, x.phases, 1)
+		for _, l := range ledgers {
+			w.take(l, i, x.phases, 1)
+		}
 	}
 }
 

@@ -181,8 +181,8 @@ const (
 	mostFailed     = 3
 	// fewJobs is the number below which the moves at effort 1 have tried all there is: what
 	// remains is the gap of the relaxation.
-	fewJobs = 100
-	extensions     = 8 // rounds at most
+	fewJobs    = 100
+	extensions = 8 // rounds at most
 	// A round spends these multiples of the effort on prices and on moves.
 	extraPrices = 2
 	extraMoves  = 3

@@ -106,3 +106,18 @@ func (r *Room) runFits(cl *class, size float64, c, t int) bool {
 
 // Choices are the sets of clusters that job j may use together.
 func (m *Model) Choices(j int) [][]int { return m.classes[m.jobs[j].class].choices }
+
+// Fits reports whether a schedule of job j fits the room.
+func (r *Room) Fits(j int, parts []Part) bool {
+	r.Take(j, parts, 1)
+	defer r.Take(j, parts, -1)
+	cl := &r.m.classes[r.m.jobs[j].class]
+	for _, s := range parts {
+		for _, d := range cl.need {
+			if row := r.m.row(int(s.Cluster), d.resource, int(s.Slot)); r.left[row] < -r.tol[row] {
+				return false
+			}
+		}
+	}
+	return true
+}
