@@ -13,7 +13,7 @@ import (
 //
 // Complexity: O(clusters x resources x steps).
 func (l *Ledger) Forget(before time.Time) {
-	at := before.UnixNano()
+	at := instant(before)
 	for c := range l.clusters {
 		s := &l.clusters[c]
 		if i := s.step(at); i > 0 {

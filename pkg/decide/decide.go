@@ -291,15 +291,16 @@ func (w *decider) take(l *capacity.Ledger, i int, phases []Phase, sign float64) 
 	}
 }
 
-// rounding is how much phases may overlap: their ends are rounded to the clock.
-const rounding = time.Millisecond
+// rounding is how much later than a deadline a plan may end: times are sums of durations that
+// are rounded to the clock.
+const rounding = 100 * time.Microsecond
 
 // fits reports whether the phases of a task find room.
 func (w *decider) fits(l *capacity.Ledger, i int, phases []Phase) bool {
 	t := &w.s.Tasks[i]
 	for k := range phases {
 		p := &phases[k]
-		if !l.Fits(l.Cluster(p.Cluster), w.items[i].need, t.workersOf(p), p.From.Add(rounding/2), p.To.Add(-rounding/2)) {
+		if !l.Fits(l.Cluster(p.Cluster), w.items[i].need, t.workersOf(p), p.From, p.To) {
 			return false
 		}
 	}

@@ -516,7 +516,7 @@ func (w *decider) start(l *capacity.Ledger, i int, now time.Time, out *[]Phase) 
 	for _, c := range w.allowed(t) {
 		p := w.phase(i, c, now, max(t.Remaining, time.Millisecond), t.least())
 		cluster := l.Cluster(p.Cluster)
-		if !l.Fits(cluster, x.need, t.workersOf(&p), now, now.Add(1)) {
+		if !l.Fits(cluster, x.need, t.workersOf(&p), now, now.Add(time.Microsecond)) {
 			continue
 		}
 		if used := l.Share(cluster, x.need, now); best < 0 || used < share {

@@ -91,8 +91,7 @@ func Verify(s Snapshot, d Decision) []Violation {
 	return append(out, displaced(&s, d.Actions)...)
 }
 
-// count adds the phases that a choice of phases names to a ledger. Phases are shortened by
-// what their ends may be off by rounding.
+// count adds the phases that a choice of phases names to a ledger.
 func (s *Snapshot) count(l *capacity.Ledger, phases func(i int) []Phase) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
@@ -101,9 +100,7 @@ func (s *Snapshot) count(l *capacity.Ledger, phases func(i int) []Phase) {
 		}
 		need := l.Demand(t.Request)
 		for _, p := range phases(i) {
-			if p.To.Sub(p.From) > 2*rounding {
-				l.Take(l.Cluster(p.Cluster), need, t.workersOf(&p), p.From.Add(rounding/2), p.To.Add(-rounding/2))
-			}
+			l.Take(l.Cluster(p.Cluster), need, t.workersOf(&p), p.From, p.To)
 		}
 	}
 }
@@ -119,7 +116,7 @@ func overcommitted(s *Snapshot, actions []Action) (out []Violation) {
 				continue
 			}
 			for _, p := range actions[i].Phases {
-				if p.Cluster == x.Cluster && p.From.Add(rounding/2).Before(orForever(x.To)) && p.To.Add(-rounding/2).After(x.From) {
+				if p.Cluster == x.Cluster && p.From.Before(orForever(x.To)) && p.To.After(x.From) {
 					out = append(out, Violation{RuleCapacity, s.Tasks[i].ID, fmt.Sprintf("cluster %s: %v of %v %s used from %s on",
 						x.Cluster, x.Used, x.Capacity, x.Resource, x.From.Format(time.RFC3339Nano))})
 					break
@@ -153,7 +150,7 @@ func displaced(s *Snapshot, actions []Action) (out []Violation) {
 		s.count(l, func(k int) []Phase {
 			other := &s.Tasks[k]
 			switch {
-			case actions[k].Reason.Code.forced():
+			case actions[k].Reason.Code.forced() || actions[k].Reason.Code == CodeLatestStart:
 				return actions[k].Phases
 			case other.Standing != nil:
 				return other.Standing.from(s.Now)
