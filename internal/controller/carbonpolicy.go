@@ -476,6 +476,10 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	if err != nil {
 		return d, nil, err
 	}
+	for _, v := range decide.Verify(*s, d) {
+		metrics.Violations.WithLabelValues(c.Policy.Namespace, c.Policy.Name, string(v.Rule)).Inc()
+		log.FromContext(ctx).Info("A decision breaks an invariant", "rule", v.Rule, "task", v.Task, "message", v.Message)
+	}
 	for _, trigger := range due {
 		metrics.Plans.WithLabelValues(trigger.Reason).Inc()
 	}
@@ -509,15 +513,8 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]done, len(d.Actions))
-	// What has the earliest deadline is first, in the queue of Kueue too.
-	order := make([]int, len(d.Actions))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return view.Snapshot.Tasks[a].Deadline.Compare(view.Snapshot.Tasks[b].Deadline)
-	})
-	for _, i := range order {
+	// What is to start first is released first, in the queue of Kueue too.
+	for _, i := range d.Order {
 		a, w := &d.Actions[i], view.Workloads[i]
 		tell := writeKey{writeTell, w.UID()}
 		if a.Verb == decide.Wait && w.Facts.Suspended && !w.GateIgnored() {
@@ -582,6 +579,7 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	}
 	of := prometheus.Labels{"namespace": req.Namespace, "policy": req.Name}
 	metrics.Energy.DeletePartialMatch(of)
+	metrics.Violations.DeletePartialMatch(of)
 	metrics.Emissions.DeletePartialMatch(of)
 	return errors.Join(errs...)
 }

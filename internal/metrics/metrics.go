@@ -88,6 +88,11 @@ var (
 		Name: "lull_plans_total",
 		Help: "Plans made for workloads, by what called for them.",
 	}, []string{"trigger"})
+	// Violations counts invariants that a decision of a policy broke (decide.Verify). It stays at 0.
+	Violations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_decision_violations_total",
+		Help: "Invariants of decisions that were broken, by rule: a fault of Lull. See the log of the controller.",
+	}, []string{"namespace", "policy", "rule"})
 	// Energy and Emissions are what the workloads of a policy have used.
 	Energy = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_energy_kwh_total",
@@ -162,7 +167,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, LedgerPending, LedgerSettled, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Violations, LedgerPending, LedgerSettled, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

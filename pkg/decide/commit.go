@@ -246,7 +246,7 @@ func (w *decider) follow() {
 	for _, i := range order {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		phases := t.Standing.from(x.earliest)
-		if len(phases) == 0 || !w.fits(w.ledger, i, phases) {
+		if len(phases) == 0 || !w.fits(w.ledger, i, phases) && !w.goesOn(i, phases) {
 			continue
 		}
 		x.state, x.phases = followed, phases
@@ -261,6 +261,34 @@ func (w *decider) follow() {
 			}
 		}
 	}
+}
+
+// goesOn reports whether a task runs on by its plan although the capacity of its cluster has
+// fallen below what runs there: who wants it stopped sets Task.Replan.
+func (w *decider) goesOn(i int, phases []Phase) bool {
+	t, p := &w.s.Tasks[i], &phases[0]
+	same := t.State == Running && !p.From.After(w.s.Now) && p.Cluster == t.Cluster && (t.Scaling == nil || p.Workers == t.Workers)
+	return same && w.overfull(p.Cluster)
+}
+
+// overfull reports whether more runs on a cluster now than it has room for.
+func (w *decider) overfull(cluster string) bool {
+	if w.overfullOn == nil {
+		w.overfullOn = map[string]bool{}
+		l := w.s.ledger()
+		for i := range w.s.Tasks {
+			if t := &w.s.Tasks[i]; t.State == Running && !t.Unscheduled {
+				on := w.on(i)
+				l.Take(l.Cluster(on.Cluster), l.Demand(t.Request), t.workersOf(&on), w.s.Now, w.s.Now.Add(time.Millisecond))
+			}
+		}
+		for _, x := range l.Excesses(w.s.Now) {
+			if !x.From.After(w.s.Now) {
+				w.overfullOn[x.Cluster] = true
+			}
+		}
+	}
+	return w.overfullOn[cluster]
 }
 
 // continuingPays reports whether a running task would lose so much by a pause, in work done

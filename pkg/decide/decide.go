@@ -127,6 +127,7 @@ func RunAll(s Snapshot, code Code) Decision {
 		d.Actions[i].set(t, true, Reason{Code: code})
 		d.Order[i] = i
 	}
+	slices.SortStableFunc(d.Order, func(a, b int) int { return s.Tasks[a].Deadline.Compare(s.Tasks[b].Deadline) })
 	return d
 }
 
@@ -167,9 +168,11 @@ type decider struct {
 	bars   map[*carbon.Series][]float64
 	queue  []int // released tasks in the order in which the clusters' queues start them
 	fresh  []int // tasks that may not wait and are released by this decision
-	wake   time.Time
-	status plan.Status
-	gap    *float64
+	// overfullOn names the clusters on which more runs than there is room for; nil until asked.
+	overfullOn map[string]bool
+	wake       time.Time
+	status     plan.Status
+	gap        *float64
 }
 
 func newDecider(s *Snapshot) *decider {

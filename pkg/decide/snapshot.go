@@ -91,6 +91,19 @@ type Scaling struct {
 	Curve, Watts           []float64
 }
 
+// UpTo returns the scaling with no more than a number of workers, which is raised to MinWorkers.
+func (s *Scaling) UpTo(workers int) *Scaling {
+	n := max(workers, s.MinWorkers)
+	if n >= s.MaxWorkers {
+		return s
+	}
+	out := &Scaling{MinWorkers: s.MinWorkers, MaxWorkers: n, Curve: s.Curve[:n-s.MinWorkers+1]}
+	if s.Watts != nil {
+		out.Watts = s.Watts[:n-s.MinWorkers+1]
+	}
+	return out
+}
+
 // Rate is how many times as fast as at MinWorkers the task runs with the given number of
 // workers, which is taken into their range; fewer than MinWorkers count in proportion.
 func (s *Scaling) Rate(workers int) float64 {

@@ -115,7 +115,10 @@ func overcommitted(s *Snapshot, actions []Action) (out []Violation) {
 			if actions[i].Reason.Code.forced() || s.Tasks[i].Unscheduled || s.Tasks[i].Request[x.Resource] == 0 {
 				continue
 			}
-			for _, p := range actions[i].Phases {
+			for k, p := range actions[i].Phases {
+				if k == 0 && actions[i].Verb == Continue && !actions[i].Planned {
+					continue // it runs on: the capacity has fallen below what runs
+				}
 				if p.Cluster == x.Cluster && p.From.Before(orForever(x.To)) && p.To.After(x.From) {
 					out = append(out, Violation{RuleCapacity, s.Tasks[i].ID, fmt.Sprintf("cluster %s: %v of %v %s used from %s on",
 						x.Cluster, x.Used, x.Capacity, x.Resource, x.From.Format(time.RFC3339Nano))})

@@ -20,7 +20,7 @@ type Round struct {
 }
 
 // Prepare sets Task.Standing of each task that has a plan, and Task.Replan and a trigger for each that
-// is to be planned anew. The plan of a task that asks for something else than before is dropped. A
+// is to be planned anew. A task whose workers were denied scales no further than those that run. The plan of a task that asks for something else than before is dropped. A
 // task that awaits the plan of the next slot (decide.Snapshot.Awaits) has no trigger.
 //
 // Complexity: O(tasks), and O(phases) for those that have run since the last slot.
@@ -36,6 +36,9 @@ func (r *Round) Prepare() {
 			trigger = Trigger{}
 		}
 		t.Standing, t.Replan = rec.standing, trigger.Reason != ""
+		if trigger.Reason == ScaleUpDenied && rec.most > 0 {
+			t.Scaling = t.Scaling.UpTo(rec.most)
+		}
 		if trigger.Reason == ObjectChanged {
 			t.Standing = nil
 		}
