@@ -138,8 +138,14 @@ func orForever(t time.Time) time.Time {
 }
 
 // displaced finds tasks that lost a plan in time although all standing plans together, beside
-// what runs and may not be paused, were still possible.
+// what runs and may not be paused, were still possible. While released tasks wait in the queue
+// of a cluster, which starts them when it likes, nothing is reported.
 func displaced(s *Snapshot, actions []Action) (out []Violation) {
+	for i := range s.Tasks {
+		if s.Tasks[i].Unscheduled {
+			return nil
+		}
+	}
 	for i := range actions {
 		t := &s.Tasks[i]
 		if actions[i].Reason.Code != CodeDeadlineAtRisk || s.soft() || t.Standing == nil || t.Unscheduled {
