@@ -44,7 +44,7 @@ func TestGenerateAndPlan(t *testing.T) {
 			t.Errorf("the summary lacks %q:\n%s", want, text)
 		}
 	}
-	lull(t, exitOK, "plan", "-f", file, "-o", again, "--start", out, "--time-limit", "1h")
+	lull(t, exitOK, "plan", "-f", file, "-o", again, "--start", out, "--time-limit", "2s")
 	lull(t, exitOK, "check", "-f", file, again)
 	lull(t, exitOK, "plan", "-f", file, "-o", again, "--param", "effort=500", "--time-limit", "1s")
 	lull(t, exitOK, "check", "-f", file, again)

@@ -8,7 +8,7 @@ import (
 
 // Ledger counts what is taken of the capacity of clusters over continuous time. Capacity and
 // use are step functions of time; a step lasts until the next one begins, the last one forever.
-// Times are counted in microseconds. The zero Ledger is empty and ready.
+// The zero Ledger is empty and ready.
 //
 //	l := &capacity.Ledger{}
 //	l.Offer("a", now, map[string]float64{"cpu": 8})
@@ -19,6 +19,10 @@ import (
 //
 // A Ledger is not safe for concurrent use; questions change its index too.
 type Ledger struct {
+	// Tick, if it is above 0, is the resolution of times: sums of durations are off by some
+	// nanoseconds, and must not overlap for it. It must not change once the ledger is used.
+	Tick time.Duration
+
 	clusters  []steps
 	names     []string
 	resources []string
@@ -38,21 +42,28 @@ type Need struct {
 	amount   float64
 }
 
-// tick is the resolution of a Ledger, early how much before a tick a time still counts as that
-// tick: sums of durations are off by some nanoseconds, and must not overlap for it.
-const (
-	tick  = int64(time.Microsecond)
-	early = int64(100 * time.Nanosecond)
-)
+// early is how much before a tick a time still counts as that tick.
+const early = int64(100 * time.Nanosecond)
 
-// instant is a time on the ticks of a Ledger, in ns since the Unix epoch.
-func instant(at time.Time) int64 {
+// instant is a time on the ticks of the ledger, in ns since the Unix epoch.
+func (l *Ledger) instant(at time.Time) int64 {
+	if l.Tick <= 0 {
+		return at.UnixNano()
+	}
 	t := at.UnixNano() + early
-	m := t % tick
+	m := t % int64(l.Tick)
 	if m < 0 {
-		m += tick
+		m += int64(l.Tick)
 	}
 	return t - m
+}
+
+// time is an instant as a time; from itself if it is the instant of from.
+func (l *Ledger) time(from time.Time, at int64) time.Time {
+	if at == l.instant(from) {
+		return from
+	}
+	return from.Add(time.Duration(at - from.UnixNano()))
 }
 
 // roundingShare is the share of a capacity by which sums may exceed it through rounding.
@@ -113,7 +124,7 @@ func (l *Ledger) Offer(cluster string, from time.Time, total map[string]float64)
 		values[i] = v
 	}
 	s := &l.clusters[c]
-	at := instant(from)
+	at := l.instant(from)
 	k, known := slices.BinarySearch(s.offers, at)
 	if !known {
 		s.offers = slices.Insert(s.offers, k, at)
@@ -171,8 +182,8 @@ func (l *Ledger) Take(cluster int, need []Need, workers float64, from, to time.T
 		return
 	}
 	s := &l.clusters[cluster]
-	first := s.cut(instant(from))
-	last := s.cut(instant(to))
+	first := s.cut(l.instant(from))
+	last := s.cut(l.instant(to))
 	for _, n := range need {
 		row := s.used[n.resource]
 		for i := first; i < last; i++ {
@@ -187,7 +198,7 @@ func (l *Ledger) Take(cluster int, need []Need, workers float64, from, to time.T
 // Complexity: O(log steps + steps covered).
 func (l *Ledger) Fits(cluster int, need []Need, workers float64, from, to time.Time) bool {
 	s := &l.clusters[cluster]
-	return s.blocked(need, workers, s.step(instant(from)), instant(to)) < 0
+	return s.blocked(need, workers, s.step(l.instant(from)), l.instant(to)) < 0
 }
 
 // Earliest returns the earliest start, no sooner than from, of a run in one piece that fits
@@ -197,7 +208,7 @@ func (l *Ledger) Fits(cluster int, need []Need, workers float64, from, to time.T
 // at only if the run fits in some of it and, once it has begun, not in all of it.
 func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.Time, length time.Duration, latestEnd time.Time) (time.Time, bool) {
 	s := &l.clusters[cluster]
-	start, end := instant(from), instant(latestEnd)
+	start, end := l.instant(from), l.instant(latestEnd)
 	for i := s.step(start); start <= end-int64(length); {
 		if i = s.free(need, workers, i, end-int64(length)); i < 0 {
 			break
@@ -205,7 +216,7 @@ func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.T
 		start = max(start, s.at[i])
 		until := s.blocked(need, workers, i, start+int64(length))
 		if until < 0 {
-			return from.Add(time.Duration(start - instant(from))), true
+			return l.time(from, start), true
 		}
 		i = until + 1
 	}
@@ -217,8 +228,8 @@ func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.T
 // Complexity: O(log steps + steps covered).
 func (l *Ledger) Room(cluster int, need []Need, most int, from, to time.Time) int {
 	s := &l.clusters[cluster]
-	end := instant(to)
-	for i := s.step(instant(from)); i < len(s.at) && s.at[i] < end && most > 0; i++ {
+	end := l.instant(to)
+	for i := s.step(l.instant(from)); i < len(s.at) && s.at[i] < end && most > 0; i++ {
 		for _, n := range need {
 			most = min(most, max(0, int(math.Floor(math.Min(s.slack(n.resource, i)/n.amount, math.MaxInt32)))))
 		}
@@ -230,8 +241,8 @@ func (l *Ledger) Room(cluster int, need []Need, most int, from, to time.Time) in
 func (l *Ledger) Changes(cluster int, from, to time.Time) []time.Time {
 	s := &l.clusters[cluster]
 	var out []time.Time
-	for i := s.step(instant(from)) + 1; i < len(s.at) && s.at[i] < instant(to); i++ {
-		out = append(out, from.Add(time.Duration(s.at[i]-instant(from))))
+	for i := s.step(l.instant(from)) + 1; i < len(s.at) && s.at[i] < l.instant(to); i++ {
+		out = append(out, l.time(from, s.at[i]))
 	}
 	return out
 }
@@ -240,11 +251,11 @@ func (l *Ledger) Changes(cluster int, from, to time.Time) []time.Time {
 // changes; false if there is none.
 func (l *Ledger) NextChange(cluster int, from, to time.Time) (time.Time, bool) {
 	s := &l.clusters[cluster]
-	i := s.step(instant(from)) + 1
-	if i >= len(s.at) || s.at[i] >= instant(to) {
+	i := s.step(l.instant(from)) + 1
+	if i >= len(s.at) || s.at[i] >= l.instant(to) {
 		return time.Time{}, false
 	}
-	return from.Add(time.Duration(s.at[i] - instant(from))), true
+	return l.time(from, s.at[i]), true
 }
 
 // Peak returns the most that is used of a resource at any moment of [from, to), and the least
@@ -258,8 +269,8 @@ func (l *Ledger) Peak(cluster int, resource string, from, to time.Time) (used, c
 	}
 	s := &l.clusters[cluster]
 	capacity = math.Inf(1)
-	end := instant(to)
-	for i := s.step(instant(from)); i < len(s.at) && s.at[i] < end; i++ {
+	end := l.instant(to)
+	for i := s.step(l.instant(from)); i < len(s.at) && s.at[i] < end; i++ {
 		used, capacity = math.Max(used, s.used[r][i]), math.Min(capacity, s.total[r][i])
 	}
 	return used, capacity
@@ -280,7 +291,7 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 	var out []Excess
 	for c := range l.clusters {
 		s := &l.clusters[c]
-		for i := s.step(instant(after)); i < len(s.at); i++ {
+		for i := s.step(l.instant(after)); i < len(s.at); i++ {
 			for r := range s.used {
 				if used, total := s.used[r][i], s.total[r][i]; used > total+roundingShare*math.Max(1, total) {
 					x := Excess{Cluster: l.names[c], Resource: l.resources[r], From: time.Unix(0, s.at[i]).UTC(), Used: used, Capacity: total}
@@ -299,7 +310,7 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 // 1 for a resource without capacity, 0 for no need.
 func (l *Ledger) Share(cluster int, need []Need, at time.Time) float64 {
 	s := &l.clusters[cluster]
-	i, share := s.step(instant(at)), 0.0
+	i, share := s.step(l.instant(at)), 0.0
 	for _, n := range need {
 		if total := s.total[n.resource][i]; total > 0 {
 			share = math.Max(share, s.used[n.resource][i]/total)
@@ -322,7 +333,7 @@ func (l *Ledger) Slots(cluster int, resource string, from time.Time, slot time.D
 		return total, load
 	}
 	s := &l.clusters[cluster]
-	begin := instant(from)
+	begin := l.instant(from)
 	i := s.step(begin)
 	for t := range n {
 		end := begin + int64(slot)

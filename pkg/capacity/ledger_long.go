@@ -13,7 +13,7 @@ import (
 //
 // Complexity: O(clusters x resources x steps).
 func (l *Ledger) Forget(before time.Time) {
-	at := instant(before)
+	at := l.instant(before)
 	for c := range l.clusters {
 		s := &l.clusters[c]
 		if i := s.step(at); i > 0 {
@@ -39,7 +39,7 @@ func (l *Ledger) Forget(before time.Time) {
 //
 // Complexity: O(clusters x resources x steps).
 func (l *Ledger) Clone() *Ledger {
-	out := &Ledger{names: slices.Clone(l.names), resources: slices.Clone(l.resources), clusters: slices.Clone(l.clusters)}
+	out := &Ledger{Tick: l.Tick, names: slices.Clone(l.names), resources: slices.Clone(l.resources), clusters: slices.Clone(l.clusters)}
 	for c := range out.clusters {
 		s := &out.clusters[c]
 		s.at, s.offers, s.total, s.used = slices.Clone(s.at), slices.Clone(s.offers), slices.Clone(s.total), slices.Clone(s.used)

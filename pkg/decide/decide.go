@@ -234,7 +234,7 @@ func (s *Snapshot) grid() timegrid.Grid {
 // ledger is the capacity of the clusters from now on, less what runs there that is not among
 // the tasks.
 func (s *Snapshot) ledger() *capacity.Ledger {
-	l := &capacity.Ledger{}
+	l := &capacity.Ledger{Tick: time.Microsecond}
 	start := timegrid.Align(s.Now, s.Slot)
 	forever := s.Now.AddDate(100, 0, 0)
 	for i := range s.Clusters {
