@@ -187,8 +187,9 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		const nobody = 65534
-		syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
-		defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
+		setfsuid := func(id uintptr) { _, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, id, 0, 0) }
+		setfsuid(nobody)
+		defer setfsuid(0)
 	}
 	if err := outfile.WriteFile(old, []byte("after")); err != nil {
 		t.Error(err)

@@ -78,7 +78,7 @@ func (w *decider) try(i int, phases []Phase, code Code) bool {
 }
 
 // stay has a running task go on as it is until it is done.
-func (w *decider) stay(i int, code Code) bool { return w.try(i, []Phase{w.on(i)}, code) }
+func (w *decider) stay(i int, code Code) { w.try(i, []Phase{w.on(i)}, code) }
 
 // pausePays reports whether the plan of a running task emits less than going on.
 func (w *decider) pausePays(i int) bool {

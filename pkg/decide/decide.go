@@ -220,7 +220,7 @@ func (s *Snapshot) grid() timegrid.Grid {
 	last := s.Now
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if t.Deadline.After(last) && !(t.State == Running && t.Kind == workload.Rigid) {
+		if t.Deadline.After(last) && (t.State != Running || t.Kind != workload.Rigid) {
 			last = t.Deadline
 		}
 	}
@@ -449,7 +449,7 @@ func (w *decider) action(i int) Action {
 			a.Cluster = first.Cluster
 		}
 	} else if x.state == committed || x.state == unplaced || x.state == late {
-		runs = x.code != CodeNextPeriod && !(w.s.soft() && x.state == unplaced)
+		runs = x.code != CodeNextPeriod && (!w.s.soft() || x.state != unplaced)
 	}
 	runs = runs && !t.NotBefore.After(w.s.Now)
 	if t.Scaling != nil && runs && a.Workers == 0 && t.State == Running {

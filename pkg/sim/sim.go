@@ -85,18 +85,6 @@ func (s *Scale) rate(w int) float64 {
 	return sum / curve[0]
 }
 
-// told is the work per hour of w workers that planners expect.
-func (s *Scale) told(w int) float64 {
-	if s == nil {
-		return 1
-	}
-	sum := 0.0
-	for _, v := range s.Curve[:w-s.MinWorkers+1] {
-		sum += v
-	}
-	return sum / s.Curve[0]
-}
-
 // Cluster is a place to run, with the intensity that really occurred.
 type Cluster struct {
 	Name, Zone string

@@ -103,7 +103,7 @@ func TestTriggers(t *testing.T) {
 		"a new slot, planned in every slot":         {now: at(0.25), done: 30 * time.Minute, want: track.NewPeriod, change: func(_ *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
 		"the same slot, planned in every slot":      {now: at(0.2), done: 24 * time.Minute, change: func(_ *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
 		"a new slot, Caspian's objective":           {now: at(0.25), done: 30 * time.Minute, want: track.NewPeriod, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) { s.Objective.Kind = plan.MOSP }},
-		"rigid, running, behind, in every new slot": {now: at(2), done: 0, change: func(s *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
+		"rigid, running, behind, in every new slot": {now: at(2), done: 0, change: func(_ *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
 	} {
 		rec := standing(t, tc.phases...)
 		s, o := snapshot(t, tc.now, tc.done), seen(tc.done)

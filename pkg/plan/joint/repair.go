@@ -119,7 +119,8 @@ func (s *search) ejection(j int, failures, into []int32) []int32 {
 			c, start := set[0], from+s.rng.IntN(last-from-need+1)
 			cost, ok = 0, true
 			for t := start; t < start+need && ok; t++ {
-				trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
+				var ok bool
+		trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
 			}
 		} else {
 			trial, cost, ok = s.clearSlots(j, set, from, last, need, failures, trial, best)
@@ -178,12 +179,13 @@ func (s *search) clearSlots(j int, set []int, from, last, need int, failures, tr
 			}
 		}
 	}
-	cost, ok := int32(0), true
+	cost := int32(0)
 	for i := 0; i < last-from && found < need; i++ {
 		t := from + (i+shift)%(last-from)
 		if done[t-from] {
 			continue
 		}
+		var ok bool
 		trial, cost, ok = s.clear(j, set[s.rng.IntN(len(set))], t, failures, trial, cost, limit)
 		if ok {
 			found++

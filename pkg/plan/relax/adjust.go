@@ -123,7 +123,7 @@ func (e *Pricer) costOf(cl *class, s Part) float64 {
 func (e *Pricer) unused(jb *job, cl *class, set []int, parts []Part, room *Room) []Part {
 	used := make([]bool, max(0, int(jb.last)-int(jb.arrival)))
 	for _, s := range parts {
-		used[s.Slot-int32(jb.arrival)] = true
+		used[s.Slot-jb.arrival] = true
 	}
 	var out []Part
 	for t := int(jb.arrival); t < int(jb.last); t++ {
