@@ -119,8 +119,7 @@ func (s *search) ejection(j int, failures, into []int32) []int32 {
 			c, start := set[0], from+s.rng.IntN(last-from-need+1)
 			cost, ok = 0, true
 			for t := start; t < start+need && ok; t++ {
-				var ok bool
-		trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
+				trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
 			}
 		} else {
 			trial, cost, ok = s.clearSlots(j, set, from, last, need, failures, trial, best)
