@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/pkg/plan/exact"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan/exact"
 	"lull.dev/lull/pkg/sim"
 )
 
