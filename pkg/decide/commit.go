@@ -170,15 +170,7 @@ func (w *decider) on(i int) Phase {
 	return w.phase(i, w.place(t.Cluster), w.s.Now, left, workers)
 }
 
-// place is the index of the cluster of a name; the first one where there is none of that name.
-func (w *decider) place(name string) int {
-	for c := range w.s.Clusters {
-		if w.s.Clusters[c].Name == name {
-			return c
-		}
-	}
-	return 0
-}
+func (w *decider) place(name string) int { return w.s.place(name) }
 
 // widest is the scale of most throughput, or the largest that finds room from now on.
 func (w *decider) widest(i, cluster int) int {

@@ -174,12 +174,17 @@ type Snapshot struct {
 
 // Place is the cluster of a name; the first one where there is none of that name.
 func (s *Snapshot) Place(name string) *Cluster {
+	return &s.Clusters[s.place(name)]
+}
+
+// place is the index of the cluster that Place returns.
+func (s *Snapshot) place(name string) int {
 	for i := range s.Clusters {
 		if s.Clusters[i].Name == name {
-			return &s.Clusters[i]
+			return i
 		}
 	}
-	return &s.Clusters[0]
+	return 0
 }
 
 func (s *Snapshot) soft() bool { return s.Objective.Kind == plan.MOSP }

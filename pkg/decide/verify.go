@@ -35,6 +35,7 @@ type Violation struct {
 	Message string
 }
 
+// String names the rule, the task and what is wrong.
 func (v Violation) String() string { return fmt.Sprintf("%s: task %s: %s", v.Rule, v.Task, v.Message) }
 
 // forced reports whether a task with this reason runs whatever its plan: Lull has no choice.

@@ -1,36 +1,18 @@
 package sim_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/workload"
 )
 
-// knowsNotBefore reports whether decisions respect Task.NotBefore.
-func knowsNotBefore(t *testing.T) bool {
-	t.Helper()
-	d, err := decide.Decide(context.Background(), decide.Snapshot{
-		Now: t0, Slot: time.Hour, Clusters: []decide.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 1}, Power: power.PerUnit{PUE: 1}}},
-		Tasks: []decide.Task{{ID: "a", Submitted: t0.Add(time.Hour), NotBefore: t0.Add(time.Hour), Remaining: time.Hour, Kind: workload.Rigid, State: decide.Waiting, Request: map[string]float64{"cpu": 1}}},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d.Actions[0].Verb == decide.Wait
-}
-
 // TestKnown: where all jobs are known from the beginning on, none runs before its submission, and the plan of
 // an early job makes room for a later one that could not keep its deadline otherwise.
 func TestKnown(t *testing.T) {
-	if !knowsNotBefore(t) {
-		t.Skip("decide does not respect NotBefore")
-	}
 	s := steps(t, 2, 500, 500, 100, 100, 300, 300)
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 1}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Forecast: s, Actual: s}},
