@@ -53,9 +53,11 @@ type Action struct {
 	// Workers is the scale of an elastic task from now on, 0 where it does not run.
 	Workers int
 	// Phases is what the task is expected to do from now on, in order of time. It is nil if
-	// the decision made no plan and followed none.
+	// the decision made no plan and followed none. Of a released task that waits in the queue of
+	// its cluster it is what the queue is expected to do.
 	Phases []Phase
-	// Planned reports whether this decision made the plan; false if it followed a standing one.
+	// Planned reports whether this decision made the plan; false if it followed a standing one
+	// or leaves the task to the queue of its cluster.
 	Planned bool
 	Reason  Reason
 }
@@ -432,7 +434,7 @@ func (w *decider) soonest(at time.Time) {
 // action states the decision on a task.
 func (w *decider) action(i int) Action {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	a := Action{Task: t.ID, Phases: x.phases, Planned: x.state != followed && len(x.phases) > 0}
+	a := Action{Task: t.ID, Phases: x.phases, Planned: x.state != followed && !x.queued && len(x.phases) > 0}
 	r := w.reason(i)
 	runs := x.queued
 	if len(x.phases) > 0 {

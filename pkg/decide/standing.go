@@ -55,9 +55,10 @@ func (st *Standing) from(at time.Time) []Phase {
 	return out
 }
 
-// stands reports whether the standing plan of a task can be followed: it has something left,
-// does not hold the task so long that it would miss its deadline, and does not pause it where
-// that would lose work, which is planned anew.
+// stands reports whether the standing plan of a task can be followed. It can if it has something
+// left, does not hold the task so long that it would miss its deadline, and does not pause it
+// where that would lose work. A plan that was late when it was made, because no place in time was
+// found, is followed until the latest safe start.
 func (s *Snapshot) stands(t *Task) bool {
 	if t.Standing == nil {
 		return false
@@ -69,6 +70,10 @@ func (s *Snapshot) stands(t *Task) bool {
 	if t.State == Running && t.AtRisk > 0 {
 		return false
 	}
+	ahead := s.Now.Before(t.latestStart(s.Margin))
+	if !t.LatestStart.IsZero() || t.Standing.Reason.Code == CodeDeadlineAtRisk && ahead {
+		return ahead
+	}
 	end := t.Standing.Phases[len(t.Standing.Phases)-1].To
-	return s.Now.Before(t.latestStart(s.Margin)) || t.LatestStart.IsZero() && !end.After(t.Deadline.Add(rounding))
+	return !end.After(t.Deadline.Add(rounding))
 }

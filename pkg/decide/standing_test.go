@@ -138,6 +138,23 @@ func TestLatestStartOutranksStandingPlans(t *testing.T) {
 	}
 }
 
+// TestLatePlansAreNotFollowed: a running task whose standing plan pauses it past its deadline is
+// planned anew, also while its latest safe start is ahead.
+func TestLatePlansAreNotFollowed(t *testing.T) {
+	x := task("a", at(0), at(12), 4*time.Hour)
+	x.Kind, x.State, x.Cluster = workload.Interruptible, decide.Running, "c"
+	x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(10), To: at(14), Cluster: "c", Workers: 1}}}
+	s := snapshot(t, at(2), x)
+	d := must(t, s, cheapest.Planner{})
+	a := d.Actions[0]
+	if end := a.Phases[len(a.Phases)-1].To; end.After(at(12)) {
+		t.Errorf("action %+v ends at %v, after the deadline", a, end)
+	}
+	for _, v := range decide.Verify(s, d) {
+		t.Error(v)
+	}
+}
+
 // TestChangesKeepTheirDistance: a change too soon after another, or while one is under way,
 // is withheld; a deadline outranks that.
 func TestChangesKeepTheirDistance(t *testing.T) {

@@ -113,10 +113,13 @@ func ahead(phases []decide.Phase, now time.Time) []decide.Phase {
 	return phases
 }
 
-// standing is the plan of an action, to be followed from now on; nil if it has none.
+// standing is the plan of an action, to be followed from now on; nil if it has none. What a
+// released task is expected to do that waits in the queue of its cluster is no plan: the queue may
+// start it at any time.
 func standing(s *decide.Snapshot, t *decide.Task, a *decide.Action) *decide.Standing {
 	phases := a.Phases
-	if len(phases) == 0 {
+	queued := len(phases) > 0 && phases[0].From.After(s.Now) && a.Verb != decide.Wait && a.Verb != decide.Pause
+	if len(phases) == 0 || queued {
 		phases = atOnce(s, t, a)
 	}
 	if len(phases) == 0 {

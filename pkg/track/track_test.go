@@ -175,6 +175,23 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestQueueIsNoPlan: when the queue of a cluster is expected to start a released task is no plan of
+// Lull's. A task that the queue starts sooner runs on; it is not paused until the expected time.
+func TestQueueIsNoPlan(t *testing.T) {
+	s := snapshot(t, at(1), 0)
+	s.Tasks[0].Unscheduled = true
+	rec := &track.Record{}
+	rd := round(s, seen(0), rec)
+	rd.Prepare()
+	rd.Keep(&decide.Decision{Wake: at(24), Actions: []decide.Action{{
+		Task: "a", Verb: decide.Continue, Workers: 2, Reason: decide.Reason{Code: decide.CodeUnscheduled},
+		Phases: []decide.Phase{{From: at(20), To: at(28), Cluster: "local", Workers: 1}},
+	}}}, nil)
+	if phase, _, _ := rec.Standing().At(at(1.5)); phase == nil {
+		t.Errorf("the plan is %+v, want one that runs now", rec.Standing())
+	}
+}
+
 // TestExpected: what a plan expects counts from when it was made, at the speed of each scale.
 func TestExpected(t *testing.T) {
 	r := standing(t, decide.Phase{From: at(-1), To: at(1), Workers: 2}, decide.Phase{From: at(2), To: at(4), Workers: 4})
