@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -67,7 +69,9 @@ func (w *decider) commit() {
 			x.state = late
 		}
 	}
-	w.placeLate(w.besideRunning())
+	if slices.ContainsFunc(urgent, func(i int) bool { return w.items[i].state == late }) {
+		w.placeLate(w.besideRunning())
+	}
 }
 
 // besideRunning is the ledger with the running tasks that are not decided on yet, which go on
@@ -218,24 +222,20 @@ func (w *decider) enqueue(tasks []int) {
 
 // follow keeps the standing plans that go on: those of running tasks first, then by deadline.
 func (w *decider) follow() {
-	var order []int
+	var running, waiting []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.state == open && !t.Replan && w.s.stands(t) {
-			order = append(order, i)
+		switch {
+		case x.state != open || t.Replan || !w.s.stands(t):
+		case t.State == Running:
+			running = append(running, i)
+		default:
+			waiting = append(waiting, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := &w.s.Tasks[a], &w.s.Tasks[b]
-		if (x.State == Running) != (y.State == Running) {
-			if x.State == Running {
-				return -1
-			}
-			return 1
-		}
-		return x.Deadline.Compare(y.Deadline)
-	})
-	for _, i := range order {
+	w.sortByDeadline(running)
+	w.sortByDeadline(waiting)
+	for _, i := range append(running, waiting...) {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		phases := t.Standing.from(x.earliest)
 		if len(phases) == 0 || !w.fits(w.ledger, i, phases) && !w.goesOn(i, phases) {
@@ -252,6 +252,26 @@ func (w *decider) follow() {
 				w.take(w.ledger, i, phases, 1)
 			}
 		}
+	}
+}
+
+// sortByDeadline sorts tasks, which are in the order of the snapshot, by their deadlines. Equal
+// deadlines keep that order.
+func (w *decider) sortByDeadline(tasks []int) {
+	type key struct {
+		at   int64
+		task int
+	}
+	keys := make([]key, len(tasks))
+	for k, i := range tasks {
+		keys[k] = key{math.MinInt64, i}
+		if at := w.s.Tasks[i].Deadline; !at.IsZero() {
+			keys[k].at = at.UnixNano()
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.at, b.at), a.task-b.task) })
+	for k := range keys {
+		tasks[k] = keys[k].task
 	}
 }
 

@@ -400,28 +400,21 @@ func (w *decider) decision() Decision {
 	return d
 }
 
-// order is that of release: what a queue is to start first, then by deadline.
+// order is that of release: by deadline, then what waits in the queues of the clusters, in the
+// order in which they start it.
 func (w *decider) order() []int {
-	rank := make([]int, len(w.items))
-	for k, i := range w.queue {
-		rank[i] = k + 1
+	queued := make(map[int]bool, len(w.queue))
+	for _, i := range w.queue {
+		queued[i] = true
 	}
-	out := make([]int, len(w.items))
-	for i := range out {
-		out[i] = i
-	}
-	slices.SortStableFunc(out, func(a, b int) int {
-		switch {
-		case rank[a] == 0 && rank[b] == 0:
-			return w.s.Tasks[a].Deadline.Compare(w.s.Tasks[b].Deadline)
-		case rank[a] == 0:
-			return -1
-		case rank[b] == 0:
-			return 1
+	out := make([]int, 0, len(w.items))
+	for i := range w.items {
+		if !queued[i] {
+			out = append(out, i)
 		}
-		return rank[a] - rank[b]
-	})
-	return out
+	}
+	w.sortByDeadline(out)
+	return append(out, w.queue...)
 }
 
 // soonest brings the wake-up forward.

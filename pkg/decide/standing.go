@@ -40,8 +40,11 @@ func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) 
 	return nil, time.Time{}, true
 }
 
-// from returns what the plan does from a time on.
+// from returns what the plan does from a time on. The caller must not change it.
 func (st *Standing) from(at time.Time) []Phase {
+	if len(st.Phases) > 0 && !st.Phases[0].From.Before(at) {
+		return st.Phases
+	}
 	var out []Phase
 	for _, p := range st.Phases {
 		if !p.To.After(at) {
