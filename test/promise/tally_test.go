@@ -19,13 +19,16 @@ import (
 // count is what became of the jobs of some simulations.
 type count struct {
 	jobs, kept, broken, excused int
-	worst                       time.Duration
+	// unexplained are those broken that no arrival explains: see witness.
+	unexplained int
+	worst       time.Duration
 	// before and after are the emissions as submitted and with the planner.
 	before, after float64
 }
 
 func (c *count) add(o count) {
 	c.jobs, c.kept, c.broken, c.excused = c.jobs+o.jobs, c.kept+o.kept, c.broken+o.broken, c.excused+o.excused
+	c.unexplained += o.unexplained
 	c.worst = max(c.worst, o.worst)
 	c.before, c.after = c.before+o.before, c.after+o.after
 }
@@ -168,7 +171,9 @@ func trial(t testing.TB, in *instance, m method, base *sim.Result, excuse func(j
 	t.Helper()
 	cfg := in.with(t, m)
 	var violations []decide.Violation
+	saw := newWitness()
 	cfg.Decided = func(s decide.Snapshot, d decide.Decision) {
+		saw.observe(s, d)
 		if len(violations) < 3 {
 			violations = append(violations, decide.Verify(s, d)...)
 		}
@@ -194,6 +199,13 @@ func trial(t testing.TB, in *instance, m method, base *sim.Result, excuse func(j
 		default:
 			c.broken++
 			c.worst = max(c.worst, by)
+			why, explained := saw.explain(cfg.Jobs[i].ID)
+			if !explained {
+				c.unexplained++
+			}
+			if !explained || os.Getenv("LULL_PROMISE_DETAIL") != "" {
+				t.Logf("seed %d, planner %s, job %s, late by %v: %s", in.seed, m.name, cfg.Jobs[i].ID, by, why)
+			}
 		}
 	}
 	return c, audit(&cfg, &res)
