@@ -39,7 +39,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 		return nil
 	}
 	e.res.Decisions++
-	d, err := decide.Decide(ctx, s, e.cfg.Planner)
+	d, err := decide.Decide(withoutDeadline{ctx}, s, e.cfg.Planner)
 	if err != nil {
 		return err
 	}
@@ -240,3 +240,9 @@ func (e *engine) renew() {
 	}
 	e.forecast = e.outlooks.Name(e.base, e.at(e.now), e.cfg.Deviation)
 }
+
+// withoutDeadline is a context that ends with its parent, but states no deadline. Planner joint uses
+// the time that a context gives it: one decision would use the time of the whole simulation.
+type withoutDeadline struct{ context.Context }
+
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }

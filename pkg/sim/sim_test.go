@@ -159,6 +159,37 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
+// TestDecisionsDoNotShareADeadline: a context with a deadline bounds the simulation, not what each
+// decision may use. Planner joint would use up all of it in the first decision.
+func TestDecisionsDoNotShareADeadline(t *testing.T) {
+	seen := &contexts{Planner: cheapest.Planner{}}
+	cfg := config(t, 3, 5, 20, seen)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	if _, err := sim.Simulate(ctx, cfg); err != nil || seen.limited || seen.calls == 0 {
+		t.Errorf("%d plans, with a deadline: %v, error %v", seen.calls, seen.limited, err)
+	}
+	cancel()
+	if _, err := sim.Simulate(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v of a simulation that is cancelled, want %v", err, context.Canceled)
+	}
+}
+
+// contexts records whether a planner was called with a deadline.
+type contexts struct {
+	plan.Planner
+	calls   int
+	limited bool
+}
+
+func (c *contexts) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	_, limited := ctx.Deadline()
+	c.calls, c.limited = c.calls+1, c.limited || limited
+	if err := ctx.Err(); err != nil {
+		return plan.Result{}, err
+	}
+	return c.Planner.Plan(ctx, p)
+}
+
 // TestWrongEstimates: jobs that run twice as long as stated still finish, and
 // each starts no later than its stated latest start.
 func TestWrongEstimates(t *testing.T) {
