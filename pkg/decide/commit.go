@@ -220,22 +220,26 @@ func (w *decider) enqueue(tasks []int) {
 	}
 }
 
-// follow keeps the standing plans that go on: those of running tasks first, then by deadline.
+// follow keeps the standing plans that go on: first those of tasks that run on as they are, then
+// of running tasks that change something, then of waiting tasks; by deadline in each group.
 func (w *decider) follow() {
-	var running, waiting []int
+	var steady, changing, waiting []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		switch {
 		case x.state != open || t.Replan || !w.s.stands(t):
-		case t.State == Running:
-			running = append(running, i)
-		default:
+		case t.State != Running:
 			waiting = append(waiting, i)
+		case w.runsOn(i, t.Standing.from(x.earliest)):
+			steady = append(steady, i)
+		default:
+			changing = append(changing, i)
 		}
 	}
-	w.sortByDeadline(running)
+	w.sortByDeadline(steady)
+	w.sortByDeadline(changing)
 	w.sortByDeadline(waiting)
-	for _, i := range append(running, waiting...) {
+	for _, i := range slices.Concat(steady, changing, waiting) {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		phases := t.Standing.from(x.earliest)
 		if len(phases) == 0 || !w.fits(w.ledger, i, phases) && !w.goesOn(i, phases) {
@@ -278,9 +282,17 @@ func (w *decider) sortByDeadline(tasks []int) {
 // goesOn reports whether a task runs on by its plan although the capacity of its cluster has
 // fallen below what runs there: who wants it stopped sets Task.Replan.
 func (w *decider) goesOn(i int, phases []Phase) bool {
-	t, p := &w.s.Tasks[i], &phases[0]
-	same := t.State == Running && !p.From.After(w.s.Now) && p.Cluster == t.Cluster && (t.Scaling == nil || p.Workers == t.Workers)
-	return same && w.overfull(p.Cluster)
+	return w.runsOn(i, phases) && w.overfull(phases[0].Cluster)
+}
+
+// runsOn reports whether a running task goes on as it is by its plan.
+func (w *decider) runsOn(i int, phases []Phase) bool {
+	t := &w.s.Tasks[i]
+	if t.State != Running || len(phases) == 0 {
+		return false
+	}
+	p := &phases[0]
+	return !p.From.After(w.s.Now) && p.Cluster == t.Cluster && (t.Scaling == nil || p.Workers == t.Workers)
 }
 
 // overfull reports whether more runs on a cluster now than it has room for.

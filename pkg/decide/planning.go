@@ -13,7 +13,7 @@ import (
 
 // plan is the second stage: the planner places the open tasks in the capacity that committed
 // tasks and standing plans leave. If one of them finds no place in time, all standing plans are
-// made anew; if one still finds none, the plan is repaired.
+// made anew, beside tasks only that are in time; if one still finds none, the plan is repaired.
 func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 	for again := true; again; {
 		list := w.listOf(open)
@@ -30,9 +30,8 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 			if len(w.ledger.Excesses(w.s.Now)) > 0 {
 				w.reopen(followed, kept)
 			}
-		case len(missing) > 0 && !w.s.soft() && w.reopen(followed, kept):
+		case len(missing) > 0 && !w.s.soft() && w.makeRoom():
 			w.reopen(placed, unplaced)
-			w.yieldLate()
 		case len(missing) > 0 && !w.s.soft():
 			w.secure(list)
 			again = false
@@ -66,6 +65,13 @@ func (w *decider) reopen(states ...state) (any bool) {
 		x.state, x.phases, x.code, any = open, nil, "", true
 	}
 	return any
+}
+
+// makeRoom gives the capacity of standing plans and of late tasks back; false if there was none to
+// give.
+func (w *decider) makeRoom() bool {
+	standing, late := w.reopen(followed, kept), w.yieldLate()
+	return standing || late
 }
 
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns

@@ -144,12 +144,15 @@ func (w *decider) queueFresh(phases schedule) {
 	}
 }
 
-// yieldLate gives the room of tasks whose deadline cannot be kept to those that need it.
-func (w *decider) yieldLate() {
+// yieldLate gives the room of tasks whose deadline cannot be kept to those that need it; false if
+// they had none.
+func (w *decider) yieldLate() (any bool) {
 	for _, i := range w.listOf(late) {
+		any = any || len(w.items[i].phases) > 0
 		w.take(w.ledger, i, w.items[i].phases, -1)
 		w.items[i].phases = nil
 	}
+	return any
 }
 
 // placeLate places the tasks whose deadline cannot be kept, or for which no place in time was
@@ -193,6 +196,9 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 		}
 		for _, l := range ledgers {
 			w.take(l, i, x.phases, 1)
+		}
+		if x.state == unplaced && w.inTime(i, x.phases) { // others that are late left the room
+			x.state, x.code = placed, ""
 		}
 	}
 }

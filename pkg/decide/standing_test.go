@@ -155,6 +155,23 @@ func TestLatePlansAreNotFollowed(t *testing.T) {
 	}
 }
 
+// TestWhatRunsOnComesFirst: a running task that changes its scale gets what those leave that run on as
+// they are. Otherwise both take the same room when more workers were asked for than run.
+func TestWhatRunsOnComesFirst(t *testing.T) {
+	rigid := task("rigid", at(0), at(12), 4*time.Hour)
+	rigid.Kind, rigid.State, rigid.Cluster, rigid.Request = workload.Rigid, decide.Running, "c", map[string]float64{"cpu": 4}
+	scales, on := elastic("scales", at(0), at(12)), elastic("on", at(0), at(20))
+	for x, workers := range map[*decide.Task][2]int{&scales: {3, 2}, &on: {1, 1}} {
+		x.State, x.Cluster, x.Workers = decide.Running, "c", workers[0]
+		x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(1), To: at(8), Cluster: "c", Workers: workers[1]}}}
+	}
+	s := snapshot(t, at(2), rigid, scales, on)
+	s.Clusters[0].Capacity = map[string]float64{"cpu": 8}
+	for _, v := range decide.Verify(s, must(t, s, carbonscaler.Planner{})) {
+		t.Error(v)
+	}
+}
+
 // TestChangesKeepTheirDistance: a change too soon after another, or while one is under way,
 // is withheld; a deadline outranks that.
 func TestChangesKeepTheirDistance(t *testing.T) {

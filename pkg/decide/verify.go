@@ -152,6 +152,9 @@ func displaced(s *Snapshot, actions []Action) (out []Violation) {
 		if actions[i].Reason.Code != CodeDeadlineAtRisk || s.soft() || t.Standing == nil || t.Unscheduled {
 			continue
 		}
+		if p := actions[i].Phases; len(p) > 0 && !p[len(p)-1].To.After(t.Deadline.Add(rounding)) {
+			continue
+		}
 		mine := t.Standing.from(s.Now)
 		if len(mine) == 0 || mine[len(mine)-1].To.After(t.Deadline) || t.workIn(mine)+rounding < t.Remaining-t.AtRisk {
 			continue

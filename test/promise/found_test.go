@@ -1,0 +1,44 @@
+package promise_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"lull.dev/lull/pkg/sim"
+)
+
+// TestFound replays instances, drawn with recorded intensities, that once broke an invariant
+// of a decision.
+func TestFound(t *testing.T) {
+	data := recorded(t)
+	if len(data) == 0 {
+		t.Skip("LULL_DATA is not set: these instances need recorded intensities")
+	}
+	for _, x := range []struct {
+		seed    uint64
+		planner string
+		fault   string
+	}{
+		{139, "gaia-saving", "a task that scaled down and one that ran on took the same room"},
+		{595, "gaia-saving", "a plan in time was called at risk"},
+		{627, "cheapest", "a plan in time was called at risk"},
+		{627, "carbonscaler", "a late task kept the room that another needed for its deadline"},
+	} {
+		for _, m := range methods {
+			if m.name != x.planner {
+				continue
+			}
+			t.Run(fmt.Sprintf("seed=%d/planner=%s", x.seed, x.planner), func(t *testing.T) {
+				in := generate(t, x.seed, true, m, data)
+				base, err := sim.AsSubmitted(context.Background(), in.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c, err := trial(t, in, m, &base, nil); err != nil || c.broken > 0 {
+					t.Errorf("%s: %d broken, error %v", x.fault, c.broken, err)
+				}
+			})
+		}
+	}
+}
