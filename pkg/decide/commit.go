@@ -20,8 +20,9 @@ const almostDone = time.Second
 //   - What runs and cannot be paused, what may not wait and what is held out goes on, or is
 //     released, whether there is room or not: that is not Lull's to decide. What finds no room
 //     waits in the queue of its cluster and is counted from when the queue can start it.
-//   - Then, earliest deadline first, what has reached its latest safe start, if there is room.
-//     If only its margin has begun, it is planned with the others: it gives up a part of the
+//   - Then, earliest deadline first, what has reached its latest safe start, if there is room beside
+//     the standing plans that are in time. If there is none, it is planned with the others, so that
+//     no deadline is lost for another. If only its margin has begun, it gives up a part of the
 //     margin rather than take the place of another that would be late. If its deadline cannot be
 //     kept any more, it runs as soon as possible, before all that can wait, unless another
 //     would be late for it: see placeLate.
@@ -56,6 +57,7 @@ func (w *decider) commit() {
 	slices.SortStableFunc(submitted, bySubmission)
 	w.fresh = submitted
 	w.enqueue(append(w.queue, submitted...))
+	var beside *capacity.Ledger
 	for _, i := range urgent {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		margin := t.LatestStart.IsZero() && t.Deadline.Add(-t.fastestRuntime()).After(w.s.Now)
@@ -64,9 +66,12 @@ func (w *decider) commit() {
 			x.state = late
 		case w.s.stands(t) && (!margin || !t.Replan): // its plan is in time
 		case margin:
-			w.runNow(i, kept)
-		case !w.runNow(i, committed):
-			x.state = late
+			w.runNow(w.ledger, i, kept)
+		default:
+			if beside == nil {
+				beside = w.besideStanding()
+			}
+			w.runNow(beside, i, committed)
 		}
 	}
 	if slices.ContainsFunc(urgent, func(i int) bool { return w.items[i].state == late }) {
@@ -90,22 +95,42 @@ func (w *decider) besideRunning() *capacity.Ledger {
 	return l
 }
 
-// runNow has a task run from now on whose latest safe start has come, if there is room; false
-// if not.
-func (w *decider) runNow(i int, as state) bool {
+// besideStanding is the ledger with the standing plans that are in time, as far as they fit.
+//
+// Complexity: O(tasks x log steps + steps).
+func (w *decider) besideStanding() *capacity.Ledger {
+	l := w.ledger.Clone()
+	for i := range w.items {
+		t := &w.s.Tasks[i]
+		if w.items[i].state != open || !w.s.stands(t) {
+			continue
+		}
+		if phases := t.Standing.from(w.items[i].earliest); len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases) {
+			w.take(l, i, phases, 1)
+		}
+	}
+	return l
+}
+
+// runNow has a task run from now on whose latest safe start has come, if a ledger has room.
+func (w *decider) runNow(l *capacity.Ledger, i int, as state) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	for _, c := range w.allowed(t) {
 		workers := 1
 		if t.Scaling != nil {
-			workers = w.widest(i, c)
+			workers = w.widest(l, i, c)
 		}
-		if phases := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}; w.fits(w.ledger, i, phases) {
-			x.state, x.code, x.phases = as, CodeLatestStart, phases
-			w.take(w.ledger, i, phases, 1)
-			return true
+		phases := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}
+		if !w.fits(l, i, phases) {
+			continue
 		}
+		x.state, x.code, x.phases = as, CodeLatestStart, phases
+		w.take(w.ledger, i, phases, 1)
+		if l != w.ledger {
+			w.take(l, i, phases, 1)
+		}
+		return
 	}
-	return false
 }
 
 // fastestRuntime is how long the task still runs at its fastest scale.
@@ -165,7 +190,7 @@ func (w *decider) on(i int) Phase {
 		workers = max(t.Workers, t.Scaling.MinWorkers)
 	}
 	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
-		workers = w.widest(i, w.place(t.Cluster))
+		workers = w.widest(w.ledger, i, w.place(t.Cluster))
 	}
 	left := t.Remaining - t.AtRisk
 	if left <= 0 {
@@ -177,11 +202,11 @@ func (w *decider) on(i int) Phase {
 func (w *decider) place(name string) int { return w.s.place(name) }
 
 // widest is the scale of most throughput, or the largest that finds room from now on.
-func (w *decider) widest(i, cluster int) int {
+func (w *decider) widest(l *capacity.Ledger, i, cluster int) int {
 	t := &w.s.Tasks[i]
 	most, _ := t.Scaling.fastest()
 	for n := most; n > t.Scaling.MinWorkers; n-- {
-		if w.fits(w.ledger, i, []Phase{w.phase(i, cluster, w.s.Now, t.Remaining, n)}) {
+		if w.fits(l, i, []Phase{w.phase(i, cluster, w.s.Now, t.Remaining, n)}) {
 			return n
 		}
 	}
