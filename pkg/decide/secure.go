@@ -73,8 +73,9 @@ func (w *decider) secure(list []int) {
 			break
 		}
 	}
-	if chosen == submitted {
-		w.queueFresh(queued[len(list):])
+	if chosen == submitted && w.queueFresh(queued[len(list):]) {
+		w.releaseAll(list, best)
+		return
 	}
 	if chosen > 0 {
 		w.improve(list, best, wanted)
@@ -132,16 +133,62 @@ func (w *decider) inTimeOf(list []int, s schedule) []bool {
 }
 
 // queueFresh counts the tasks that may not wait from when the queue starts them in a schedule
-// in which others, that were submitted before, keep their place.
-func (w *decider) queueFresh(phases schedule) {
+// in which others, that were submitted before, keep their place. It reports whether one of them
+// waits in the queue.
+func (w *decider) queueFresh(phases schedule) (waits bool) {
 	for k, i := range w.fresh {
 		x := &w.items[i]
 		x.phases = phases[k]
-		x.queued = !x.earliest.After(w.s.Now) && (len(x.phases) == 0 || x.phases[0].From.After(x.earliest))
+		x.queued = w.queues(i)
 		if x.queued && !slices.Contains(w.queue, i) {
 			w.queue = append(w.queue, i)
 		}
+		waits = waits || x.queued
 	}
+	return waits
+}
+
+// queues reports whether a released task waits in the queue of its cluster.
+func (w *decider) queues(i int) bool {
+	x := &w.items[i]
+	return !x.earliest.After(w.s.Now) && (len(x.phases) == 0 || x.phases[0].From.After(x.earliest))
+}
+
+// releaseAll releases the listed tasks, so that they run as submitted. Where the order of submission
+// is what keeps the deadlines and a task that may not wait stands in the queue, the queue must have
+// the others too: it would start that task in the room that they leave while they are held.
+func (w *decider) releaseAll(list []int, s schedule) {
+	for k, i := range list {
+		x := &w.items[i]
+		x.phases = s[k]
+		if x.earliest.After(w.s.Now) {
+			x.state = placed // it is yet to be submitted
+			continue
+		}
+		x.state, x.code, x.queued = committed, CodeDeadlineAtRisk, w.queues(i)
+		if x.queued {
+			w.queue = append(w.queue, i)
+		}
+	}
+	slices.SortStableFunc(w.queue, func(a, b int) int {
+		if x, y := &w.s.Tasks[a], &w.s.Tasks[b]; x.State == Running && y.State == Running {
+			return 0 // as they stand in the queue
+		}
+		return w.runningFirst(a, b)
+	})
+}
+
+// runningFirst compares tasks by the order in which a cluster has them by itself: those that were
+// released before, then by submission.
+func (w *decider) runningFirst(a, b int) int {
+	x, y := &w.s.Tasks[a], &w.s.Tasks[b]
+	if (x.State == Running) != (y.State == Running) {
+		if x.State == Running {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(x.Submitted.Compare(y.Submitted), a-b)
 }
 
 // yieldLate gives the room of tasks whose deadline cannot be kept to those that need it; false if
@@ -164,16 +211,7 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 	if w.s.soft() {
 		return
 	}
-	slices.SortStableFunc(list, func(a, b int) int {
-		x, y := &w.s.Tasks[a], &w.s.Tasks[b]
-		if (x.State == Running) != (y.State == Running) {
-			if x.State == Running {
-				return -1
-			}
-			return 1
-		}
-		return x.Submitted.Compare(y.Submitted)
-	})
+	slices.SortFunc(list, w.runningFirst)
 	forever := w.s.Now.AddDate(50, 0, 0)
 	ledgers := []*capacity.Ledger{free}
 	if free != w.ledger {
@@ -449,16 +487,7 @@ func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {
 	for k := range order {
 		order[k] = k
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := &w.s.Tasks[list[a]], &w.s.Tasks[list[b]]
-		if (x.State == Running) != (y.State == Running) {
-			if x.State == Running {
-				return -1
-			}
-			return 1
-		}
-		return x.Submitted.Compare(y.Submitted)
-	})
+	slices.SortFunc(order, func(a, b int) int { return w.runningFirst(list[a], list[b]) })
 	tasks := make([]int, len(order))
 	for n, k := range order {
 		tasks[n] = list[k]
