@@ -1,6 +1,8 @@
 package joint
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,11 +13,12 @@ import (
 )
 
 // Memory is what a plan leaves for the next one: what capacity was worth, and places of
-// jobs, by name and wall time, so that it fits a problem that begins at any other time. It
-// is not modified once made.
+// jobs, by name and wall time, so that it fits a problem that begins at any other time.
+// Replan does not modify the memory that it is given.
 type Memory struct {
-	worth *worth       // nil if it is not known
-	jobs  []remembered // in order of IDs
+	worth *worth                // nil if it is not known
+	jobs  map[string]remembered // by ID
+	kept  int                   // jobs when those whose place had passed were last forgotten
 }
 
 // frame is what the places of a plan refer to.
@@ -28,7 +31,6 @@ type frame struct {
 // remembered is the place of a job; Part.Slot counts in the frame, Part.Cluster indexes
 // its clusters.
 type remembered struct {
-	id    string
 	frame *frame
 	least int32 // MinWorkers
 	open  bool  // it used the reserve
@@ -37,11 +39,11 @@ type remembered struct {
 
 // Remember is the memory of a plan of p made by anyone: its places only.
 func Remember(p *plan.Problem, pl plan.Plan) *Memory {
-	out := &Memory{}
+	out := &Memory{jobs: make(map[string]remembered, len(pl.Jobs))}
 	f := frameOf(p)
 	for _, jp := range pl.Jobs {
 		job := &p.Jobs[jp.Job]
-		r := remembered{id: job.ID, frame: f, least: int32(job.MinWorkers)}
+		r := remembered{frame: f, least: int32(job.MinWorkers)}
 		for _, s := range jp.Segments {
 			r.parts = append(r.parts, relax.Part{Slot: int32(s.Slot), Cluster: int32(s.Cluster), Scale: int32(s.Workers - job.MinWorkers), Fraction: s.Fraction})
 		}
@@ -51,9 +53,8 @@ func Remember(p *plan.Problem, pl plan.Plan) *Memory {
 			}
 			return int(b.Scale - a.Scale) // the larger counts against capacity
 		})
-		out.jobs = append(out.jobs, r)
+		out.jobs[job.ID] = r
 	}
-	slices.SortFunc(out.jobs, func(a, b remembered) int { return strings.Compare(a.id, b.id) })
 	return out
 }
 
@@ -67,12 +68,12 @@ func frameOf(p *plan.Problem) *frame {
 
 // remember is the memory of where a search ended.
 func (v *solver) remember(s *search, gap float64) *Memory {
-	out := &Memory{worth: v.worth(gap), jobs: make([]remembered, 0, len(s.parts))}
+	out := &Memory{worth: v.worth(gap), jobs: make(map[string]remembered, len(s.parts))}
 	f := frameOf(v.m.P)
 	for j, parts := range s.parts {
 		if len(parts) > 0 {
 			job := &v.m.P.Jobs[j]
-			out.jobs = append(out.jobs, remembered{job.ID, f, int32(job.MinWorkers), s.open != nil && s.open[j], parts})
+			out.jobs[job.ID] = remembered{f, int32(job.MinWorkers), s.open != nil && s.open[j], parts}
 		}
 	}
 	return out
@@ -82,40 +83,51 @@ const (
 	// minorShare: a plan of less than this share of the jobs of an earlier one says little
 	// of what capacity is worth when all of them are planned again.
 	minorShare = 0.5
-	// mostAbsent is how many jobs are remembered that are not in the last problem.
-	mostAbsent = 100_000
+	// mostRemembered is how many jobs are remembered, or as many as the last problem has.
+	mostRemembered = 100_000
+	// passedAllowed is how many jobs more than last time are remembered before those are
+	// sought whose place has passed, as a share and at least.
+	passedShare, passedAllowed = 0.5, 1000
 )
 
-// joined is the memory of a plan of p with what an earlier memory knows of other jobs: a
-// caller that keeps to most plans has only some of its jobs planned at a time. Places
-// that have passed are forgotten, and the soonest of more than most others.
+// learn takes a plan of p over, and keeps what is known of other jobs: a caller that keeps
+// to most plans has only some of its jobs planned at a time. Places that have passed are
+// forgotten, and the soonest of more than most.
 //
-// Complexity: O(jobs log jobs).
-func (m *Memory) joined(p *plan.Problem, earlier *Memory, most int) *Memory {
-	if earlier == nil {
-		return m
+// Complexity: O(jobs of p), and now and then O(jobs remembered).
+func (m *Memory) learn(p *plan.Problem, next *Memory, most int) {
+	w := m.worth
+	if w == nil || float64(next.worth.jobs) >= minorShare*float64(w.jobs) || !w.end().After(p.Grid.Start) {
+		m.worth = next.worth
 	}
-	out := &Memory{worth: m.worth}
-	if w := earlier.worth; w != nil && float64(m.worth.jobs) < minorShare*float64(w.jobs) && w.end().After(p.Grid.Start) {
-		out.worth = w
-	}
-	planned := make(map[string]bool, len(p.Jobs))
 	for j := range p.Jobs {
-		planned[p.Jobs[j].ID] = true
-	}
-	var absent []remembered
-	for i := range earlier.jobs {
-		if r := &earlier.jobs[i]; !planned[r.id] && r.end().After(p.Grid.Start) {
-			absent = append(absent, *r)
+		id := p.Jobs[j].ID
+		if r, placed := next.jobs[id]; placed {
+			m.jobs[id] = r
+		} else {
+			delete(m.jobs, id)
 		}
 	}
-	if len(absent) > most {
-		slices.SortStableFunc(absent, func(a, b remembered) int { return b.end().Compare(a.end()) })
-		absent = absent[:most]
+	most = max(most, len(p.Jobs))
+	if n := len(m.jobs); n <= most && float64(n) <= passedAllowed+(1+passedShare)*float64(m.kept) {
+		return
 	}
-	out.jobs = append(slices.Clone(m.jobs), absent...)
-	slices.SortFunc(out.jobs, func(a, b remembered) int { return strings.Compare(a.id, b.id) })
-	return out
+	for id, r := range m.jobs {
+		if !r.end().After(p.Grid.Start) {
+			delete(m.jobs, id)
+		}
+	}
+	if len(m.jobs) > most {
+		ids := slices.Collect(maps.Keys(m.jobs))
+		slices.SortFunc(ids, func(a, b string) int {
+			x, y := m.jobs[a], m.jobs[b]
+			return cmp.Or(x.end().Compare(y.end()), strings.Compare(a, b))
+		})
+		for _, id := range ids[:len(ids)-most] {
+			delete(m.jobs, id)
+		}
+	}
+	m.kept = len(m.jobs)
 }
 
 // end is when the place of a job has passed.
@@ -169,17 +181,13 @@ func (s *search) resume(last *Memory) []int32 {
 	}
 	var later []place
 	var parts []relax.Part
-	at := 0
 	for j := range p.Jobs {
-		for at < len(last.jobs) && last.jobs[at].id < p.Jobs[j].ID {
-			at++
-		}
-		if at == len(last.jobs) || last.jobs[at].id != p.Jobs[j].ID || viewOf(last.jobs[at].frame) == nil {
+		r, known := last.jobs[p.Jobs[j].ID]
+		if !known || viewOf(r.frame) == nil {
 			rest = append(rest, int32(j))
 			continue
 		}
-		r := &last.jobs[at]
-		parts = s.translate(j, r, viewOf(r.frame), parts[:0])
+		parts = s.translate(j, &r, viewOf(r.frame), parts[:0])
 		s.room.UseReserve(s.open != nil && r.open)
 		out, changed, ok := s.e.Adjust(j, parts, s.room)
 		if !ok || changed {

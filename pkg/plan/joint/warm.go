@@ -14,8 +14,8 @@ import (
 // little from the last ones takes a small part of the time. Problems may hold some of the
 // jobs only and begin at any time. A result depends on the memory, and so on the problems
 // before: equal sequences of problems give equal results. Warm is safe for concurrent use;
-// calls are served one after the other. Its memory holds the places of at most as many jobs as the
-// last problem has, and 100,000 more.
+// calls are served one after the other. It remembers the places of at most 100,000 jobs, or of as
+// many as the last problem has.
 //
 // A deadline of the context ends the search, as it does for Planner, but is not used up
 // when the plan is as good as the last ones without it.
@@ -28,6 +28,9 @@ type Warm struct {
 // NewWarm returns the planner without a memory yet.
 func NewWarm(planner Planner) *Warm { return &Warm{planner: planner} }
 
+// Sequence returns NewWarm(pl): see plan.Sequential.
+func (pl Planner) Sequence() plan.Planner { return NewWarm(pl) }
+
 // Plan is Planner.Plan that begins at the last plan of each job, and remembers the one it
 // returns.
 //
@@ -36,8 +39,12 @@ func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	res, memory, err := w.planner.Replan(ctx, p, w.memory)
-	if err == nil {
-		w.memory = memory.joined(p, w.memory, mostAbsent)
+	switch {
+	case err != nil:
+	case w.memory == nil:
+		w.memory = memory
+	default:
+		w.memory.learn(p, memory, mostRemembered)
 	}
 	return res, err
 }
@@ -80,7 +87,16 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 	}
 	s := v.cold(ctx, last)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), v.remember(s, v.gap(s)), nil
+	return v.finish(s, v.bound.Bound), v.remember(s, v.reached(s, typicalGap)), nil
+}
+
+// reached is the gap that a full search reached, as later plans are measured by it: at most
+// largestGap, and otherwise if jobs are left out, which widen it.
+func (v *solver) reached(s *search, otherwise float64) float64 {
+	if s.hard && s.missing > 0 {
+		return otherwise
+	}
+	return math.Min(v.gap(s), largestGap)
 }
 
 const (
@@ -89,7 +105,11 @@ const (
 	// above that multiple and acceptedMore, the plan is made anew.
 	gapGrowth    = 1.1
 	enoughMore   = 1e-3
-	acceptedMore = 2.5e-3
+	acceptedMore = 1.2e-3
+	// typicalGap is that of a full search if its own is not known, largestGap the largest
+	// that is accepted as one.
+	typicalGap = 0.01
+	largestGap = 0.05
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
@@ -127,8 +147,8 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 		s.withdraw()
 	}
 	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(acceptedMore) && ctx.Err() == nil {
-		s = v.anew(ctx, s)
-		return s, v.gap(s)
+		out := v.anew(ctx, s)
+		return out, v.reached(out, last.worth.gap)
 	}
 	return s, last.worth.gap
 }
@@ -189,13 +209,18 @@ func (s *search) reseat() int {
 	return len(far)
 }
 
-// anew plans without the memory, as Plan does, and returns the better of that plan and s.
-// The bound is the better of both.
+// anew plans without the memory, as Plan does to the bit, and returns the better of that
+// plan and s. The bound is the better of both.
 func (v *solver) anew(ctx context.Context, s *search) *search {
 	prices, bound := v.prices, v.bound
 	v.moves += int64(v.evaluations()) * int64(len(v.p.Jobs))
 	v.ascend(nil, nil)
-	out := v.cold(ctx, nil)
+	out, _, ok := v.uncontended() // Plan tries it first: prices begin where it leaves them
+	if !ok {
+		out = v.cold(ctx, nil)
+	}
+	v.prices.Start()
+	v.bound.Start()
 	if prices.Bound > v.prices.Bound {
 		v.prices.Try(prices.Lambda)
 	}
