@@ -106,6 +106,9 @@ const (
 	gapGrowth    = 1.1
 	enoughMore   = 1e-3
 	acceptedMore = 1.2e-3
+	// A plan anew of manyJobs takes seconds, in which decisions wait: more is accepted then.
+	manyJobs     = 10_000
+	manyAccepted = 3.5e-3
 	// typicalGap is that of a full search if its own is not known, largestGap the largest
 	// that is accepted as one.
 	typicalGap = 0.01
@@ -137,6 +140,10 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	if v.gap(s) <= limit(enoughMore) || len(changed) < len(s.parts)/4 {
 		v.around(ctx, s, changed)
 	}
+	accepted := acceptedMore
+	if len(s.parts) >= manyJobs {
+		accepted = manyAccepted
+	}
 	polished := v.gap(s) > limit(enoughMore)
 	if polished {
 		v.polish(ctx, s, limit(enoughMore))
@@ -146,7 +153,7 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	if s.open != nil {
 		s.withdraw()
 	}
-	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(acceptedMore) && ctx.Err() == nil {
+	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(accepted) && ctx.Err() == nil {
 		out := v.anew(ctx, s)
 		return out, v.reached(out, last.worth.gap)
 	}
