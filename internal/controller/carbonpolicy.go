@@ -75,6 +75,8 @@ type CarbonPolicyReconciler struct {
 	Books *books
 
 	writer *writer
+	// planners of the policies.
+	planners planners
 	// memories of the policies. One policy is decided at a time.
 	memories map[types.NamespacedName]*feedback.Memory
 	// uses are what their workloads take, as of their last decisions.
@@ -107,6 +109,7 @@ const (
 // SetupWithManager registers the reconciler. One policy is decided at a time,
 // so that two never count the same free capacity.
 func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.planners = planners{}
 	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
 	r.habits = map[timegrid.Timeline]*fleet.Habit{}
 	r.writer = newWriter()
@@ -463,7 +466,7 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	if spec.Paused || zone.Paused {
 		return decide.RunAll(*s, decide.CodePaused), nil, nil
 	}
-	planner, err := r.Planner(spec.Planner.Name, spec.Planner.Parameters, spec.CriticalPriorityClasses)
+	planner, err := r.planners.of(c.Policy, r.Planner)
 	if err != nil {
 		return decide.Decision{}, nil, fmt.Errorf("spec.planner: %w", err)
 	}
@@ -559,6 +562,7 @@ func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide
 
 // releaseOrphans opens what a deleted policy holds.
 func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
+	delete(r.planners, req.NamespacedName)
 	delete(r.memories, req.NamespacedName)
 	delete(r.uses, req.NamespacedName)
 	r.Curves.Forget(req.NamespacedName)

@@ -3,7 +3,6 @@ package decide_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -343,40 +342,6 @@ func BenchmarkDecide(b *testing.B) {
 		if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkStanding is a decision while n tasks wait by standing plans and ten have just come.
-func BenchmarkStanding(b *testing.B) {
-	for _, n := range []int{5000, 50000} {
-		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
-			var samples []carbon.Sample
-			for h := range 24 * 8 {
-				samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: units.CarbonIntensity(100 + 37*(h%11))})
-			}
-			series, err := carbon.NewSeries(carbon.Provenance{}, samples)
-			if err != nil {
-				b.Fatal(err)
-			}
-			s := decide.Snapshot{
-				Now: at(2), Slot: 15 * time.Minute,
-				Clusters: []decide.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": float64(n)}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Carbon: series}},
-			}
-			for i := range n + 10 {
-				x := task(fmt.Sprint(i), at(2), at(30+float64(i%100)), time.Duration(1+i%5)*time.Hour)
-				if i < n {
-					from := 3 + float64(i%80)/4
-					x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(from), To: at(from + float64(1+i%5)), Cluster: "c", Workers: 1}}}
-				}
-				s.Tasks = append(s.Tasks, x)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 

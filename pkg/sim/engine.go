@@ -102,6 +102,7 @@ func newEngine(cfg Config) (*engine, error) {
 	if cfg.Deviation == 0 {
 		cfg.Deviation = 0.05
 	}
+	cfg.Planner = plan.ForSequence(cfg.Planner)
 	if err := cfg.Faults.validate(cfg.Clusters); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/track"
 )
@@ -46,6 +47,7 @@ func (x *handTask) ends() time.Time {
 type handLoop struct {
 	t             *testing.T
 	cfg           sim.Config
+	planner       plan.Planner // with a memory, as policies have theirs
 	now, start    time.Time
 	jobs          []*handTask // in order of submission
 	next, left    int
@@ -58,7 +60,7 @@ type handLoop struct {
 
 func newHandLoop(t *testing.T, cfg sim.Config) *handLoop {
 	t.Helper()
-	h := &handLoop{t: t, cfg: cfg, left: len(cfg.Jobs), runs: map[string][]sim.Run{}}
+	h := &handLoop{t: t, cfg: cfg, planner: plan.ForSequence(cfg.Planner), left: len(cfg.Jobs), runs: map[string][]sim.Run{}}
 	for i := range cfg.Jobs {
 		x := &handTask{job: &cfg.Jobs[i]}
 		if s := x.job.Scale; s != nil {
@@ -146,7 +148,7 @@ func (h *handLoop) decide() {
 		s.Tasks, r.Records, r.Seen = append(s.Tasks, d), append(r.Records, &x.record), append(r.Seen, o)
 	}
 	r.Prepare()
-	d, err := decide.Decide(context.Background(), s, h.cfg.Planner)
+	d, err := decide.Decide(context.Background(), s, h.planner)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -138,7 +138,8 @@ const (
 type Config struct {
 	Clusters []Cluster
 	Jobs     []Job
-	// Planner may be nil where no job may wait.
+	// Planner may be nil where no job may wait. Each simulation plans by plan.ForSequence, as
+	// the live controllers do.
 	Planner plan.Planner
 	// Slot is the resolution of planning; Margin is kept before deadlines.
 	Slot, Margin time.Duration

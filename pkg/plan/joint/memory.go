@@ -1,6 +1,8 @@
 package joint
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,35 +12,38 @@ import (
 	"lull.dev/lull/pkg/plan/relax"
 )
 
-// Memory is what a plan leaves for the next one: prices of capacity and places of
-// jobs, by name and wall time, so that it fits a problem that begins later. It is not
-// modified once made.
+// Memory is what a plan leaves for the next one: what capacity was worth, and places of
+// jobs, by name and wall time, so that it fits a problem that begins at any other time.
+// Replan does not modify the memory that it is given.
 type Memory struct {
-	start    time.Time
-	slot     time.Duration
-	slots    int
-	clusters []string
-	// prices are those of the search, bound those of the bound: rows by cluster and
-	// resource, nil if none are known.
-	prices, bound map[string][]float64
-	jobs          []remembered // in order of IDs
-	gap           float64      // that the last search of full effort reached
+	worth *worth                // nil if it is not known
+	jobs  map[string]remembered // by ID
+	kept  int                   // jobs when those whose place had passed were last forgotten
 }
 
-// remembered is the place of a job; Part.Cluster indexes Memory.clusters.
+// frame is what the places of a plan refer to.
+type frame struct {
+	start    time.Time
+	slot     time.Duration
+	clusters []string
+}
+
+// remembered is the place of a job; Part.Slot counts in the frame, Part.Cluster indexes
+// its clusters.
 type remembered struct {
-	id    string
+	frame *frame
 	least int32 // MinWorkers
 	open  bool  // it used the reserve
 	parts []relax.Part
 }
 
-// Remember is the memory of a plan of p made by anyone: its places, without prices.
+// Remember is the memory of a plan of p made by anyone: its places only.
 func Remember(p *plan.Problem, pl plan.Plan) *Memory {
-	out := memoryOf(p)
+	out := &Memory{jobs: make(map[string]remembered, len(pl.Jobs))}
+	f := frameOf(p)
 	for _, jp := range pl.Jobs {
 		job := &p.Jobs[jp.Job]
-		r := remembered{id: job.ID, least: int32(job.MinWorkers)}
+		r := remembered{frame: f, least: int32(job.MinWorkers)}
 		for _, s := range jp.Segments {
 			r.parts = append(r.parts, relax.Part{Slot: int32(s.Slot), Cluster: int32(s.Cluster), Scale: int32(s.Workers - job.MinWorkers), Fraction: s.Fraction})
 		}
@@ -48,14 +53,13 @@ func Remember(p *plan.Problem, pl plan.Plan) *Memory {
 			}
 			return int(b.Scale - a.Scale) // the larger counts against capacity
 		})
-		out.jobs = append(out.jobs, r)
+		out.jobs[job.ID] = r
 	}
-	slices.SortFunc(out.jobs, func(a, b remembered) int { return strings.Compare(a.id, b.id) })
 	return out
 }
 
-func memoryOf(p *plan.Problem) *Memory {
-	out := &Memory{start: p.Grid.Start, slot: p.Grid.Slot, slots: p.Grid.N}
+func frameOf(p *plan.Problem) *frame {
+	out := &frame{start: p.Grid.Start, slot: p.Grid.Slot}
 	for c := range p.Clusters {
 		out.clusters = append(out.clusters, p.Clusters[c].Name)
 	}
@@ -64,70 +68,112 @@ func memoryOf(p *plan.Problem) *Memory {
 
 // remember is the memory of where a search ended.
 func (v *solver) remember(s *search, gap float64) *Memory {
-	out := memoryOf(v.m.P)
-	out.gap = gap
-	out.prices, out.bound = rowsOf(v.m, v.prices.Lambda), rowsOf(v.m, v.bound.Lambda)
-	out.jobs = make([]remembered, 0, len(s.parts))
+	out := &Memory{worth: v.worth(gap), jobs: make(map[string]remembered, len(s.parts))}
+	f := frameOf(v.m.P)
 	for j, parts := range s.parts {
 		if len(parts) > 0 {
 			job := &v.m.P.Jobs[j]
-			out.jobs = append(out.jobs, remembered{job.ID, int32(job.MinWorkers), s.open != nil && s.open[j], parts})
+			out.jobs[job.ID] = remembered{f, int32(job.MinWorkers), s.open != nil && s.open[j], parts}
 		}
 	}
 	return out
 }
 
-func rowsOf(m *relax.Model, lambda []float64) map[string][]float64 {
-	out := map[string][]float64{}
-	for c := range m.P.Clusters {
-		for r, name := range m.Resources() {
-			row := (c*m.R + r) * m.T
-			out[m.P.Clusters[c].Name+"\x00"+name] = slices.Clone(lambda[row : row+m.T])
+const (
+	// minorShare: a plan of less than this share of the jobs of an earlier one says little
+	// of what capacity is worth when all of them are planned again.
+	minorShare = 0.5
+	// mostRemembered is how many jobs are remembered, or as many as the last problem has.
+	mostRemembered = 100_000
+	// passedAllowed is how many jobs more than last time are remembered before those are
+	// sought whose place has passed, as a share and at least.
+	passedShare, passedAllowed = 0.5, 1000
+)
+
+// learn takes a plan of p over, and keeps what is known of other jobs: a caller that keeps
+// to most plans has only some of its jobs planned at a time. Places that have passed are
+// forgotten, and the soonest of more than most.
+//
+// Complexity: O(jobs of p), and now and then O(jobs remembered).
+func (m *Memory) learn(p *plan.Problem, next *Memory, most int) {
+	w := m.worth
+	if w == nil || float64(next.worth.jobs) >= minorShare*float64(w.jobs) || !w.end().After(p.Grid.Start) {
+		m.worth = next.worth
+	}
+	for j := range p.Jobs {
+		id := p.Jobs[j].ID
+		if r, placed := next.jobs[id]; placed {
+			m.jobs[id] = r
+		} else {
+			delete(m.jobs, id)
 		}
 	}
-	return out
-}
-
-// pricesFor are the prices remembered, slot by slot; the last one is taken to last. Nil
-// where nothing is remembered of the problem's clusters.
-func (last *Memory) pricesFor(m *relax.Model, prices map[string][]float64) []float64 {
-	out := make([]float64, len(m.Cap))
-	known := false
-	for c := range m.P.Clusters {
-		for r, name := range m.Resources() {
-			row := prices[m.P.Clusters[c].Name+"\x00"+name]
-			if row == nil {
-				continue
-			}
-			known = true
-			for t := range m.T {
-				then := int(math.Floor(float64(m.P.Grid.Time(t).Sub(last.start)) / float64(last.slot)))
-				out[(c*m.R+r)*m.T+t] = row[max(0, min(then, len(row)-1))]
-			}
+	most = max(most, len(p.Jobs))
+	if n := len(m.jobs); n <= most && float64(n) <= passedAllowed+(1+passedShare)*float64(m.kept) {
+		return
+	}
+	for id, r := range m.jobs {
+		if !r.end().After(p.Grid.Start) {
+			delete(m.jobs, id)
 		}
 	}
-	if !known {
-		return nil
+	if len(m.jobs) > most {
+		ids := slices.Collect(maps.Keys(m.jobs))
+		slices.SortFunc(ids, func(a, b string) int {
+			x, y := m.jobs[a], m.jobs[b]
+			return cmp.Or(x.end().Compare(y.end()), strings.Compare(a, b))
+		})
+		for _, id := range ids[:len(ids)-most] {
+			delete(m.jobs, id)
+		}
 	}
-	return out
+	m.kept = len(m.jobs)
 }
 
-// resume puts jobs back where they were planned: first those that fit there as they
-// were, or with less work, then those that need more, or another slot. It returns the
-// jobs that are not where they were, in order.
+// end is when the place of a job has passed.
+func (r *remembered) end() time.Time {
+	last := int32(0)
+	for _, x := range r.parts {
+		last = max(last, x.Slot)
+	}
+	return r.frame.start.Add(time.Duration(last+1) * r.frame.slot)
+}
+
+// view is how a frame is seen in a problem.
+type view struct {
+	shift   int32 // of slots, to the nearest
+	cluster []int32
+}
+
+// viewOf returns ok false if places of the frame cannot be told in slots of p.
+func (f *frame) viewOf(p *plan.Problem) (v view, ok bool) {
+	shift := math.Round(float64(p.Grid.Start.Sub(f.start)) / float64(f.slot))
+	if f.slot != p.Grid.Slot || math.Abs(shift) > math.MaxInt32/2 {
+		return view{}, false
+	}
+	v = view{int32(shift), make([]int32, len(f.clusters))}
+	for i, name := range f.clusters {
+		v.cluster[i] = int32(slices.IndexFunc(p.Clusters, func(c plan.Cluster) bool { return c.Name == name }))
+	}
+	return v, true
+}
+
+// resume puts jobs back in the slots nearest to where they were planned: first those that
+// fit there as they were, or with less work, then those that need more, or another slot. It
+// returns the jobs that are not where they were, in order.
 func (s *search) resume(last *Memory) []int32 {
 	p := s.m.P
 	var rest []int32
-	if last.slot != p.Grid.Slot {
-		for j := range p.Jobs {
-			rest = append(rest, int32(j))
+	views := map[*frame]*view{}
+	viewOf := func(f *frame) *view {
+		v, seen := views[f]
+		if !seen {
+			if x, ok := f.viewOf(p); ok {
+				v = &x
+			}
+			views[f] = v
 		}
-		return rest
-	}
-	shift := int32(math.Floor(float64(p.Grid.Start.Sub(last.start)) / float64(last.slot)))
-	cluster := make([]int32, len(last.clusters))
-	for i, name := range last.clusters {
-		cluster[i] = int32(slices.IndexFunc(p.Clusters, func(c plan.Cluster) bool { return c.Name == name }))
+		return v
 	}
 	type place struct {
 		j     int
@@ -135,17 +181,13 @@ func (s *search) resume(last *Memory) []int32 {
 	}
 	var later []place
 	var parts []relax.Part
-	at := 0
 	for j := range p.Jobs {
-		for at < len(last.jobs) && last.jobs[at].id < p.Jobs[j].ID {
-			at++
-		}
-		if at == len(last.jobs) || last.jobs[at].id != p.Jobs[j].ID {
+		r, known := last.jobs[p.Jobs[j].ID]
+		if !known || viewOf(r.frame) == nil {
 			rest = append(rest, int32(j))
 			continue
 		}
-		r := &last.jobs[at]
-		parts = s.translate(j, r, shift, cluster, parts[:0])
+		parts = s.translate(j, &r, viewOf(r.frame), parts[:0])
 		s.room.UseReserve(s.open != nil && r.open)
 		out, changed, ok := s.e.Adjust(j, parts, s.room)
 		if !ok || changed {
@@ -170,11 +212,11 @@ func (s *search) resume(last *Memory) []int32 {
 
 // translate appends the parts remembered in the slots, clusters and scales of the
 // problem; parts before it are left out.
-func (s *search) translate(j int, r *remembered, shift int32, cluster []int32, into []relax.Part) []relax.Part {
+func (s *search) translate(j int, r *remembered, v *view, into []relax.Part) []relax.Part {
 	p := s.m.P
 	for _, x := range r.parts {
-		x.Slot -= shift
-		x.Cluster = cluster[x.Cluster]
+		x.Slot -= v.shift
+		x.Cluster = v.cluster[x.Cluster]
 		x.Scale += r.least - int32(p.Jobs[j].MinWorkers)
 		if x.Slot >= 0 && int(x.Slot) < p.Grid.N && x.Cluster >= 0 {
 			x.Scale = max(0, min(x.Scale, int32(len(p.Jobs[j].Curve)-1)))

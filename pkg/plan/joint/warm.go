@@ -1,17 +1,21 @@
 package joint
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"sync"
 
 	"lull.dev/lull/pkg/plan"
 )
 
-// Warm is planner joint with a memory of its last plan. A plan of a problem that differs
-// little from the last one takes a small part of the time. Its result depends on the
-// memory, and so on the problems before. It is safe for concurrent use; calls are
-// served one after the other.
+// Warm is planner joint with a memory of its last plans. A plan of a problem that differs
+// little from the last ones takes a small part of the time. Problems may hold some of the
+// jobs only and begin at any time. A result depends on the memory, and so on the problems
+// before: equal sequences of problems give equal results. Warm is safe for concurrent use;
+// calls are served one after the other. It remembers the places of at most 100,000 jobs, or of as
+// many as the last problem has.
 //
 // A deadline of the context ends the search, as it does for Planner, but is not used up
 // when the plan is as good as the last ones without it.
@@ -24,62 +28,100 @@ type Warm struct {
 // NewWarm returns the planner without a memory yet.
 func NewWarm(planner Planner) *Warm { return &Warm{planner: planner} }
 
-// Plan is Planner.Plan that begins at the last plan, and remembers the one it returns.
+// Sequence returns NewWarm(pl): see plan.Sequential.
+func (pl Planner) Sequence() plan.Planner { return NewWarm(pl) }
+
+// Plan is Planner.Plan that begins at the last plan of each job, and remembers the one it
+// returns.
 //
 // Errors: those of Planner.Plan; the memory then stays as it was.
 func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	res, memory, err := w.planner.Replan(ctx, p, w.memory)
-	if err == nil {
+	switch {
+	case err != nil:
+	case w.memory == nil:
 		w.memory = memory
+	default:
+		w.memory.learn(p, memory, mostRemembered)
 	}
 	return res, err
 }
 
-// Replan is Plan with a memory of the last plan: prices of capacity and places of jobs,
-// used where they still fit. The search is spent on the jobs whose place does not, as long
-// as the plan stays about as near to its bound as the last full search came; otherwise
-// effort grows, up to that of Plan. It returns the memory for the next call. A memory
-// without prices (see Remember) is one more first plan of Plan.
+// Replan is Plan with a memory of the last plan: places of jobs and what capacity was worth,
+// used where they still fit. Slots may begin at any time: jobs go to the nearest ones. The search
+// is spent on the jobs whose place does not fit, as long as the plan stays about as near to
+// its bound as the last full search came. Otherwise prices are refined and the jobs that are
+// far from their best place are moved; if that is not enough, Replan also plans without the
+// memory and returns the better plan. It returns the memory for the next call. A memory of places only (see Remember) is one more
+// first plan of Plan.
 //
-// The result depends on the memory. Leaving out fewer jobs, the reserve and the bound are
-// as in Plan.
+// The result depends on the memory. The reserve and the bound are as in Plan. If Replan finds
+// no place for a job that has one in an empty cluster, it also plans without the memory: it never
+// leaves out more jobs than Plan does.
 func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, *Memory, error) {
 	v, err := pl.begin(ctx, p)
 	if err != nil {
 		return plan.Result{}, nil, err
 	}
-	if last != nil && last.prices != nil {
-		if prices := last.pricesFor(v.m, last.prices); prices != nil {
-			v.ascend(prices, last.pricesFor(v.m, last.bound))
-			s, gap := v.warm(ctx, last)
-			return v.finish(s, v.bound.Bound), v.remember(s, gap), nil
+	var prices []float64
+	if last != nil && last.worth != nil {
+		prices = last.worth.pricesIn(v.m, last.worth.search)
+	}
+	few := prices != nil && (last.worth.idle() || float64(len(p.Jobs)) < minorShare*float64(last.worth.jobs))
+	if prices == nil || few {
+		v.ascend(nil, nil)
+		if s, value, ok := v.uncontended(); ok {
+			v.pl.Progress(1)
+			clear(v.prices.Lambda)
+			clear(v.bound.Lambda)
+			return v.finish(s, value), v.remember(s, 0), nil
 		}
 	}
-	v.ascend(nil, nil)
-	if s, value, ok := v.uncontended(); ok {
+	if prices != nil {
+		v.ascend(prices, last.worth.pricesIn(v.m, last.worth.bound))
+		s, gap := v.warm(ctx, last)
 		v.pl.Progress(1)
-		clear(v.prices.Lambda)
-		clear(v.bound.Lambda)
-		return v.finish(s, value), v.remember(s, 0), nil
+		return v.finish(s, v.bound.Bound), v.remember(s, gap), nil
 	}
 	s := v.cold(ctx, last)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), v.remember(s, v.gap(s)), nil
+	return v.finish(s, v.bound.Bound), v.remember(s, v.reached(s, typicalGap)), nil
+}
+
+// reached is the gap that a full search reached, as later plans are measured by it: at most
+// largestGap, and otherwise if jobs are left out, which widen it.
+func (v *solver) reached(s *search, otherwise float64) float64 {
+	if s.hard && s.missing > 0 {
+		return otherwise
+	}
+	return math.Min(v.gap(s), largestGap)
 }
 
 const (
-	// A warm plan is good enough when its gap is no larger than this multiple of that of
-	// the last full search and this much more.
+	// A warm plan is good enough if its gap is no larger than this multiple of that of
+	// the last full search and enoughMore; otherwise it is polished. If the gap is then
+	// above that multiple and acceptedMore, the plan is made anew.
 	gapGrowth    = 1.1
-	gapAllowance = 5e-4
+	enoughMore   = 1e-3
+	acceptedMore = 1.2e-3
+	// A plan anew of manyJobs takes seconds, in which decisions wait: more is accepted then.
+	manyJobs     = 10_000
+	manyAccepted = 3.5e-3
+	// typicalGap is that of a full search if its own is not known, largestGap the largest
+	// that is accepted as one.
+	typicalGap = 0.01
+	largestGap = 0.05
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
-	// firstRound is the share of the full effort that the first round of search takes
-	// when the plan is not good enough; each further one takes twice as much.
-	firstRound = 0.125
+	// polishes is how often at most a plan that is not good enough is polished; the first
+	// takes so many evaluations of prices, each further one twice as many. One that leaves
+	// more than the share worthPolishing of the gap is the last.
+	polishes       = 3
+	polishPrices   = 16
+	worthPolishing = 0.9
 )
 
 // warm plans from the memory. It returns the gap that a full search reached: the one
@@ -94,24 +136,108 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	order := s.arrivals(changed)
 	s.build(order)
 	v.placeAll(ctx, s)
-	enough := math.Max(v.pl.Gap, last.gap*gapGrowth+gapAllowance)
-	if v.gap(s) <= enough || len(changed) < len(s.parts)/4 {
+	limit := func(more float64) float64 { return math.Max(v.pl.Gap, last.worth.gap*gapGrowth+more) }
+	if v.gap(s) <= limit(enoughMore) || len(changed) < len(s.parts)/4 {
 		v.around(ctx, s, changed)
 	}
-	gap := last.gap
-	if v.gap(s) > enough {
-		for share := firstRound; share <= 1 && v.gap(s) > enough && ctx.Err() == nil; share *= 2 {
-			v.round(ctx, s, share, share)
-			gap = v.gap(s)
-		}
-		s.settle(plan.ByArrival(v.m.P))
+	accepted := acceptedMore
+	if len(s.parts) >= manyJobs {
+		accepted = manyAccepted
+	}
+	polished := v.gap(s) > limit(enoughMore)
+	if polished {
+		v.polish(ctx, s, limit(enoughMore))
 	} else {
 		s.settle(order)
 	}
 	if s.open != nil {
 		s.withdraw()
 	}
-	return s, gap
+	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(accepted) && ctx.Err() == nil {
+		out := v.anew(ctx, s)
+		return out, v.reached(out, last.worth.gap)
+	}
+	return s, last.worth.gap
+}
+
+// polish improves the prices a little and puts all jobs that are far from their best
+// response where they are best at these prices, then all where that costs least without
+// prices. It leaves the best plan found.
+func (v *solver) polish(ctx context.Context, s *search, enough float64) {
+	all := plan.ByArrival(v.m.P)
+	gap := v.gap(s)
+	for k := 0; k < polishes && gap > enough && ctx.Err() == nil; k++ {
+		v.prices.RefineSampled(ctx, polishPrices<<k)
+		if v.bound != v.prices {
+			v.bound.RefineSampled(ctx, polishPrices<<k/2)
+		}
+		v.takePrices()
+		s.reprice(v.lambda)
+		before := s.keep()
+		v.moves += int64(s.reseat())
+		s.settle(all)
+		s.reprice(v.lambda)
+		if !s.betterThan(before.missing, before.total) {
+			for j := range s.parts {
+				before.dirty[int32(j)] = struct{}{}
+			}
+			before.restore(s)
+			return
+		}
+		last := gap
+		if gap = v.gap(s); gap > last*worthPolishing {
+			return
+		}
+	}
+}
+
+// regretShare is the share of the mean cost of a job that a regret must exceed.
+const regretShare = 1e-3
+
+// reseat places the jobs that are far from their best response anew at the prices, the
+// farthest first. It returns how many they were. No job loses its place.
+func (s *search) reseat() int {
+	least := regretShare * s.meanCost()
+	far := make([]int32, 0, len(s.parts)/4)
+	regret := make([]float64, len(s.parts))
+	for j := range s.parts {
+		if regret[j] = s.regret(j); regret[j] > least {
+			far = append(far, int32(j))
+		}
+	}
+	slices.SortStableFunc(far, func(a, b int32) int { return cmp.Compare(regret[b], regret[a]) })
+	for _, j := range far {
+		old := s.parts[j]
+		s.put(int(j), nil)
+		if !s.insert(int(j)) {
+			s.put(int(j), old)
+		}
+	}
+	return len(far)
+}
+
+// anew plans without the memory, as Plan does to the bit, and returns the better of that
+// plan and s. The bound is the better of both.
+func (v *solver) anew(ctx context.Context, s *search) *search {
+	prices, bound := v.prices, v.bound
+	v.moves += int64(v.evaluations()) * int64(len(v.p.Jobs))
+	v.ascend(nil, nil)
+	out, _, ok := v.uncontended() // Plan tries it first: prices begin where it leaves them
+	if !ok {
+		out = v.cold(ctx, nil)
+	}
+	v.prices.Start()
+	v.bound.Start()
+	if prices.Bound > v.prices.Bound {
+		v.prices.Try(prices.Lambda)
+	}
+	if bound != prices && bound.Bound > v.bound.Bound {
+		v.bound.Try(bound.Lambda)
+	}
+	if s.betterThan(out.missing, out.total) {
+		return s
+	}
+	return out
 }
 
 // around mends the plan where jobs changed.
@@ -147,10 +273,15 @@ func (v *solver) round(ctx context.Context, s *search, prices, mending float64) 
 // finish returns the result with its statistics.
 func (v *solver) finish(s *search, value float64) plan.Result {
 	res := v.result(s, value)
-	evaluations := v.prices.Evaluations + 1
-	if v.bound != v.prices {
-		evaluations += v.bound.Evaluations
-	}
-	res.Considered = int64(evaluations)*int64(len(v.p.Jobs)) + v.moves
+	res.Considered = int64(v.evaluations()+1)*int64(len(v.p.Jobs)) + v.moves
 	return res
+}
+
+// evaluations is how often the Lagrangian was evaluated for the prices in use.
+func (v *solver) evaluations() int {
+	n := v.prices.Evaluations
+	if v.bound != v.prices {
+		n += v.bound.Evaluations
+	}
+	return n
 }
