@@ -131,18 +131,17 @@ func (s *Slots) FitsBeside(cluster int, need []Need, workers float64, slot int, 
 	return true
 }
 
-// Blocked returns the first slot of [from, to) in which workers do not fit on a cluster while a
-// share of the capacity of each resource stays free; -1 for none.
+// Blocked returns the first slot of [from, to) in which workers do not fit on a cluster; -1 for
+// none.
 //
 // Complexity: O((to - from) x resources needed).
-func (s *Slots) Blocked(cluster int, need []Need, workers float64, from, to int, share float64) int {
+func (s *Slots) Blocked(cluster int, need []Need, workers float64, from, to int) int {
 	blocked := -1
 	for _, n := range need {
 		row, amount := s.Row(cluster, n.resource, 0), n.amount*workers
-		used, limit, total := s.used[row:row+s.n], s.limit[row:row+s.n], s.total[row:row+s.n]
-		for t := from; t < to; t++ {
-			if amount > limit[t]-used[t]-share*total[t] {
-				blocked, to = t, t
+		for i := row + from; i < row+to; i++ {
+			if amount > s.limit[i]-s.used[i] {
+				blocked, to = i-row, i-row
 			}
 		}
 	}

@@ -116,13 +116,13 @@ func compareSlots(t *testing.T, rng *rand.Rand, s *capacity.Slots, p *plainSlots
 		t.Errorf("fits beside half: %v, want %v", got, want)
 	}
 	from, to := rng.IntN(6), rng.IntN(7)
-	want, kept := -1, float64(rng.IntN(2))/2
+	want := -1
 	for i := from; i < to && want < 0; i++ {
-		if !p.fits(c, request, float64(workers), i, kept) {
+		if !p.fits(c, request, float64(workers), i, 0) {
 			want = i
 		}
 	}
-	if got := s.Blocked(c, need, float64(workers), from, to, kept); got != want {
+	if got := s.Blocked(c, need, float64(workers), from, to); got != want {
 		t.Errorf("blocked in [%d, %d): %d, want %d", from, to, got, want)
 	}
 	least, most := 1+rng.IntN(3), 0
@@ -173,7 +173,7 @@ func TestSlotsAndLedgerAgree(t *testing.T) {
 			from := rng.IntN(8)
 			to := from + 1 + rng.IntN(8-from)
 			fits := l.Fits(0, a, 1, at(from), at(to))
-			if got := s.Blocked(0, b, 1, from, to, 0) < 0; got != fits {
+			if got := s.Blocked(0, b, 1, from, to) < 0; got != fits {
 				t.Fatalf("seed %d: fits in the table %v, in the ledger %v", seed, got, fits)
 			}
 			if got, want := s.Room(0, b, 1, 1, 20, from), l.Room(0, a, 20, at(from), at(from+1)); got != want {
@@ -254,7 +254,7 @@ func BenchmarkSlots(b *testing.B) {
 	})
 	b.Run("blocked", func(b *testing.B) {
 		for b.Loop() {
-			if s.Blocked(3, need, 4, 0, slots, 0) >= 0 {
+			if s.Blocked(3, need, 4, 0, slots) >= 0 {
 				b.Fatal()
 			}
 		}

@@ -42,7 +42,15 @@ func (f *Free) FitsUnder(j, c, t, w int, reserve float64) bool {
 // FitsRun returns the first slot of [start, start+length) in which job j does
 // not fit on cluster c with the reserve kept, or -1 when it fits in all.
 func (f *Free) FitsRun(j, c, start, length, workers int, reserve float64) int {
-	return f.slots.Blocked(c, f.need[j], float64(workers), start, start+length, reserve)
+	if reserve == 0 {
+		return f.slots.Blocked(c, f.need[j], float64(workers), start, start+length)
+	}
+	for t := start; t < start+length; t++ {
+		if !f.FitsUnder(j, c, t, workers, reserve) {
+			return t
+		}
+	}
+	return -1
 }
 
 // Used returns the largest share of a resource that is taken on cluster c in
