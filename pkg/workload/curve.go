@@ -22,7 +22,12 @@ func Throughput(curve []float64, minWorkers, workers int) float64 {
 
 // Speedup returns how many times as fast as minWorkers workers the given number of
 // workers runs. curve[0] must be above 0; all else is as for Throughput.
+//
+// Complexity: O(workers - minWorkers).
 func Speedup(curve []float64, minWorkers, workers int) float64 {
+	if workers < minWorkers {
+		return float64(max(0, workers)) / float64(minWorkers)
+	}
 	return Throughput(curve, minWorkers, workers) / curve[0]
 }
 
@@ -40,12 +45,14 @@ func Throughputs(curve []float64) []float64 {
 
 // Fastest returns the smallest scale of the highest throughput and its speedup over
 // minWorkers. curve[0] must be above 0.
+//
+// Complexity: O(len(curve)).
 func Fastest(curve []float64, minWorkers int) (workers int, speedup float64) {
 	workers = minWorkers
-	best := curve[0]
-	for i, v := range Throughputs(curve) {
-		if v > best {
-			workers, best = minWorkers+i, v
+	sum, best := curve[0], curve[0]
+	for i, v := range curve[1:] {
+		if sum += v; sum > best {
+			workers, best = minWorkers+i+1, sum
 		}
 	}
 	return workers, best / curve[0]
