@@ -36,6 +36,9 @@ func NewFree(p *Problem) *Free {
 // FitsUnder reports whether w workers of job j fit on cluster c in slot t while
 // the share reserve of each resource's whole capacity stays free.
 func (f *Free) FitsUnder(j, c, t, w int, reserve float64) bool {
+	if reserve == 0 {
+		return f.slots.Fits(c, f.need[j], float64(w), t)
+	}
 	return f.slots.FitsBeside(c, f.need[j], float64(w), t, reserve)
 }
 

@@ -188,10 +188,7 @@ func schedule(run *rollout.Run, list []int, reserve func(c int) float64, rho []f
 	for _, j := range list {
 		job := &p.Jobs[j]
 		entries = append(entries, entry{j, 0, 1, 1})
-		if job.Kind != workload.Elastic {
-			continue
-		}
-		for _, more := range workload.Increments(job.Curve) {
+		for _, more := range run.Increments(j) {
 			entries = append(entries, entry{j, more.From + 1, more.To + 1, marginal(job, more)})
 		}
 	}

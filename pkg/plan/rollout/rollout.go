@@ -37,6 +37,7 @@ type state struct {
 	at       int // cluster of this slot
 	finished bool
 	missed   bool
+	further  []workload.Increment
 }
 
 // Plan rolls the policy out over p. With hard deadlines a job that is not done in
@@ -108,6 +109,15 @@ func (r *Run) Slack(j int) int {
 
 // Scales is how many scales job j has taken in this slot.
 func (r *Run) Scales(j int) int { return r.jobs[j].now }
+
+// Increments returns those of the curve of job j beyond MinWorkers; none unless it is elastic.
+func (r *Run) Increments(j int) []workload.Increment {
+	s, job := &r.jobs[j], &r.P.Jobs[j]
+	if s.further == nil && job.Kind == workload.Elastic {
+		s.further = workload.Increments(job.Curve)
+	}
+	return s.further
+}
 
 // Home is the cluster that job j first ran on, -1 before.
 func (r *Run) Home(j int) int { return r.jobs[j].home }

@@ -265,12 +265,11 @@ func (x *policy) Slot(run *rollout.Run) {
 	}
 	var entries []entry
 	for _, j := range list {
-		job := &run.P.Jobs[j]
-		if job.Kind != workload.Elastic || run.Scales(j) == 0 {
+		if run.Scales(j) == 0 {
 			continue
 		}
-		for _, x := range workload.Increments(job.Curve) {
-			entries = append(entries, entry{j, x, x.PerWorker() / job.Curve[0]})
+		for _, x := range run.Increments(j) {
+			entries = append(entries, entry{j, x, x.PerWorker() / run.P.Jobs[j].Curve[0]})
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool { return entries[a].gain > entries[b].gain })
