@@ -104,31 +104,15 @@ func (s *Scaling) UpTo(workers int) *Scaling {
 	return out
 }
 
-// Rate is how many times as fast as at MinWorkers the task runs with the given number of
-// workers, which is taken into their range; fewer than MinWorkers count in proportion.
+// Rate returns how many times as fast as at MinWorkers the task runs with the given number
+// of workers (workload.Speedup).
 func (s *Scaling) Rate(workers int) float64 {
-	if workers < s.MinWorkers {
-		return float64(max(0, workers)) / float64(s.MinWorkers)
-	}
-	sum := 0.0
-	for _, v := range s.Curve[:min(workers-s.MinWorkers+1, len(s.Curve))] {
-		sum += v
-	}
-	return sum / s.Curve[0]
+	return workload.Speedup(s.Curve, s.MinWorkers, workers)
 }
 
-// fastest is the least scale of most throughput, and how many times that of
-// MinWorkers it is.
-func (s *Scaling) fastest() (workers int, speedUp float64) {
-	workers = s.MinWorkers
-	sum := s.Curve[0]
-	best := sum
-	for i, v := range s.Curve[1:] {
-		if sum += v; sum > best {
-			workers, best = s.MinWorkers+i+1, sum
-		}
-	}
-	return workers, best / s.Curve[0]
+// fastest returns the smallest scale of the highest throughput and its Rate.
+func (s *Scaling) fastest() (workers int, rate float64) {
+	return workload.Fastest(s.Curve, s.MinWorkers)
 }
 
 // Cluster is a place to run tasks, as observed.

@@ -1,65 +1,33 @@
 package plan
 
+import "lull.dev/lull/pkg/capacity"
+
 // Free keeps what is left of every cluster's capacity while a planner places
-// jobs. It is the one place where planners compare requests with capacity.
+// jobs: a capacity.Slots of the problem's clusters, asked by job.
 type Free struct {
-	need  [][]demand    // by job
-	left  [][][]float64 // by cluster, resource, slot
-	whole [][][]float64 // the problem's own, with nothing taken
-	tol   [][]float64   // by cluster, resource: rounding allowance
+	slots *capacity.Slots
+	need  [][]capacity.Need // by job, of one worker
+	every []capacity.Need   // of all resources
 }
-
-type demand struct {
-	resource int
-	amount   float64 // of one worker
-}
-
-// roundingShare is the share of a capacity by which sums may exceed it through
-// rounding; a thousandth of what Check allows.
-const roundingShare = 1e-9
 
 // NewFree returns the whole capacity of p less its load.
 //
 // Memory: clusters x resources x slots.
 func NewFree(p *Problem) *Free {
 	resources := p.Resources()
-	f := &Free{
-		need:  make([][]demand, len(p.Jobs)),
-		left:  make([][][]float64, len(p.Clusters)),
-		whole: make([][][]float64, len(p.Clusters)),
-		tol:   make([][]float64, len(p.Clusters)),
-	}
+	f := &Free{slots: capacity.NewSlots(len(p.Clusters), resources, p.Grid.N), need: make([][]capacity.Need, len(p.Jobs))}
 	for j := range p.Jobs {
-		for i, r := range resources {
-			if q := p.Jobs[j].Request[r]; q > 0 {
-				f.need[j] = append(f.need[j], demand{i, q})
-			}
-		}
+		f.need[j] = f.slots.Demand(p.Jobs[j].Request)
 	}
-	for c := range p.Clusters {
-		cl := &p.Clusters[c]
-		f.left[c] = make([][]float64, len(resources))
-		f.whole[c] = make([][]float64, len(resources))
-		f.tol[c] = make([]float64, len(resources))
-		for i, r := range resources {
-			largest := 1.0
-			row := make([]float64, p.Grid.N)
-			f.whole[c][i] = cl.Capacity[r]
-			if f.whole[c][i] == nil {
-				f.whole[c][i] = make([]float64, p.Grid.N)
+	for r, name := range resources {
+		f.every = append(f.every, capacity.NeedOf(r, 1))
+		for c := range p.Clusters {
+			if total := p.Clusters[c].Capacity[name]; total != nil {
+				f.slots.Offer(c, r, total)
 			}
-			copy(row, f.whole[c][i])
-			for _, v := range row {
-				largest = max(largest, v)
+			if load := p.Clusters[c].Load[name]; load != nil {
+				f.slots.Load(c, r, load)
 			}
-			if load := cl.Load[r]; load != nil {
-				for t := range row {
-					row[t] -= load[t]
-				}
-			}
-			f.left[c][i] = row
-			// Each resource has a scale of its own: bytes of memory dwarf CPUs.
-			f.tol[c][i] = roundingShare * largest
 		}
 	}
 	return f
@@ -68,30 +36,30 @@ func NewFree(p *Problem) *Free {
 // FitsUnder reports whether w workers of job j fit on cluster c in slot t while
 // the share reserve of each resource's whole capacity stays free.
 func (f *Free) FitsUnder(j, c, t, w int, reserve float64) bool {
-	for _, d := range f.need[j] {
-		kept := reserve * f.whole[c][d.resource][t]
-		if d.amount*float64(w) > f.left[c][d.resource][t]-kept+f.tol[c][d.resource] {
-			return false
+	if reserve == 0 {
+		return f.slots.Fits(c, f.need[j], float64(w), t)
+	}
+	return f.slots.FitsBeside(c, f.need[j], float64(w), t, reserve)
+}
+
+// FitsRun returns the first slot of [start, start+length) in which job j does
+// not fit on cluster c with the reserve kept, or -1 when it fits in all.
+func (f *Free) FitsRun(j, c, start, length, workers int, reserve float64) int {
+	if reserve == 0 {
+		return f.slots.Blocked(c, f.need[j], float64(workers), start, start+length)
+	}
+	for t := start; t < start+length; t++ {
+		if !f.FitsUnder(j, c, t, workers, reserve) {
+			return t
 		}
 	}
-	return true
+	return -1
 }
 
 // Used returns the largest share of a resource that is taken on cluster c in
 // slot t, load included; 0 where there is no capacity.
-func (f *Free) Used(c, t int) float64 {
-	used := 0.0
-	for r, whole := range f.whole[c] {
-		if whole[t] > 0 {
-			used = max(used, 1-f.left[c][r][t]/whole[t])
-		}
-	}
-	return used
-}
+func (f *Free) Used(c, t int) float64 { return f.slots.Share(c, f.every, t) }
 
-// Take removes w workers of job j from cluster c in slot t.
-func (f *Free) Take(j, c, t, w int) {
-	for _, d := range f.need[j] {
-		f.left[c][d.resource][t] -= d.amount * float64(w)
-	}
-}
+// Take removes w workers of job j from cluster c in slot t; a negative number
+// gives them back.
+func (f *Free) Take(j, c, t, w int) { f.slots.Take(c, f.need[j], float64(w), t) }

@@ -82,17 +82,6 @@ func (p *Problem) Choices(j int) [][]int {
 	return out
 }
 
-// FitsRun returns the first slot of [start, start+length) in which job j does
-// not fit on cluster c with the reserve kept, or -1 when it fits in all.
-func (f *Free) FitsRun(j, c, start, length, workers int, reserve float64) int {
-	for t := start; t < start+length; t++ {
-		if !f.FitsUnder(j, c, t, workers, reserve) {
-			return t
-		}
-	}
-	return -1
-}
-
 // Finish puts the placements into the order of the problem's jobs and sets the
 // status from what was left out. Where jobs may stay unscheduled (MOSP), a
 // plan without them is feasible.

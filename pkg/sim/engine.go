@@ -9,6 +9,7 @@ import (
 	"sort"
 	"time"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/timegrid"
@@ -18,7 +19,8 @@ import (
 
 // live is a job that is not done: submitted, or known beforehand (Config.Known).
 type live struct {
-	job, index int // in Config.Jobs, and in engine.active
+	job, index int             // in Config.Jobs, and in engine.active
+	need       []capacity.Need // of one worker
 	// record is its plan.
 	record track.Record
 	// done is the work really done when progress was last counted, as run time at the least
@@ -28,6 +30,8 @@ type live struct {
 	// counted on, later than since by the overhead of starting.
 	workers, cluster int
 	since, counted   time.Duration
+	// rate is the true work that the workers do in an hour, in hours at the least scale.
+	rate float64
 	// want is the scale that was asked for.
 	want int
 	// changed is when it was last released, paused or scaled; negative before the first time.
@@ -64,10 +68,14 @@ type engine struct {
 	raises  []*live // running, that ask for more workers
 	events  queue
 	rooms   []room
-	base    []decide.Cluster
-	names   map[string]int // of clusters
-	scaling map[*Scale]*decide.Scaling
-	edges   []edge
+	// present counts what is used of the clusters now; ever has their capacity after each of
+	// Cluster.Changes, the first one before them. Both are by resources.
+	present, ever *capacity.Slots
+	resources     []string
+	base          []decide.Cluster
+	names         map[string]int // of clusters
+	scaling       map[*Scale]*decide.Scaling
+	edges         []edge
 	// limited says that capacity ties jobs together: each decision is on all of them.
 	limited bool
 	// slotted says that plans are compared with progress in every slot.
@@ -110,6 +118,7 @@ func newEngine(cfg Config) (*engine, error) {
 		cfg: cfg, left: len(cfg.Jobs), rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), renewal: -1, wake: -1,
 		names: make(map[string]int, len(cfg.Clusters)), scaling: map[*Scale]*decide.Scaling{},
 	}
+	e.countCapacity()
 	if err := e.admitAll(); err != nil {
 		return nil, err
 	}
@@ -194,17 +203,16 @@ func (s *Scale) validate(id string) error {
 	return nil
 }
 
+// everFits reports whether any cluster ever has room for the job.
 func (e *engine) everFits(j *Job) bool {
+	need := e.ever.Demand(j.Request)
 	for c := range e.cfg.Clusters {
 		cl := &e.cfg.Clusters[c]
 		if !allowed(j, cl.Name) {
 			continue
 		}
-		if cl.Capacity == nil || holds(cl.Capacity, nil, j.Request, j.least()) {
-			return true
-		}
-		for _, change := range cl.Changes {
-			if holds(change.Capacity, nil, j.Request, j.least()) {
+		for k := range 1 + len(cl.Changes) {
+			if e.ever.Fits(c, need, float64(j.least()), k) {
 				return true
 			}
 		}
@@ -385,6 +393,7 @@ func (e *engine) arrive() {
 func (e *engine) enter(i int) *live {
 	l := e.fresh()
 	l.job, l.index, l.cluster = i, len(e.active), -1
+	l.need = e.present.Demand(e.cfg.Jobs[i].Request)
 	e.active = append(e.active, l)
 	e.makeDue(l)
 	return l

@@ -1,26 +1,29 @@
 package sim
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
-// room is what is used of a cluster.
+// room is the state of a cluster besides what is used of it, which engine.present counts.
 type room struct {
-	// capacity is what is left of the whole by losses.
-	capacity, whole, lost map[string]float64
-	endless               bool
-	use                   map[string]float64
-	starts                int
-	// Sums for the accounts: use x hours in the current slot, up to since; idle power.
-	useHours           map[string]float64
+	// lost is what losses take of the whole capacity.
+	whole, lost map[string]float64
+	endless     bool
+	starts      int
+	workers     int // that run
+	// Sums for the accounts: use x hours in the current slot by resource, up to since; idle power.
+	useHours           []float64
 	since              time.Duration
+	nodes              int // index of the resource of Nodes; -1 where no job asks for it
 	on                 int
 	idleSince          time.Duration
 	idleKWh, idleGrams float64
@@ -29,22 +32,53 @@ type room struct {
 // endlessCapacity stands for room for everything, in any resource.
 const endlessCapacity = 1e15
 
-func (e *engine) buildRooms() {
-	resources := map[string]bool{}
+// countCapacity lists the resources that jobs ask for and makes the tables of capacity: of the
+// present, and of all that a cluster ever has.
+func (e *engine) countCapacity() {
+	seen := map[string]bool{}
 	for i := range e.cfg.Jobs {
 		for r := range e.cfg.Jobs[i].Request {
-			resources[r] = true
+			seen[r] = true
 		}
 	}
-	endless := make(map[string]float64, len(resources))
-	for r := range resources {
+	e.resources = slices.Sorted(maps.Keys(seen))
+	changes := 0
+	for c := range e.cfg.Clusters {
+		changes = max(changes, len(e.cfg.Clusters[c].Changes))
+	}
+	e.present = capacity.NewSlots(len(e.cfg.Clusters), e.resources, 1)
+	e.ever = capacity.NewSlots(len(e.cfg.Clusters), e.resources, 1+changes)
+	total := make([]float64, 1+changes)
+	for c := range e.cfg.Clusters {
+		cl := &e.cfg.Clusters[c]
+		for r, name := range e.resources {
+			clear(total)
+			total[0] = cl.Capacity[name]
+			if cl.Capacity == nil {
+				total[0] = math.MaxFloat64
+			}
+			for i := range cl.Changes {
+				total[1+i] = cl.Changes[i].Capacity[name]
+			}
+			e.present.Offer(c, r, total[:1])
+			e.ever.Offer(c, r, total)
+		}
+	}
+}
+
+func (e *engine) buildRooms() {
+	endless := make(map[string]float64, len(e.resources))
+	for _, r := range e.resources {
 		endless[r] = endlessCapacity
 	}
 	e.rooms = make([]room, len(e.cfg.Clusters))
 	e.base = make([]decide.Cluster, len(e.cfg.Clusters))
 	for c := range e.rooms {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
-		*r = room{capacity: cl.Capacity, whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil, use: map[string]float64{}, useHours: map[string]float64{}}
+		*r = room{
+			whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil,
+			useHours: make([]float64, len(e.resources)), nodes: slices.Index(e.resources, cl.Nodes.Resource),
+		}
 		b := decide.Cluster{Name: cl.Name, Zone: cl.Zone, Capacity: cl.Capacity, Power: cl.Power, Carbon: cl.Forecast}
 		if b.Power.PUE == 0 {
 			b.Power.PUE = 1
@@ -53,50 +87,28 @@ func (e *engine) buildRooms() {
 			b.Capacity = endless
 		}
 		e.base[c] = b
-		r.on = cl.Nodes.needed(r.use)
+		r.on = e.needed(c)
 		e.limited = e.limited || !r.endless || len(cl.Changes) > 0
 	}
 }
 
-// holds reports whether n times request fits beside used into capacity.
-func holds(capacity, used, request map[string]float64, n int) bool {
-	for r, q := range request {
-		if q*float64(n) > capacity[r]-used[r]+workload.Eps {
-			return false
-		}
-	}
-	return true
+// fits returns how many of n workers fit on a cluster now.
+func (e *engine) fits(c int, need []capacity.Need, n int) int {
+	return e.present.Room(c, need, 1, 1, n, 0)
 }
 
-// fits is how many of n workers fit now.
-func (r *room) fits(request map[string]float64, n int) int {
-	if r.endless {
-		return n
-	}
-	for name, q := range request {
-		if q > 0 {
-			n = min(n, int(math.Floor((r.capacity[name]-r.use[name]+workload.Eps)/q)))
-		}
-	}
-	return max(0, n)
-}
-
-// leastUsed is the cluster on which j finds room and the share in use is least; -1 for
-// none. Ties: the fewest starts, then the order.
-func (e *engine) leastUsed(j *Job) int {
+// leastUsed returns the cluster on which j, which needs so much for a worker, finds room and
+// the share in use is least; -1 for none. Ties: the fewest starts, then the order.
+func (e *engine) leastUsed(j *Job, need []capacity.Need) int {
 	best, share := -1, math.Inf(1)
 	for c := range e.rooms {
 		r := &e.rooms[c]
-		if !allowed(j, e.cfg.Clusters[c].Name) || r.fits(j.Request, j.least()) < j.least() {
+		if !allowed(j, e.cfg.Clusters[c].Name) || e.fits(c, need, j.least()) < j.least() {
 			continue
 		}
 		used := 0.0
 		if !r.endless {
-			for name, q := range j.Request {
-				if q > 0 {
-					used = max(used, r.use[name]/r.capacity[name])
-				}
-			}
+			used = e.present.Share(c, need, 0)
 		}
 		if used < share || used == share && r.starts < e.rooms[best].starts {
 			best, share = c, used
@@ -106,32 +118,40 @@ func (e *engine) leastUsed(j *Job) int {
 }
 
 // use changes what is in use of a cluster by n workers.
-func (e *engine) use(c int, request map[string]float64, n float64) {
+func (e *engine) use(c int, need []capacity.Need, n int) {
 	r := &e.rooms[c]
 	if e.cfg.Observe != nil {
-		e.mark(r)
+		e.mark(c)
 	}
-	for name, q := range request {
-		v := r.use[name] + n*q
-		if math.Abs(v) < workload.Eps {
-			v = 0 // what rounding leaves
+	e.present.Take(c, need, float64(n), 0)
+	if r.workers += n; r.workers == 0 {
+		for i := range e.resources { // what rounding leaves
+			e.present.Take(c, []capacity.Need{capacity.NeedOf(i, e.present.Used(c, i, 0))}, -1, 0)
 		}
-		r.use[name] = v
 	}
 	if nodes := &e.cfg.Clusters[c].Nodes; nodes.Count > 0 && nodes.Each > 0 {
-		if on := nodes.needed(r.use); on != r.on {
+		if on := e.needed(c); on != r.on {
 			e.idle(e.now)
 			r.on = on
 		}
 	}
 }
 
-// needed is how many machines are on.
-func (n *Nodes) needed(use map[string]float64) int {
+// needed returns how many machines of a cluster must be on for what is used now.
+func (e *engine) needed(c int) int {
+	used := 0.0
+	if resource := e.rooms[c].nodes; resource >= 0 {
+		used = e.present.Used(c, resource, 0)
+	}
+	return e.cfg.Clusters[c].Nodes.needed(used)
+}
+
+// needed returns how many machines must be on for so much of Resource in use.
+func (n *Nodes) needed(used float64) int {
 	if n.Each <= 0 {
 		return n.Count
 	}
-	return min(n.Count, int(math.Ceil(use[n.Resource]/n.Each-workload.Eps)))
+	return min(n.Count, int(math.Ceil(used/n.Each-workload.Eps)))
 }
 
 // idle counts the idle power of machines up to a time.
@@ -156,11 +176,12 @@ func (c *Cluster) idle(n int, from, to time.Time) (kWh float64, p power.Price) {
 	return float64(watts.Over(to.Sub(from))), power.PriceOver(watts, c.Actual, from, to)
 }
 
-// mark counts the use since the last change of it.
-func (e *engine) mark(r *room) {
+// mark counts the use of a cluster since the last change of it.
+func (e *engine) mark(c int) {
+	r := &e.rooms[c]
 	if e.now > r.since {
-		for name, v := range r.use {
-			r.useHours[name] += v * (e.now - r.since).Hours()
+		for i := range r.useHours {
+			r.useHours[i] += e.present.Used(c, i, 0) * (e.now - r.since).Hours()
 		}
 		r.since = e.now
 	}
@@ -169,15 +190,16 @@ func (e *engine) mark(r *room) {
 // observe reports the slots that are over, up to but without slot.
 func (e *engine) observe(slot int) {
 	now := e.now
+	use := make(map[string]float64, len(e.resources))
 	for s := e.slot; s < slot; s++ {
 		e.now = min(now, time.Duration(s+1)*e.cfg.Slot)
 		for c := range e.rooms {
 			r := &e.rooms[c]
-			e.mark(r)
-			for name := range r.useHours {
-				r.useHours[name] /= e.cfg.Slot.Hours()
+			e.mark(c)
+			for i, name := range e.resources {
+				use[name] = r.useHours[i] / e.cfg.Slot.Hours()
 			}
-			e.cfg.Observe(Slot{Cluster: c, At: e.at(time.Duration(s) * e.cfg.Slot), Use: r.useHours})
+			e.cfg.Observe(Slot{Cluster: c, At: e.at(time.Duration(s) * e.cfg.Slot), Use: use})
 			clear(r.useHours)
 		}
 	}
@@ -221,12 +243,15 @@ func (e *engine) change() {
 		for name, v := range x.lost {
 			r.lost[name] += v
 		}
-		capacity := make(map[string]float64, len(r.whole))
+		r.endless = false
+		left := make(map[string]float64, len(r.whole))
 		for name, v := range r.whole {
-			capacity[name] = max(0, v-r.lost[name])
+			left[name] = max(0, v-r.lost[name])
 		}
-		r.capacity, r.endless = capacity, false
-		e.base[x.cluster].Capacity, e.base[x.cluster].CapacityAt = capacity, nil
+		for i, name := range e.resources {
+			e.present.Offer(x.cluster, i, []float64{left[name]})
+		}
+		e.base[x.cluster].Capacity, e.base[x.cluster].CapacityAt = left, nil
 		for e.evictOne(x.cluster) {
 			e.res.Evicted++
 		}
@@ -236,8 +261,7 @@ func (e *engine) change() {
 // evictOne takes the place from the job that started last, if more is in use than there
 // is.
 func (e *engine) evictOne(c int) bool {
-	r := &e.rooms[c]
-	if holds(r.capacity, nil, r.use, 1) {
+	if !e.present.Overfull(c, 0) {
 		return false
 	}
 	var last *live
@@ -249,7 +273,7 @@ func (e *engine) evictOne(c int) bool {
 	if last == nil {
 		return false
 	}
-	j, rate, want := &e.cfg.Jobs[last.job], last.rate(e), last.want
+	j, rate, want := &e.cfg.Jobs[last.job], last.rate, last.want
 	lost := e.atRisk(last)
 	if j.Checkpoint == 0 {
 		lost = max(0, scaled(e.now-max(last.counted, time.Duration(e.slot)*e.cfg.Slot), rate))

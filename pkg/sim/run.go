@@ -7,9 +7,6 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// rate is the true work per hour of l at its scale, in hours at its least scale.
-func (l *live) rate(e *engine) float64 { return e.cfg.Jobs[l.job].Scale.rate(l.workers) }
-
 // scaled is the work that is done in a time at a rate.
 func scaled(d time.Duration, rate float64) time.Duration {
 	if rate == 1 {
@@ -23,15 +20,15 @@ func (e *engine) progress(l *live) time.Duration {
 	if l.workers == 0 || e.now <= l.counted {
 		return l.done
 	}
-	return l.done + scaled(e.now-l.counted, l.rate(e))
+	return l.done + scaled(e.now-l.counted, l.rate)
 }
 
 // remaining is how long l still runs at its scale: to the nanosecond at its least scale, and rounded up at
 // others.
 func (e *engine) remaining(l *live) time.Duration {
 	left := e.cfg.Jobs[l.job].Length - l.done
-	if rate := l.rate(e); rate != 1 {
-		left = time.Duration(math.Ceil(float64(left) / rate))
+	if l.rate != 1 {
+		left = time.Duration(math.Ceil(float64(left) / l.rate))
 	}
 	return l.counted + max(0, left) - e.now
 }
@@ -109,11 +106,11 @@ func (e *engine) begin(l *live) bool {
 	}
 	c := l.cluster
 	if c < 0 {
-		if c = e.leastUsed(j); c < 0 {
+		if c = e.leastUsed(j, l.need); c < 0 {
 			return false
 		}
 	}
-	workers := e.grant(l, e.rooms[c].fits(j.Request, l.want))
+	workers := e.grant(l, e.fits(c, l.need, l.want))
 	if workers < j.least() {
 		e.askAgain(l)
 		return false
@@ -159,7 +156,7 @@ func (e *engine) raise(l *live) {
 	if e.now < l.retry {
 		return
 	}
-	more := e.rooms[l.cluster].fits(e.cfg.Jobs[l.job].Request, l.want-l.workers)
+	more := e.fits(l.cluster, l.need, l.want-l.workers)
 	if more = e.grant(l, more); more > 0 {
 		e.scale(l, l.workers+more)
 	}
@@ -180,10 +177,11 @@ func (e *engine) open(l *live, workers int, overhead bool) {
 		e.restart(l, l.runs[n-1])
 	}
 	l.workers, l.since, l.counted = workers, e.now, e.now
+	l.rate = j.Scale.speedup(workers)
 	if overhead {
 		l.counted += e.cfg.Overhead
 	}
-	e.use(l.cluster, j.Request, float64(workers))
+	e.use(l.cluster, l.need, workers)
 	l.version++
 	e.events.push(e.now+e.remaining(l), l, completes)
 }
@@ -191,8 +189,7 @@ func (e *engine) open(l *live, workers int, overhead bool) {
 // closeRun ends the current run and prices it.
 func (e *engine) closeRun(l *live) {
 	l.done = e.progress(l)
-	j := &e.cfg.Jobs[l.job]
-	e.use(l.cluster, j.Request, -float64(l.workers))
+	e.use(l.cluster, l.need, -l.workers)
 	if e.now > l.since {
 		e.price(l, e.at(l.since), e.at(e.now))
 		r := Run{From: l.since, To: e.now, Cluster: int32(l.cluster), Workers: int32(l.workers)}

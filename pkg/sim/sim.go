@@ -69,8 +69,9 @@ type Scale struct {
 	Watts []float64
 }
 
-// rate is the true work per hour of w workers, in hours at MinWorkers.
-func (s *Scale) rate(w int) float64 {
+// speedup returns how many times as fast as at MinWorkers the job really runs with the
+// given number of workers; 1 for a job that does not scale.
+func (s *Scale) speedup(workers int) float64 {
 	if s == nil {
 		return 1
 	}
@@ -78,11 +79,7 @@ func (s *Scale) rate(w int) float64 {
 	if s.Actual != nil {
 		curve = s.Actual
 	}
-	sum := 0.0
-	for _, v := range curve[:w-s.MinWorkers+1] {
-		sum += v
-	}
-	return sum / curve[0]
+	return workload.Speedup(curve, s.MinWorkers, workers)
 }
 
 // Cluster is a place to run, with the intensity that really occurred.

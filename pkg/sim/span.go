@@ -23,7 +23,7 @@ func SameSpan(cfg Config, results ...*Result) {
 		to := last.Sub(r.Start)
 		for c := range cfg.Clusters {
 			cl := &cfg.Clusters[c]
-			kWh, p := cl.idle(cl.Nodes.needed(nil), r.At(r.counted), r.At(to))
+			kWh, p := cl.idle(cl.Nodes.needed(0), r.At(r.counted), r.At(to))
 			r.IdleEmissions += p.Emissions
 			r.IdleEnergy += units.Energy(kWh)
 			r.Emissions += p.Emissions

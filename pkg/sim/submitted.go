@@ -50,7 +50,7 @@ func (e *engine) runAtOnce() {
 	l := &live{}
 	for n, i := range e.order {
 		j := &e.cfg.Jobs[i]
-		c := e.leastUsed(j)
+		c := e.leastUsed(j, nil)
 		e.rooms[c].starts++
 		from := j.Submitted.Sub(e.start)
 		*l = live{job: i, cluster: c, workers: j.least()}

@@ -60,3 +60,20 @@ func TestMajorant(t *testing.T) {
 		}
 	}
 }
+
+func TestIncrements(t *testing.T) {
+	for _, c := range []struct {
+		curve []float64
+		want  []workload.Increment
+	}{
+		{[]float64{1}, []workload.Increment{}},
+		{[]float64{1, 0.5, 0.5, 0}, []workload.Increment{{From: 0, To: 1, Work: 0.5}, {From: 1, To: 2, Work: 0.5}}},
+		{[]float64{1, 0, 1}, []workload.Increment{{From: 0, To: 2, Work: 1}}},
+		{[]float64{1, 1, 0, 1.5, 0}, []workload.Increment{{From: 0, To: 1, Work: 1}, {From: 1, To: 3, Work: 1.5}}},
+		{[]float64{1, 0, 0}, []workload.Increment{}},
+	} {
+		if got := workload.Increments(c.curve); !slices.Equal(got, c.want) {
+			t.Errorf("increments of %v: %v, want %v", c.curve, got, c.want)
+		}
+	}
+}

@@ -79,7 +79,8 @@ func New(params Params) (Planner, error) {
 // least at MinWorkers, whatever m_t.
 //
 // Deviations from the source: rho is the mean of the cases' lowest marginal
-// throughputs, and a scale equal to it is taken. On several clusters each has its own
+// throughputs, and a scale equal to it is taken. Workers that are of use only together
+// (workload.Increments) are taken together. On several clusters each has its own
 // capacity m_t; a job runs on the cleanest with room. Rigid jobs, once started, run on.
 //
 // Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: O(slots x (log
@@ -180,18 +181,15 @@ func (x *policy) Slot(run *rollout.Run) {
 func schedule(run *rollout.Run, list []int, reserve func(c int) float64, rho []float64) {
 	p := run.P
 	type entry struct {
-		job, scale int
-		p          float64
+		job, from, to int // numbers of scales
+		p             float64
 	}
 	var entries []entry
 	for _, j := range list {
 		job := &p.Jobs[j]
-		scales := len(job.Curve)
-		if job.Kind != workload.Elastic {
-			scales = 1
-		}
-		for k := range scales {
-			entries = append(entries, entry{j, k, job.Curve[k] / job.Curve[0]})
+		entries = append(entries, entry{j, 0, 1, 1})
+		for _, more := range run.Increments(j) {
+			entries = append(entries, entry{j, more.From + 1, more.To + 1, marginal(job, more)})
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool {
@@ -211,11 +209,17 @@ func schedule(run *rollout.Run, list []int, reserve func(c int) float64, rho []f
 			}
 			at[e.job] = c
 		}
-		if c < 0 || e.p < rho[c]-workload.Eps || run.Scales(e.job) != e.scale {
+		if c < 0 || e.p < rho[c]-workload.Eps || run.Scales(e.job) != e.from {
 			continue
 		}
-		run.Raise(e.job, c, reserve(c))
+		run.RaiseTo(e.job, c, e.to, reserve(c))
 	}
+}
+
+// marginal returns the marginal throughput of each worker of an increment, p_j(k), in units of that of
+// MinWorkers. One that is above it counts as equal: it cannot come first.
+func marginal(job *workload.Job, more workload.Increment) float64 {
+	return min(1, more.PerWorker()/job.Curve[0])
 }
 
 // features computes states.
@@ -345,9 +349,10 @@ func casesOf(p *plan.Problem, res plan.Result) []Case {
 	for _, jp := range res.Plan.Jobs {
 		job := &p.Jobs[jp.Job]
 		free.TakeAll(jp.Job, jp.Segments)
+		adds := workload.Majorant(job.Curve)
 		for _, s := range jp.Segments {
 			done[jp.Job] = s.Slot + 1
-			rho[s.Cluster][s.Slot] = math.Min(rho[s.Cluster][s.Slot], job.Curve[s.Workers-job.MinWorkers]/job.Curve[0])
+			rho[s.Cluster][s.Slot] = math.Min(rho[s.Cluster][s.Slot], adds[s.Workers-job.MinWorkers]/job.Curve[0])
 		}
 	}
 	for j := range p.Jobs {

@@ -37,8 +37,9 @@ type Oracle struct{}
 // Deviations from the source: several clusters are allowed: a job stays on the one
 // of its best increment, unless it is migratable. Jobs that can only be paused have
 // one increment a slot. Rigid jobs, which the source does not have, are placed
-// first, least slack first, at their cheapest run. An increment is skipped until
-// the one below it is taken, so curves that are not decreasing do no harm.
+// first, least slack first, at their cheapest run. Workers that are of use only
+// together (workload.Increments) are one increment, and one that adds more than
+// MinWorkers counts as adding as much: it cannot come first.
 //
 // Optimality: for one homogeneous cluster and decreasing marginal throughput, in
 // whole slots (Theorem 4.1). Errors: that of ctx. Complexity: O(G log G + E) a
@@ -84,8 +85,9 @@ type state struct {
 
 // use is what a job does in a slot.
 type use struct {
-	cluster, steps int
-	fraction       float64 // of the last step
+	cluster, steps  int
+	workers, before int     // with and without the last step
+	fraction        float64 // of the last step
 }
 
 type round struct {
@@ -96,7 +98,8 @@ type round struct {
 	home       []int     // cluster, -1 while free to choose
 	uses       []map[int]use
 	rigid      map[int][]plan.Segment
-	enough     []float64   // need below which a job counts as done
+	enough     []float64 // need below which a job counts as done
+	curves     []curve
 	active     [][][]int32 // by curve and slot: jobs that may use it, by deadline
 	smallest   int         // job that asks for least, -1 where that has no meaning
 	considered int64
@@ -134,6 +137,12 @@ func smallest(p *plan.Problem) int {
 	return at
 }
 
+// curve is what jobs of equal capacity curve, relative to its first value, have in common.
+type curve struct {
+	further []workload.Increment // step i + 1 is further[i]
+	jobs    []int                // by deadline
+}
+
 // group is all entries of one curve, step, slot and cluster; they have one value.
 type group struct {
 	value         float64
@@ -143,9 +152,9 @@ type group struct {
 
 func (r *round) run(ctx context.Context) error {
 	r.placeRigid()
-	curves, members := r.curves()
-	r.activate(members)
-	groups := r.groups(curves, members)
+	r.listCurves()
+	r.activate()
+	groups := r.groups()
 	for i := 0; i < len(groups); {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -166,11 +175,11 @@ func (r *round) run(ctx context.Context) error {
 }
 
 // activate lists who may use each slot.
-func (r *round) activate(members [][]int) {
-	r.active = make([][][]int32, len(members))
-	for n, list := range members {
+func (r *round) activate() {
+	r.active = make([][][]int32, len(r.curves))
+	for n := range r.curves {
 		r.active[n] = make([][]int32, r.p.Grid.N)
-		for _, j := range list {
+		for _, j := range r.curves[n].jobs {
 			for t := r.p.Jobs[j].Arrival; t < r.jobs[j].last; t++ {
 				r.active[n][t] = append(r.active[n][t], int32(j))
 			}
@@ -258,20 +267,20 @@ func (r *round) take(j int, g group) {
 	if running && (u.cluster != g.cluster || u.steps != g.step) || !running && g.step != 0 {
 		return // a migratable job uses one cluster in a slot; steps are taken in order
 	}
-	workers := job.MinWorkers
+	more, done := job.MinWorkers, job.Curve[0]
 	if g.step > 0 {
-		workers = 1
+		x := r.curves[g.curve].further[g.step-1]
+		more, done = x.Workers(), workload.Throughput(job.Curve[x.From+1:], 1, x.Workers())
 	}
 	r.considered++
-	if !r.free.FitsUnder(j, g.cluster, g.slot, workers, 0) {
+	if !r.free.FitsUnder(j, g.cluster, g.slot, more, 0) {
 		return
 	}
-	r.free.Take(j, g.cluster, g.slot, workers)
+	r.free.Take(j, g.cluster, g.slot, more)
 	if r.uses[j] == nil {
 		r.uses[j] = map[int]use{}
 	}
-	done := job.Curve[g.step]
-	u = use{cluster: g.cluster, steps: g.step + 1, fraction: 1}
+	u = use{cluster: g.cluster, steps: g.step + 1, workers: u.workers + more, before: u.workers, fraction: 1}
 	if done > r.need[j] {
 		u.fraction = r.need[j] / done
 	}
@@ -282,61 +291,60 @@ func (r *round) take(j int, g group) {
 	}
 }
 
-// curves gives equal capacity curves one number, and lists the jobs of each by
-// deadline.
-func (r *round) curves() (curves [][]float64, members [][]int) {
+// listCurves lists the curves of the jobs that may scale or pause.
+func (r *round) listCurves() {
 	number := map[string]int{}
 	for j := range r.jobs {
 		job := &r.p.Jobs[j]
 		if r.jobs[j].dropped || job.Kind == workload.Rigid {
 			continue
 		}
-		curve := job.Curve
+		values := job.Curve
 		if job.Kind != workload.Elastic {
-			curve = curve[:1]
+			values = values[:1]
 		}
 		var key strings.Builder
-		for _, v := range curve {
-			key.WriteString(strconv.FormatFloat(v/curve[0], 'g', -1, 64))
+		for _, v := range values {
+			key.WriteString(strconv.FormatFloat(v/values[0], 'g', -1, 64))
 			key.WriteByte(' ')
 		}
 		n, known := number[key.String()]
 		if !known {
-			n = len(curves)
+			n = len(r.curves)
 			number[key.String()] = n
-			normal := make([]float64, len(curve))
-			for k, v := range curve {
-				normal[k] = v / curve[0]
+			normal := make([]float64, len(values))
+			for k, v := range values {
+				normal[k] = v / values[0]
 			}
-			curves, members = append(curves, normal), append(members, nil)
+			r.curves = append(r.curves, curve{further: workload.Increments(normal)})
 		}
-		members[n] = append(members[n], j)
+		r.curves[n].jobs = append(r.curves[n].jobs, j)
 	}
-	for _, list := range members {
-		sort.Slice(list, func(a, b int) bool { return r.before(list[a], list[b]) })
+	for _, c := range r.curves {
+		sort.Slice(c.jobs, func(a, b int) bool { return r.before(c.jobs[a], c.jobs[b]) })
 	}
-	return curves, members
 }
 
 // groups lists all groups by falling value.
-func (r *round) groups(curves [][]float64, members [][]int) []group {
+func (r *round) groups() []group {
 	var out []group
-	for n, curve := range curves {
+	for n := range r.curves {
 		from, last := r.p.Grid.N, 0
-		for _, j := range members[n] {
+		for _, j := range r.curves[n].jobs {
 			from, last = min(from, r.p.Jobs[j].Arrival), max(last, r.jobs[j].last)
+		}
+		gains := []float64{1}
+		for _, x := range r.curves[n].further {
+			gains = append(gains, min(1, x.PerWorker()))
 		}
 		for c := range r.p.Clusters {
 			for t := from; t < last; t++ {
-				for k, v := range curve {
-					if v <= 0 && k > 0 {
-						break // further workers do nothing
-					}
+				for step, gain := range gains {
 					value := math.Inf(1)
 					if ci := r.p.Clusters[c].Intensity[t] * r.p.Clusters[c].PUE; ci > 0 {
-						value = v / ci
+						value = gain / ci
 					}
-					out = append(out, group{value, n, k, t, c})
+					out = append(out, group{value, n, step, t, c})
 				}
 			}
 		}
@@ -402,7 +410,6 @@ func (r *round) result(considered int64) plan.Result {
 }
 
 func (r *round) segments(j int) []plan.Segment {
-	job := &r.p.Jobs[j]
 	slots := make([]int, 0, len(r.uses[j]))
 	for t := range r.uses[j] {
 		slots = append(slots, t)
@@ -411,10 +418,9 @@ func (r *round) segments(j int) []plan.Segment {
 	var out []plan.Segment
 	for _, t := range slots {
 		u := r.uses[j][t]
-		workers := job.MinWorkers + u.steps - 1
-		out = append(out, plan.Segment{Slot: t, Cluster: u.cluster, Workers: workers, Fraction: u.fraction})
+		out = append(out, plan.Segment{Slot: t, Cluster: u.cluster, Workers: u.workers, Fraction: u.fraction})
 		if rest := 1 - u.fraction; rest > 0 && u.steps > 1 {
-			out = append(out, plan.Segment{Slot: t, Cluster: u.cluster, Workers: workers - 1, Fraction: rest})
+			out = append(out, plan.Segment{Slot: t, Cluster: u.cluster, Workers: u.before, Fraction: rest})
 		}
 	}
 	return out

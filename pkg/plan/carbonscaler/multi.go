@@ -26,7 +26,7 @@ type Multi struct {
 // arrival, as long as the cluster has room. A job that got less than it asked for, or
 // has outlived its schedule, is scheduled anew from the next slot on; one without
 // slack left runs at MinWorkers until it is done. Workers that are of use only together
-// count with what they add on average (workload.Majorant).
+// are given together (workload.Increments).
 //
 // Optimality: heuristic. Bound: none. Errors: that of ctx. Complexity: that of Algorithm
 // 1 for every job and every denial, beside the roll-out.
@@ -52,8 +52,8 @@ func (x *multi) Slot(run *rollout.Run) {
 	list := run.Active()
 	none := func(int) float64 { return 0 }
 	type entry struct {
-		job, scale int
-		gain       float64
+		job, from, to int // numbers of scales
+		gain          float64
 	}
 	var entries []entry
 	for _, j := range list {
@@ -69,20 +69,20 @@ func (x *multi) Slot(run *rollout.Run) {
 		if !ok {
 			continue
 		}
-		gains := workload.Majorant(job.Curve[:want.Workers-job.MinWorkers+1])
-		for k, gain := range gains {
-			entries = append(entries, entry{j, k, gain / job.Curve[0]})
+		entries = append(entries, entry{j, 0, 1, 1})
+		for _, more := range workload.Increments(job.Curve[:want.Workers-job.MinWorkers+1]) {
+			entries = append(entries, entry{j, more.From + 1, more.To + 1, more.PerWorker() / job.Curve[0]})
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool {
-		if first := entries[a].scale == 0; first != (entries[b].scale == 0) {
+		if first := entries[a].from == 0; first != (entries[b].from == 0) {
 			return first
 		}
 		return entries[a].gain > entries[b].gain
 	})
 	for _, e := range entries {
 		c := x.wants[e.job][run.T].Cluster
-		if run.Scales(e.job) != e.scale || !run.Raise(e.job, c, 0) {
+		if run.Scales(e.job) != e.from || !run.RaiseTo(e.job, c, e.to, 0) {
 			x.again[e.job] = true
 		}
 	}

@@ -78,3 +78,7 @@ func TestMultiKeepsDeadlinesOfLongJobs(t *testing.T) {
 }
 
 func BenchmarkMulti(b *testing.B) { plantest.Bench(b, Multi{}) }
+
+func TestMultiTakesUsefulScales(t *testing.T) {
+	plantest.UsefulScales(t, Multi{}, 300, plantest.Options{})
+}

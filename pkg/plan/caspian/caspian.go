@@ -298,9 +298,8 @@ func roomFor(p *plan.Problem, m *relax.Model, room *relax.Room, j, cluster, star
 			continue
 		}
 		sum := 0.0
-		row := (cluster*m.R + r) * m.T
-		for _, left := range room.Left()[row+start : row+end] {
-			sum += left
+		for t := start; t < end; t++ {
+			sum += room.Free(cluster, r, t)
 		}
 		least = math.Min(least, sum/request/float64(end-start))
 	}

@@ -1,6 +1,6 @@
 // Package exact finds proven optima of small instances by branch and bound over the
-// complete schedules of every job. It shares no code with the planners that are
-// tested against it.
+// complete schedules of every job. Its search shares no code with the planners that
+// are tested against it; capacity is counted by plan.Free, as everywhere.
 package exact
 
 import (
@@ -47,14 +47,13 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	if p.Objective.Kind == plan.MOSP && p.Objective.Theta == nil {
 		return plan.Result{}, errors.New("planner exact: objective.theta: absent; accepted: the three normalisers")
 	}
-	s := &search{ctx: ctx, p: p, mosp: p.Objective.Kind == plan.MOSP, maxSchedules: pl.MaxSchedules, steps: pl.MaxSteps, resources: p.Resources(), bestShed: math.MaxInt}
+	s := &search{ctx: ctx, p: p, mosp: p.Objective.Kind == plan.MOSP, maxSchedules: pl.MaxSchedules, steps: pl.MaxSteps, free: plan.NewFree(p), bestShed: math.MaxInt}
 	if s.maxSchedules == 0 {
 		s.maxSchedules = 50_000
 	}
 	if s.steps == 0 {
 		s.steps = 50_000_000
 	}
-	s.capacity()
 	for j := range p.Jobs {
 		list, err := s.enumerate(j)
 		if err != nil {
@@ -99,8 +98,7 @@ type search struct {
 	mosp         bool
 	maxSchedules int
 	steps        int
-	resources    []string
-	left         [][][]float64 // by resource, cluster, slot
+	free         *plan.Free
 	order        []int
 	schedules    [][]schedule
 	least        []float64 // cost of what comes after, at least
@@ -114,38 +112,13 @@ type search struct {
 	err          error
 }
 
-func (s *search) capacity() {
-	for _, r := range s.resources {
-		rows := make([][]float64, len(s.p.Clusters))
-		for c := range rows {
-			rows[c] = make([]float64, s.p.Grid.N)
-			cl := &s.p.Clusters[c]
-			if cl.Capacity[r] != nil {
-				copy(rows[c], cl.Capacity[r])
-			}
-			for t, v := range cl.Load[r] {
-				rows[c][t] -= v
-			}
-		}
-		s.left = append(s.left, rows)
-	}
-}
-
 // fits reports whether w workers of job j fit in what is left.
-func (s *search) fits(j, c, t, w int) bool {
-	for i, r := range s.resources {
-		if q := s.p.Jobs[j].Request[r] * float64(w); q > 0 && q > s.left[i][c][t]+1e-9*math.Max(1, q) {
-			return false
-		}
-	}
-	return true
-}
+func (s *search) fits(j, c, t, w int) bool { return s.free.FitsUnder(j, c, t, w, 0) }
 
-func (s *search) take(j int, sc *schedule, sign float64) {
+// take takes sign times a schedule of job j.
+func (s *search) take(j int, sc *schedule, sign int) {
 	for _, g := range sc.peaks {
-		for i, r := range s.resources {
-			s.left[i][g.Cluster][g.Slot] -= sign * s.p.Jobs[j].Request[r] * float64(g.Workers)
-		}
+		s.free.Take(j, g.Cluster, g.Slot, sign*g.Workers)
 	}
 }
 

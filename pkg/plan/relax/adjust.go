@@ -148,12 +148,7 @@ func (e *Pricer) unused(jb *job, cl *class, set []int, parts []Part, room *Room)
 
 // adjustScales leaves an elastic job the work that it needs.
 func (e *Pricer) adjustScales(jb *job, cl *class, set []int, parts []Part, room *Room, changed *bool) ([]Part, bool) {
-	work := make([]float64, cl.scales) // by scale, through a slot
-	sum := 0.0
-	for i, w := range cl.curve {
-		sum += w
-		work[i] = sum
-	}
+	work := workload.Throughputs(cl.curve) // by scale, through a slot
 	need := cl.length * cl.curve[0]
 	done := 0.0
 	for _, s := range parts {

@@ -183,8 +183,8 @@ func (m *Model) column(j int, parts []Part, scale []float64) column {
 	for _, s := range parts {
 		amount := jb.size * s.Fraction * float64(cl.minimum+int(s.Scale)) / float64(cl.minimum)
 		for _, d := range cl.need {
-			row := int32(m.row(int(s.Cluster), d.resource, int(s.Slot)))
-			u := amount * d.amount / scale[row]
+			row := int32(m.row(int(s.Cluster), d.Resource(), int(s.Slot)))
+			u := amount * d.Amount() / scale[row]
 			if k := len(col.rows) - 1; k >= 0 && col.rows[k] == row {
 				col.use[k] += u
 				continue

@@ -29,9 +29,9 @@ func (m *Model) Fluid() []float64 {
 			continue
 		}
 		for _, d := range cl.need {
-			v := jb.size * d.amount * cl.length / float64(window)
-			demand[d.resource][jb.arrival] += v
-			demand[d.resource][jb.last] -= v
+			v := jb.size * d.Amount() * cl.length / float64(window)
+			demand[d.Resource()][jb.arrival] += v
+			demand[d.Resource()][jb.last] -= v
 		}
 	}
 	total := make([]float64, m.R)

@@ -17,6 +17,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/workload"
 )
@@ -84,7 +85,7 @@ type Model struct {
 // are made once for each.
 type class struct {
 	kind    workload.Kind
-	need    []demand // of MinWorkers workers, in units of the first
+	need    []capacity.Need // of MinWorkers workers, in units of the first
 	slots   int
 	length  float64
 	minimum int
@@ -107,11 +108,6 @@ type class struct {
 // lane is a table of prices: that of a class, over the slots that any job of the lane
 // may use.
 type lane struct{ class, from, last int }
-
-type demand struct {
-	resource int
-	amount   float64
-}
 
 // job is a job of a class: size times as large, within [arrival, last).
 type job struct {
@@ -161,7 +157,7 @@ func New(p *plan.Problem, terms Terms) *Model {
 	for j := range m.jobs {
 		if cl := &m.classes[m.jobs[j].class]; cl.kind == workload.Rigid {
 			for _, d := range cl.need {
-				m.rigid[d.resource] += m.jobs[j].size * d.amount
+				m.rigid[d.Resource()] += m.jobs[j].size * d.Amount()
 			}
 			if cl.watts != nil {
 				m.rigidWatts += m.jobs[j].size * cl.watts[0]
@@ -328,7 +324,7 @@ func (m *Model) classOf(j int) (class, float64) {
 			if size == 0 {
 				size = q
 			}
-			cl.need = append(cl.need, demand{r, q / size})
+			cl.need = append(cl.need, capacity.NeedOf(r, q/size))
 		}
 	}
 	if size == 0 {
@@ -369,7 +365,7 @@ func (cl *class) laneKey(b []byte, job *workload.Job) []byte {
 // requestKey is equal for equal requests, per unit of size, and permissions.
 func (cl *class) requestKey(b []byte, job *workload.Job) []byte {
 	for _, d := range cl.need {
-		b = appendNumbers(b, float64(d.resource), d.amount)
+		b = appendNumbers(b, float64(d.Resource()), d.Amount())
 	}
 	if job.Migratable && cl.kind != workload.Rigid {
 		b = append(b, 'm')
@@ -449,10 +445,10 @@ func (m *Model) roomOf(cl *class) float64 {
 	for _, set := range cl.choices {
 		for _, c := range set {
 			for _, d := range cl.need {
-				row := m.row(c, d.resource, 0)
+				row := m.row(c, d.Resource(), 0)
 				for _, v := range m.Cap[row : row+m.T] {
 					if v > 0 {
-						room = math.Min(room, v/d.amount)
+						room = math.Min(room, v/d.Amount())
 					}
 				}
 			}
@@ -488,13 +484,13 @@ func (m *Model) slotCost(cl *class, price []float64, c, t, i int) float64 {
 	cost, scale := 0.0, float64(cl.minimum+i)/float64(cl.minimum)
 	if cl.watts == nil {
 		for _, d := range cl.need {
-			cost += d.amount * price[m.row(c, d.resource, t)]
+			cost += d.Amount() * price[m.row(c, d.Resource(), t)]
 		}
 		return cost * scale
 	}
 	for _, d := range cl.need {
-		row := m.row(c, d.resource, t)
-		cost += d.amount * (price[row] - m.unit[row] + m.perUnit[row])
+		row := m.row(c, d.Resource(), t)
+		cost += d.Amount() * (price[row] - m.unit[row] + m.perUnit[row])
 	}
 	return cost*scale + cl.watts[i]*m.perWatt[c*m.T+t]
 }

@@ -126,7 +126,7 @@ func (e *Pricer) runs(cl *class, l *lane, tb *table) {
 	for i, set := range cl.choices {
 		c := set[0]
 		if len(cl.need) == 1 && cl.watts == nil { // the common case, without calls
-			at := (c*m.R + cl.need[0].resource) * (T + 1)
+			at := (c*m.R + cl.need[0].Resource()) * (T + 1)
 			sum := e.priceSum[at : at+T+1]
 			for t := l.from; t < l.last; t++ {
 				if v := sum[min(T, t+cl.slots)] - sum[t]; i == 0 || v < tb.cost[t] {
@@ -161,8 +161,8 @@ func (e *Pricer) runCost(cl *class, c, t int) float64 {
 		cost = cl.watts[0] * (e.wattSum[c*(T+1)+end] - e.wattSum[c*(T+1)+t])
 	}
 	for _, d := range cl.need {
-		at := (c*m.R + d.resource) * (T + 1)
-		cost += d.amount * (sums[at+end] - sums[at+t])
+		at := (c*m.R + d.Resource()) * (T + 1)
+		cost += d.Amount() * (sums[at+end] - sums[at+t])
 	}
 	return cost
 }
@@ -257,9 +257,9 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 			total += cost
 			if t >= 0 {
 				for _, d := range cl.need {
-					at := (c*m.R + d.resource) * (m.T + 1)
-					e.diff[at+t] += jb.size * d.amount
-					e.diff[at+min(m.T, t+cl.slots)] -= jb.size * d.amount
+					at := (c*m.R + d.Resource()) * (m.T + 1)
+					e.diff[at+t] += jb.size * d.Amount()
+					e.diff[at+min(m.T, t+cl.slots)] -= jb.size * d.Amount()
 				}
 			}
 			continue
@@ -280,9 +280,9 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 		for _, s := range parts {
 			amount := jb.size * s.Fraction * float64(cl.minimum+int(s.Scale)) / float64(cl.minimum)
 			for _, d := range cl.need {
-				at := (int(s.Cluster)*m.R+d.resource)*(m.T+1) + int(s.Slot)
-				e.diff[at] += amount * d.amount
-				e.diff[at+1] -= amount * d.amount
+				at := (int(s.Cluster)*m.R+d.Resource())*(m.T+1) + int(s.Slot)
+				e.diff[at] += amount * d.Amount()
+				e.diff[at+1] -= amount * d.Amount()
 			}
 		}
 	}

@@ -297,9 +297,9 @@ func (e *Pricer) ask(cl *class, tb *table, t, corner int, amount float64) {
 		c = tb.where[t][corner]
 	}
 	for _, d := range cl.need {
-		at := (int(c)*e.m.R+d.resource)*(e.m.T+1) + t
-		e.diff[at] += amount * d.amount
-		e.diff[at+1] -= amount * d.amount
+		at := (int(c)*e.m.R+d.Resource())*(e.m.T+1) + t
+		e.diff[at] += amount * d.Amount()
+		e.diff[at+1] -= amount * d.Amount()
 	}
 }
 

@@ -33,9 +33,11 @@ type state struct {
 	segments []plan.Segment
 	until    int // a rigid job that has started runs until here
 	now      int // scales taken in this slot: 0 none, 1 MinWorkers, ...
+	before   int // scales before the last raise
 	at       int // cluster of this slot
 	finished bool
 	missed   bool
+	further  []workload.Increment
 }
 
 // Plan rolls the policy out over p. With hard deadlines a job that is not done in
@@ -108,6 +110,15 @@ func (r *Run) Slack(j int) int {
 // Scales is how many scales job j has taken in this slot.
 func (r *Run) Scales(j int) int { return r.jobs[j].now }
 
+// Increments returns those of the curve of job j beyond MinWorkers; none unless it is elastic.
+func (r *Run) Increments(j int) []workload.Increment {
+	s, job := &r.jobs[j], &r.P.Jobs[j]
+	if s.further == nil && job.Kind == workload.Elastic {
+		s.further = workload.Increments(job.Curve)
+	}
+	return s.further
+}
+
 // Home is the cluster that job j first ran on, -1 before.
 func (r *Run) Home(j int) int { return r.jobs[j].home }
 
@@ -152,12 +163,18 @@ func (r *Run) fits(j, c, workers int, reserve float64) bool {
 // Raise gives job j its next scale in this slot on cluster c, if it has one and it
 // fits while the reserve stays free. A rigid job gets its whole run.
 func (r *Run) Raise(j, c int, reserve float64) bool {
+	return r.RaiseTo(j, c, r.jobs[j].now+1, reserve)
+}
+
+// RaiseTo gives job j all its next scales of this slot up to a number of them on cluster c, or
+// none, as Raise does. MinWorkers are raised to alone, before further workers.
+func (r *Run) RaiseTo(j, c, scales int, reserve float64) bool {
 	s, job := &r.jobs[j], &r.P.Jobs[j]
-	if c < 0 || s.finished || s.missed || (s.now > 0 && s.at != c) || (s.home >= 0 && s.home != c && !job.Migratable) {
+	if c < 0 || scales <= s.now || s.finished || s.missed || (s.now > 0 && s.at != c) || (s.home >= 0 && s.home != c && !job.Migratable) {
 		return false
 	}
 	if s.now == 0 {
-		if !r.fits(j, c, job.MinWorkers, reserve) {
+		if scales > 1 || !r.fits(j, c, job.MinWorkers, reserve) {
 			return false
 		}
 		s.now, s.at, s.home = 1, c, c
@@ -171,11 +188,12 @@ func (r *Run) Raise(j, c int, reserve float64) bool {
 		r.free.Take(j, c, r.T, job.MinWorkers)
 		return true
 	}
-	if job.Kind != workload.Elastic || s.now == len(job.Curve) || r.done(j) >= s.left-workload.Eps*s.left || !r.free.FitsUnder(j, c, r.T, 1, reserve) {
+	more := scales - s.now
+	if job.Kind != workload.Elastic || scales > len(job.Curve) || r.done(j) >= s.left-workload.Eps*s.left || !r.free.FitsUnder(j, c, r.T, more, reserve) {
 		return false
 	}
-	s.now++
-	r.free.Take(j, c, r.T, 1)
+	s.now, s.before = scales, s.now
+	r.free.Take(j, c, r.T, more)
 	return true
 }
 
@@ -203,7 +221,10 @@ func (r *Run) advance() {
 		if s.now == 0 {
 			continue
 		}
-		last, work := job.Curve[s.now-1], r.done(j)
+		if s.now == 1 {
+			s.before = 0
+		}
+		last, work := workload.Throughput(job.Curve[s.before:], 1, s.now-s.before), r.done(j) // last: of the last raise
 		fraction, workers := 1.0, job.MinWorkers+s.now-1
 		if work > s.left && last > 0 {
 			fraction = math.Max(0, 1-(work-s.left)/last)
@@ -212,7 +233,7 @@ func (r *Run) advance() {
 			s.segments = append(s.segments, plan.Segment{Slot: r.T, Cluster: s.at, Workers: workers, Fraction: math.Max(workload.Eps, math.Min(1, fraction))})
 		}
 		if s.now > 1 && fraction < 1-workload.Eps {
-			s.segments = append(s.segments, plan.Segment{Slot: r.T, Cluster: s.at, Workers: workers - 1, Fraction: 1 - math.Max(0, fraction)})
+			s.segments = append(s.segments, plan.Segment{Slot: r.T, Cluster: s.at, Workers: job.MinWorkers + s.before - 1, Fraction: 1 - math.Max(0, fraction)})
 		}
 		s.left = math.Max(0, s.left-work)
 		s.finished = s.left <= workload.Eps*job.Work()

@@ -80,6 +80,8 @@ func (pl Planner) complete() Params {
 // marginal throughput as long as there is room (vcc-scaling). A job without slack left
 // runs, above the curve where it must.
 //
+// Workers that are of use only together (workload.Increments) are taken together.
+//
 // Deviations from the source: the source's curve also pays for the peak of power and
 // covers a quantile of the load; here a peak bounds the curve and a margin covers the
 // risk.
@@ -257,24 +259,24 @@ func (x *policy) Slot(run *rollout.Run) {
 		return
 	}
 	type entry struct {
-		job, scale int
-		gain       float64
+		job  int
+		more workload.Increment
+		gain float64
 	}
 	var entries []entry
 	for _, j := range list {
-		job := &run.P.Jobs[j]
-		if job.Kind != workload.Elastic || run.Scales(j) == 0 {
+		if run.Scales(j) == 0 {
 			continue
 		}
-		for k := 1; k < len(job.Curve); k++ {
-			entries = append(entries, entry{j, k, job.Curve[k] / job.Curve[0]})
+		for _, x := range run.Increments(j) {
+			entries = append(entries, entry{j, x, x.PerWorker() / run.P.Jobs[j].Curve[0]})
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool { return entries[a].gain > entries[b].gain })
 	for _, e := range entries {
-		if run.Scales(e.job) == e.scale {
+		if run.Scales(e.job) == e.more.From+1 {
 			c := run.On(e.job)
-			run.Raise(e.job, c, under(c))
+			run.RaiseTo(e.job, c, e.more.To+1, under(c))
 		}
 	}
 }
