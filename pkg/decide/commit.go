@@ -65,13 +65,15 @@ func (w *decider) commit() {
 		case !w.keepable(t):
 			x.state = late
 		case w.s.stands(t) && (!margin || !t.Replan): // its plan is in time
-		case margin:
-			w.runNow(w.ledger, i, kept)
 		default:
 			if beside == nil {
 				beside = w.besideStanding()
 			}
-			w.runNow(beside, i, committed)
+			as := committed
+			if margin {
+				as = kept
+			}
+			w.runNow(beside, i, as)
 		}
 	}
 	if slices.ContainsFunc(urgent, func(i int) bool { return w.items[i].state == late }) {
@@ -112,7 +114,8 @@ func (w *decider) besideStanding() *capacity.Ledger {
 	return l
 }
 
-// runNow has a task run from now on whose latest safe start has come, if a ledger has room.
+// runNow has a task run from now on whose latest safe start has come, if l, the ledger with the
+// standing plans, has room.
 func (w *decider) runNow(l *capacity.Ledger, i int, as state) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	for _, c := range w.allowed(t) {
@@ -126,9 +129,7 @@ func (w *decider) runNow(l *capacity.Ledger, i int, as state) {
 		}
 		x.state, x.code, x.phases = as, CodeLatestStart, phases
 		w.take(w.ledger, i, phases, 1)
-		if l != w.ledger {
-			w.take(l, i, phases, 1)
-		}
+		w.take(l, i, phases, 1)
 		return
 	}
 }
@@ -248,6 +249,7 @@ func (w *decider) enqueue(tasks []int) {
 // follow keeps the standing plans that go on: first those of tasks that run on as they are, then
 // of running tasks that change something, then of waiting tasks; by deadline in each group.
 func (w *decider) follow() {
+	w.goOnBesideQueue()
 	var steady, changing, waiting []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
@@ -280,6 +282,28 @@ func (w *decider) follow() {
 				x.state, x.code, x.phases = kept, CodePauseDoesNotPay, phases
 				w.take(w.ledger, i, phases, 1)
 			}
+		}
+	}
+}
+
+// goOnBesideQueue has running tasks that are in time go on as they are on clusters in whose queues released tasks
+// wait for room. The room of a pause would go to whatever the queue starts next, not to what Lull
+// has planned.
+func (w *decider) goOnBesideQueue() {
+	waits := map[string]bool{}
+	for _, i := range w.queue {
+		if x := &w.items[i]; x.queued && len(x.phases) > 0 {
+			waits[x.phases[0].Cluster] = true
+		}
+	}
+	for i := range w.items {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		if x.state != open || t.State != Running || w.s.soft() || !waits[w.s.Place(t.Cluster).Name] {
+			continue
+		}
+		if on := []Phase{w.on(i)}; w.inTime(i, on) {
+			x.state, x.code, x.phases = kept, CodeSharedCapacity, on
+			w.take(w.ledger, i, on, 1)
 		}
 	}
 }
@@ -327,8 +351,8 @@ func (w *decider) overfull(cluster string) bool {
 		l := w.s.ledger()
 		for i := range w.s.Tasks {
 			if t := &w.s.Tasks[i]; t.State == Running && !t.Unscheduled {
-				on := w.on(i)
-				l.Take(l.Cluster(on.Cluster), l.Demand(t.Request), t.workersOf(&on), w.s.Now, w.s.Now.Add(time.Millisecond))
+				runs := Phase{Workers: max(t.Workers, t.least())}
+				l.Take(l.Cluster(w.s.Place(t.Cluster).Name), l.Demand(t.Request), t.workersOf(&runs), w.s.Now, w.s.Now.Add(time.Millisecond))
 			}
 		}
 		for _, x := range l.Excesses(w.s.Now) {

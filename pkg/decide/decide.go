@@ -140,7 +140,7 @@ const (
 	open      state = iota // the planner places it
 	committed              // it runs now, or stays as it is, whatever the planner says
 	followed               // its standing plan goes on
-	kept                   // it runs on, because a pause would lose more than it saves
+	kept                   // it runs on: a pause would lose more than it saves, or serve only the queue
 	placed                 // it has a plan made by this decision
 	unplaced               // no place in time was found
 	late                   // its deadline cannot be kept
