@@ -119,6 +119,10 @@ type CarbonPlanStatus struct {
 	// modelled.
 	// +optional
 	MeasuredKWh float64 `json:"measuredKWh,omitempty"`
+	// unpricedKWh is how much of energyKWh was used in hours without a carbon intensity,
+	// known or filled. Where it is above 0, emittedG, expectedG and baselineG are withheld.
+	// +optional
+	UnpricedKWh float64 `json:"unpricedKWh,omitempty"`
 	// observed throughput by number of workers, which corrects the profile.
 	// +listType=map
 	// +listMapKey=workers

@@ -17,6 +17,7 @@ from calendar import timegm
 from datetime import datetime
 
 HOUR = 3600 * 10**9  # times are whole nanoseconds since 1970
+DAY = 24 * HOUR
 
 
 def nanoseconds(text):
@@ -48,32 +49,78 @@ class Zone:
     def __init__(self):
         self.of = {}
 
-    def mean(self, start, end):
-        """Mean intensity, and for how many nanoseconds it is known."""
+    def at(self, time):
+        """The intensity at a time, None where none is published."""
+        for begin, (stop, value) in self.of.items():
+            if begin <= time < stop:
+                return value
+        return None
+
+    def stand_in(self, time):
+        """The intensity of the same time on the nearest earlier day, else on the nearest later one."""
+        for days in [-1, -2, -3, -4, -5, -6, -7, 1, 2, 3, 4, 5, 6, 7]:
+            value = self.at(time + days * DAY)
+            if value is not None:
+                return value
+        return None
+
+    def sum(self, start, end):
+        """Intensity times nanoseconds, and for how many nanoseconds it is published."""
         total = covered = 0
         for begin, (stop, value) in self.of.items():
             overlap = min(end, stop) - max(start, begin)
             if overlap > 0:
                 total += value * overlap
                 covered += overlap
-        return (total / covered if covered else 0.0), covered
+        return total, covered
+
+    def price(self, start, end, method):
+        """Intensity times nanoseconds; for how many of them it is filled, and for how many it is unknown.
+
+        Method 2 leaves unpublished time out. Since method 3 the same time of another day stands in."""
+        total, covered = self.sum(start, end)
+        if method == "2" or covered == end - start:
+            return total, 0, end - start - covered
+        filled = unknown = 0
+        edges = {t + days * DAY for begin, (stop, _) in self.of.items() for t in (begin, stop) for days in range(-7, 8)}
+        moments = sorted({start, end} | {t for t in edges if start < t < end})
+        for at, until in zip(moments, moments[1:]):
+            if self.at(at) is not None:
+                continue
+            value = self.stand_in(at)
+            if value is None:
+                unknown += until - at
+            else:
+                total += value * (until - at)
+                filled += until - at
+        return total, filled, unknown
 
 
-def grams(zones, zone, start, end, watts):
-    mean, covered = zones.get(zone, Zone()).mean(start, end)
-    return watts / 1000 * covered / HOUR * mean
+class Emissions:
+    """Grams of CO2 equivalents, and the nanoseconds behind them without a published intensity."""
+
+    def __init__(self, zones, method):
+        self.zones, self.method = zones, method
+        self.grams, self.filled, self.unknown = 0.0, 0, 0
+
+    def add(self, zone, start, end, watts):
+        if end > start:
+            total, filled, unknown = self.zones.get(zone, Zone()).price(start, end, self.method)
+            self.grams += watts / 1000 * total / HOUR
+            self.filled += filled
+            self.unknown += unknown
 
 
-def use(zones, stretches, measured):
-    """kWh and gCO2eq: what was measured, and watts times hours where nothing was."""
-    kwh = model = g = 0.0
+def use(out, stretches, measured):
+    """kWh, in all and by the model: what was measured, and watts times hours where nothing was. Adds emissions to out."""
+    kwh = model = 0.0
     measured, last = sorted(measured), 0
     for start, end, zone, amount in measured:
         after = max(start, last)  # where two readings are of the same time, the one that began earlier counts
         if end > after:
             amount *= (end - after) / (end - start)
             kwh += amount
-            g += grams(zones, zone, after, end, amount * 1000 / ((end - after) / HOUR))
+            out.add(zone, after, end, amount * 1000 / ((end - after) / HOUR))
             last = end
     for start, end, zone, _, watts, _ in stretches:
         model += watts / 1000 * (end - start) / HOUR
@@ -82,11 +129,18 @@ def use(zones, stretches, measured):
             if begin > at and at < end:
                 until = min(begin, end)
                 kwh += watts / 1000 * (until - at) / HOUR
-                g += grams(zones, zone, at, until, watts)
+                out.add(zone, at, until, watts)
                 at = until
             if begin < end:
                 at = max(at, stop)
-    return kwh, model, g
+    return kwh, model
+
+
+def stated_grams(ran, submitted):
+    """Emissions of both sides as they are stated: neither, where a time behind one of them has no intensity at all."""
+    if ran.method != "2" and ran.unknown + submitted.unknown:
+        return 0.0, 0.0
+    return ran.grams, submitted.grams
 
 
 def rate(of, n):
@@ -176,7 +230,7 @@ def main():
         nonlocal checked
         b, w = entry["body"], works.get(entry["workload"])
         if w is None:  # what it rests on was dropped
-            results[entry["workload"]] = (nanoseconds(b["to"]), b["kWh"], b["grams"], b["counterfactual"]["grams"])
+            results[entry["workload"]] = (nanoseconds(b["to"]), b["kWh"], b["grams"], b["counterfactual"]["grams"], b.get("missingSeconds", 0) > 0)
             c, of = b["counterfactual"], b["of"]
             if not c.get("beyond", False) and b["runs"] and entry["workload"] not in placed:
                 request = {r: v * of["workers"] for r, v in of["request"].items()}
@@ -192,8 +246,9 @@ def main():
             if end > start:
                 stretches.append((start, end, s["zone"], s["workers"], s["watts"], succeeded))
         stretches.sort(key=lambda s: s[0])
-        kwh, model, g = use(zones, stretches, w["energy"])
-        as_kwh = as_g = 0.0
+        ran, submitted = Emissions(zones, b["method"]), Emissions(zones, b["method"])
+        kwh, model = use(ran, stretches, w["energy"])
+        as_kwh = 0.0
         start, end = nanoseconds(c["from"]), nanoseconds(c["to"])
         if stretches:
             long, request = length(of, stretches, w["lost"], w["paused"]), {r: v * of["workers"] for r, v in of["request"].items()}
@@ -207,10 +262,14 @@ def main():
             if abs(end - start - long) > 1000:
                 sys.exit(f"entry {entry['seq']} ({of['name']}): as submitted it takes {long / HOUR} h, not {(end - start) / HOUR}")
             watts = of["watts"] * of["workers"] * (kwh / model if model else 1)
-            as_kwh, as_g = watts / 1000 * (end - start) / HOUR, grams(zones, c["zone"], start, end, watts)
+            as_kwh = watts / 1000 * (end - start) / HOUR
+            submitted.add(c["zone"], start, end, watts)
+        g, as_g = stated_grams(ran, submitted)
         for name, stated, here in [
             ("kWh", b["kWh"], kwh), ("grams", b["grams"], g), ("kWh as submitted", c["kWh"], as_kwh),
             ("grams as submitted", c["grams"], as_g), ("saved", b["savedGrams"], as_g - g),
+            ("seconds filled", b.get("filledSeconds", 0), ran.filled / 1e9), ("seconds filled as submitted", c.get("filledSeconds", 0), submitted.filled / 1e9),
+            ("seconds without an intensity", b.get("missingSeconds", 0), (ran.unknown + submitted.unknown) / 1e9),
         ]:
             if differs(stated, here):
                 sys.exit(f"entry {entry['seq']} ({of['name']}): {name}: stated {stated}, found {here}")
@@ -219,12 +278,18 @@ def main():
             sys.exit(f"entry {entry['seq']} ({of['name']}): beside: stated {other}")
         if other and stretches:
             by = {zone: zones.get(name, Zone()) for zone, name in beside_of.items()}
-            there = use(by, stretches, w["energy"])[2]
-            as_there = grams(by, c["zone"], start, end, watts)
-            for name, stated, here in [("grams", other["grams"], there), ("grams as submitted", other["asSubmittedGrams"], as_there), ("saved", other["savedGrams"], as_there - there)]:
+            there, as_there = Emissions(by, b["method"]), Emissions(by, b["method"])
+            use(there, stretches, w["energy"])
+            as_there.add(c["zone"], start, end, watts)
+            g_there, as_g_there = stated_grams(there, as_there)
+            for name, stated, here in [
+                ("grams", other["grams"], g_there), ("grams as submitted", other["asSubmittedGrams"], as_g_there), ("saved", other["savedGrams"], as_g_there - g_there),
+                ("seconds filled", other.get("filledSeconds", 0), (there.filled + as_there.filled) / 1e9),
+                ("seconds without an intensity", other.get("missingSeconds", 0), (there.unknown + as_there.unknown) / 1e9),
+            ]:
                 if differs(stated, here):
                     sys.exit(f"entry {entry['seq']} ({of['name']}): {name} by {other['signal']} intensities: stated {stated}, found {here}")
-        results[entry["workload"]] = (nanoseconds(b["to"]), kwh, g, as_g)
+        results[entry["workload"]] = (nanoseconds(b["to"]), kwh, g, as_g, ran.unknown + submitted.unknown > 0)
         checked += 1
 
     def read(entry):
@@ -271,9 +336,10 @@ def main():
 
     start, end = nanoseconds(options.start + "T00:00:00Z") if options.start > "1970" else 0, nanoseconds(options.end + "T00:00:00Z")
     chosen = [r for r in results.values() if start <= r[0] < end]
+    stated = [r for r in chosen if not r[4]]  # an entry of method 2 that left hours out counts as withheld, as in lull report
     print(json.dumps({
-        "workloads": len(chosen), "kWh": math.fsum(r[1] for r in chosen), "gCO2eq": math.fsum(r[2] for r in chosen),
-        "saved_gCO2eq": math.fsum(r[3] - r[2] for r in chosen), "settlements_checked": checked, "largest_difference": worst,
+        "workloads": len(chosen), "withheld": len(chosen) - len(stated), "kWh": math.fsum(r[1] for r in chosen), "gCO2eq": math.fsum(r[2] for r in stated),
+        "saved_gCO2eq": math.fsum(r[3] - r[2] for r in stated), "settlements_checked": checked, "largest_difference": worst,
     }))
 
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/pkg/carbon"
 )
 
 // ledgerFlags say where a ledger is: in a database, or in a raw export.
@@ -193,11 +194,9 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 				line(b.At, "is over (%s)", b.How)
 			}
 		case ledger.KindSettled:
-			var b ledger.Settled
-			if err = json.Unmarshal(e.Body, &b); err == nil {
-				c := &b.Counterfactual
-				line(b.To, "settled, revision %d: %.4g kWh (%.0f %% measured), %.4g gCO2eq, give or take %.0f %%; as submitted, from %s to %s, %.4g gCO2eq: saved %.4g",
-					b.Revision, b.KWh, 100*b.MeasuredKWh/max(b.KWh, 1e-12), b.Grams, 100*b.Uncertainty, c.From.UTC().Format("01-02 15:04"), c.To.UTC().Format("01-02 15:04"), c.Grams, b.SavedGrams)
+			b, readErr := e.Settled()
+			if err = readErr; err == nil {
+				line(b.To, "%s", settledText(&b))
 			}
 		}
 		if err != nil {
@@ -205,6 +204,23 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 		}
 	}
 	return nil
+}
+
+// settledText says what was settled of a workload.
+func settledText(b *ledger.Settled) string {
+	c := &b.Counterfactual
+	const at = "01-02 15:04"
+	text := fmt.Sprintf("settled, revision %d: %.4g kWh (%.0f %% measured), ", b.Revision, b.KWh, 100*b.MeasuredKWh/max(b.KWh, 1e-12))
+	if b.Withheld != "" {
+		return text + fmt.Sprintf("give or take %.0f %%; as submitted, from %s to %s; emissions withheld: %s",
+			100*b.Uncertainty, c.From.UTC().Format(at), c.To.UTC().Format(at), b.Withheld)
+	}
+	text += fmt.Sprintf("%.4g gCO2eq, give or take %.0f %%; as submitted, from %s to %s, %.4g gCO2eq: saved %.4g",
+		b.Grams, 100*b.Uncertainty, c.From.UTC().Format(at), c.To.UTC().Format(at), c.Grams, b.SavedGrams)
+	if b.FilledSeconds+c.FilledSeconds > 0 {
+		text += fmt.Sprintf("; %.4g h of the runs and %.4g h as submitted are filled: %s", b.FilledSeconds/3600, c.FilledSeconds/3600, carbon.FillRule)
+	}
+	return text
 }
 
 func newLedgerExportCommand() *cobra.Command {

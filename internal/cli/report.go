@@ -13,6 +13,7 @@ import (
 
 	"lull.dev/lull/internal/ledger"
 	"lull.dev/lull/internal/report"
+	"lull.dev/lull/pkg/carbon"
 )
 
 func newReportCommand() *cobra.Command {
@@ -100,9 +101,13 @@ func kilograms(g float64) string { return fmt.Sprintf("%.3f", g/1000) }
 var totalsHead = []string{"", "workloads", "kWh", "kgCO2eq", "as submitted", "saved", "saved, %", "give or take", "mean delay, h", "late"}
 
 func totalsRow(name string, t *ledger.Totals) []string {
+	grams, share := kilograms, fmt.Sprintf("%.1f", 100*t.Share())
+	if t.Withheld > 0 && t.Withheld == t.Workloads {
+		grams, share = func(float64) string { return "withheld" }, "withheld"
+	}
 	return []string{
-		name, fmt.Sprint(t.Workloads), fmt.Sprintf("%.3f", t.KWh), kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams),
-		fmt.Sprintf("%.1f", 100*t.Share()), kilograms(t.UncertainGrams), fmt.Sprintf("%.1f", t.DelayHours), fmt.Sprint(t.Late),
+		name, fmt.Sprint(t.Workloads), fmt.Sprintf("%.3f", t.KWh), grams(t.Grams), grams(t.AsSubmittedGrams), grams(t.SavedGrams),
+		share, grams(t.UncertainGrams), fmt.Sprintf("%.1f", t.DelayHours), fmt.Sprint(t.Late),
 	}
 }
 
@@ -144,7 +149,11 @@ var emitterHead = []string{"workload", "kind", "start", "end", "kWh", "kgCO2eq",
 
 func emitterRow(r *ledger.Record) []string {
 	const at = "2006-01-02 15:04"
-	return []string{r.Namespace + "/" + r.Name, r.Kind, r.Start.UTC().Format(at), r.End.UTC().Format(at), fmt.Sprintf("%.3f", r.KWh), kilograms(r.Grams), kilograms(r.SavedGrams)}
+	grams, saved := kilograms(r.Grams), kilograms(r.SavedGrams)
+	if r.Withheld != "" {
+		grams, saved = "withheld", "withheld"
+	}
+	return []string{r.Namespace + "/" + r.Name, r.Kind, r.Start.UTC().Format(at), r.End.UTC().Format(at), fmt.Sprintf("%.3f", r.KWh), grams, saved}
 }
 
 // about says what a summary counts.
@@ -159,14 +168,31 @@ func about(s *ledger.Summary) []string {
 	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s.", s.All.Workloads,
 		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), counted)}
 	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is by the policies' power models.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
+	return append(lines, gapLines(s)...)
+}
+
+// gapLines say what hours without a known intensity mean for the figures.
+func gapLines(s *ledger.Summary) (lines []string) {
+	t := &s.All
+	if t.FilledHours > 0 {
+		lines = append(lines, fmt.Sprintf("%.4g hours of run time, of both sides, have no known intensity and are filled: %s.", t.FilledHours, carbon.FillRule))
+	}
+	if t.Withheld > 0 {
+		lines = append(lines, fmt.Sprintf("Emissions and savings of %d of %d workloads (%.3f kWh) are withheld, and in no figure in grams: they have hours that cannot be filled so, or were settled by a method that left hours out. lull ledger show says which.",
+			t.Withheld, t.Workloads, t.WithheldKWh))
+	}
 	return lines
 }
 
 func (s sciText) lines() []string {
-	return []string{
+	lines := []string{
 		fmt.Sprintf("%.4g gCO2eq per %s", s.PerUnit, s.Unit),
 		fmt.Sprintf("(O %.4g g + M %.4g g) / R %.6g", s.Operational, s.Embodied, s.Units),
 	}
+	if s.Withheld > 0 {
+		lines = append(lines, fmt.Sprintf("%d workloads whose emissions are withheld are in none of these", s.Withheld))
+	}
+	return lines
 }
 
 // holdOutLines tell what was measured against those held out.
@@ -236,8 +262,8 @@ func writeSummaryText(out io.Writer, s ledger.Summary, q ledger.Question) error 
 // besideLines say the same emissions by other signals and factors.
 func besideLines(s *ledger.Summary) (out []string) {
 	for _, t := range s.Beside {
-		out = append(out, fmt.Sprintf("By %s intensities, %s emissions: %s kgCO2eq, as submitted %s, saved %s (%d of %d workloads).",
-			t.Signal, t.Factor, kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams), t.Workloads, s.All.Workloads))
+		out = append(out, fmt.Sprintf("By %s intensities, %s emissions: %s kgCO2eq, as submitted %s, saved %s (%d of %d workloads; %d withheld, %.4g hours filled).",
+			t.Signal, t.Factor, kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams), t.Workloads, s.All.Workloads, t.Withheld, t.FilledHours))
 	}
 	return out
 }

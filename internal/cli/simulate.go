@@ -39,6 +39,7 @@ type simulateOptions struct {
 	minWorkers, maxWorkers                   int
 	deny                                     float64
 	jobsFile, jobsFormat                     string
+	jsonJobs                                 bool
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -70,6 +71,9 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 			if o.example {
 				_, err := io.WriteString(cmd.OutOrStdout(), exampleScenario)
 				return err
+			}
+			if o.jsonJobs && o.jsonFile == "" {
+				return errors.New("--json-jobs: set without --json; accepted: with --json FILE, or --json - for standard output")
 			}
 			s, err := o.scenario(cmd)
 			if err != nil {
@@ -108,6 +112,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
 	f.StringVar(&o.jsonFile, "json", "", `file for summary and load over time (JSON), "-" for standard output instead of the table`)
+	f.BoolVar(&o.jsonJobs, "json-jobs", false, "add to --json a row for each job and planner, with its runs, deadline and emissions")
 	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
 	return cmd
 }
@@ -339,7 +344,7 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 		o.csvFile:     func(w io.Writer) error { return scenario.WriteCSV(w, cfg, trials) },
 		o.parquetFile: func(w io.Writer) error { return scenario.WriteParquet(w, cfg, trials) },
 		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials, s.Skipped()) },
-		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials, s.Skipped()) },
+		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials, s.Skipped(), o.jsonJobs) },
 	} {
 		if file == "" {
 			continue

@@ -134,7 +134,11 @@ func (x *explanation) writePlan(out io.Writer) {
 	}
 	fmt.Fprintf(tw, "progress\t%s (by %s)\n", s.Shown.Progress, s.ProgressSource)
 	if s.EnergyKWh > 0 {
-		fmt.Fprintf(tw, "so far\t%s (by %s), %s\n", units.Energy(s.EnergyKWh), s.EnergySource, units.Emissions(s.EmittedG))
+		emitted := units.Emissions(s.EmittedG).String()
+		if s.UnpricedKWh > 0 {
+			emitted = fmt.Sprintf("emissions withheld: %s were used in hours without a carbon intensity", units.Energy(s.UnpricedKWh))
+		}
+		fmt.Fprintf(tw, "so far\t%s (by %s), %s\n", units.Energy(s.EnergyKWh), s.EnergySource, emitted)
 	}
 	fmt.Fprintf(tw, "emits\t%s", units.Emissions(s.ExpectedG))
 	if s.BaselineG > 0 {

@@ -323,7 +323,10 @@ func (r *capacityRun) play(ctx context.Context, s *Stage) error {
 			runs := rec.runs(name, r.timeline, time.Now())
 			all = append(all, runs...)
 			x := r.specs[name]
-			grams, _ := x.used(runs, model, r.week.Series)
+			grams, _, err := x.used(runs, model, r.week.Series)
+			if err != nil {
+				return err
+			}
 			m.grams += float64(grams)
 		}
 		m.use = stairs(all)

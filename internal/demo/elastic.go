@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -135,13 +136,27 @@ func stairs(runs []run) []stair {
 	return out
 }
 
-// used prices the runs of a job.
-func (s spec) used(runs []run, model power.PerUnit, series *carbon.Series) (grams units.Emissions, energy units.Energy) {
+// priced returns the emissions of a constant power. Hours without an intensity are filled by
+// carbon.FillRule; the error, wrapping ErrDemo, says where that has no value either.
+func priced(watts units.Power, series *carbon.Series, from, to time.Time) (units.Emissions, error) {
+	p := power.PriceOver(watts, series, from, to)
+	if p.Unknown > 0 {
+		return 0, fmt.Errorf("%w: emissions withheld: of %s to %s, %v have no carbon intensity, nor has the same hour of any day within 7 days",
+			ErrDemo, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), p.Unknown)
+	}
+	return p.Emissions, nil
+}
+
+// used returns what the runs of a job emitted and took; it returns the errors of priced.
+func (s spec) used(runs []run, model power.PerUnit, series *carbon.Series) (grams units.Emissions, energy units.Energy, err error) {
 	for _, x := range stairs(runs) {
 		watts := s.watts(x.pods, model)
-		g, missing := power.Emitted(watts, series, x.from, x.to)
+		g, err := priced(watts, series, x.from, x.to)
+		if err != nil {
+			return 0, 0, err
+		}
 		grams += g
-		energy += watts.Over(x.to.Sub(x.from) - missing)
+		energy += watts.Over(x.to.Sub(x.from))
 	}
-	return grams, energy
+	return grams, energy, nil
 }

@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +30,17 @@ func TestStairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := spec{cpus: 4, elastic: &scaling{throughput: []float64{1, 1.5}, watts: []float64{100, 250}}}
-	grams, energy := s.used(runs, power.PerUnit{PUE: 2}, series) // 2 x (100 + 2 x 250 + 100) Wh
-	if float64(energy) != 1.4 || float64(grams) != 140 {
-		t.Errorf("%v, %v, want 140 g, 1.4 kWh", float64(grams), float64(energy))
+	grams, energy, err := s.used(runs, power.PerUnit{PUE: 2}, series) // 2 x (100 + 2 x 250 + 100) Wh
+	if err != nil || float64(energy) != 1.4 || float64(grams) != 140 {
+		t.Errorf("%v, %v, %v, want 140 g, 1.4 kWh", float64(grams), float64(energy), err)
+	}
+	// A day later the series has ended: the same hours stand in. An hour of no day has no price.
+	later := []run{{at(25), at(28)}, {at(26), at(27)}, {at(27), at(28)}, {at(30), at(31)}}
+	if grams, energy, err = s.used(later, power.PerUnit{PUE: 2}, series); err != nil || float64(energy) != 1.4 || float64(grams) != 140 {
+		t.Errorf("a day later: %v, %v, %v, want 140 g, 1.4 kWh", float64(grams), float64(energy), err)
+	}
+	if _, _, err = s.used([]run{{at(9), at(11)}}, power.PerUnit{PUE: 2}, series); !errors.Is(err, ErrDemo) || !strings.Contains(err.Error(), "withheld") {
+		t.Errorf("without an intensity: %v", err)
 	}
 	if curve := (&scaling{throughput: []float64{2, 3, 3, 5}}).scale().Curve; curve[0] != 2 || curve[1] != 1 || curve[2] != 0 || curve[3] != 2 {
 		t.Errorf("marginal capacities %v", curve)

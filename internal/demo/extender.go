@@ -25,7 +25,6 @@ import (
 	"lull.dev/lull/internal/reproduce"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
-	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/trace"
@@ -156,7 +155,11 @@ func (r *extenderRun) simulate(ctx context.Context) (plain, aware *shifted, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.outcome(ofSimulated(&a, r.cfg.Jobs)), r.outcome(ofSimulated(&b, r.cfg.Jobs)), nil
+	if plain, err = r.outcome(ofSimulated(&a, r.cfg.Jobs)); err != nil {
+		return nil, nil, err
+	}
+	aware, err = r.outcome(ofSimulated(&b, r.cfg.Jobs))
+	return plain, aware, err
 }
 
 // ofSimulated is when each job ran.
@@ -170,11 +173,14 @@ func ofSimulated(res *sim.Result, jobs []sim.Job) map[string]run {
 	return out
 }
 
-// outcome sums the emissions of runs, with the idle power of the day.
-func (r *extenderRun) outcome(runs map[string]run) *shifted {
+// outcome sums the emissions of runs, with the idle power of the day; it returns the errors of priced.
+func (r *extenderRun) outcome(runs map[string]run) (*shifted, error) {
 	out := &shifted{starts: map[string]time.Time{}}
-	mean, covered := r.series.Mean(r.start, r.start.Add(24*time.Hour))
-	out.grams = float64(units.Power(reproduce.PiontekIdle).Over(covered).At(mean))
+	idle, err := priced(units.Power(reproduce.PiontekIdle), r.series, r.start, r.start.Add(24*time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	out.grams = float64(idle)
 	n := 0
 	for i := range r.cfg.Jobs {
 		j := &r.cfg.Jobs[i]
@@ -182,7 +188,10 @@ func (r *extenderRun) outcome(runs map[string]run) *shifted {
 		if !ran {
 			continue
 		}
-		grams, _ := power.Emitted(r.cfg.Clusters[0].Power.Of(j.Request), r.series, x.start, x.end)
+		grams, err := priced(r.cfg.Clusters[0].Power.Of(j.Request), r.series, x.start, x.end)
+		if err != nil {
+			return nil, err
+		}
 		out.grams += float64(grams)
 		out.starts[j.ID] = x.start
 		if j.PriorityClass == "" {
@@ -195,7 +204,7 @@ func (r *extenderRun) outcome(runs map[string]run) *shifted {
 		}
 	}
 	out.waited /= time.Duration(max(1, n))
-	return out
+	return out, nil
 }
 
 // play runs the scenario on a lab of its own.
@@ -257,7 +266,7 @@ func (r *extenderRun) play(ctx context.Context, via v1alpha1.Via) (out *shifted,
 	if missing > 0 {
 		return nil, fmt.Errorf("%w: %d of %d Pods did not run once", ErrDemo, missing, len(r.cfg.Jobs))
 	}
-	return r.outcome(runs), nil
+	return r.outcome(runs)
 }
 
 // setUp makes the zone and the policy.

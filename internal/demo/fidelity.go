@@ -267,7 +267,9 @@ func (s *Stage) playTrials(ctx context.Context, o Options, trials []*trial) erro
 	for _, t := range trials {
 		job := rec.job(t.name)
 		t.late = !job.succeeded || t.timeline.ToGrid(job.finished).After(t.start.Add(t.arrival+t.length+t.slack))
-		t.live, _ = t.used(rec.runs(t.name, t.timeline, time.Now()), power.PerUnit{PUE: 1}, t.series)
+		if t.live, _, err = t.used(rec.runs(t.name, t.timeline, time.Now()), power.PerUnit{PUE: 1}, t.series); err != nil {
+			return err
+		}
 	}
 	return nil
 }

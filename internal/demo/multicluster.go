@@ -254,7 +254,7 @@ func (r *caspianRun) play(ctx context.Context, omega float64) (out outcome, err 
 	if err := r.submit(ctx, st, timeline, hub); err != nil {
 		return out, err
 	}
-	return r.observe(timeline, hub, at), nil
+	return r.observe(timeline, hub, at)
 }
 
 // setUp makes zones, clusters, queues and the policy.
@@ -392,8 +392,8 @@ func (r *caspianRun) submit(ctx context.Context, st *Stage, timeline timegrid.Ti
 	}
 }
 
-// observe reads what came of it from the timestamps of the API servers.
-func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*recorder) outcome {
+// observe reads what came of it from the timestamps of the API servers; it returns the errors of priced.
+func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*recorder) (outcome, error) {
 	var out outcome
 	now := time.Now()
 	byCluster := make([][]gpuRun, len(at))
@@ -408,7 +408,10 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 		var all []gpuRun
 		for c, rec := range at {
 			for _, x := range rec.runs(j.ID, timeline, now) {
-				grams, _ := power.Emitted(r.power(c).Of(j.Request), r.series[c], x.start, x.end)
+				grams, err := priced(r.power(c).Of(j.Request), r.series[c], x.start, x.end)
+				if err != nil {
+					return out, err
+				}
 				out.grams += grams
 				out.gpuHours[c] += x.end.Sub(x.start).Hours() * j.Request[gpuResource]
 				all = append(all, gpuRun{x, j.Request[gpuResource]})
@@ -438,7 +441,7 @@ func (r *caspianRun) observe(timeline timegrid.Timeline, hub *recorder, at []*re
 		}
 		out.use = append(out.use, use)
 	}
-	return out
+	return out, nil
 }
 
 // gpuRun is a run that uses GPUs.

@@ -88,9 +88,12 @@ func (r *replay) draw(now time.Time, c counts) {
 	const cells = 20
 	share := min(1, max(0, float64(at.Sub(r.timeline.Grid))/float64(span)))
 	bar := strings.Repeat("#", int(share*cells)) + strings.Repeat(".", cells-int(share*cells))
-	grams, _ := r.emissions(now)
+	emitted := "emissions withheld"
+	if grams, _, err := r.emissions(now); err == nil {
+		emitted = grams.String()
+	}
 	line := fmt.Sprintf("[%s] %s  %4.0f g/kWh  submitted %2d  waiting %2d  running %2d  done %2d  %s so far",
-		bar, at.UTC().Format("Mon 15:04"), float64(sample.Value), c.submitted, c.waiting, c.running, c.done, grams)
+		bar, at.UTC().Format("Mon 15:04"), float64(sample.Value), c.submitted, c.waiting, c.running, c.done, emitted)
 	for _, s := range r.specs {
 		if s.elastic != nil {
 			line += fmt.Sprintf("  %s x%d %.0f%%", s.name, r.recorder.pods(s.name), 100*r.player.Progress(s.name))
@@ -107,16 +110,17 @@ func (r *replay) model() power.PerUnit {
 	return power.PerUnit{Watts: map[string]float64{"cpu": wattsPerCPU}, PUE: pue}
 }
 
-// emissions prices all runs observed so far.
-func (r *replay) emissions(now time.Time) (units.Emissions, units.Energy) {
-	var grams units.Emissions
-	var energy units.Energy
+// emissions prices all runs observed so far; it returns the errors of priced.
+func (r *replay) emissions(now time.Time) (grams units.Emissions, energy units.Energy, err error) {
 	for _, s := range r.specs {
-		g, e := s.used(r.recorder.runs(s.name, r.timeline, now), r.model(), r.series)
+		g, e, err := s.used(r.recorder.runs(s.name, r.timeline, now), r.model(), r.series)
+		if err != nil {
+			return 0, 0, err
+		}
 		grams += g
 		energy += e
 	}
-	return grams, energy
+	return grams, energy, nil
 }
 
 // baseline simulates the same Jobs, run as submitted on the same cluster.
@@ -147,10 +151,16 @@ func (r *replay) finish(ctx context.Context) error {
 		fmt.Fprintln(r.Out)
 	}
 	now := time.Now()
-	grams, energy := r.emissions(now)
+	grams, energy, err := r.emissions(now)
+	if err != nil {
+		return err
+	}
 	base, err := r.baseline(ctx)
 	if err != nil {
 		return err
+	}
+	if base.Unpriced > 0 {
+		return fmt.Errorf("%w: saving withheld: run as submitted, %v have no carbon intensity", ErrDemo, base.Unpriced)
 	}
 	var unfinished, missed []string
 	var wait time.Duration

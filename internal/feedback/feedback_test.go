@@ -189,6 +189,42 @@ func TestCountingWithoutIntensities(t *testing.T) {
 	}
 }
 
+// TestCountingFillsOrWithholds counts two hours of which the second has no intensity. The
+// same hour of the day before stands in; without one, no emissions and no saving are stated,
+// also by a controller that starts later.
+func TestCountingFillsOrWithholds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		samples  []carbon.Sample
+		grams    float64
+		unpriced float64
+	}{
+		"the day before": {[]carbon.Sample{{From: at(-23), To: at(-22), Value: 500}, {From: at(0), To: at(1), Value: 200}}, 40 + 100, 0},
+		"none":           {[]carbon.Sample{{From: at(0), To: at(1), Value: 200}}, 0, 0.2},
+	} {
+		m := New()
+		planned(t, m, view(t, at(0), 2, 0), "f")
+		v := view(t, at(2), 2, 4*time.Hour)
+		s, err := carbon.NewSeries(carbon.Provenance{Zone: "X"}, tc.samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Snapshot.Clusters[0].Carbon = s
+		m.Prepare(v, "f", 0.05, kube.Context{})
+		status := m.Status(v, 0, &decide.Action{})
+		if diff(status.EmittedG, tc.grams) || diff(status.UnpricedKWh, tc.unpriced) || diff(status.EnergyKWh, 0.4) || (status.Shown.Saves == "withheld") != (tc.unpriced > 0) {
+			t.Errorf("%s: %+v; want %v g, %v kWh without a price", name, status, tc.grams, tc.unpriced)
+		}
+		if tc.unpriced > 0 && (status.ExpectedG != 0 || status.BaselineG != 0) {
+			t.Errorf("%s: %v g expected, %v g at once; want none stated", name, status.ExpectedG, status.BaselineG)
+		}
+		later := New()
+		later.Load(v.Workloads[0], &v1alpha1.CarbonPlan{Spec: v1alpha1.CarbonPlanSpec{Workload: v1alpha1.WorkloadReference{UID: v.Workloads[0].UID()}}, Status: status})
+		if got := later.record(v.Workloads[0]); diff(got.unpricedKWh, tc.unpriced) || diff(got.emittedG, tc.grams) {
+			t.Errorf("%s: loaded %v g and %v kWh", name, got.emittedG, got.unpricedKWh)
+		}
+	}
+}
+
 // TestCountingWithoutNodes: pods that have no node draw nothing, whatever the kind.
 func TestCountingWithoutNodes(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Elastic, workload.Rigid} {

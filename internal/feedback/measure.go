@@ -11,7 +11,8 @@ import (
 	"lull.dev/lull/pkg/decide"
 )
 
-// count adds up the energy and emissions of what runs: as measured, else by the power model.
+// count adds up the energy and emissions of what runs: as measured, else by the power model. Hours without an
+// intensity are filled by carbon.FillRule; energy beyond that has no emissions and is counted as such.
 func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Snapshot) {
 	from := r.counted
 	if from.IsZero() || from.Before(p.Since) {
@@ -39,15 +40,17 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if r.energyFrom != kube.FromModel {
 		r.measuredKWh += kwh
 	}
-	if c := s.Place(t.Cluster).Carbon; c != nil {
-		mean, covered := c.Mean(from, s.Now) // time of which nothing is known counts as the rest
-		if covered == 0 {
-			x, _ := c.At(s.Now)
-			mean = x.Value
-		}
-		r.emittedG += kwh * float64(mean)
-		m.used.EmittedG += kwh * float64(mean)
+	c := s.Place(t.Cluster).Carbon
+	if c == nil {
+		r.unpricedKWh += kwh
+		return
 	}
+	intensity := c.FilledMean(from, s.Now)
+	unpriced := kwh * float64(intensity.Unknown) / float64(s.Now.Sub(from))
+	grams := (kwh - unpriced) * float64(intensity.Mean)
+	r.unpricedKWh += unpriced
+	r.emittedG += grams
+	m.used.EmittedG += grams
 }
 
 // learn corrects the observed throughput of a scale.

@@ -41,9 +41,11 @@ type Record struct {
 	whole bool
 	bound *float64
 
-	emittedG, energyKWh, measuredKWh float64
-	counted                          time.Time
-	energyFrom                       string
+	// emittedG leaves out unpricedKWh, the energy of hours without an intensity, known or
+	// filled: where there is any, no emissions are stated.
+	emittedG, energyKWh, measuredKWh, unpricedKWh float64
+	counted                                       time.Time
+	energyFrom                                    string
 
 	observed []v1alpha1.ObservedPoint
 	// rates are those of all scales that were measured, as expected or not; shape is what
@@ -82,7 +84,8 @@ type Memory struct {
 	GatesIgnored bool
 }
 
-// Used is energy by where it is known from, and the emissions.
+// Used is energy by where it is known from, and the emissions of the part that has a
+// carbon intensity, known or filled by carbon.FillRule.
 type Used struct {
 	EnergyKWh map[string]float64
 	EmittedG  float64
@@ -153,7 +156,7 @@ func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 	s := &p.Status
 	r := &Record{
 		loaded: true, family: Family(w), plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
-		measuredKWh: s.MeasuredKWh, energyFrom: s.EnergySource,
+		measuredKWh: s.MeasuredKWh, unpricedKWh: s.UnpricedKWh, energyFrom: s.EnergySource,
 		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
 	}
 	if s.CountedAt != nil {

@@ -61,8 +61,8 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		Cluster: t.Cluster, Workers: int32(workersOf(t, w)),
 		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
 		EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
-		MeasuredKWh: sig(r.measuredKWh),
-		CountedAt:   timeOf(r.counted), Bound: r.bound,
+		MeasuredKWh: sig(r.measuredKWh), UnpricedKWh: sig(r.unpricedKWh),
+		CountedAt: timeOf(r.counted), Bound: r.bound,
 		Progress: math.Round(p.Share*1000) / 1000, ProgressSource: p.Source,
 		Starts: r.starts, Startup: metav1.Duration{Duration: r.startup.Round(time.Second)}, Observed: r.observed, Plans: r.plans,
 	}
@@ -95,8 +95,16 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 	r.whole = t.Kind == workload.Rigid || t.Kind == workload.Interruptible && r.starts <= 1
 	grams, kwh := r.ahead(t, p, s)
 	out.ExpectedG, out.BaselineG = sig(r.emittedG+grams), sig(r.baseline(r.energyKWh+kwh))
+	withhold(&out)
 	out.Shown = shown(&out, s.Now)
 	return out
+}
+
+// withhold takes emissions out of a status that rests on hours without an intensity.
+func withhold(s *v1alpha1.CarbonPlanStatus) {
+	if s.UnpricedKWh > 0 {
+		s.EmittedG, s.ExpectedG, s.BaselineG = 0, 0, 0
+	}
 }
 
 // workersOf is the number of workers that run or are about to.
@@ -152,7 +160,9 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 // shown puts figures into words.
 func shown(p *v1alpha1.CarbonPlanStatus, now time.Time) v1alpha1.PlanShown {
 	out := v1alpha1.PlanShown{Progress: percent(p.Progress)}
-	if p.BaselineG > 0 {
+	if p.UnpricedKWh > 0 {
+		out.Saves = "withheld"
+	} else if p.BaselineG > 0 {
 		out.Saves = percent(1 - p.ExpectedG/p.BaselineG)
 	}
 	if p.Bound != nil {
@@ -261,7 +271,8 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
 	out.EmittedG, out.EnergyKWh, out.MeasuredKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh), sig(r.emittedG)
-	out.BaselineG = sig(r.baseline(r.energyKWh))
+	out.BaselineG, out.UnpricedKWh = sig(r.baseline(r.energyKWh)), sig(r.unpricedKWh)
+	withhold(&out)
 	out.Shown = shown(&out, time.Time{})
 	return out, true
 }

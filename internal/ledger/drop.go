@@ -9,11 +9,13 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"lull.dev/lull/pkg/carbon"
 )
 
 // Drop drops what was written before a time, in one transaction. What still counts goes to the end again: the
-// entries of workloads that are not settled yet, the last capacities, and the intensities since the
-// first of those workloads came. A checkpoint says what was dropped, so that the chain still holds. It returns how
+// entries of workloads that are not settled yet, the last capacities, and the intensities since
+// the first of those workloads came, and for carbon.FillReach before that. A checkpoint says what was dropped, so that the chain still holds. It returns how
 // many entries there are less.
 //
 // Errors wrap ErrDatabase or ErrBroken. Complexity: O(entries) time, and memory for what still counts.
@@ -118,14 +120,25 @@ func stillCounts(open map[string][]Entry, settled map[string]Entry, capacities, 
 				kept = append(kept, e)
 			}
 		}
-		for _, e := range intensities {
-			b, err := bodyOf[Intensity](&e)
-			if err != nil {
-				return nil, err
-			}
-			if b.To.After(since) {
-				kept = append(kept, e)
-			}
+	}
+	newest := map[string]time.Time{} // by zone: when its last intensity begins that is to be dropped
+	times := make([]Intensity, len(intensities))
+	for i, e := range intensities {
+		if times[i], err = bodyOf[Intensity](&e); err != nil {
+			return nil, err
+		}
+		if zone := times[i].Zone; times[i].From.After(newest[zone]) {
+			newest[zone] = times[i].From
+		}
+	}
+	for i, b := range times {
+		// Work that comes later may have hours without an intensity as well.
+		first := newest[b.Zone]
+		if !since.IsZero() && since.Before(first) {
+			first = since
+		}
+		if b.To.After(first.Add(-carbon.FillReach)) {
+			kept = append(kept, intensities[i])
 		}
 	}
 	slices.SortFunc(kept, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) })

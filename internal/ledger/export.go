@@ -51,6 +51,13 @@ type Record struct {
 	BesideSavedGrams float64 `json:"besideSavedGCO2eq,omitempty" parquet:"beside_saved_gco2eq"`
 	Method           string  `json:"method" parquet:"method,dict"`
 	Revision         int     `json:"revision" parquet:"revision"`
+	// FilledSeconds of the run, and AsSubmittedFilledSeconds of the counterfactual, are priced
+	// by carbon.FillRule. Withheld is why no emissions are stated, BesideWithheld why none by
+	// the signal beside: their grams are 0 then and mean nothing.
+	FilledSeconds            float64 `json:"filledSeconds,omitempty" parquet:"filled_seconds"`
+	AsSubmittedFilledSeconds float64 `json:"asSubmittedFilledSeconds,omitempty" parquet:"as_submitted_filled_seconds"`
+	Withheld                 string  `json:"withheld,omitempty" parquet:"withheld"`
+	BesideWithheld           string  `json:"besideWithheld,omitempty" parquet:"beside_withheld"`
 }
 
 // Settlement is a settled workload.
@@ -70,9 +77,9 @@ func Settlements(entries iter.Seq2[Entry, error], from, to time.Time) ([]Settlem
 		if e.Kind != KindSettled {
 			continue
 		}
-		var b Settled
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return nil, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		b, err := e.Settled()
+		if err != nil {
+			return nil, err
 		}
 		last[e.Workload] = b
 	}
@@ -99,11 +106,11 @@ func Records(list []Settlement) []Record {
 			Submitted: b.Of.At, Start: b.From, End: b.To, Deadline: b.Of.Deadline, OnTime: b.OnTime, Runs: b.Runs, Inferred: b.Inferred, WorkerHours: b.WorkerHours,
 			KWh: b.KWh, MeasuredKWh: b.MeasuredKWh, Grams: b.Grams, Uncertainty: b.Uncertainty, Signal: b.Signal, Factor: b.Factor,
 			AsSubmittedStart: c.From, AsSubmittedEnd: c.To, AsSubmittedKWh: c.KWh, AsSubmittedGrams: c.Grams, SavedGrams: b.SavedGrams,
-			Method: b.Method, Revision: b.Revision,
+			Method: b.Method, Revision: b.Revision, FilledSeconds: b.FilledSeconds, AsSubmittedFilledSeconds: c.FilledSeconds, Withheld: b.Withheld,
 		})
 		if o := b.Beside; o != nil {
 			r := &out[len(out)-1]
-			r.BesideSignal, r.BesideFactor, r.BesideGrams, r.BesideSavedGrams = o.Signal, o.Factor, o.Grams, o.SavedGrams
+			r.BesideSignal, r.BesideFactor, r.BesideGrams, r.BesideSavedGrams, r.BesideWithheld = o.Signal, o.Factor, o.Grams, o.SavedGrams, o.Withheld
 		}
 	}
 	return out
@@ -137,6 +144,7 @@ func writeCSV(w io.Writer, records []Record) error {
 		"workload", "kind", "namespace", "name", "policy", "zone", "submitted", "start", "end", "deadline", "on_time", "runs", "inferred_ends", "worker_hours",
 		"kwh", "measured_kwh", "gco2eq", "uncertainty", "signal", "factor", "as_submitted_start", "as_submitted_end", "as_submitted_kwh", "as_submitted_gco2eq", "saved_gco2eq",
 		"beside_signal", "beside_factor", "beside_gco2eq", "beside_saved_gco2eq", "method", "revision",
+		"filled_seconds", "as_submitted_filled_seconds", "withheld", "beside_withheld",
 	}); err != nil {
 		return err
 	}
@@ -153,6 +161,7 @@ func writeCSV(w io.Writer, records []Record) error {
 			r.Workload, r.Kind, r.Namespace, r.Name, r.Policy, r.Zone, at(r.Submitted), at(r.Start), at(r.End), at(r.Deadline), strconv.FormatBool(r.OnTime), strconv.Itoa(r.Runs), strconv.Itoa(r.Inferred), number(r.WorkerHours),
 			number(r.KWh), number(r.MeasuredKWh), number(r.Grams), number(r.Uncertainty), r.Signal, r.Factor, at(r.AsSubmittedStart), at(r.AsSubmittedEnd), number(r.AsSubmittedKWh), number(r.AsSubmittedGrams), number(r.SavedGrams),
 			r.BesideSignal, r.BesideFactor, number(r.BesideGrams), number(r.BesideSavedGrams), r.Method, strconv.Itoa(r.Revision),
+			number(r.FilledSeconds), number(r.AsSubmittedFilledSeconds), r.Withheld, r.BesideWithheld,
 		}); err != nil {
 			return err
 		}

@@ -45,7 +45,8 @@ const (
 // version 1.1): a component for each group of q.By, in it an observation for each workload that used
 // energy, with its energy (kWh) and the mean intensity of that energy (gCO2eq/kWh). The framework works out
 // carbon-operational as their product, and the sums of each component over time; with q.Hardware, carbon-embodied is added, and the SCI per
-// functional unit follows.
+// functional unit follows. A workload whose emissions are withheld is left out, and counted in the
+// description.
 //
 // Errors wrap ErrInvalid as those of Summarize do, which is to be asked first.
 func WriteImpact(out io.Writer, list []Settlement, q Question) error {
@@ -76,9 +77,14 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	}
 	children := map[string]any{}
 	inputs := map[string][]map[string]any{}
+	left := 0
 	for i := range list {
 		b := &list[i]
 		if q.Signal != "" && b.Signal != q.Signal || q.Factor != "" && b.Factor != q.Factor || !(b.KWh > 0) || !b.From.Before(b.To) {
+			continue
+		}
+		if b.Withheld != "" { // its mean intensity is not known
+			left++
 			continue
 		}
 		name := "all"
@@ -105,8 +111,12 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	for name, of := range inputs {
 		children[name] = map[string]any{"pipeline": map[string]any{"compute": compute}, "inputs": of}
 	}
+	description := fmt.Sprintf("Workloads settled in the ledger of Lull; functional unit: %s.", unit)
+	if left > 0 {
+		description += fmt.Sprintf(" Not in it: %s of hours without a known carbon intensity.", workloads(left))
+	}
 	text, err := yaml.Marshal(map[string]any{
-		"name": "lull", "description": fmt.Sprintf("Workloads settled in the ledger of Lull; functional unit: %s.", unit),
+		"name": "lull", "description": description,
 		"tags":        map[string]any{"kind": "kubernetes", "category": "batch"},
 		"initialize":  map[string]any{"plugins": plugins},
 		"aggregation": map[string]any{"metrics": aggregated, "type": "horizontal"},
@@ -117,4 +127,11 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	}
 	_, err = out.Write(text)
 	return err
+}
+
+func workloads(n int) string {
+	if n == 1 {
+		return "1 workload"
+	}
+	return fmt.Sprintf("%d workloads", n)
 }

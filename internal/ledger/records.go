@@ -191,8 +191,14 @@ type Settled struct {
 	Grams       float64  `json:"grams"`
 	Signal      string   `json:"signal"`
 	Factor      string   `json:"factor"`
-	// MissingSeconds of either side have no intensity, and are not in the emissions.
+	// FilledSeconds of run time, summed over runs, have no known intensity and are priced by
+	// carbon.FillRule.
+	FilledSeconds float64 `json:"filledSeconds,omitempty"`
+	// MissingSeconds of both sides have no intensity by that rule either. Where it is above 0,
+	// Withheld says why no emissions are stated: Grams, those of the counterfactual and
+	// SavedGrams are 0 then. Method 2 has no such rule: see Entry.Settled.
 	MissingSeconds float64 `json:"missingSeconds,omitempty"`
+	Withheld       string  `json:"withheld,omitempty"`
 	// Uncertainty of energy, a share, at 90 %: as both sides rest on the same energy it counts for
 	// savings as for emissions.
 	Uncertainty float64 `json:"uncertainty"`
@@ -214,8 +220,11 @@ type Beside struct {
 	Grams            float64 `json:"grams"`
 	AsSubmittedGrams float64 `json:"asSubmittedGrams"`
 	SavedGrams       float64 `json:"savedGrams"`
-	// MissingSeconds of either side have no intensity.
+	// FilledSeconds of both sides are priced by carbon.FillRule, MissingSeconds have no price:
+	// where they are above 0, Withheld says why no emissions are stated, and all grams are 0.
+	FilledSeconds  float64 `json:"filledSeconds,omitempty"`
 	MissingSeconds float64 `json:"missingSeconds,omitempty"`
+	Withheld       string  `json:"withheld,omitempty"`
 }
 
 // Counterfactual is the same work run as submitted.
@@ -227,6 +236,8 @@ type Counterfactual struct {
 	Watts   float64   `json:"watts"`
 	KWh     float64   `json:"kWh"`
 	Grams   float64   `json:"grams"`
+	// FilledSeconds have no known intensity and are priced by carbon.FillRule.
+	FilledSeconds float64 `json:"filledSeconds,omitempty"`
 	// Beyond says that it never fit into the capacity that was there: it is taken to run at once.
 	Beyond bool `json:"beyond,omitempty"`
 }

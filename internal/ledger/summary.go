@@ -35,6 +35,13 @@ type Totals struct {
 	// they cost by Question.DelayCost.
 	DelayedHours float64 `json:"delayedHours"`
 	DelayCost    float64 `json:"delayCost,omitempty"`
+	// FilledHours of run time, of both sides, have no known intensity and are priced by
+	// carbon.FillRule.
+	FilledHours float64 `json:"filledHours,omitempty"`
+	// Withheld are the workloads whose emissions are not stated (see Settled): their energy,
+	// WithheldKWh, is in KWh, and they are in no figure in grams.
+	Withheld    int     `json:"withheld,omitempty"`
+	WithheldKWh float64 `json:"withheldKWh,omitempty"`
 
 	ran int // of the workloads, those that did
 }
@@ -56,10 +63,16 @@ func (t *Totals) add(b *Settlement, price float64) {
 	t.WorkerHours += b.WorkerHours
 	t.KWh += b.KWh
 	t.MeasuredKWh += b.MeasuredKWh
-	t.Grams += b.Grams
-	t.AsSubmittedGrams += b.Counterfactual.Grams
-	t.SavedGrams += b.SavedGrams
-	t.UncertainGrams += b.Uncertainty * b.Grams
+	if b.Withheld != "" {
+		t.Withheld++
+		t.WithheldKWh += b.KWh
+	} else {
+		t.Grams += b.Grams
+		t.AsSubmittedGrams += b.Counterfactual.Grams
+		t.SavedGrams += b.SavedGrams
+		t.UncertainGrams += b.Uncertainty * b.Grams
+		t.FilledHours += (b.FilledSeconds + b.Counterfactual.FilledSeconds) / 3600
+	}
 	if b.Runs == 0 {
 		return
 	}
@@ -113,6 +126,8 @@ type SCI struct {
 	Unit  string  `json:"functionalUnit"`
 	// PerUnit is the SCI, in gCO2eq per unit.
 	PerUnit float64 `json:"gCO2eqPerUnit"`
+	// Withheld are the workloads whose emissions are not stated: O, M and R leave them out.
+	Withheld int `json:"withheld,omitempty"`
 }
 
 // Summary is a report over a time.
@@ -143,6 +158,10 @@ type BesideTotals struct {
 	Grams            float64 `json:"gCO2eq"`
 	AsSubmittedGrams float64 `json:"asSubmittedGCO2eq"`
 	SavedGrams       float64 `json:"savedGCO2eq"`
+	// FilledHours are priced by carbon.FillRule; Withheld are workloads, not among Workloads,
+	// whose emissions by this signal are not stated.
+	FilledHours float64 `json:"filledHours,omitempty"`
+	Withheld    int     `json:"withheld,omitempty"`
 }
 
 // addBeside adds those of a workload, if it has any.
@@ -156,7 +175,12 @@ func (s *Summary) addBeside(o *Beside) {
 		s.Beside = append(s.Beside, BesideTotals{Signal: o.Signal, Factor: o.Factor})
 	}
 	t := &s.Beside[i]
+	if o.Withheld != "" {
+		t.Withheld++
+		return
+	}
 	t.Workloads++
+	t.FilledHours += o.FilledSeconds / 3600
 	t.Grams += o.Grams
 	t.AsSubmittedGrams += o.AsSubmittedGrams
 	t.SavedGrams += o.SavedGrams
@@ -165,7 +189,8 @@ func (s *Summary) addBeside(o *Beside) {
 // HoldOut is what was saved as measured: workloads chosen by chance ran as submitted, the others as planned. Means
 // are of emissions per energy, weighted by energy, in gCO2eq/kWh.
 type HoldOut struct {
-	// HeldOut and Planned count the workloads on either side that used energy.
+	// HeldOut and Planned count the workloads on either side that used energy and whose
+	// emissions are stated.
 	HeldOut int `json:"heldOut"`
 	Planned int `json:"planned"`
 	// HeldOutMean and PlannedMean are those of either side, ModelMean what the model says of the planned
@@ -194,7 +219,7 @@ func compare(list []Settlement) *HoldOut {
 	var held, planned, model []Settlement
 	for _, b := range list {
 		switch {
-		case b.KWh <= 0:
+		case b.KWh <= 0 || b.Withheld != "":
 		case b.Of.HeldOut:
 			held = append(held, b)
 		default:
@@ -322,7 +347,7 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 	counted := false
 	for i := range list {
 		b := &list[i]
-		if b.Runs > 0 { // one that never ran has no intensity
+		if b.Runs > 0 && b.Withheld == "" { // one that never ran has no intensity
 			if counted && (b.Signal != s.Signal || b.Factor != s.Factor) {
 				return s, fmt.Errorf("%w: intensities of several signals or factors (%s %s, %s %s), which do not add up; accepted: a choice of one", ErrInvalid, s.Signal, s.Factor, b.Signal, b.Factor)
 			}
@@ -396,7 +421,7 @@ func (b *Settlement) units(unit string) (float64, error) {
 	return 0, fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, unit)
 }
 
-// sci is the Software Carbon Intensity of all workloads together. Embodied emissions are those of the
+// sci is the Software Carbon Intensity of all workloads together whose emissions are stated. Embodied emissions are those of the
 // servers, by the share of their CPUs and of their life that was reserved.
 func sci(list []Settlement, all *Totals, q Question) (*SCI, error) {
 	h := q.Hardware
@@ -406,6 +431,10 @@ func sci(list []Settlement, all *Totals, q Question) (*SCI, error) {
 	out := &SCI{Operational: all.Grams, Unit: cmp.Or(q.Unit, "workload")}
 	for i := range list {
 		b := &list[i]
+		if b.Withheld != "" { // what it emitted is not in O, so that it is in neither M nor R
+			out.Withheld++
+			continue
+		}
 		out.Embodied += h.share(b)
 		units, err := b.units(out.Unit)
 		if err != nil {

@@ -110,8 +110,11 @@ func piontekDay(ctx context.Context, k, day int, actual, told *carbon.Series, pl
 		return 0, 0, 0, err
 	}
 	// The machine is on either way; its idle power over the day is the same in both.
-	mean, covered := actual.Mean(start, start.Add(span))
-	idle := float64(units.Power(PiontekIdle).Over(covered).At(mean))
+	on := power.PriceOver(units.Power(PiontekIdle), actual, start, start.Add(span))
+	if unknown := max(on.Unknown, a.Unpriced, b.Unpriced); unknown > 0 {
+		return 0, 0, 0, fmt.Errorf("day %d: %v have no carbon intensity; accepted: a series with a value within 7 days at each time of day", day, unknown)
+	}
+	idle := float64(on.Emissions)
 	return float64(a.Emissions) + idle, float64(b.Emissions) + idle, a.Missed, nil
 }
 

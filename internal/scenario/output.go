@@ -168,11 +168,13 @@ type document struct {
 	Resource  string                 `json:"resource"`
 	Load      map[string][][]float64 `json:"load"`
 	Intensity [][]float64            `json:"intensity"`
+	// Jobs are a row for each job and planner, if they are asked for.
+	Jobs []JobRow `json:"jobs,omitempty"`
 }
 
-// WriteJSON writes the summary and what the pictures show. skipped are the entries of the
-// trace that are no jobs.
-func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial, skipped trace.Skipped) error {
+// WriteJSON writes the summary and what the pictures show, and if jobs is set a JobRow for
+// each job and planner. skipped are the entries of the trace that are no jobs.
+func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial, skipped trace.Skipped, jobs bool) error {
 	sums := Summarize(cfg, trials)
 	d := document{
 		Version: version.String(), Slot: cfg.Slot.String(), Seed: cfg.Seed, From: firstSlot(cfg), Summary: sums, Notes: Notes(cfg, sums, skipped), Skipped: skipped,
@@ -193,6 +195,9 @@ func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial, skipped trace.Skippe
 			values[t] = float64(cfg.Clusters[c].Actual.FilledMean(from, from.Add(cfg.Slot)).Mean)
 		}
 		d.Intensity = append(d.Intensity, values)
+	}
+	if jobs {
+		d.Jobs = jobRows(cfg, trials)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")

@@ -92,7 +92,7 @@ func TestFiguresAreWithheld(t *testing.T) {
 		t.Errorf("notes: %s", notes)
 	}
 	var text bytes.Buffer
-	if err := WriteJSON(&text, cfg, list, nil); err != nil || !strings.Contains(text.String(), `"carbonG": null`) || !strings.Contains(text.String(), `"saving": null`) {
+	if err := WriteJSON(&text, cfg, list, nil, true); err != nil || !strings.Contains(text.String(), `"carbonG": null`) || !strings.Contains(text.String(), `"saving": null`) {
 		t.Errorf("JSON: %v %.600s", err, text.String())
 	}
 	var d document

@@ -147,7 +147,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("savings %v and %v", sums[0].Saving, sums[1].Saving)
 	}
 	var j bytes.Buffer
-	if err := WriteJSON(&j, cfg, list, nil); err != nil {
+	if err := WriteJSON(&j, cfg, list, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var d document

@@ -180,8 +180,10 @@ type Plan struct {
 	ExpectedG float64    `json:"expectedG"`
 	BaselineG float64    `json:"baselineG"`
 	EmittedG  float64    `json:"emittedG"`
-	EnergyKWh float64    `json:"energyKWh"`
-	Phases    []Phase    `json:"phases"`
+	// UnpricedKWh is energy without a carbon intensity: where there is any, no emissions are stated.
+	UnpricedKWh float64 `json:"unpricedKWh,omitempty"`
+	EnergyKWh   float64 `json:"energyKWh"`
+	Phases      []Phase `json:"phases"`
 }
 
 // Plans is a page of plans.
@@ -246,7 +248,7 @@ func planOf(p *v1alpha1.CarbonPlan) Plan {
 	out := Plan{
 		Namespace: p.Namespace, Kind: p.Spec.Workload.Kind, Name: p.Spec.Workload.Name, UID: string(p.Spec.Workload.UID), Policy: p.Spec.Policy,
 		State: string(s.State), Reason: s.Reason, Message: s.Message, Workers: s.Workers, Progress: s.Progress,
-		ExpectedG: s.ExpectedG, BaselineG: s.BaselineG, EmittedG: s.EmittedG, EnergyKWh: s.EnergyKWh, Phases: []Phase{},
+		ExpectedG: s.ExpectedG, BaselineG: s.BaselineG, EmittedG: s.EmittedG, UnpricedKWh: s.UnpricedKWh, EnergyKWh: s.EnergyKWh, Phases: []Phase{},
 	}
 	if s.Deadline != nil {
 		at := s.Deadline.UTC()

@@ -199,9 +199,9 @@ func (s *Server) saved(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		var b ledger.Settled
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return nil, fmt.Errorf("entry %d of the ledger: %w", e.Seq, err)
+		b, err := e.Settled()
+		if err != nil {
+			return nil, err
 		}
 		s.settled[e.Workload], s.counted = b, e.Seq
 	}

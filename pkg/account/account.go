@@ -13,8 +13,9 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// Method is the version of this accounting; it changes when figures do.
-const Method = "2"
+// Method is the version of this accounting; it changes when figures do. Method 2 left
+// time without an intensity out of emissions; method 3 fills it by carbon.FillRule.
+const Method = "3"
 
 // Stretch is a time in which something ran without a change, half-open.
 type Stretch struct {
@@ -66,26 +67,30 @@ func Apart(readings []Measured) []Measured {
 
 // Usage is energy and what it emitted.
 type Usage struct {
-	// KWh in all, of which MeasuredKWh was measured; ModelKWh is what the model alone says.
+	// KWh is all energy, MeasuredKWh the part that was measured; ModelKWh is what the model
+	// alone says.
 	KWh, MeasuredKWh, ModelKWh float64
-	// Grams of CO2 equivalents.
+	// Grams of CO2 equivalents. The energy of Unknown is not in it: where Unknown is above 0,
+	// a report must withhold the figure.
 	Grams float64
-	// Missing is how much of the time has no intensity; what was used then is not in Grams.
-	Missing time.Duration
+	// Filled is the time priced by carbon.FillRule, Unknown the time without any price. Both
+	// are summed over stretches and readings.
+	Filled, Unknown time.Duration
 }
 
 // Use sums what stretches used: what was measured, each moment once (see Apart), and by the model where
-// nothing was. Emissions are the energy of each time at the mean intensity of that time.
+// nothing was. Emissions are the energy of each time at the mean intensity of that time; time without an
+// intensity is filled by carbon.FillRule.
 //
 // Complexity: O(measured log measured + stretches log measured + overlaps of both), each with a look-up of
-// intensities in O(log n).
+// intensities as in carbon.Series.FilledMean.
 func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *carbon.Series) Usage {
 	var u Usage
 	add := func(from, to time.Time, zone string, watts float64) (kWh float64) {
-		s := intensity(zone)
-		grams, missing := power.Emitted(units.Power(watts), s, from, to)
-		u.Grams += float64(grams)
-		u.Missing += missing
+		p := power.PriceOver(units.Power(watts), intensity(zone), from, to)
+		u.Grams += float64(p.Emissions)
+		u.Filled += p.Filled
+		u.Unknown += p.Unknown
 		return watts / 1000 * to.Sub(from).Hours()
 	}
 	apart := Apart(measured)

@@ -52,12 +52,45 @@ func TestUse(t *testing.T) {
 		"measured beside":             {[]account.Measured{{From: at(4), To: at(5), Zone: "z", KWh: 1}}, account.Usage{KWh: 2.5, MeasuredKWh: 1, ModelKWh: 1.5, Grams: 250 + 500}},
 	} {
 		u := account.Use(stretches, tc.measured, of)
-		if !near(u.KWh, tc.want.KWh) || !near(u.MeasuredKWh, tc.want.MeasuredKWh) || !near(u.ModelKWh, tc.want.ModelKWh) || !near(u.Grams, tc.want.Grams) || u.Missing != 0 {
+		if !near(u.KWh, tc.want.KWh) || !near(u.MeasuredKWh, tc.want.MeasuredKWh) || !near(u.ModelKWh, tc.want.ModelKWh) || !near(u.Grams, tc.want.Grams) || u.Filled != 0 || u.Unknown != 0 {
 			t.Errorf("%s: %+v, want %+v", name, u, tc.want)
 		}
 	}
-	if u := account.Use([]account.Stretch{{From: at(5), To: at(8), Zone: "z", Watts: 1000}}, nil, of); !near(u.Grams, 600) || u.Missing != 2*time.Hour {
-		t.Errorf("beyond the series: %+v", u)
+}
+
+// TestUseFillsByTheRule checks that time without an intensity has the price that
+// carbon.FillRule gives it, and that time beyond that rule has none and says so.
+func TestUseFillsByTheRule(t *testing.T) {
+	of := hourly(t, 6)
+	run := func(from, to float64) []account.Stretch {
+		return []account.Stretch{{From: at(from), To: at(to), Zone: "z", Watts: 1000}}
+	}
+	for name, tc := range map[string]struct {
+		stretches []account.Stretch
+		measured  []account.Measured
+		want      account.Usage
+	}{
+		"the day after":        {run(24, 26), nil, account.Usage{KWh: 2, ModelKWh: 2, Grams: 100 + 200, Filled: 2 * time.Hour}},
+		"half of it known":     {run(-19, -17), nil, account.Usage{KWh: 2, ModelKWh: 2, Grams: 600, Filled: time.Hour, Unknown: time.Hour}},
+		"measured":             {nil, []account.Measured{{From: at(24), To: at(26), Zone: "z", KWh: 4}}, account.Usage{KWh: 4, MeasuredKWh: 4, Grams: 200 + 400, Filled: 2 * time.Hour}},
+		"at an hour of no day": {run(5, 8), nil, account.Usage{KWh: 3, ModelKWh: 3, Grams: 600, Unknown: 2 * time.Hour}},
+		"eight days later":     {run(8*24, 8*24+1), nil, account.Usage{KWh: 1, ModelKWh: 1, Unknown: time.Hour}},
+	} {
+		if u := account.Use(tc.stretches, tc.measured, of); u != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, u, tc.want)
+		}
+	}
+}
+
+// TestUseInventsNoSaving checks that the same work has the same emissions in an hour of
+// the series and in the hour a day later, which is missing: moving work to hours
+// without data saves nothing.
+func TestUseInventsNoSaving(t *testing.T) {
+	of := hourly(t, 24)
+	moved := account.Use([]account.Stretch{{From: at(23), To: at(25), Zone: "z", Watts: 1000}}, nil, of)
+	inside := account.Use([]account.Stretch{{From: at(23), To: at(24), Zone: "z", Watts: 1000}, {From: at(0), To: at(1), Zone: "z", Watts: 1000}}, nil, of)
+	if !near(moved.Grams, inside.Grams) || moved.Unknown != 0 {
+		t.Errorf("%v g partly in a missing hour, %v g in hours with the same intensity", moved.Grams, inside.Grams)
 	}
 }
 

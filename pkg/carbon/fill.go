@@ -29,6 +29,10 @@ const maxFillDays = 7
 
 const day = 24 * time.Hour
 
+// FillReach is how far from an hour the value may lie that FillRule gives it. What keeps
+// intensities of the past to price by them keeps those of this time before.
+const FillReach = maxFillDays * day
+
 // FilledMean is the mean intensity of an interval whose missing hours are filled by
 // FillRule. Known, Filled and Unknown sum to the interval; Mean, gCO2eq/kWh, is over
 // Known and Filled, and 0 where both are 0.

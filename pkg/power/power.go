@@ -91,17 +91,6 @@ func Sum(amounts, weights map[string]float64) float64 {
 	return sum
 }
 
-// Emitted returns the emissions of a constant power over [from, to) on a
-// series, and the part of the interval that has no intensity, which the
-// emissions do not count.
-func Emitted(p units.Power, s *carbon.Series, from, to time.Time) (units.Emissions, time.Duration) {
-	if !to.After(from) {
-		return 0, 0
-	}
-	mean, covered := s.Mean(from, to)
-	return p.Over(covered).At(mean), to.Sub(from) - covered
-}
-
 // Price is the emissions of a constant power over an interval.
 type Price struct {
 	// Emissions leave out the energy of Unknown: where that is above 0, a report must
@@ -112,8 +101,7 @@ type Price struct {
 }
 
 // PriceOver prices a constant power over [from, to), with hours that lack an intensity
-// filled by carbon.FillRule. Emitted, in contrast, leaves these hours out: it is for
-// callers that wait until the intensity is known.
+// filled by carbon.FillRule.
 //
 // Complexity: that of carbon.Series.FilledMean.
 func PriceOver(p units.Power, s *carbon.Series, from, to time.Time) Price {

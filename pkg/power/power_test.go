@@ -63,9 +63,9 @@ func TestPartsSumToTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := start.Add(31*time.Hour + 17*time.Minute)
-	whole, missing := Emitted(250, s, start, to)
-	if missing != 0 {
-		t.Fatalf("missing %v inside the series", missing)
+	whole := PriceOver(250, s, start, to)
+	if whole.Filled != 0 || whole.Unknown != 0 {
+		t.Fatalf("%+v inside the series", whole)
 	}
 	var parts units.Emissions
 	for at := start; at.Before(to); at = at.Add(23 * time.Minute) {
@@ -73,14 +73,10 @@ func TestPartsSumToTheWhole(t *testing.T) {
 		if end.After(to) {
 			end = to
 		}
-		part, _ := Emitted(250, s, at, end)
-		parts += part
+		parts += PriceOver(250, s, at, end).Emissions
 	}
-	if math.Abs(float64(parts-whole)) > 1e-9*float64(whole) {
-		t.Errorf("parts %v, whole %v", parts, whole)
-	}
-	if _, missing := Emitted(250, s, start.Add(40*time.Hour), start.Add(60*time.Hour)); missing != 12*time.Hour {
-		t.Errorf("missing = %v, want the 12 h after the series", missing)
+	if math.Abs(float64(parts-whole.Emissions)) > 1e-9*float64(whole.Emissions) {
+		t.Errorf("parts %v, whole %v", parts, whole.Emissions)
 	}
 }
 

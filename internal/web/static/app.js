@@ -85,6 +85,8 @@ async function savings() {
   return [
     h('h2', {}, 'Savings'),
     h('p', { class: 'big' }, grams(t.savedGCO2eq), h('span', { class: 'soft' }, ` CO2eq saved of ${grams(t.asSubmittedGCO2eq)}, by ${t.workloads} workloads, give or take ${grams(t.uncertainGCO2eq)}`)),
+    t.withheld > 0 && h('p', { class: 'bad' }, `Emissions and savings of ${t.withheld} of ${t.workloads} workloads are withheld: they have hours without a known carbon intensity.`),
+    t.filledHours > 0 && h('p', { class: 'soft' }, `${number(t.filledHours)} hours without a known carbon intensity take the value of the same hour of another day.`),
     days(recent, grams),
     table('By policy', head, (s.of.groups || []).map(row)),
     table('By the day', head, recent.map(row)),
@@ -101,7 +103,7 @@ function told(e) {
     case 'ended': return [b.at, `a run ends (${b.how})`];
     case 'energy': return [b.to, `${number(b.kWh)} kWh measured by ${b.source}`];
     case 'finished': return [b.at, `is over (${b.how})`];
-    case 'settled': return [b.to, `settled, revision ${b.revision}: ${number(b.kWh)} kWh, ${grams(b.grams)} CO2eq; as submitted, from ${at(b.counterfactual.from)} to ${at(b.counterfactual.to)}, ${grams(b.counterfactual.grams)}: saved ${grams(b.savedGrams)}`];
+    case 'settled': return [b.to, `settled, revision ${b.revision}: ${number(b.kWh)} kWh; ${b.withheld || b.missingSeconds > 0 ? `emissions withheld: ${b.withheld || 'hours without a known carbon intensity were left out'}` : `${grams(b.grams)} CO2eq; as submitted, from ${at(b.counterfactual.from)} to ${at(b.counterfactual.to)}, ${grams(b.counterfactual.grams)}: saved ${grams(b.savedGrams)}`}`];
     default: return [e.at, e.kind];
   }
 }
@@ -112,7 +114,7 @@ async function workload(namespace, name) {
     h('h2', {}, `${p.kind} ${p.namespace}/${p.name}`),
     h('p', {}, h('span', { class: 'big' }, p.state), h('span', { class: 'soft' }, ` policy ${p.policy}, ${p.workers} workers, ${(100 * p.progress).toFixed(0)} % done, deadline ${p.deadline ? at(p.deadline) : 'none: it may not wait'}`)),
     h('p', {}, p.message),
-    h('p', { class: 'soft' }, `${grams(p.emittedG)} CO2eq so far, ${grams(p.expectedG)} expected, ${grams(p.baselineG)} at once${p.baselineG > 0 ? `: saves ${saving(p.expectedG, p.baselineG)}` : ''}`),
+    h('p', { class: 'soft' }, p.unpricedKWh > 0 ? `Emissions are withheld: ${number(p.unpricedKWh)} of ${number(p.energyKWh)} kWh were used in hours without a carbon intensity.` : `${grams(p.emittedG)} CO2eq so far, ${grams(p.expectedG)} expected, ${grams(p.baselineG)} at once${p.baselineG > 0 ? `: saves ${saving(p.expectedG, p.baselineG)}` : ''}`),
     gantt([p]),
     p.phases.length > 0 && table('Plan', ['from', 'to', '#workers', '#gCO2eq/kWh', 'cluster'], p.phases.map((x) => [at(x.from), at(x.to), x.workers, Math.round(x.intensity), x.cluster || ''])),
     h('h3', {}, 'Story'),

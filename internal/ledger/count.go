@@ -1,0 +1,277 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/account"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// besideOf is the zone by whose intensities those of a zone are stated too; "" for none.
+func (s *Settler) besideOf(zone string) string {
+	if z := s.zones[zone]; z != nil {
+		return z.beside
+	}
+	return ""
+}
+
+// withheld says why emissions over a time without an intensity are not stated; "" for none.
+func withheld(unknown time.Duration) string {
+	if unknown <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.4g h have no known carbon intensity, nor has the same hour of any day within %.0f days: emissions over them would be invented", unknown.Hours(), carbon.FillReach.Hours()/24)
+}
+
+// beside counts both sides by the intensities beside those that were planned with; nil where there are none.
+func (s *Settler) beside(b *Settled, stretches []account.Stretch, measured []account.Measured) *Beside {
+	zone := s.besideOf(b.Of.Zone)
+	if zone == "" {
+		return nil
+	}
+	series := func(zone string) *carbon.Series { return s.series(s.besideOf(zone)) }
+	c := &b.Counterfactual
+	u := account.Use(stretches, measured, series)
+	as := account.Use([]account.Stretch{{From: c.From, To: c.To, Zone: c.Zone, Watts: c.Watts}}, nil, series)
+	out := &Beside{Zone: zone, FilledSeconds: (u.Filled + as.Filled).Seconds(), MissingSeconds: (u.Unknown + as.Unknown).Seconds(), Withheld: withheld(u.Unknown + as.Unknown)}
+	if out.Withheld == "" {
+		out.Grams, out.AsSubmittedGrams, out.SavedGrams = u.Grams, as.Grams, as.Grams-u.Grams
+	}
+	out.Signal, out.Factor = s.signal(zone, b.From)
+	return out
+}
+
+// sources say how far energy may be off at 90 %, a share, by who measures it: Kepler and DCGM by what
+// evaluations of them report, the model of a power per core by how widely servers differ.
+var sources = map[string]float64{"dcgm": 0.05, "kepler": 0.15, "model": 0.4}
+
+// count sums both sides. The emissions of both rest on all of their time: time without an
+// intensity is filled by carbon.FillRule, and where that has no value either, none is stated.
+func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
+	var measured []account.Measured
+	by := map[string]float64{}
+	for _, e := range w.energy {
+		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh, Source: e.Source})
+	}
+	measured = account.Apart(measured)
+	for _, m := range measured {
+		for _, source := range strings.Split(m.Source, "+") {
+			by[source] += m.KWh
+		}
+	}
+	ran := make([]account.Stretch, len(stretches))
+	for i := range stretches {
+		ran[i] = stretches[i].Stretch
+	}
+	u := account.Use(ran, measured, s.series)
+	b.Method, b.KWh, b.MeasuredKWh = account.Method, u.KWh, u.MeasuredKWh
+	b.Sources, b.Uncertainty = uncertainty(by, u.KWh-u.MeasuredKWh)
+	c := &b.Counterfactual
+	c.Watts = w.of.Watts * float64(w.of.Workers)
+	if u.ModelKWh > 0 {
+		c.Watts *= u.KWh / u.ModelKWh // as far off the model as the work itself was
+	}
+	as := account.Use([]account.Stretch{{From: c.From, To: c.To, Zone: c.Zone, Watts: c.Watts}}, nil, s.series)
+	c.KWh = as.KWh
+	b.FilledSeconds, c.FilledSeconds = u.Filled.Seconds(), as.Filled.Seconds()
+	b.MissingSeconds, b.Withheld = (u.Unknown + as.Unknown).Seconds(), withheld(u.Unknown+as.Unknown)
+	b.Grams, c.Grams, b.SavedGrams = 0, 0, 0
+	if b.Withheld == "" {
+		b.Grams, c.Grams, b.SavedGrams = u.Grams, as.Grams, as.Grams-u.Grams
+	}
+	b.Signal, b.Factor = s.signal(w.of.Zone, b.From)
+	b.Beside = s.beside(b, ran, measured)
+	b.After = s.after
+}
+
+// uncertainty returns the sources of energy, in order, and how far their sum may be off at
+// 90 %, a share. by is the energy measured by each source, model that of the power model.
+func uncertainty(by map[string]float64, model float64) (names []string, share float64) {
+	if model > 0 {
+		by["model"] += model
+	}
+	names = slices.Sorted(maps.Keys(by))
+	total := 0.0
+	for _, source := range names { // in order, so that equal entries give equal sums
+		off, stated := sources[source]
+		if !stated {
+			off = sources["model"]
+		}
+		share += off * by[source]
+		total += by[source]
+	}
+	if total > 0 {
+		share /= total
+	}
+	return names, share
+}
+
+// signal is what the intensities of a zone count at a time; where it has none then, at the
+// nearest time that it has.
+func (s *Settler) signal(zone string, at time.Time) (signal, factor string) {
+	z := s.zones[zone]
+	if z == nil {
+		return "", ""
+	}
+	var nearest Intensity
+	least := time.Duration(-1)
+	for _, b := range z.of {
+		off := max(0, b.From.Sub(at), at.Sub(b.To)+1)
+		if least < 0 || off < least || off == least && b.From.Before(nearest.From) {
+			nearest, least = b, off
+		}
+	}
+	return nearest.Signal, nearest.Factor
+}
+
+// setSettled notes what was settled of a workload, and whether some of its time had no known
+// intensity.
+func (s *Settler) setSettled(w *work, b *Settled) {
+	w.settled = b
+	if b.incomplete() {
+		s.incomplete[w.uid] = true
+	} else {
+		delete(s.incomplete, w.uid)
+	}
+}
+
+// restate settles anew what rests on intensities that were revised, or that came after the
+// workload was settled without them, and what an earlier method left incomplete; the
+// counterfactual stays where it is. What rests on entries that were dropped stays as it is.
+//
+// Complexity: O(workloads x revised + incomplete workloads x arrived), times their runs.
+func (s *Settler) restate() []New {
+	uids := slices.Sorted(maps.Keys(s.incomplete))
+	if len(s.revised) > 0 {
+		uids = slices.Sorted(maps.Keys(s.works))
+	}
+	var out []New
+	oldest := s.oldest()
+	for _, uid := range uids {
+		w := s.works[uid]
+		if w == nil || w.settled == nil || w.finished == nil || len(w.started) == 0 {
+			continue
+		}
+		why := s.whyRestate(w)
+		if why == "" || !s.covered(w, oldest) {
+			continue
+		}
+		b := *w.settled
+		stretches, _ := w.stretches()
+		s.count(&b, w, stretches)
+		if sameFigures(&b, w.settled) {
+			continue
+		}
+		b.Revision++
+		b.Why = why
+		s.setSettled(w, &b)
+		out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/%d", uid, b.Revision), Workload: uid, Body: b})
+	}
+	s.revised, s.arrived = nil, nil
+	return out
+}
+
+// whyRestate returns why the figures of a settled workload may have changed; "" where they
+// cannot have.
+func (s *Settler) whyRestate(w *work) string {
+	if w.settled.Method != account.Method && w.settled.leavesOut() {
+		return fmt.Sprintf("method %s fills hours without a known intensity, or withholds the figures", account.Method)
+	}
+	zones := s.zonesConcerned(w, s.revised)
+	if len(zones) > 0 {
+		return "revised intensities of " + strings.Join(zones, ", ")
+	}
+	if s.incomplete[w.uid] {
+		if zones = s.zonesConcerned(w, s.arrived); len(zones) > 0 {
+			return "later intensities of " + strings.Join(zones, ", ")
+		}
+	}
+	return ""
+}
+
+// oldest returns the begin of the first intensity of each zone; nil where nothing was
+// dropped, so that all that were ever written are there.
+func (s *Settler) oldest() map[string]time.Time {
+	if !s.dropped {
+		return nil
+	}
+	out := map[string]time.Time{}
+	for name, z := range s.zones {
+		for _, b := range z.of {
+			if first, there := out[name]; !there || b.From.Before(first) {
+				out[name] = b.From
+			}
+		}
+	}
+	return out
+}
+
+// covered says that no intensity that a workload is counted by was dropped.
+func (s *Settler) covered(w *work, oldest map[string]time.Time) bool {
+	if oldest == nil {
+		return true
+	}
+	reach := time.Duration(0)
+	if s.incomplete[w.uid] {
+		reach = carbon.FillReach
+	}
+	known := func(zone string, from time.Time) bool {
+		for _, name := range []string{zone, s.besideOf(zone)} {
+			if first, there := oldest[name]; name != "" && (!there || first.After(from.Add(-reach))) {
+				return false
+			}
+		}
+		return true
+	}
+	if c := &w.settled.Counterfactual; !known(c.Zone, c.From) {
+		return false
+	}
+	for _, b := range w.started {
+		if !known(b.Zone, b.At) {
+			return false
+		}
+	}
+	return true
+}
+
+// zonesConcerned returns the zones of those intensities that a workload is counted by.
+func (s *Settler) zonesConcerned(w *work, list []Intensity) (zones []string) {
+	for i := range list {
+		if !slices.Contains(zones, list[i].Zone) && s.concerns(w, &list[i]) {
+			zones = append(zones, list[i].Zone)
+		}
+	}
+	return zones
+}
+
+// sameFigures says that two settlements of a workload state the same emissions.
+func sameFigures(a, b *Settled) bool {
+	beside := a.Beside == nil && b.Beside == nil || a.Beside != nil && b.Beside != nil && *a.Beside == *b.Beside
+	return beside && a.Grams == b.Grams && a.Counterfactual.Grams == b.Counterfactual.Grams && a.Withheld == b.Withheld &&
+		a.FilledSeconds == b.FilledSeconds && a.Counterfactual.FilledSeconds == b.Counterfactual.FilledSeconds
+}
+
+// concerns says whether a time is one that a workload is counted by: a time in which it ran
+// or would have run, or, where some of that has no known intensity, one that may stand in.
+func (s *Settler) concerns(w *work, x *Intensity) bool {
+	from, to := x.From, x.To
+	if s.incomplete[w.uid] {
+		from, to = from.Add(-carbon.FillReach), to.Add(carbon.FillReach)
+	}
+	touches := func(zone string, began, ended time.Time) bool {
+		return (zone == x.Zone || s.besideOf(zone) == x.Zone) && began.Before(to) && from.Before(ended)
+	}
+	if c := &w.settled.Counterfactual; touches(c.Zone, c.From, c.To) {
+		return true
+	}
+	for _, b := range w.started {
+		if touches(b.Zone, b.At, w.finished.At) {
+			return true
+		}
+	}
+	return false
+}

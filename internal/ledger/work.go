@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/account"
+)
+
+// work is what is known of a workload.
+type work struct {
+	uid      string
+	of       Submitted
+	started  map[string]Started
+	ended    map[string]Ended
+	energy   []Energy
+	lost     time.Duration
+	paused   bool
+	finished *Finished
+	settled  *Settled
+	// read are the keys of entries taken up: a drop writes them again.
+	read map[string]bool
+}
+
+// useful are the stretches that have done the work: of one in parts those that succeeded.
+func (w *work) useful(stretches []stretch) (out []account.Stretch) {
+	for _, x := range stretches {
+		if !w.of.Parts || x.succeeded {
+			out = append(out, x.Stretch)
+		}
+	}
+	return out
+}
+
+// stretch is a run of a workload.
+type stretch struct {
+	account.Stretch
+	succeeded bool
+}
+
+// stretches are when a workload ran; an end that is missing is that of the workload.
+func (w *work) stretches() (out []stretch, inferred int) {
+	for _, run := range slices.Sorted(maps.Keys(w.started)) {
+		b := w.started[run]
+		to := w.finished.At
+		e, known := w.ended[run]
+		if known {
+			to = e.At
+			if e.How == Inferred {
+				inferred++
+			}
+		} else {
+			inferred++
+		}
+		if to.After(b.At) {
+			out = append(out, stretch{account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts}, e.Succeeded})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stretch) int { return a.From.Compare(b.From) })
+	return out, inferred
+}
+
+// length is how long the same work takes as submitted. Where it was paused, it may have done some of it
+// twice: then it is no more than was expected at first.
+func (w *work) length(stretches []account.Stretch) time.Duration {
+	curve := account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve}
+	out := account.Length(stretches, curve, w.of.Workers, w.lost)
+	if !w.paused || w.of.Runtime <= 0 {
+		return out
+	}
+	expected := w.of.Runtime
+	if len(curve.Marginal) > 0 {
+		expected *= curve.Rate(curve.MinWorkers) / curve.Rate(w.of.Workers)
+	}
+	return min(out, time.Duration(math.Round(expected*float64(time.Second))))
+}
