@@ -34,6 +34,8 @@ type search struct {
 	marked  []bool
 	out     []int32
 	best    []float64 // cost of each best response at the prices, NaN: not known yet
+	prices  []float64 // by row, those of the search; nil before reprice
+	scarce  []int32   // the rows with a price
 	reach   int       // multiplies how many neighbours a move takes out
 	rng     *rand.Rand
 }
@@ -159,6 +161,13 @@ const largestStep = 2
 // reprice sets the prices at which jobs are placed and regret is measured.
 func (s *search) reprice(lambda []float64) {
 	s.e.Set(lambda)
+	s.prices = append(s.prices[:0], lambda...)
+	s.scarce = s.scarce[:0]
+	for row, price := range lambda {
+		if price > 0 {
+			s.scarce = append(s.scarce, int32(row))
+		}
+	}
 	for j := range s.best {
 		s.best[j] = math.NaN()
 	}
