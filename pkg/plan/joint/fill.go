@@ -6,7 +6,7 @@ package joint
 
 // ruinAny makes a move: it fills a row, or begins at a job far from its best response.
 func (s *search) ruinAny() {
-	if s.rng.Float64() < fillShare {
+	if s.rng.Float64() < s.fillShare {
 		if row := s.unusedRow(); row >= 0 {
 			s.fill(row)
 			return

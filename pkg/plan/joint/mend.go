@@ -19,7 +19,8 @@ const (
 	// windowShare of the moves clear all of a cluster around a slot, of windowJobs jobs.
 	windowShare = 0.3
 	windowJobs  = 12
-	// fillShare of the moves fill the unused capacity of a row. Each draws fillRows rows to
+	// fillShare of the moves fill the unused capacity of a row, fewer where jobs are elastic:
+	// these fit into what others leave. A move draws fillRows rows to
 	// choose one from, and takes out fillJobs jobs around it and fillGuests jobs from
 	// elsewhere that may run there.
 	fillShare  = 0.5

@@ -36,8 +36,10 @@ type search struct {
 	best    []float64 // cost of each best response at the prices, NaN: not known yet
 	prices  []float64 // by row, those of the search; nil before reprice
 	scarce  []int32   // the rows with a price
-	reach   int       // multiplies how many neighbours a move takes out
-	rng     *rand.Rand
+	// fillShare is the share of the moves that fill rows.
+	fillShare float64
+	reach     int // multiplies how many neighbours a move takes out
+	rng       *rand.Rand
 }
 
 // newSearch begins with every job left out. reserve is what is kept of every row, nil
@@ -48,6 +50,7 @@ func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
 		m: m, e: e, room: relax.NewRoom(m), parts: make([][]relax.Part, n), cost: make([]float64, n), in: make([][]int32, m.M*m.T),
 		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), reach: 1, marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
 	}
+	s.fillShare = fillShare * (1 - elasticShare(m.P))
 	if reserve != nil {
 		s.room.Keep(reserve)
 		s.open = make([]bool, n)

@@ -244,7 +244,7 @@ func (v *solver) extend(ctx context.Context, s *search) {
 		return // a limited time is used up already; jobs left out are most of the gap
 	}
 	last, failed := v.gap(s), 0
-	moves := extraMoves * math.Pow(math.Max(1, v.effort), extraGrowth) / (1 + slowElastic*v.elastic())
+	moves := extraMoves * math.Pow(math.Max(1, v.effort), extraGrowth) / (1 + slowElastic*elasticShare(v.p))
 	prices := float64(extraPrices)
 	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
 		s.reach = 1 + round%2
@@ -262,15 +262,15 @@ func (v *solver) extend(ctx context.Context, s *search) {
 	s.reach = 1
 }
 
-// elastic is the share of the jobs that are elastic.
-func (v *solver) elastic() float64 {
+// elasticShare is the share of the jobs that are elastic.
+func elasticShare(p *plan.Problem) float64 {
 	n := 0.0
-	for i := range v.p.Jobs {
-		if v.p.Jobs[i].Kind == workload.Elastic {
+	for i := range p.Jobs {
+		if p.Jobs[i].Kind == workload.Elastic {
 			n++
 		}
 	}
-	return n / math.Max(1, float64(len(v.p.Jobs)))
+	return n / math.Max(1, float64(len(p.Jobs)))
 }
 
 // placeLast finds places for the few jobs that were left out, by moves around them and by

@@ -30,6 +30,9 @@ type windows struct {
 // Complexity: O(rows).
 func (a *Ascent) shift(size float64, scale []float64) {
 	m, w := a.m, &a.windows
+	if m.M == 1 {
+		return
+	}
 	if w.by == nil {
 		n := (1<<windowLevels - 1) * m.R
 		w.excess, w.square = make([]float64, n), make([]float64, n)
