@@ -19,6 +19,15 @@ const (
 	// windowShare of the moves clear all of a cluster around a slot, of windowJobs jobs.
 	windowShare = 0.3
 	windowJobs  = 12
+	// fillShare of the moves fill the unused capacity of a row, fewer where jobs are elastic:
+	// these fit into what others leave. A move draws fillRows rows to
+	// choose one from, and takes out fillJobs jobs around it and fillGuests jobs from
+	// elsewhere that may run there.
+	fillShare  = 0.5
+	fillRows   = 8
+	fillJobs   = 8
+	fillGuests = 4
+	guestTries = 40 // draws for each guest
 )
 
 // budget is what a search may spend.
@@ -48,7 +57,7 @@ func (s *search) mend(ctx context.Context, b budget, first []int32) int {
 		if len(first) > 0 {
 			s.ruin(int(first[s.rng.IntN(len(first))]))
 		} else {
-			s.ruin(s.farthest())
+			s.ruinAny()
 		}
 		within := s.total < total || s.total < best.total+b.width*(1-share)
 		if s.missing < missing || (s.missing == missing && within) {
@@ -110,7 +119,6 @@ func (s *search) farthest() int {
 // ruin takes jobs out and puts them back. It begins with job first and makes room for it
 // at its best response.
 func (s *search) ruin(first int) {
-	n := len(s.parts)
 	out := s.out[:0]
 	take := func(j int32) {
 		if !s.marked[j] {
@@ -147,18 +155,8 @@ func (s *search) ruin(first int) {
 			}
 		}
 	}
-	if s.missing > 0 || !s.hard {
-		for range leftDrawn {
-			if j := s.rng.IntN(n); len(s.parts[j]) == 0 {
-				take(int32(j))
-			}
-		}
-	}
-	for _, j := range out {
-		s.put(int(j), nil)
-	}
-	s.recreate(out)
-	s.out = out
+	s.takeLeftOut(take)
+	s.replace(out)
 }
 
 // window takes out all jobs of a cluster around a slot where the first job wants to be.

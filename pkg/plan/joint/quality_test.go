@@ -40,21 +40,21 @@ func (h hard) name() string {
 func hardOnes() []hard {
 	rigid, pausing := allKinds[:1], allKinds[:2]
 	return []hard{
-		{wide, generate.Options{Seed: 11, Jobs: 200, Clusters: 3, Slots: 60, Load: 0.7, Kinds: rigid}, 3.2, 3.5},
-		{wide, generate.Options{Seed: 12, Jobs: 450, Clusters: 10, Slots: 48, Load: 0.7, Kinds: rigid}, 2, 2},
-		{wide, generate.Options{Seed: 13, Jobs: 1200, Clusters: 30, Slots: 48, Load: 0.6, Kinds: rigid}, 1.8, 1.2},
-		{wide, generate.Options{Seed: 14, Jobs: 400, Clusters: 4, Slots: 96, Load: 0.55, Kinds: pausing}, 4, 3},
-		{wide, generate.Options{Seed: 15, Jobs: 300, Clusters: 3, Slots: 96, Load: 0.6, Kinds: allKinds}, 1.8, 1.5},
+		{wide, generate.Options{Seed: 11, Jobs: 200, Clusters: 3, Slots: 60, Load: 0.7, Kinds: rigid}, 2.5, 1.5},
+		{wide, generate.Options{Seed: 12, Jobs: 450, Clusters: 10, Slots: 48, Load: 0.7, Kinds: rigid}, 2, 1.2},
+		{wide, generate.Options{Seed: 13, Jobs: 1200, Clusters: 30, Slots: 48, Load: 0.6, Kinds: rigid}, 1.5, 0.8},
+		{wide, generate.Options{Seed: 14, Jobs: 400, Clusters: 4, Slots: 96, Load: 0.55, Kinds: pausing}, 2.5, 1.5},
+		{wide, generate.Options{Seed: 15, Jobs: 300, Clusters: 3, Slots: 96, Load: 0.6, Kinds: allKinds}, 1.8, 1.2},
 		{vary, generate.Options{Seed: 21, Jobs: 200, Clusters: 3, Slots: 48, Load: 0.7, Kinds: rigid}, 1.8, 1.2},
 		{vary, generate.Options{Seed: 22, Jobs: 1000, Clusters: 10, Slots: 48, Load: 0.7, Kinds: rigid}, 1.4, 1.1},
 		{vary, generate.Options{Seed: 23, Jobs: 5000, Clusters: 30, Slots: 48, Load: 0.6, Kinds: rigid}, 1.2, 0.7},
 		{vary, generate.Options{Seed: 24, Jobs: 1000, Clusters: 8, Slots: 96, Load: 0.55, Kinds: pausing}, 1.2, 0.9},
 		{vary, generate.Options{Seed: 25, Jobs: 500, Clusters: 6, Slots: 48, Load: 0.6, Kinds: allKinds}, 1.2, 1.0},
-		{tight, generate.Options{Seed: 31, Jobs: 200, Clusters: 3, Slots: 40, Load: 0.5, Kinds: rigid}, 2, 1.2},
+		{tight, generate.Options{Seed: 31, Jobs: 200, Clusters: 3, Slots: 40, Load: 0.5, Kinds: rigid}, 2, 1.5},
 		{tight, generate.Options{Seed: 32, Jobs: 1000, Clusters: 10, Slots: 48, Load: 0.5, Kinds: rigid}, 1, 0.6},
 		{tight, generate.Options{Seed: 33, Jobs: 5000, Clusters: 30, Slots: 48, Load: 0.5, Kinds: rigid}, 1.3, 0.7},
 		{tight, generate.Options{Seed: 34, Jobs: 1000, Clusters: 4, Slots: 96, Load: 0.5, Kinds: pausing, MaxLength: 12}, 1.7, 1},
-		{tight, generate.Options{Seed: 35, Jobs: 500, Clusters: 3, Slots: 48, Load: 0.5, Kinds: allKinds}, 1.2, 0.6},
+		{tight, generate.Options{Seed: 35, Jobs: 500, Clusters: 3, Slots: 48, Load: 0.5, Kinds: allKinds}, 1.2, 0.8},
 	}
 }
 

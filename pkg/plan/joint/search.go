@@ -34,8 +34,12 @@ type search struct {
 	marked  []bool
 	out     []int32
 	best    []float64 // cost of each best response at the prices, NaN: not known yet
-	reach   int       // multiplies how many neighbours a move takes out
-	rng     *rand.Rand
+	prices  []float64 // by row, those of the search; nil before reprice
+	scarce  []int32   // the rows with a price
+	// fillShare is the share of the moves that fill rows.
+	fillShare float64
+	reach     int // multiplies how many neighbours a move takes out
+	rng       *rand.Rand
 }
 
 // newSearch begins with every job left out. reserve is what is kept of every row, nil
@@ -46,6 +50,7 @@ func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
 		m: m, e: e, room: relax.NewRoom(m), parts: make([][]relax.Part, n), cost: make([]float64, n), in: make([][]int32, m.M*m.T),
 		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), reach: 1, marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
 	}
+	s.fillShare = fillShare * (1 - elasticShare(m.P))
 	if reserve != nil {
 		s.room.Keep(reserve)
 		s.open = make([]bool, n)
@@ -159,6 +164,13 @@ const largestStep = 2
 // reprice sets the prices at which jobs are placed and regret is measured.
 func (s *search) reprice(lambda []float64) {
 	s.e.Set(lambda)
+	s.prices = append(s.prices[:0], lambda...)
+	s.scarce = s.scarce[:0]
+	for row, price := range lambda {
+		if price > 0 {
+			s.scarce = append(s.scarce, int32(row))
+		}
+	}
 	for j := range s.best {
 		s.best[j] = math.NaN()
 	}

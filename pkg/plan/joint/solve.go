@@ -184,8 +184,22 @@ const (
 	fewJobs    = 100
 	extensions = 8 // rounds at most
 	// A round spends these multiples of the effort on prices and on moves.
-	extraPrices = 2
-	extraMoves  = 3
+	extraPrices = 1
+	extraMoves  = 6
+	// slowElastic divides the moves of a round further, by 1 + slowElastic times the share
+	// of elastic jobs, which are slow to place.
+	slowElastic = 5
+	// mostWider bounds how many times the moves a round gets for a gap so many times wide.
+	mostWider = 2
+	// Rounds above effort 1 grow by this power of it more.
+	extraGrowth = 0.3
+	// worthRound is the relative gain of a bound in a round for which the next one spends
+	// on prices again.
+	worthRound = 3e-4
+	// A plan that leaves out up to this share of its jobs gets mostFailed rounds of moves
+	// around them, and is repaired after each.
+	fewLeftOut = 0.01
+	lastRepair = 10 // times the effort of such a repair
 )
 
 // timedSlices is how often, in a limited time, jobs without a place are sought one anew.
@@ -226,13 +240,19 @@ func (v *solver) mend(ctx context.Context, s *search) {
 // short windows: rounds of prices and of mending, as long as they narrow it.
 func (v *solver) extend(ctx context.Context, s *search) {
 	wide := math.Max(v.pl.Gap, wideGap*math.Pow(math.Max(1, v.effort), -wideFall))
-	if len(s.parts) < fewJobs || v.clock.limited() || s.hard && len(s.leftOut()) > 0 {
-		return // what is left out is most of the gap; a limited time is used up already
+	if v.clock.limited() || !v.placeLast(ctx, s) || len(s.parts) < fewJobs {
+		return // a limited time is used up already; jobs left out are most of the gap
 	}
 	last, failed := v.gap(s), 0
+	moves := extraMoves * math.Pow(math.Max(1, v.effort), extraGrowth) / (1 + slowElastic*elasticShare(v.p))
+	prices := float64(extraPrices)
 	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
 		s.reach = 1 + round%2
-		v.round(ctx, s, extraPrices, extraMoves)
+		bound := v.prices.Bound
+		v.round(ctx, s, prices, moves*math.Min(mostWider, last/wide))
+		if v.prices.Bound <= bound+worthRound*math.Abs(bound) {
+			prices = 0
+		}
 		gap := v.gap(s)
 		if gap > last*worthExtending {
 			failed++
@@ -240,6 +260,42 @@ func (v *solver) extend(ctx context.Context, s *search) {
 		last = gap
 	}
 	s.reach = 1
+}
+
+// elasticShare is the share of the jobs that are elastic.
+func elasticShare(p *plan.Problem) float64 {
+	n := 0.0
+	for i := range p.Jobs {
+		if p.Jobs[i].Kind == workload.Elastic {
+			n++
+		}
+	}
+	return n / math.Max(1, float64(len(p.Jobs)))
+}
+
+// placeLast finds places for the few jobs that were left out, by moves around them and by
+// repair, and reports whether none is left.
+func (v *solver) placeLast(ctx context.Context, s *search) bool {
+	if !s.hard || s.missing == 0 {
+		return true
+	}
+	left := s.leftOut()
+	if float64(len(left)) > math.Max(1, fewLeftOut*float64(len(s.parts))) {
+		return false
+	}
+	n := v.effort * moves(v.p)
+	for round := 0; round < mostFailed && len(left) > 0 && ctx.Err() == nil; round++ {
+		v.moves += int64(s.mend(ctx, budget{
+			share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
+			stop: func(float64) bool { return s.missing == 0 },
+		}, left))
+		if s.missing > 0 {
+			left = s.repair(ctx, lastRepair*v.effort)
+		} else {
+			left = nil
+		}
+	}
+	return len(left) == 0
 }
 
 // uncontended places every job at its cheapest without prices. Where they all get it,

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// Ascent climbs L(lambda) with first-order steps: annealed steps of a size of its
-// own for every row first (Kingma and Ba, Adam, 2015, on the excess of demand over
-// capacity), which find the region; then the volume algorithm (Barahona and Anbil
-// 2000), which steps from the best prices along an average of the demands.
+// Ascent climbs L(lambda) with first-order steps of two kinds. Annealed steps find the
+// region: every row has a step size of its own (Kingma and Ba, Adam, 2015, on the excess
+// of demand over capacity), and so has every window of time, whose prices move together
+// (see Ascent.shift). The volume algorithm (Barahona and Anbil 2000) then steps from the
+// best prices along an average of the demands.
 type Ascent struct {
 	m *Model
 	e *Pricer
@@ -21,6 +22,7 @@ type Ascent struct {
 	at, use, mean []float64
 	excess        []float64 // smoothed, relative to the capacity
 	square        []float64
+	windows       windows
 }
 
 // NewAscent starts at the prices start, or at those of Model.Fluid where it is nil.
@@ -78,6 +80,7 @@ func (a *Ascent) Anneal(ctx context.Context, steps int, step float64) {
 			scale = a.priceScale(v)
 		}
 		size := step * firstStep / (1 + 10*float64(k)/float64(steps))
+		a.shift(size, scale)
 		for i := range a.at {
 			g := (a.use[i] - a.m.Cap[i]) / math.Max(1e-9, a.m.Cap[i])
 			a.excess[i] += (1 - momentum) * (g - a.excess[i])
