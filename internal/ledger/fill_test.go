@@ -198,7 +198,10 @@ func TestOldSettlements(t *testing.T) {
 	b.finished("a", 27)
 	old := oldEntry("a")
 	entries := int64(0)
-	for range b.l.Read(context.Background(), Query{}) {
+	for _, err := range b.l.Read(context.Background(), Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		entries++
 	}
 	old.After = entries
