@@ -57,7 +57,7 @@ func (w *decider) commit() {
 	slices.SortStableFunc(submitted, bySubmission)
 	w.fresh = submitted
 	w.enqueue(append(w.queue, submitted...))
-	var beside *capacity.Ledger
+	var beside *planned
 	for _, i := range urgent {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		margin := t.LatestStart.IsZero() && t.Deadline.Add(-t.fastestRuntime()).After(w.s.Now)
@@ -97,11 +97,18 @@ func (w *decider) besideRunning() *capacity.Ledger {
 	return l
 }
 
+// planned is a ledger with standing plans, and what each task has in it.
+type planned struct {
+	ledger *capacity.Ledger
+	phases map[int][]Phase
+}
+
 // besideStanding is the ledger with the standing plans that are in time, as far as they fit.
 //
 // Complexity: O(tasks x log steps + steps).
-func (w *decider) besideStanding() *capacity.Ledger {
-	l := w.ledger.Clone()
+func (w *decider) besideStanding() *planned {
+	out := &planned{w.ledger.Clone(), map[int][]Phase{}}
+	l := out.ledger
 	for i := range w.items {
 		t := &w.s.Tasks[i]
 		if w.items[i].state != open || !w.s.stands(t) {
@@ -109,22 +116,24 @@ func (w *decider) besideStanding() *capacity.Ledger {
 		}
 		if phases := t.Standing.from(w.items[i].earliest); len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases) {
 			w.take(l, i, phases, 1)
+			out.phases[i] = phases
 		}
 	}
-	return l
+	return out
 }
 
-// runNow has a task run from now on whose latest safe start has come, if l, the ledger with the
-// standing plans, has room.
-func (w *decider) runNow(l *capacity.Ledger, i int, as state) {
-	t, x := &w.s.Tasks[i], &w.items[i]
+// runNow has a task run from now on whose latest safe start has come, if it is in time and there is
+// room beside the standing plans of others.
+func (w *decider) runNow(beside *planned, i int, as state) {
+	t, x, l := &w.s.Tasks[i], &w.items[i], beside.ledger
+	w.take(l, i, beside.phases[i], -1)
 	for _, c := range w.allowed(t) {
 		workers := 1
 		if t.Scaling != nil {
 			workers = w.widest(l, i, c)
 		}
 		phases := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}
-		if !w.fits(l, i, phases) {
+		if !w.fits(l, i, phases) || !w.inTime(i, phases) {
 			continue
 		}
 		x.state, x.code, x.phases = as, CodeLatestStart, phases
@@ -132,6 +141,7 @@ func (w *decider) runNow(l *capacity.Ledger, i int, as state) {
 		w.take(l, i, phases, 1)
 		return
 	}
+	w.take(l, i, beside.phases[i], 1)
 }
 
 // fastestRuntime is how long the task still runs at its fastest scale.
