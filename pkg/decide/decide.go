@@ -291,10 +291,15 @@ func (s *Snapshot) ledger() *capacity.Ledger {
 func (w *decider) take(l *capacity.Ledger, i int, phases []Phase, sign float64) {
 	t := &w.s.Tasks[i]
 	for k := range phases {
-		p := &phases[k]
-		l.Take(l.Cluster(p.Cluster), w.items[i].need, sign*t.workersOf(p), p.From, p.To)
+		if p := &phases[k]; !p.moment() {
+			l.Take(l.Cluster(p.Cluster), w.items[i].need, sign*t.workersOf(p), p.From, p.To)
+		}
 	}
 }
+
+// moment reports whether a phase is no longer than times are off by rounding: what runs on for a
+// moment past its expected end must not take the place of what is planned from then on.
+func (p *Phase) moment() bool { return p.To.Sub(p.From) <= rounding }
 
 // rounding is how much later than a deadline a plan may end: times are sums of durations that
 // are rounded to the clock.
@@ -305,7 +310,7 @@ func (w *decider) fits(l *capacity.Ledger, i int, phases []Phase) bool {
 	t := &w.s.Tasks[i]
 	for k := range phases {
 		p := &phases[k]
-		if !l.Fits(l.Cluster(p.Cluster), w.items[i].need, t.workersOf(p), p.From, p.To) {
+		if !p.moment() && !l.Fits(l.Cluster(p.Cluster), w.items[i].need, t.workersOf(p), p.From, p.To) {
 			return false
 		}
 	}

@@ -101,6 +101,9 @@ func (s *Snapshot) count(l *capacity.Ledger, phases func(i int) []Phase) {
 		}
 		need := l.Demand(t.Request)
 		for _, p := range phases(i) {
+			if p.moment() {
+				continue
+			}
 			l.Take(l.Cluster(p.Cluster), need, t.workersOf(&p), p.From, p.To)
 		}
 	}

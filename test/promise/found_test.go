@@ -21,6 +21,13 @@ func TestFound(t *testing.T) {
 		{595, "gaia-saving", "a plan in time was called at risk"},
 		{627, "cheapest", "a plan in time was called at risk"},
 		{627, "carbonscaler", "a late task kept the room that another needed for its deadline"},
+		{151, "cheapest", "an urgent task took the room of a standing plan in time"},
+		{564, "asap", "held tasks left their room to what waits in the queue of the cluster"},
+		{545, "asap", "a pause left its room to what waits in the queue of the cluster"},
+		{1010, "cheapest", "an urgent task was scaled into the room of what runs"},
+		{109, "asap", "an urgent task took room that another one had just taken"},
+		{783, "cheapest", "an urgent task made no room for itself and ended late"},
+		{338, "asap", "microseconds of overrun cost a task its standing plan"},
 	} {
 		for _, m := range methods {
 			if m.name != x.planner {
