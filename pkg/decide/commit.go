@@ -312,7 +312,7 @@ func (w *decider) goOnBesideQueue() {
 			continue
 		}
 		if on := []Phase{w.on(i)}; w.inTime(i, on) {
-			x.state, x.code, x.phases = kept, CodeSharedCapacity, on
+			x.state, x.code, x.phases = kept, CodeClusterQueue, on
 			w.take(w.ledger, i, on, 1)
 		}
 	}

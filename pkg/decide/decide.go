@@ -455,9 +455,6 @@ func (w *decider) action(i int) Action {
 	if t.Scaling != nil && runs && a.Workers == 0 && t.State == Running {
 		a.Workers = max(t.Workers, t.Scaling.MinWorkers)
 	}
-	if x.queued && t.Scaling != nil && t.State != Running {
-		a.Workers = t.Scaling.MinWorkers // more of them would find room later
-	}
 	a.set(t, runs, r)
 	if x.code == CodeTooSoon && t.State == Running {
 		a.Workers = t.Workers

@@ -34,6 +34,9 @@ const (
 	CodeHeldOut Code = "HeldOut"
 	// CodeDeadlineAtRisk: no place before the deadline was found, so it runs.
 	CodeDeadlineAtRisk Code = "DeadlineAtRisk"
+	// CodeClusterQueue: released work waits for room on the cluster, so the order of its queue is
+	// followed.
+	CodeClusterQueue Code = "ClusterQueue"
 	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
 	CodeNoCarbonData Code = "NoCarbonData"
 	// CodePlannerFailed: the planner could not be run, so the job runs.
@@ -124,6 +127,8 @@ func (r Reason) Message() string {
 			return "no place before the deadline found: runs at once"
 		}
 		return fmt.Sprintf("no place before the deadline found: starts at %s, when there is room that no other deadline needs", r.PlannedStart.UTC().Format(time.RFC3339))
+	case CodeClusterQueue:
+		return "runs in the order of the cluster's queue: released work waits for room there"
 	case CodeNoCarbonData:
 		return "no carbon data, runs at once"
 	case CodePlannerFailed:

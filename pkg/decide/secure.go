@@ -165,7 +165,7 @@ func (w *decider) releaseAll(list []int, s schedule) {
 			x.state = placed // it is yet to be submitted
 			continue
 		}
-		x.state, x.code, x.queued = committed, CodeDeadlineAtRisk, w.queues(i)
+		x.state, x.code, x.queued = committed, CodeClusterQueue, w.queues(i)
 		if x.queued {
 			w.queue = append(w.queue, i)
 		}
