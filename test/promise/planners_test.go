@@ -4,7 +4,7 @@
 //
 // Environment:
 //
-//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 800)
+//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 500)
 //	LULL_PROMISE_SEED     replays one instance, whose seed a failure prints
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)
 //	LULL_PROMISE_DETAIL   prints a row for each planner, kind and load

@@ -134,7 +134,7 @@ func (y *tally) print(t testing.TB) {
 }
 
 // jobsDefault is the number of simulated jobs of a random test, over all planners.
-const jobsDefault = 800
+const jobsDefault = 500
 
 // jobsWanted reads LULL_PROMISE_JOBS.
 func jobsWanted(t testing.TB) int {
