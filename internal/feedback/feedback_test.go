@@ -189,7 +189,7 @@ func TestCountingWithoutIntensities(t *testing.T) {
 	}
 }
 
-// TestCountingFillsOrWithholds counts two hours of which the second has no intensity. The
+// TestCountingFillsOrWithholds counts two hours, the second without an intensity. The
 // same hour of the day before stands in; without one, no emissions and no saving are stated,
 // also by a controller that starts later.
 func TestCountingFillsOrWithholds(t *testing.T) {

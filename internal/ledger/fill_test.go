@@ -50,7 +50,7 @@ func (b book) summary() (Summary, []Settlement) {
 }
 
 // TestSettleFillsMissingHours moves one hour of work, 1 kW at 300 g/kWh, from hour 24 to
-// hour 26, of which no intensity is published. The value of the day before stands in: the
+// hour 26, which has no published intensity. The value of the day before stands in: the
 // work saves what that hour says, and not all it would have emitted.
 func TestSettleFillsMissingHours(t *testing.T) {
 	b := book{t, fresh(t)}

@@ -229,33 +229,6 @@ func (w *decider) phase(i, cluster int, from time.Time, work time.Duration, work
 	return Phase{From: from, To: from.Add(w.s.Tasks[i].runtime(work, workers)), Cluster: w.s.Clusters[cluster].Name, Workers: workers}
 }
 
-// enqueue counts released tasks from when the queues of the clusters start them: as soon as
-// there is room beside what runs, which goes on as planned.
-func (w *decider) enqueue(tasks []int) {
-	w.queue = nil
-	if len(tasks) == 0 {
-		return
-	}
-	l, present := w.besideRunning(), w.ledger.Clone()
-	for i := range w.items {
-		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
-			w.take(present, i, []Phase{w.on(i)}, 1)
-		}
-	}
-	for n, phases := range w.runQueue(l, tasks) {
-		t, x := &w.s.Tasks[tasks[n]], &w.items[tasks[n]]
-		now := len(phases) > 0 && !phases[0].From.After(x.earliest)
-		if now && t.State == Running && w.fits(present, tasks[n], phases) {
-			phases, now = nil, false // by the sums there is room already, but no node has it
-		}
-		x.queued, x.phases = !now && !x.earliest.After(w.s.Now), phases
-		w.take(w.ledger, tasks[n], phases, 1)
-		if x.queued {
-			w.queue = append(w.queue, tasks[n])
-		}
-	}
-}
-
 // follow keeps the standing plans that go on: first those of tasks that run on as they are, then
 // of running tasks that change something, then of waiting tasks; by deadline in each group.
 func (w *decider) follow() {
@@ -292,28 +265,6 @@ func (w *decider) follow() {
 				x.state, x.code, x.phases = kept, CodePauseDoesNotPay, phases
 				w.take(w.ledger, i, phases, 1)
 			}
-		}
-	}
-}
-
-// goOnBesideQueue has running tasks that are in time go on as they are on clusters in whose queues released tasks
-// wait for room. The room of a pause would go to whatever the queue starts next, not to what Lull
-// has planned.
-func (w *decider) goOnBesideQueue() {
-	waits := map[string]bool{}
-	for _, i := range w.queue {
-		if x := &w.items[i]; x.queued && len(x.phases) > 0 {
-			waits[x.phases[0].Cluster] = true
-		}
-	}
-	for i := range w.items {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.state != open || t.State != Running || w.s.soft() || !waits[w.s.Place(t.Cluster).Name] {
-			continue
-		}
-		if on := []Phase{w.on(i)}; w.inTime(i, on) {
-			x.state, x.code, x.phases = kept, CodeClusterQueue, on
-			w.take(w.ledger, i, on, 1)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func UsefulScales(t *testing.T, planner plan.Planner, instances int, o Options) 
 			job := &p.Jobs[jp.Job]
 			for _, s := range jp.Segments {
 				if i := s.Workers - job.MinWorkers; i > 0 && job.Curve[i] <= 0 {
-					t.Fatalf("seed %d: job %q runs with %d workers in slot %d, the last of which adds nothing: curve %v from %d workers", seed, job.ID, s.Workers, s.Slot, job.Curve, job.MinWorkers)
+					t.Fatalf("seed %d: job %q runs with %d workers in slot %d, and the last one adds nothing: curve %v from %d workers", seed, job.ID, s.Workers, s.Slot, job.Curve, job.MinWorkers)
 				}
 			}
 		}
