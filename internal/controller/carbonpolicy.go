@@ -457,6 +457,9 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	now, bounded := r.curve(c.Policy)
 	if bounded {
 		memory.NewCapacity(view, due, now.Revision, now.Replans)
+		for i := range s.Tasks {
+			s.Tasks[i].KeepsRoom = !now.Replans(&s.Tasks[i])
+		}
 	}
 	used := memory.Used()
 	for source, kwh := range used.EnergyKWh {

@@ -237,7 +237,7 @@ func (w *decider) follow() {
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		switch {
-		case x.state != open || t.Replan || !w.s.stands(t):
+		case x.state != open || !w.s.stands(t) || t.Replan && !(t.KeepsRoom && w.goesOn(i, t.Standing.from(x.earliest))):
 		case t.State != Running:
 			waiting = append(waiting, i)
 		case w.runsOn(i, t.Standing.from(x.earliest)):
@@ -290,7 +290,8 @@ func (w *decider) sortByDeadline(tasks []int) {
 }
 
 // goesOn reports whether a task runs on by its plan although the capacity of its cluster has
-// fallen below what runs there: who wants it stopped sets Task.Replan.
+// fallen below what runs there. A task that is to be planned anew goes on only if it keeps its room
+// (Task.KeepsRoom).
 func (w *decider) goesOn(i int, phases []Phase) bool {
 	return w.runsOn(i, phases) && w.overfull(phases[0].Cluster)
 }

@@ -8,6 +8,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/workload"
@@ -169,6 +170,43 @@ func TestWhatRunsOnComesFirst(t *testing.T) {
 	s.Clusters[0].Capacity = map[string]float64{"cpu": 8}
 	for _, v := range decide.Verify(s, must(t, s, carbonscaler.Planner{})) {
 		t.Error(v)
+	}
+}
+
+// TestFallenCapacityPausesOnlyWhoMakesRoom: two tasks of 3 CPUs run where only 4 are left. Both
+// are planned anew for a reason of their own. Those that go on regardless are not paused.
+func TestFallenCapacityPausesOnlyWhoMakesRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		goesOn [2]bool
+		paused int
+	}{
+		"both may be paused": {[2]bool{false, false}, 1},
+		"the first goes on":  {[2]bool{true, false}, 1},
+		"both go on":         {[2]bool{true, true}, 0},
+	} {
+		var tasks []decide.Task
+		for k, id := range []string{"first", "second"} {
+			x := task(id, at(0), at(40), 4*time.Hour)
+			x.Kind, x.State, x.Cluster, x.Request = workload.Interruptible, decide.Running, "c", map[string]float64{"cpu": 3}
+			x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(1), To: at(6), Cluster: "c", Workers: 1}}}
+			x.Replan, x.KeepsRoom = true, tc.goesOn[k]
+			tasks = append(tasks, x)
+		}
+		s := snapshot(t, at(2), tasks...)
+		s.Clusters[0].Capacity = map[string]float64{"cpu": 4}
+		d := must(t, s, asap.Planner{})
+		paused := 0
+		for k, a := range d.Actions {
+			if a.Verb == decide.Pause {
+				paused++
+				if tc.goesOn[k] {
+					t.Errorf("%s: %s is paused", name, s.Tasks[k].ID)
+				}
+			}
+		}
+		if paused != tc.paused {
+			t.Errorf("%s: %d paused, want %d", name, paused, tc.paused)
+		}
 	}
 }
 

@@ -138,11 +138,18 @@ func TestElasticJobFollowsTheStaircase(t *testing.T) {
 // Job is planned anew with what it got, and says so.
 func TestScaleUpDenied(t *testing.T) {
 	startController(t)
-	b := newBed(t, []float64{100, 100, 100, 100, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800, 800}, func(p *v1alpha1.CarbonPolicy) {
+	hourly := make([]float64, 24)
+	for h := range hourly {
+		hourly[h] = 800
+		if h < 8 { // long enough for a busy machine to ask for all workers before the clean hours end
+			hourly[h] = 100
+		}
+	}
+	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
 	})
 	// Two nodes of 16 CPUs: two pods of nine fit, a third never.
-	j := b.elasticJob("wide", 12, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
+	j := b.elasticJob("wide", 20, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
 	j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
 	b.submit(j)
 	b.eventually("a plan that says what was denied", func() bool {

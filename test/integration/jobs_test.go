@@ -183,12 +183,13 @@ func TestInterruptibleJobPausesInDirtyHours(t *testing.T) {
 	hourly := make([]float64, 24)
 	for h := range hourly {
 		hourly[h] = 100
-		if h >= 3 && h < 9 {
+		if h >= 6 && h < 11 { // a busy machine takes hours of the zone's time to start the first part
 			hourly[h] = 900
 		}
 	}
 	b := newBed(t, hourly, nil)
-	job := b.job("chunks", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationMaxDelay: "20h"})
+	job := b.job("chunks", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "8h", v1alpha1.AnnotationMaxDelay: "20h"})
+	job.Spec.Template.Annotations["lab.lull.dev/runtime"] = "2h"
 	indexed, completions, one := batchv1.IndexedCompletion, int32(4), int32(1)
 	job.Spec.CompletionMode, job.Spec.Completions, job.Spec.Parallelism = &indexed, &completions, &one
 	b.submit(job)
