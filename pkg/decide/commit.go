@@ -171,6 +171,8 @@ func (w *decider) mustRun(i int) (Code, bool) {
 		return CodeRunning, true
 	case t.State == Running && t.Unscheduled:
 		return CodeUnscheduled, true
+	case w.keepsRoom(t):
+		return CodeRunning, true
 	case w.s.soft() || x.latest.After(w.s.Now):
 		return "", false
 	}
@@ -237,7 +239,7 @@ func (w *decider) follow() {
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		switch {
-		case x.state != open || !w.s.stands(t) || t.Replan && !(t.KeepsRoom && w.goesOn(i, t.Standing.from(x.earliest))):
+		case x.state != open || t.Replan || !w.s.stands(t):
 		case t.State != Running:
 			waiting = append(waiting, i)
 		case w.runsOn(i, t.Standing.from(x.earliest)):
@@ -290,8 +292,7 @@ func (w *decider) sortByDeadline(tasks []int) {
 }
 
 // goesOn reports whether a task runs on by its plan although the capacity of its cluster has
-// fallen below what runs there. A task that is to be planned anew goes on only if it keeps its room
-// (Task.KeepsRoom).
+// fallen below what runs there. Of tasks that are to be planned anew see keepsRoom.
 func (w *decider) goesOn(i int, phases []Phase) bool {
 	return w.runsOn(i, phases) && w.overfull(phases[0].Cluster)
 }
@@ -304,6 +305,24 @@ func (w *decider) runsOn(i int, phases []Phase) bool {
 	}
 	p := &phases[0]
 	return !p.From.After(w.s.Now) && p.Cluster == t.Cluster && (t.Scaling == nil || p.Workers == t.Workers)
+}
+
+// keepsRoom reports whether a running task goes on although it is to be planned anew: its cluster is
+// overfull and others make room (Task.KeepsRoom). A pause, a move or fewer workers that its standing
+// plan asks for now are not prevented.
+func (w *decider) keepsRoom(t *Task) bool {
+	if !t.KeepsRoom || t.State != Running || !t.Replan {
+		return false
+	}
+	here := w.s.Place(t.Cluster).Name
+	if !w.overfull(here) {
+		return false
+	}
+	if t.Standing == nil {
+		return true
+	}
+	phase, _, done := t.Standing.At(w.s.Now)
+	return done || phase != nil && phase.Cluster == here && phase.Workers >= t.Workers
 }
 
 // overfull reports whether more runs on a cluster now than it has room for.

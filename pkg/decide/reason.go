@@ -50,7 +50,7 @@ const (
 	CodeNextPeriod Code = "NextPeriod"
 	// CodePaused: policy or zone are paused, everything runs as it is.
 	CodePaused Code = "Paused"
-	// CodeRunning: it runs and cannot be paused.
+	// CodeRunning: it runs and cannot be paused, or is not paused because the capacity fell.
 	CodeRunning Code = "Running"
 	// CodeUnscheduled: it was let go, but no node has room for its pods.
 	CodeUnscheduled Code = "Unscheduled"

@@ -80,7 +80,8 @@ type Task struct {
 	// Replan asks for a new plan although there is a standing one.
 	Replan bool
 	// KeepsRoom says that a running task is not paused because the capacity of its cluster fell below
-	// what runs there. While it is, the task goes on by its standing plan, even if Replan is set.
+	// what runs there. While it is, the task goes on, even if Replan is set, unless its standing plan
+	// pauses it.
 	KeepsRoom bool
 	// Changed is when the task was last released, paused or changed in scale; zero where that
 	// is not known. Clusters' queues start what was released first. Changing says that this is still under way.

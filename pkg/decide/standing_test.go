@@ -176,20 +176,23 @@ func TestWhatRunsOnComesFirst(t *testing.T) {
 // TestFallenCapacityPausesOnlyWhoMakesRoom: two tasks of 3 CPUs run where only 4 are left. Both
 // are planned anew for a reason of their own. Those that go on regardless are not paused.
 func TestFallenCapacityPausesOnlyWhoMakesRoom(t *testing.T) {
+	runs := &decide.Standing{Phases: []decide.Phase{{From: at(1), To: at(6), Cluster: "c", Workers: 1}}}
 	for name, tc := range map[string]struct {
-		goesOn [2]bool
-		paused int
+		goesOn   [2]bool
+		standing *decide.Standing
+		paused   int
 	}{
-		"both may be paused": {[2]bool{false, false}, 1},
-		"the first goes on":  {[2]bool{true, false}, 1},
-		"both go on":         {[2]bool{true, true}, 0},
+		"both may be paused":           {[2]bool{false, false}, runs, 1},
+		"the first goes on":            {[2]bool{true, false}, runs, 1},
+		"both go on":                   {[2]bool{true, true}, runs, 0},
+		"both go on, without a plan":   {[2]bool{true, true}, nil, 0},
+		"both go on after their plans": {[2]bool{true, true}, &decide.Standing{Phases: []decide.Phase{{From: at(0), To: at(1), Cluster: "c", Workers: 1}}}, 0},
 	} {
 		var tasks []decide.Task
 		for k, id := range []string{"first", "second"} {
 			x := task(id, at(0), at(40), 4*time.Hour)
 			x.Kind, x.State, x.Cluster, x.Request = workload.Interruptible, decide.Running, "c", map[string]float64{"cpu": 3}
-			x.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(1), To: at(6), Cluster: "c", Workers: 1}}}
-			x.Replan, x.KeepsRoom = true, tc.goesOn[k]
+			x.Standing, x.Replan, x.KeepsRoom = tc.standing, true, tc.goesOn[k]
 			tasks = append(tasks, x)
 		}
 		s := snapshot(t, at(2), tasks...)
