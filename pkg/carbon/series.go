@@ -183,7 +183,8 @@ func (s *Series) At(at time.Time) (Sample, bool) {
 }
 
 // Mean returns the time-weighted mean intensity over [from, to) and how much of
-// the interval has samples. It is zero where nothing is covered.
+// the interval has samples. It is zero where nothing is covered. The mean of a few equal samples is their
+// value, without rounding: slots of equal intensity compare as equal.
 //
 // Complexity: O(log n).
 func (s *Series) Mean(from, to time.Time) (units.CarbonIntensity, time.Duration) {
@@ -193,8 +194,28 @@ func (s *Series) Mean(from, to time.Time) (units.CarbonIntensity, time.Duration)
 	if covered <= 0 {
 		return 0, 0
 	}
+	if value, ok := s.constant(from, to); ok {
+		return value, covered
+	}
 	// Differences of prefix sums may fall below zero by rounding.
 	return units.CarbonIntensity(math.Max(0, integral/covered.Hours())), covered
+}
+
+// constantOver is how many samples constant looks at, at most: the five-minute samples of an hour and more.
+const constantOver = 16
+
+// constant returns the value of the samples in [from, to) if they all have the same one. The mean from
+// prefix sums differs from it by rounding, and a planner would take one of two equal slots for the
+// cleaner one. It returns false if there are more than constantOver samples.
+func (s *Series) constant(from, to time.Time) (value units.CarbonIntensity, ok bool) {
+	first := s.firstEndingAfter(from)
+	for i := first; i < len(s.samples) && s.samples[i].From.Before(to); i++ {
+		if i-first == constantOver || i > first && s.samples[i].Value != value {
+			return 0, false
+		}
+		value, ok = s.samples[i].Value, true
+	}
+	return value, ok
 }
 
 // Gaps returns the parts of [from, to) that no sample covers.

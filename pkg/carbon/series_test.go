@@ -125,6 +125,27 @@ func TestFillTakesTheDayBeforeThenTheMean(t *testing.T) {
 }
 
 // TestMeanAgainstBruteForce compares the prefix sums with a loop over minutes.
+// TestMeanOfEqualSamples: wherever a slot lies within equal samples, after whatever came before
+// them, its mean is their value to the last bit.
+func TestMeanOfEqualSamples(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		value := rng.Float64() * 900
+		values := make([]float64, 40)
+		for i := range values {
+			if values[i] = value; i < 20 {
+				values[i] = rng.Float64() * 900
+			}
+		}
+		s := hourly(t, values...)
+		from := t0.Add(20*time.Hour + time.Duration(rng.Int64N(int64(15*time.Hour))))
+		to := from.Add(1 + time.Duration(rng.Int64N(int64(4*time.Hour))))
+		if got, covered := s.Mean(from, to); float64(got) != value || covered != to.Sub(from) {
+			t.Fatalf("[%v, %v): %v over %v, want %v", from, to, got, covered, value)
+		}
+	}
+}
+
 func TestMeanAgainstBruteForce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

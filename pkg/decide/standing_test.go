@@ -11,6 +11,7 @@ import (
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonscaler"
 	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -209,6 +210,33 @@ func TestFallenCapacityPausesOnlyWhoMakesRoom(t *testing.T) {
 		}
 		if paused != tc.paused {
 			t.Errorf("%s: %d paused, want %d", name, paused, tc.paused)
+		}
+	}
+}
+
+// TestEqualHoursDoNotPause: a running task that is planned anew at any moment of clean hours of equal
+// intensity runs on.
+func TestEqualHoursDoNotPause(t *testing.T) {
+	var samples []carbon.Sample
+	for h := range 48 {
+		value := units.CarbonIntensity(100)
+		if h%24 >= 6 && h%24 < 11 {
+			value = 900
+		}
+		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: value})
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for minute := 1; minute < 5*60; minute++ {
+		x := task("a", at(0), at(28), 8*time.Hour-time.Duration(minute)*time.Minute)
+		x.Kind, x.State, x.Cluster, x.Replan = workload.Interruptible, decide.Running, "c", true
+		s := snapshot(t, at(float64(minute)/60), x)
+		s.Clusters[0].Carbon = series
+		a := must(t, s, cheapest.Planner{}).Actions[0]
+		if a.Verb != decide.Continue || len(a.Phases) > 2 {
+			t.Errorf("after %d minutes: %s, phases %v", minute, a.Verb, a.Phases)
 		}
 	}
 }
