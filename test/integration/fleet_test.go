@@ -338,11 +338,11 @@ func pausesAndMoves(t *testing.T, _ string, at map[string]client.Client) {
 	first, second, home := make([]float64, 96), make([]float64, 96), make([]float64, 96)
 	for h := range home {
 		first[h], second[h], home[h] = 500, 520, 510
-		if h >= 6 && h < 8 {
-			first[h] = 100
+		if h >= 6 && h < 9 {
+			first[h] = 90
 		}
-		if h >= 13 && h < 16 {
-			second[h] = 90
+		if h >= 13 && h < 17 {
+			second[h] = 100
 		}
 	}
 	b := newBed(t, home, func(p *v1alpha1.CarbonPolicy) {
@@ -355,7 +355,10 @@ func pausesAndMoves(t *testing.T, _ string, at map[string]client.Client) {
 	j := b.queued("moves", map[string]string{
 		v1alpha1.AnnotationMaxDelay: "40h", v1alpha1.AnnotationRuntime: "5h", v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationMigratable: "true",
 	})
-	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "2h30m" // fake pods keep no checkpoints
+	// Neither cluster is clean for all five hours, and both together for seven: a late release
+	// still pays for a pause. Fake pods keep no checkpoints, so one runs longer than the first
+	// clean hours.
+	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "3h30m"
 	b.submit(j)
 	ctx := context.Background()
 	where := func() (on []string) {
