@@ -512,6 +512,9 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 		wrote, err := r.Applier.ReleaseInvalid(ctx, bad.Workload, bad.Err, c.Timeline.ToGrid(c.Now))
 		note(decide.Release, kube.CodeInvalid, wrote, err)
 	}
+	for _, w := range view.Finished {
+		note("", "", false, r.Applier.ClearHold(ctx, w))
+	}
 	type done struct {
 		wrote bool
 		err   error

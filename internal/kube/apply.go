@@ -247,6 +247,26 @@ func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Cod
 	return after(wrote, err, func() error { return ap.unpark(ctx, w) })
 }
 
+// ClearHold takes the hold off a finished workload: its last Pods can succeed while Lull pauses
+// it. With the hold left, the watchdog would release work that has ended.
+func (ap *Applier) ClearHold(ctx context.Context, w *Workload) error {
+	if !w.Facts.Finished || w.deleted() {
+		return nil
+	}
+	for _, o := range w.Objects {
+		patch := kinds.NewPatch(o.Object)
+		patch.Annotate(v1alpha1.AnnotationHold, "")
+		patch.Annotate(v1alpha1.AnnotationLatestStart, "")
+		if patch.Empty() {
+			continue
+		}
+		if _, err := ap.send(ctx, w, o, patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // release lets a workload run; of a group, the Pod that the patch is of.
 func release(w *Workload, patch *kinds.Patch, workers int) {
 	if w.Facts.Suspended || len(w.Objects) > 1 {
