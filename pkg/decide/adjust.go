@@ -28,6 +28,10 @@ func (w *decider) adjust() {
 				w.shift(i)
 			}
 		case !w.changes(i):
+		case w.moves(i) && w.pauses(i):
+			if t.Remaining < w.s.Slot || !w.pausePays(i) {
+				w.stay(i, CodeMoveDoesNotPay)
+			}
 		case w.moves(i) && !w.movePays(i):
 			w.stay(i, CodeMoveDoesNotPay)
 		case x.state == placed && w.pauses(i) && !w.pausePays(i):
@@ -80,19 +84,27 @@ func (w *decider) try(i int, phases []Phase, code Code) bool {
 // stay has a running task go on as it is until it is done.
 func (w *decider) stay(i int, code Code) { w.try(i, []Phase{w.on(i)}, code) }
 
-// pausePays reports whether the plan of a running task emits less than going on.
+// pausePays reports whether the plan of a running task, which pauses it now, emits less than going
+// on: with the restart and, if it goes on at another cluster, the transfer. The transfer counts at
+// the mean of the intensity here now and there at the restart.
 func (w *decider) pausePays(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	if w.curves[w.place(t.Cluster)] == nil {
+	here, there := w.place(t.Cluster), w.place(x.phases[0].Cluster)
+	if w.curves[here] == nil || w.curves[there] == nil {
 		return true
 	}
-	c := w.place(x.phases[0].Cluster)
-	restart := t.RestartKWh * w.s.Clusters[c].pue() * float64(x.phases[0].Intensity)
-	return w.grams(i, x.phases)+restart < w.grams(i, []Phase{w.on(i)})
+	on := []Phase{w.on(i)}
+	restart := w.curves[there].mean(x.phases[0].From, x.phases[0].To)
+	cost := t.RestartKWh * w.s.Clusters[there].pue() * restart
+	if w.moves(i) {
+		now := w.curves[here].mean(on[0].From, on[0].From.Add(w.s.Slot))
+		cost += t.TransferKWh * (now + restart) / 2
+	}
+	return w.grams(i, x.phases)+cost < w.grams(i, on)
 }
 
-// movePays compares going on here with going on at another cluster, at the same scale and without a
-// pause: what it takes there includes the work that is done again, the restart and the transfer, at
+// movePays compares going on here with going on at another cluster at once, at the same scale and
+// without a pause: what it takes there includes the work that is done again, the restart and the transfer, at
 // the mean intensity of both places. If an intensity is not known, the plan is followed. Nothing
 // moves for less than a slot of work, which is no more than an estimate may be off.
 //

@@ -332,3 +332,35 @@ func TestMovesKeepTheirDistance(t *testing.T) {
 		t.Errorf("%s with next to nothing left, want Continue", got)
 	}
 }
+
+// TestPauseAndGoOnElsewhere: a plan that pauses a task and goes on later at another cluster is judged
+// by what it emits then, not by the intensity of the other cluster now.
+func TestPauseAndGoOnElsewhere(t *testing.T) {
+	s := snapshot(t, at(1), task("a", at(0), at(24), 4*time.Hour))
+	later, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: at(-24), To: at(6), Value: 2000}, {From: at(6), To: at(48), Value: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := s.Clusters[0]
+	other.Name, other.Carbon = "later", later
+	s.Clusters = append(s.Clusters, other)
+	x := &s.Tasks[0]
+	x.Kind, x.Migratable, x.State, x.Cluster = workload.Interruptible, true, decide.Running, s.Clusters[0].Name
+	x.Changed = at(-1)
+	x.Remaining = 3 * time.Hour
+	first := must(t, s, cheapest.Planner{}).Actions[0]
+	if first.Verb != decide.Pause || first.Phases[0].Cluster != "later" {
+		t.Fatalf("placed: %s for %s with %+v, want Pause and to go on later elsewhere", first.Verb, first.Reason.Code, first.Phases)
+	}
+	followed := &decide.Standing{Phases: first.Phases, Reason: first.Reason}
+	for name, standing := range map[string]*decide.Standing{"placed": nil, "followed": followed} {
+		x.Standing, x.TransferKWh = standing, 0
+		if got := must(t, s, cheapest.Planner{}).Actions[0]; got.Verb != decide.Pause {
+			t.Errorf("%s: %s for %s, want Pause", name, got.Verb, got.Reason.Code)
+		}
+		x.TransferKWh = 0.5 // more than the work takes
+		if got := must(t, s, cheapest.Planner{}).Actions[0]; got.Verb != decide.Continue || got.Reason.Code != decide.CodeMoveDoesNotPay {
+			t.Errorf("%s: %s for %s, where the transfer takes more than the work; want Continue", name, got.Verb, got.Reason.Code)
+		}
+	}
+}
