@@ -26,7 +26,7 @@ import (
 var files embed.FS
 
 // Namespace is where Lull runs unless it is installed elsewhere by the chart.
-const Namespace = "lull-system"
+const Namespace = kinds.DefaultNamespace
 
 // Alerts are the alerts for Prometheus, as a file of rules.
 //
@@ -109,11 +109,16 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 
 // render renders the chart into hooks, and manifests in the order of their installation.
 func render(values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
+	return renderIn(Namespace, values)
+}
+
+// renderIn renders the chart as it is installed in a namespace.
+func renderIn(namespace string, values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
 	c, err := load()
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsInstall: true}, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
 	if err != nil {
 		return nil, nil, err
 	}

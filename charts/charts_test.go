@@ -106,3 +106,27 @@ func TestValues(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnNamespace: the admission policies exclude the namespace that the chart is installed in, and no other one
+// of that name.
+func TestOwnNamespace(t *testing.T) {
+	_, manifests, err := renderIn("green", map[string]any{"image": map[string]any{"repository": "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := 0
+	for _, m := range manifests {
+		if strings.Contains(m.Content, "lull-system") {
+			t.Errorf("%s names lull-system:\n%s", m.Name, m.Content)
+		}
+		if m.Head.Kind == "MutatingAdmissionPolicy" {
+			policies++
+			if !strings.Contains(m.Content, "request.namespace in ['kube-system', 'green']") {
+				t.Errorf("%s governs Lull's own namespace:\n%s", m.Name, m.Content)
+			}
+		}
+	}
+	if policies != len(kinds.DefaultNames) {
+		t.Errorf("%d admission policies", policies)
+	}
+}

@@ -47,7 +47,7 @@ type PlanPhase struct {
 type PlanTrigger struct {
 	// reason: Submitted, ControllerStarted, NewForecast, ProgressDeviates,
 	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged,
-	// NoRoom, NewPeriod or NewCapacity.
+	// MoveWouldCost, NoRoom, Competes, NewPeriod or NewCapacity.
 	Reason string      `json:"reason"`
 	At     metav1.Time `json:"at"`
 	// message says it in words.
@@ -88,8 +88,9 @@ type CarbonPlanStatus struct {
 	ExpectedG float64 `json:"expectedG,omitempty"`
 	// +optional
 	BaselineG float64 `json:"baselineG,omitempty"`
-	// bound is how far from the least emissions possible the plans of the policy are at
-	// most, a share; absent where the planner proves none.
+	// bound is how far the plans that were made together with this one are at most from
+	// the least emissions possible beside all other work as it is, a share of the
+	// latter; absent where the planner proves none.
 	// +optional
 	Bound *float64 `json:"bound,omitempty"`
 

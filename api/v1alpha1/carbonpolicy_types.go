@@ -40,7 +40,8 @@ type CarbonPolicySpec struct {
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
 	// kinds of workloads it governs: built-in ones ("lull kinds" lists them) and those of
-	// WorkloadKinds, by their spec.kind. Kinds that run pods without an end (Deployment, RayCluster)
+	// WorkloadKinds, by their spec.kind; a kind of another group than the built-in one of that name with its
+	// group: Job.batch.volcano.sh. Kinds that run pods without an end (Deployment, RayCluster)
 	// and bare Pods are governed only where they are named.
 	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob"}
 	// +kubebuilder:validation:MinItems=1
@@ -177,11 +178,13 @@ type CarbonPolicySpec struct {
 // PlannerSpec names a planner.
 type PlannerSpec struct {
 	// name is one of those that "lull plan --planner list" prints.
-	// +kubebuilder:default=cheapest
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:default=joint
+	// +kubebuilder:validation:Enum=asap;cheapest;window;waitawhile-threshold;waitawhile-deadline;gaia-lowest-slot;gaia-lowest-window;gaia-saving;carbonflex-oracle;staticscale;carbonscaler;carbonscaler-multi;caspian;carbonflex;vcc;vcc-scaling;follow;exact;joint
 	// +optional
 	Name string `json:"name,omitempty"`
-	// parameters of the planner, as "lull plan --param" takes them.
+	// parameters of the planner, as "lull plan --param" takes them. Planner joint keeps a share of the
+	// capacity free for work to come that cannot wait: by default reserve is "learned", from the past
+	// week; a number states it.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
@@ -233,7 +236,7 @@ type PowerSpec struct {
 	// wattsPerUnit is the power of one used unit of each resource, e.g.
 	// {"cpu": 3.5, "nvidia.com/gpu": 300}. By default 3.5 W per CPU.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k] >= 0.0)",message="watts must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k] >= 0.0 && self[k] <= 1000000.0)",message="accepted: 0 to 1000000 W per unit"
 	// +optional
 	WattsPerUnit map[string]float64 `json:"wattsPerUnit,omitempty"`
 	// pue is the power usage effectiveness of the site.
@@ -243,6 +246,14 @@ type PowerSpec struct {
 	// +optional
 	PUE float64 `json:"pue,omitempty"`
 }
+
+// ConditionMisspelt of a CarbonPolicy: workloads that it governs have annotations of the domain lull.dev that
+// are unknown. It is absent where there are none.
+const ConditionMisspelt = "Misspelt"
+
+// ConditionRecorded of a CarbonPolicy: the ledger has all that is to be recorded. It is absent where there
+// is no ledger.
+const ConditionRecorded = "Recorded"
 
 // CarbonPolicyStatus is what the policy does.
 type CarbonPolicyStatus struct {
@@ -256,14 +267,37 @@ type CarbonPolicyStatus struct {
 	// nextDecision is when the policy decides again at the latest.
 	// +optional
 	NextDecision *metav1.Time `json:"nextDecision,omitempty"`
+	// reserve is the share of the capacity that plans keep free for work to come; absent if the planner
+	// keeps none.
+	// +optional
+	Reserve *ReserveStatus `json:"reserve,omitempty"`
 	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue does not
-	// keep out of its queues what is gated).
+	// keep out of its queues what is gated, or the planner takes too long).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ReserveStatus is the reserve in force, and what it was learned from.
+type ReserveStatus struct {
+	// share of the capacity of each cluster that is kept free, 0 to 1.
+	Share float64 `json:"share"`
+	// observedUntil (in the time of the zone's series) is until when arrivals count in hourlyPeaks.
+	// Absent if the reserve is stated, not learned.
+	// +optional
+	ObservedUntil *metav1.Time `json:"observedUntil,omitempty"`
+	// hourlyPeaks are the largest shares, in thousandths of the capacity, that work took at the same time
+	// which came in an hour and had to start within an hour. The hour of observedUntil is the last one. A
+	// controller that starts reads them from here.
+	// +kubebuilder:validation:MaxItems=168
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=1000
+	// +listType=atomic
+	// +optional
+	HourlyPeaks []int32 `json:"hourlyPeaks,omitempty"`
 }
 
 // CarbonPolicy lets Jobs of its namespace wait for clean power.
@@ -273,6 +307,7 @@ type CarbonPolicyStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.zone`
 // +kubebuilder:printcolumn:name="Planner",type=string,JSONPath=`.spec.planner.name`
+// +kubebuilder:printcolumn:name="Reserve",type=number,JSONPath=`.status.reserve.share`,priority=1
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
@@ -307,6 +342,9 @@ const (
 	AnnotationDeadline = "lull.dev/deadline"
 	// AnnotationRuntime is the estimated run time of the Job.
 	AnnotationRuntime = "lull.dev/runtime"
+	// AnnotationRuntimeP95 is a run time that 95 of 100 such Jobs do not exceed: a stated deadline is
+	// kept for it.
+	AnnotationRuntimeP95 = "lull.dev/runtime-p95"
 	// AnnotationInterruptible "true" says that the Job may be paused.
 	AnnotationInterruptible = "lull.dev/interruptible"
 	// AnnotationMinWorkers and AnnotationMaxWorkers make the workload elastic.
@@ -337,6 +375,9 @@ const (
 	// AnnotationTransferKWh is the energy of moving a migratable workload, its checkpoint above all,
 	// between two clusters.
 	AnnotationTransferKWh = "lull.dev/transfer-kwh"
+	// AnnotationGovernBy names the one policy that may govern the workload. Hooks of Helm and Argo CD, and
+	// workloads in kube-system and in Lull's own namespace, are governed only if they carry it.
+	AnnotationGovernBy = "lull.dev/govern-by"
 	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
 	AnnotationGroupSize = "lull.dev/pod-group-size"
 	// LabelGroup is a label of Pods that start together.
@@ -354,6 +395,10 @@ const (
 	// AnnotationLatestStart is the wall time (RFC 3339) by which the Job must be
 	// released, whatever happens.
 	AnnotationLatestStart = "lull.dev/latest-start"
+	// AnnotationStatedStart is the latest start (wall time, RFC 3339) by what the Job's annotations and its
+	// policy stated when AnnotationLatestStart was written, where it differs from that one. The watchdog
+	// knows by it that they have been edited since.
+	AnnotationStatedStart = "lull.dev/stated-start"
 	// AnnotationRan is the work done, as run time at the least number of workers, when the
 	// workload last started, paused or changed its scale, AnnotationChanged when that was
 	// (wall time, RFC 3339).

@@ -65,14 +65,17 @@ type FollowSpec struct {
 	// watts that the service takes; by default what its pods request, by the power model of each
 	// cluster.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	Watts *float64 `json:"watts,omitempty"`
 	// rampUpKWh and transferKWh are the energy of starting at a new cluster and of what is
 	// transferred to it.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	RampUpKWh float64 `json:"rampUpKWh,omitempty"`
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	TransferKWh float64 `json:"transferKWh,omitempty"`
 

@@ -11,6 +11,7 @@ type ScalingProfileSpec struct {
 	// them lies a monotone interpolation; beyond the last the last increment goes on.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.throughput >= self[0].throughput / 1000000.0 && p.throughput <= self[0].throughput * 1000000.0)",message="throughputs may differ from the first point's by a factor of up to 1000000"
 	// +kubebuilder:validation:XValidation:rule="self.all(i, p, i == 0 || p.workers > self[i-1].workers)",message="workers must rise from point to point"
 	Points []ScalingPoint `json:"points"`
 	// unit of the throughput, for people; the curve counts relative to its first point.
@@ -34,9 +35,11 @@ type ScalingPoint struct {
 	// throughput in the unit of the profile.
 	// +kubebuilder:validation:ExclusiveMinimum=true
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000000
 	Throughput float64 `json:"throughput"`
 	// watts of all workers together; absent: the power model of the policy.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	Watts *float64 `json:"watts,omitempty"`
 }

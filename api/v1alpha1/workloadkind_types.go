@@ -68,6 +68,10 @@ type WorkloadKindSpec struct {
 	// ended is the time of its end; without it, that of the condition that tells it.
 	// +optional
 	Ended Path `json:"ended,omitempty"`
+	// activeDeadline is where the number of seconds stands after which the present run is ended by force. The
+	// clock must stop while the object is held, and begin anew when it is released.
+	// +optional
+	ActiveDeadline Path `json:"activeDeadline,omitempty"`
 	// completions count the parts of the work, where the kind has any.
 	// +optional
 	Completions *CompletionsSpec `json:"completions,omitempty"`
@@ -170,16 +174,29 @@ type CompletionsSpec struct {
 // prints the access rule and the admission policy that a further one needs.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=wkind
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.group`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.kind`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type WorkloadKind struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              WorkloadKindSpec `json:"spec"`
+	// +optional
+	Status WorkloadKindStatus `json:"status,omitempty"`
+}
+
+// WorkloadKindStatus says whether Lull uses the kind.
+type WorkloadKindStatus struct {
+	// conditions: Ready, or why it is refused.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // WorkloadKindList is a list of kinds.

@@ -18,6 +18,17 @@ from datetime import datetime
 
 HOUR = 3600 * 10**9  # times are whole nanoseconds since 1970
 DAY = 24 * HOUR
+MOST_INTENSITY = 3000  # gCO2eq/kWh: more counts as not published
+MOST_KWH = 1e10  # of a workload: beyond it, none of its figures counts
+MOST_GRAMS = MOST_KWH * MOST_INTENSITY
+
+
+def finite(text):
+    """A number of JSON; an error where it is not finite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text}: not a finite number")
+    return value
 
 
 def nanoseconds(text):
@@ -29,8 +40,11 @@ def entries(path):
     """Yield entries; stop with an error where the chain is broken."""
     before, last = "0" * 64, 0
     with open(path, encoding="utf-8") as file:
-        for line in file:
-            entry = json.loads(line)
+        for number, line in enumerate(file, 1):
+            try:
+                entry = json.loads(line, parse_float=finite, parse_constant=finite)
+            except ValueError as error:
+                sys.exit(f"line {number}: {error}")
             body = line[line.index('"body":') + 7 : line.rindex(',"hash":')]
             at = entry["at"].rstrip("Z").partition(".")
             at = at[0] + "." + at[2].ljust(9, "0") + "Z"
@@ -216,7 +230,7 @@ def main():
 
     works, pools, zones, zone_of, waiting = {}, {}, {}, {}, []
     early, revisions, placed = {}, {}, set()
-    results, checked, worst = {}, 0, 0.0
+    results, checked, worst, refusals = {}, 0, 0.0, []
     beside_of = {}  # the zone by whose intensities emissions are stated too
 
     def differs(of, here):
@@ -230,7 +244,7 @@ def main():
         nonlocal checked
         b, w = entry["body"], works.get(entry["workload"])
         if w is None:  # what it rests on was dropped
-            results[entry["workload"]] = (nanoseconds(b["to"]), b["kWh"], b["grams"], b["counterfactual"]["grams"], b.get("missingSeconds", 0) > 0)
+            results[entry["workload"]] = (nanoseconds(b["to"]), b["kWh"], b["grams"], b["counterfactual"]["grams"], b.get("refused", False) or b.get("missingSeconds", 0) > 0)
             c, of = b["counterfactual"], b["of"]
             if not c.get("beyond", False) and b["runs"] and entry["workload"] not in placed:
                 request = {r: v * of["workers"] for r, v in of["request"].items()}
@@ -248,7 +262,7 @@ def main():
         stretches.sort(key=lambda s: s[0])
         ran, submitted = Emissions(zones, b["method"]), Emissions(zones, b["method"])
         kwh, model = use(ran, stretches, w["energy"])
-        as_kwh = 0.0
+        as_kwh = watts = 0.0
         start, end = nanoseconds(c["from"]), nanoseconds(c["to"])
         if stretches:
             long, request = length(of, stretches, w["lost"], w["paused"]), {r: v * of["workers"] for r, v in of["request"].items()}
@@ -265,6 +279,13 @@ def main():
             as_kwh = watts / 1000 * (end - start) / HOUR
             submitted.add(c["zone"], start, end, watts)
         g, as_g = stated_grams(ran, submitted)
+        possible = all(0 <= v <= MOST_KWH for v in (kwh, as_kwh)) and all(0 <= v <= MOST_GRAMS for v in (g, as_g))
+        refused = w["quarantined"] or not possible
+        if refused != b.get("refused", False):
+            sys.exit(f"entry {entry['seq']} ({of['name']}): refused: stated {b.get('refused', False)}, found {refused}: no workload has such figures, or an entry of it is in quarantine")
+        if refused:
+            kwh = g = as_kwh = as_g = 0.0
+            refusals.append(f"{of['namespace']}/{of['name']}")
         for name, stated, here in [
             ("kWh", b["kWh"], kwh), ("grams", b["grams"], g), ("kWh as submitted", c["kWh"], as_kwh),
             ("grams as submitted", c["grams"], as_g), ("saved", b["savedGrams"], as_g - g),
@@ -281,7 +302,7 @@ def main():
             there, as_there = Emissions(by, b["method"]), Emissions(by, b["method"])
             use(there, stretches, w["energy"])
             as_there.add(c["zone"], start, end, watts)
-            g_there, as_g_there = stated_grams(there, as_there)
+            g_there, as_g_there = (0.0, 0.0) if refused else stated_grams(there, as_there)
             for name, stated, here in [
                 ("grams", other["grams"], g_there), ("grams as submitted", other["asSubmittedGrams"], as_g_there), ("saved", other["savedGrams"], as_g_there - g_there),
                 ("seconds filled", other.get("filledSeconds", 0), (there.filled + as_there.filled) / 1e9),
@@ -289,7 +310,7 @@ def main():
             ]:
                 if differs(stated, here):
                     sys.exit(f"entry {entry['seq']} ({of['name']}): {name} by {other['signal']} intensities: stated {stated}, found {here}")
-        results[entry["workload"]] = (nanoseconds(b["to"]), kwh, g, as_g, ran.unknown + submitted.unknown > 0)
+        results[entry["workload"]] = (nanoseconds(b["to"]), kwh, g, as_g, refused or ran.unknown + submitted.unknown > 0)
         checked += 1
 
     def read(entry):
@@ -299,7 +320,7 @@ def main():
             early.setdefault(entry.get("workload", ""), []).append(entry)  # after a drop the submission may stand last
             return
         if kind == "submitted":
-            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "finished": None}
+            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "finished": None, "quarantined": False}
             for other in early.pop(entry["workload"], []):
                 read(other)
         elif kind == "started":
@@ -311,12 +332,14 @@ def main():
         elif kind == "decided" and b["applied"]:
             w["lost"] += int(b.get("lostSeconds", 0) * 1e9)
             w["paused"] = w["paused"] or b["verb"] == "Pause"
+        elif kind == "quarantined":
+            w["quarantined"] = True
         elif kind == "finished":
             w["finished"] = nanoseconds(b["at"])
         elif kind == "capacity":
             pools.setdefault(b["policy"], Pool()).offers.setdefault(b["cluster"], []).append((nanoseconds(b["at"]), b["free"]))
             pools[b["policy"]].offers[b["cluster"]].sort(key=lambda offer: offer[0])
-        elif kind == "intensity":
+        elif kind == "intensity" and 0 <= b["value"] <= MOST_INTENSITY:
             at, revision = nanoseconds(b["from"]), b["revision"]
             if b.get("beside"):
                 beside_of[b["zone"]] = b["beside"]
@@ -339,8 +362,9 @@ def main():
     stated = [r for r in chosen if not r[4]]  # an entry of method 2 that left hours out counts as withheld, as in lull report
     print(json.dumps({
         "workloads": len(chosen), "withheld": len(chosen) - len(stated), "kWh": math.fsum(r[1] for r in chosen), "gCO2eq": math.fsum(r[2] for r in stated),
-        "saved_gCO2eq": math.fsum(r[3] - r[2] for r in stated), "settlements_checked": checked, "largest_difference": worst,
-    }))
+        "saved_gCO2eq": math.fsum(r[3] - r[2] for r in stated), "refused": sorted(set(refusals)),
+        "settlements_checked": checked, "largest_difference": worst,
+    }, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/advise"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -62,14 +64,18 @@ func (a *advice) judge(o *adviseOptions, slot time.Duration) {
 }
 
 // sweeter says which of two options gives more saving for its cost: percent for percent
-// of added cost, and where nothing is added the larger saving, then the shorter delay.
+// of added cost, and where nothing is added the larger saving, then the shorter delay, then what a CarbonPolicy
+// does by default.
 func sweeter(x, y option) bool {
 	switch {
 	case x.PerCost == nil && y.PerCost == nil || x.PerCost != nil && y.PerCost != nil && *x.PerCost == *y.PerCost:
 		if math.Abs(x.Saving-y.Saving) > 1e-9 {
 			return x.Saving > y.Saving
 		}
-		return x.DelayH.Mean < y.DelayH.Mean
+		if math.Abs(x.DelayH.Mean-y.DelayH.Mean) > 1e-9 {
+			return x.DelayH.Mean < y.DelayH.Mean
+		}
+		return isPolicyDefault(x.plan) && !isPolicyDefault(y.plan)
 	case x.PerCost == nil:
 		return true
 	case y.PerCost == nil:
@@ -84,12 +90,16 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 	if o.jobs != "" {
 		what = "these jobs"
 	}
-	fmt.Fprintf(&b, "In %s, planner %s with up to %s of delay saves %.1f %% of the emissions of %s", x.Zone, x.Planner, scenario.ShortDuration(x.Slack), 100*x.Saving, what)
+	byDefault := ""
+	if isPolicyDefault(x.plan) {
+		byDefault = " (the default of a CarbonPolicy)"
+	}
+	fmt.Fprintf(&b, "In %s, planner %s%s with up to %s of delay saves %s of the emissions of %s", x.Zone, parametersText(x.plan, " "), byDefault, scenario.ShortDuration(x.Slack), units.Number("%.1f %%", 100*x.Saving), what)
 	each, hours, ends := "single starts", "worker-hours", "it ends"
 	if o.jobs != "" {
 		each, hours, ends = "single jobs", "CPU-hours", "they end"
 	}
-	fmt.Fprintf(&b, " (%s: %.0f to %.0f %% from the 5th to the 95th percentile)", each, 100*x.SavingOf.P5, 100*x.SavingOf.P95)
+	fmt.Fprintf(&b, " (%s: %s to %s from the 5th to the 95th percentile)", each, units.Number("%.0f", 100*x.SavingOf.P5), units.Number("%.0f %%", 100*x.SavingOf.P95))
 	switch {
 	case x.DelayH.Mean < -0.05:
 		fmt.Fprintf(&b, "; %s %.1f h earlier on average", ends, -x.DelayH.Mean)
@@ -107,7 +117,7 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 		}
 	}
 	if best.Planner != x.Planner || best.Slack != x.Slack || best.MaxWorkers != x.MaxWorkers {
-		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %.1f %% more %s. ", 100*best.Saving, best.Planner, scenario.ShortDuration(best.Slack), 100*(best.Cost-1), hours)
+		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %s more %s. ", 100*best.Saving, best.Planner, scenario.ShortDuration(best.Slack), units.Number("%.1f %%", 100*(best.Cost-1)), hours)
 	}
 	for _, z := range a.Zones {
 		if z.Zone == x.Zone {
@@ -165,6 +175,10 @@ func (o *adviseOptions) write(a *advice, stdout io.Writer) error {
 		if a.policy == nil {
 			return errors.New("--policy: nothing to write: no option saves anything")
 		}
+		best := &a.Options[slices.IndexFunc(a.Options, func(x option) bool { return x.SweetSpot })]
+		if _, err := NewPlanner(best.plan.Name, best.plan.Parameters, nil); err != nil {
+			return fmt.Errorf("--policy: planner %s is recommended, and a CarbonPolicy cannot state it: %w", best.Planner, err)
+		}
 		text, err := a.policyText()
 		if err != nil {
 			return err
@@ -219,13 +233,13 @@ func (x *option) cells(price bool) []string {
 	}
 	per := "-"
 	if x.PerCost != nil {
-		per = fmt.Sprintf("%.1f", *x.PerCost)
+		per = units.Number("%.1f", *x.PerCost)
 	}
 	workers := "-"
 	if x.MaxWorkers > 0 {
 		workers = fmt.Sprint(x.MaxWorkers)
 	}
-	cost := fmt.Sprintf("%+.1f %%", 100*(x.Cost-1))
+	cost := units.Number("%+.1f %%", 100*(x.Cost-1))
 	if price {
 		cost += fmt.Sprintf(" (%.4g)", x.Money)
 	}
@@ -233,7 +247,7 @@ func (x *option) cells(price bool) []string {
 		if x.Withheld != "" {
 			return "withheld"
 		}
-		return fmt.Sprintf("%.1f %%", 100*v)
+		return units.Number("%.1f %%", 100*v)
 	}
 	late := fmt.Sprint(x.Late)
 	if x.Late > 0 {
@@ -263,7 +277,26 @@ func (o *adviseOptions) print(a *advice, w io.Writer) error {
 	for _, note := range a.Notes {
 		fmt.Fprintln(w, note)
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", a.Text)
+	fmt.Fprintf(w, "\n%s\n", a.Text)
+	return a.printPolicy(w, o)
+}
+
+// printPolicy says how a CarbonPolicy states the sweet spot, if there is one, and in what it differs.
+func (a *advice) printPolicy(w io.Writer, o *adviseOptions) error {
+	best := slices.IndexFunc(a.Options, func(x option) bool { return x.SweetSpot })
+	if best < 0 {
+		return nil
+	}
+	spec := a.policy["spec"].(map[string]any)
+	planner, refused := policyPlanner(a.Options[best].plan)
+	if refused != nil {
+		_, err := fmt.Fprintf(w, "A CarbonPolicy cannot state it: %v\n", refused)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "As spec of a CarbonPolicy (--policy FILE writes all of it):\n  %s\n  maxDelay: %s\n  slot: %s\n", planner, spec["maxDelay"], spec["slot"])
+	if err == nil && o.jobs == "" {
+		_, err = fmt.Fprintf(w, "A CarbonPolicy also keeps startMargin before deadlines, %s by default, which is not counted here.\n", scenario.ShortDuration(scenario.DefaultMargin))
+	}
 	return err
 }
 

@@ -48,6 +48,10 @@ distribution of savings, delay and cost (worker-hours, CPU-hours of a history), 
 what no other option beats (*), names the sweet spot, and writes the CarbonPolicy
 that would do it.
 
+Planners are as in a CarbonPolicy that names them: joint, the default of a policy, has
+a learned reserve. There is room for everything here, so a learned reserve keeps nothing
+free. Of options that are equal, the default of a policy is recommended.
+
 Savings are against the same job run at once at its least scale. Forecasts are
 perfect unless --error says otherwise. Hours without a known intensity are filled as by
 lull simulate, and the report says so. Without --carbon a zone's climatology is used:
@@ -55,8 +59,11 @@ a mean day, whose savings are lower than those of real ones.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
   lull advise --jobs azure.csv.gz --carbon DE=de-2022.csv --slack 6h,24h --html advice.html --policy policy.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkGiven(cmd.Flags()); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -66,19 +73,19 @@ a mean day, whose savings are lower than those of real ones.`,
 	f.StringVar(&o.format, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
 	f.StringVar(&o.kind, "kind", "", "rigid, interruptible or elastic (default: elastic with --profile, else interruptible)")
 	f.StringVar(&o.profile, "profile", "", "capacity curve of an elastic job (CSV: workers,throughput[,power_w])")
-	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale")
-	f.IntSliceVar(&o.maxWorkers, "max-workers", nil, "largest scales to try (default: that of the profile)")
+	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale")
+	numberList(f, &o.maxWorkers, "max-workers", nil, between(1, workload.MaxScale), "largest scales to try (default: that of the profile)")
 	f.StringSliceVar(&o.slack, "slack", []string{"6h", "12h", "24h"}, "delays to try")
 	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default DE)")
 	f.StringArrayVar(&o.carbon, "carbon", nil, "ZONE=FILE[,FILE...], a zone with its intensity; may be repeated")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: those that suit the kind)")
-	f.Float64Var(&o.watts, "watts", power.DefaultWattsPerCPU, "watts of a worker without a measured power (of a CPU with --jobs)")
-	f.Float64Var(&o.pue, "pue", 1, "power usage effectiveness")
-	f.Float64Var(&o.price, "price", 0, "price of a worker-hour (of a CPU-hour with --jobs), in any currency")
-	f.Float64Var(&o.error, "error", 0, "error of forecasts, uniform up to this share")
+	number(f, &o.watts, "watts", power.DefaultWattsPerCPU, above0To(power.MaxWattsPerUnit), "watts of a worker without a measured power (of a CPU with --jobs)")
+	number(f, &o.pue, "pue", 1, between(1, power.MaxPUE), "power usage effectiveness")
+	number(f, &o.price, "price", 0, atLeast(0), "price of a worker-hour (of a CPU-hour with --jobs), in any currency")
+	number(f, &o.error, "error", 0, between(0, 1), "error of forecasts, uniform up to this share")
 	f.StringVar(&o.slot, "slot", "1h", "resolution of planning")
 	f.StringVar(&o.stride, "stride", "", "time between starts (default: a slot)")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of forecast errors")
+	number(f, &o.seed, "seed", 1, atLeast(1), "seed of forecast errors")
 	f.StringVar(&o.jsonFile, "json", "", `file for all options (JSON), "-" for standard output instead of the table`)
 	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
 	f.StringVar(&o.policyFile, "policy", "", "file for the CarbonPolicy of the sweet spot")
@@ -149,8 +156,8 @@ type adviceZone struct {
 
 func (o *adviseOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	slot, err := scenario.ParseDuration(o.slot)
-	if err != nil || slot < time.Minute {
-		return fmt.Errorf("--slot: %q; accepted: a duration of at least 1m", o.slot)
+	if err != nil || slot < time.Minute || slot > 24*time.Hour {
+		return fmt.Errorf("--slot: %q; accepted: a duration of 1m to 24h", o.slot)
 	}
 	var slacks []time.Duration
 	for _, text := range o.slack {
@@ -158,13 +165,16 @@ func (o *adviseOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 		if err != nil {
 			return fmt.Errorf("--slack: %w", err)
 		}
+		if o.jobs == "" && d%slot != 0 {
+			return fmt.Errorf("--slack: %q; accepted: whole slots of %s (--slot)", text, scenario.ShortDuration(slot))
+		}
+		if slices.Contains(slacks, d) {
+			return fmt.Errorf("--slack: %q stands twice; accepted: each once", text)
+		}
 		slacks = append(slacks, d)
 	}
 	if len(slacks) == 0 {
 		return errors.New("--slack: none; accepted: at least one duration")
-	}
-	if !(o.watts > 0) || !(o.pue >= 1) || o.price < 0 || !(o.error >= 0 && o.error <= 1) {
-		return fmt.Errorf("--watts %v, --pue %v, --price %v, --error %v; accepted: above 0, at least 1, at least 0, 0 to 1", o.watts, o.pue, o.price, o.error)
 	}
 	list, err := o.series(slot)
 	if err != nil {
@@ -182,6 +192,15 @@ func (o *adviseOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 		for _, name := range suited[kind] {
 			planners = append(planners, scenario.Planner{Name: name, Label: name})
 		}
+	}
+	for i, p := range planners {
+		if slices.ContainsFunc(planners[:i], func(q scenario.Planner) bool { return q.Label == p.Label }) {
+			return fmt.Errorf("--planner: %q stands twice; accepted: each once", p.Label)
+		}
+		if p.Revise != "" && p.Revise != standing {
+			return fmt.Errorf("--planner %s: revise=%s; accepted: none: the plans of a CarbonPolicy stand until something changes", p.Label, p.Revise)
+		}
+		planners[i] = asPolicy(p)
 	}
 	b := newBar(stderr, "advising")
 	defer b.close()
@@ -255,7 +274,7 @@ func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
 	for i := range out {
 		z := &out[i]
 		if names[z.name] {
-			return nil, fmt.Errorf("zone %s stands twice", z.name)
+			return nil, fmt.Errorf("--zone, --carbon: zone %s stands twice; accepted: each once", z.name)
 		}
 		names[z.name] = true
 		if z.series.Len() == 0 || z.series.End().Sub(z.series.Start()) < 2*slot {

@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/carbon"
 )
 
@@ -80,5 +85,51 @@ func TestAdviceCostsCPUHours(t *testing.T) {
 	}
 	if text := fmt.Sprint(a.Notes); !strings.Contains(text, "CPU-hours") || strings.Contains(text, "worker-hours") {
 		t.Errorf("notes %s", text)
+	}
+}
+
+// TestAdviceIsThePolicy: the policy that is written states the planner that is recommended, with its reserve;
+// of equal options that is the default of a policy. What a policy cannot state is refused.
+func TestAdviceIsThePolicy(t *testing.T) {
+	dir := files(t, map[string]string{"c.csv": hoursOf(24*6, nil), "jobs.csv": "id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\n"})
+	policy := dir + "/policy.yaml"
+	base := []string{"advise", "--carbon", "X=" + dir + "/c.csv", "--slack", "12h", "--policy", policy}
+	for name, tc := range map[string]struct {
+		args                []string
+		planner, text, want string
+	}{
+		"by default":           {nil, "joint", "planner joint reserve=learned (the default of a CarbonPolicy) with", "learned"},
+		"a history":            {[]string{"--jobs", dir + "/jobs.csv"}, "joint", "planner joint reserve=learned (the default of a CarbonPolicy) with", "learned"},
+		"listed last":          {[]string{"--planner", "waitawhile-deadline", "--planner", "joint"}, "joint", "(the default of a CarbonPolicy)", "learned"},
+		"a stated reserve":     {[]string{"--planner", "joint,reserve=0.2"}, "joint", "planner joint reserve=0.2 with", "0.2"},
+		"none":                 {[]string{"--planner", "joint,reserve=0"}, "joint", "planner joint reserve=0 with", "0"},
+		"a planner without":    {[]string{"--planner", "waitawhile-deadline"}, "waitawhile-deadline", "planner waitawhile-deadline with", ""},
+		"stated as by default": {[]string{"--planner", "joint,reserve=learned,revise=changes"}, "joint", "(the default of a CarbonPolicy)", "learned"},
+	} {
+		if !slices.Contains(tc.args, "--jobs") {
+			tc.args = append(tc.args, "--stride", "5h")
+		}
+		out := stdout(t, append(append([]string{}, base...), tc.args...)...)
+		if !strings.Contains(out, tc.text) {
+			t.Errorf("%s: lacks %q:\n%s", name, tc.text, out)
+		}
+		body, err := os.ReadFile(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p v1alpha1.CarbonPolicy
+		if err := yaml.UnmarshalStrict(body, &p); err != nil || p.Spec.Planner.Name != tc.planner || p.Spec.Planner.Parameters["reserve"] != tc.want {
+			t.Errorf("%s: %v\n%s", name, err, body)
+		}
+	}
+	past := dir + "/past.json"
+	stdout(t, "plan", "generate", "--jobs", "20", "--clusters", "1", "--kinds", "interruptible", "-o", past)
+	for want, args := range map[string][]string{
+		"revise=slots; accepted: none":       {"--planner", "joint,revise=slots"},
+		"and a CarbonPolicy cannot state it": {"--planner", "carbonflex,history=" + past},
+	} {
+		if out := failure(t, append(append(append([]string{}, base...), "--stride", "5h"), args...)...); !strings.Contains(out, want) {
+			t.Errorf("%v: %q lacks %q", args, out, want)
+		}
 	}
 }

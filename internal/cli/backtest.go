@@ -15,6 +15,7 @@ import (
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/forecast"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/zones"
 )
 
@@ -50,9 +51,9 @@ Traces may be left out.`,
 	f.StringVar(&o.from, "from", "", "first day to issue forecasts on (default: 14 days after the first value)")
 	f.StringVar(&o.zone, "zone", "", "grid zone, whose local time the daily and weekly patterns follow (default: UTC)")
 	f.StringVar(&o.recorded, "recorded", "", "published forecasts to score beside the others")
-	f.DurationVar(&o.lead, "lead", 24*time.Hour, "how far each forecast reaches")
-	f.DurationVar(&o.stride, "stride", time.Hour, "time between forecasts")
-	f.DurationVar(&o.window, "window", 6*time.Hour, "length of the windows that regret compares")
+	duration(f, &o.lead, "lead", 24*time.Hour, "how far each forecast reaches")
+	duration(f, &o.stride, "stride", time.Hour, "time between forecasts")
+	duration(f, &o.window, "window", 6*time.Hour, "length of the windows that regret compares")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or html")
 	return cmd
 }
@@ -217,9 +218,9 @@ func (o backtestOptions) print(results []backtestResult, stdout io.Writer) error
 	fmt.Fprintf(tw, "MAPE\tMAE g/kWh\tbias g/kWh\trank\tregret\tin band\tforecasts\tskipped\t  forecaster\n")
 	for _, r := range results {
 		s := r.Scores
-		fmt.Fprintf(tw, "%s\t%.1f\t%+.1f\t%.2f\t%.2f %%\t%s\t%d\t%d\t  %s\n", percent(s.MAPE), s.MAE, s.Bias, s.Rank, 100*s.Regret, percent(s.Coverage), s.Forecasts, s.Skipped, r.Forecaster)
+		fmt.Fprintf(tw, "%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%d\t  %s\n", percent(s.MAPE), s.MAE, units.Number("%+.1f", s.Bias), units.Number("%.2f", s.Rank), units.Number("%.2f %%", 100*s.Regret), percent(s.Coverage), s.Forecasts, s.Skipped, r.Forecaster)
 	}
-	fmt.Fprintf(tw, "\t\t\t\t%.2f %%\t\t\t\t  starting at once\n", 100*results[len(results)-1].Scores.RegretAgnostic)
+	fmt.Fprintf(tw, "\t\t\t\t%s\t\t\t\t  starting at once\n", units.Number("%.2f %%", 100*results[len(results)-1].Scores.RegretAgnostic))
 	if err := tw.Flush(); err != nil {
 		return err
 	}
@@ -233,7 +234,7 @@ func (o backtestOptions) print(results []backtestResult, stdout io.Writer) error
 	for _, r := range results {
 		for _, k := range leads {
 			l := r.Scores.Leads[k-1]
-			fmt.Fprintf(tw, "%s\t%+.1f\t%.2f\t", percent(l.MAPE), l.Bias, l.Rank)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t", percent(l.MAPE), units.Number("%+.1f", l.Bias), units.Number("%.2f", l.Rank))
 		}
 		fmt.Fprintf(tw, "  %s\n", r.Forecaster)
 	}

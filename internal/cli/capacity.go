@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/units"
 )
 
 func newCapacityCommand() *cobra.Command {
@@ -24,7 +25,7 @@ func newCapacityCommand() *cobra.Command {
 		Short: "Explain the capacity of a CapacityCurve: what is wanted, what bounds it, and from which hours of the past",
 		Example: `  lull capacity explain batch
   kubectl get capacitycurves`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "the name of a CapacityCurve"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.connect()
 			if err != nil {
@@ -38,8 +39,7 @@ func newCapacityCommand() *cobra.Command {
 		},
 	}
 	explain.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
-	cmd.AddCommand(explain)
-	return cmd
+	return group(cmd, explain)
 }
 
 // bindings say what a capacity is determined by.
@@ -88,8 +88,8 @@ func explainFlex(out io.Writer, f *v1alpha1.CarbonFlexStatus, unit string) error
 		fmt.Fprintf(out, "learned at %s from %d workloads: %d cases\n", f.LearnedAt.UTC().Format("2006-01-02 15:04"), f.Jobs, f.Cases)
 	}
 	if s := f.State; s != nil {
-		fmt.Fprintf(out, "now: %g gCO2eq/kWh (%+g), rank %.2f of the day ahead; workloads by allowed delay %v, elasticity %.2f; %.1f %% without slack left\n",
-			s.Intensity, s.Gradient, s.Rank, s.Workloads, s.Elasticity, 100*f.Delayed)
+		fmt.Fprintf(out, "now: %g gCO2eq/kWh (%s), rank %.2f of the day ahead; workloads by allowed delay %s, elasticity %.2f; %.1f %% without slack left\n",
+			s.Intensity, units.Number("%+g", s.Gradient), s.Rank, counts(s.Workloads), s.Elasticity, 100*f.Delayed)
 	}
 	if len(f.Matches) == 0 {
 		return nil
@@ -100,6 +100,15 @@ func explainFlex(out io.Writer, f *v1alpha1.CarbonFlexStatus, unit string) error
 		fmt.Fprintf(w, "%s\t%g\t%.2f\n", m.At.UTC().Format("2006-01-02 15:04"), m.Capacity, m.Distance)
 	}
 	return w.Flush()
+}
+
+// counts lists numbers.
+func counts(list []int32) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func methodName(m *v1alpha1.CapacityMethod) string {

@@ -41,7 +41,7 @@ func TestExplainCapacity(t *testing.T) {
 carbonFlex wants 58: the mean of the cases (2)
 floor 62; used 40; waiting 30
 learned at 2026-10-03 02:00 from 700 workloads: 1344 cases
-now: 210 gCO2eq/kWh (-12), rank 0.25 of the day ahead; workloads by allowed delay [1 2 3], elasticity 0.80; 2.1 % without slack left
+now: 210 gCO2eq/kWh (-12), rank 0.25 of the day ahead; workloads by allowed delay 1, 2, 3, elasticity 0.80; 2.1 % without slack left
 hours alike       cpu  distance
 2026-10-03 13:00  58   0.40
 wanted next: 15:00 80

@@ -25,13 +25,15 @@ its instance (capacity, arrivals, deadlines, scales, work done) and what it emit
 Exit status: 0 when the plan is feasible, 3 when it is not (every fault is named),
 1 for any other error.`,
 		Example: "  lull check -f instance.json plan.json",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1, "one plan file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return errNoInstance
+			}
 			return runCheck(cmd.Context(), file, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", `instance file, "-" for standard input`)
-	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 

@@ -53,6 +53,7 @@ func (f *clusterFlags) connect() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.QPS = -1 // a command that releases thousands of workloads must not queue in the client
 	scheme, err := controller.NewScheme()
 	if err != nil {
 		return nil, err
@@ -81,11 +82,14 @@ func (f *clusterFlags) workload(ctx context.Context, c client.Client, text strin
 	var names []string
 	for _, k := range all {
 		names = append(names, strings.ToLower(k.Name))
-		if !strings.EqualFold(kind, k.Name) && !strings.EqualFold(kind, k.Spec.Resource) {
+		if !strings.EqualFold(kind, k.Name) && !strings.EqualFold(kind, k.Spec.Resource) && !strings.EqualFold(kind, k.Spec.Resource+"."+k.Spec.Group) {
 			continue
 		}
 		w, err := kube.Fetch(ctx, c, k, client.ObjectKey{Namespace: ns, Name: name})
 		if apierrors.IsNotFound(err) {
+			if err := checkNamespace(ctx, c, ns); err != nil {
+				return nil, fmt.Errorf("%w: %w", errNoWorkload, err)
+			}
 			return nil, fmt.Errorf("%w: %s %q in namespace %q", errNoWorkload, k.Name, name, ns)
 		}
 		return w, err
@@ -95,17 +99,17 @@ func (f *clusterFlags) workload(ctx context.Context, c client.Client, text strin
 
 // served are the kinds whose objects the user may list.
 func served(ctx context.Context, c client.Client) ([]*kinds.Kind, error) {
-	all, err := kube.Kinds(ctx, c)
+	all, err := kube.HeldKinds(ctx, c)
 	if err != nil && all == nil {
 		return nil, err
 	}
 	var out []*kinds.Kind
 	for _, k := range all {
-		ok, err := kube.Served(ctx, c, k)
+		service, err := kube.ServiceOf(ctx, c, k)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if service == kube.Served {
 			out = append(out, k)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ The custom resources and the admission policy must be installed first:
   lull manifests | kubectl apply -f -`,
 		Example: `  lull controller
   lull controller --kubeconfig ~/.kube/config --leader-elect=false`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -82,7 +83,7 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", `address of /metrics, "0" for none`)
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
-	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, and of the Secrets that GridZones name")
+	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, of the Secrets that GridZones name, and in which it governs nothing")
 	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue: of the kubeconfigs that MultiKueueClusters name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
 	f.StringVar(&o.Ledger, "ledger", "", "database of the ledger: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
@@ -91,12 +92,31 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.Web.CertFile, "web-tls-cert-file", "", "its certificate; required but on loopback")
 	f.StringVar(&o.Web.KeyFile, "web-tls-private-key-file", "", "its private key")
 	o.prometheus.register(cmd)
-	f.DurationVar(&o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
+	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
+	f.StringSliceVar(&o.Limits.Planners, "planners", policyPlanners(), "planners that CarbonPolicies may name")
+	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }
 
+// policyPlanners lists the planners that CarbonPolicies may name by default: all but exact, which can take memory
+// without bounds.
+func policyPlanners() []string {
+	return slices.DeleteFunc(plannerNames(), func(name string) bool { return name == "exact" })
+}
+
 func (o *controllerOptions) check() error {
+	if len(o.Limits.Planners) == 0 {
+		return fmt.Errorf("--planners: none; accepted: at least one of %s", strings.Join(plannerNames(), ", "))
+	}
+	for _, name := range o.Limits.Planners {
+		if !slices.Contains(plannerNames(), name) {
+			return fmt.Errorf("--planners: %w %q; accepted: %s", ErrPlanner, name, strings.Join(plannerNames(), ", "))
+		}
+	}
+	if o.Limits.DecisionTime < 100*time.Millisecond || o.Limits.DecisionTime > 5*time.Minute {
+		return fmt.Errorf("--decision-time: %v; accepted: 100ms to 5m", o.Limits.DecisionTime)
+	}
 	if err := o.prometheus.check(); err != nil {
 		return err
 	}
@@ -138,7 +158,10 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	rules.ExplicitPath = kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster (--kubeconfig): %w", err)
+		if clientcmd.IsEmptyConfig(err) {
+			return nil, fmt.Errorf("no cluster: no kubeconfig is in %s, and this is not a pod; accepted: --kubeconfig FILE, or $KUBECONFIG set to one that kubectl works with", strings.Join(rules.GetLoadingPrecedence(), ", "))
+		}
+		return nil, fmt.Errorf("--kubeconfig: %w; accepted: a kubeconfig that kubectl works with", err)
 	}
 	// Bursts of releases at the start of a clean hour must not queue in the client.
 	cfg.QPS, cfg.Burst = 100, 200
@@ -154,7 +177,7 @@ func newAlertsCommand() *cobra.Command {
 		Long:  "Alerts prints a file of rules for Prometheus, or, with --operator, a PrometheusRule.",
 		Example: `  lull alerts > /etc/prometheus/rules/lull.yaml
   lull alerts --operator --namespace monitoring | kubectl apply -f -`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := charts.Alerts
 			if operator {
@@ -195,7 +218,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
   lull manifests --image registry.example/lull:v1 | kubectl apply -f -
   lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
   lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			of, err := kinds.Named(names)
 			if err != nil {

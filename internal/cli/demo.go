@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,13 +18,21 @@ import (
 	"lull.dev/lull/internal/demo"
 )
 
+// demos are the further demos.
+var demos = []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity"}
+
+// demoFlags are the flags of all demos.
+type demoFlags struct {
+	demo.Options
+	from      string
+	omegas    []float64
+	scenarios []int
+	live      bool
+	outage    time.Duration
+}
+
 func newDemoCommand() *cobra.Command {
-	o := demo.Options{}
-	from := ""
-	var omegas []float64
-	var scenarios []int
-	live := false
-	outage := time.Duration(0)
+	var o demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity]",
 		Short: "See Lull work on a cluster of its own",
@@ -63,77 +72,84 @@ Exit status 0 only if every job finished and emissions differ from the simulator
   lull demo follow
   lull demo extender --scenario 2
   lull demo capacity`,
-		ValidArgs: []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity"},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
-				return fmt.Errorf("%q; accepted: nothing, or one of %s", args, strings.Join(cmd.ValidArgs, ", "))
+		ValidArgs: demos,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(demos, args[0]) {
+				return fmt.Errorf("%q; accepted: nothing, or one of %s", strings.Join(args, " "), strings.Join(demos, ", "))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given := cmd.Flags().Changed
-			which := ""
-			if len(args) == 1 {
-				which = args[0]
-			}
-			if err := fits(which, given); err != nil {
+			which := strings.Join(args, "")
+			if err := o.complete(which, cmd.Flags().Changed); err != nil {
 				return err
 			}
-			o.Elastic = which == "elastic"
-			own(&o, which, given)
-			if !given("param") && o.Planner != DefaultPlanner {
-				o.Parameters = nil // the default parameters are those of the default planner
-			}
-			if o.Trace != "" && !given("zone") {
-				o.Zone = traceName(o.Trace)
-			}
-			if outage < 0 || outage > 36*time.Hour {
-				return fmt.Errorf("--outage: %v; accepted: 0s to 36h", outage)
-			}
-			if live || outage > 0 {
-				o.Live = &demo.Live{Outage: outage}
-			}
-			if err := errors.Join(checkDemo(&o, from), checkOmegas(omegas), checkScenarios(scenarios)); err != nil {
-				return err
-			}
-			// The demo's own informers have nothing to say to a person.
-			ctrl.SetLogger(klog.NewKlogr())
-			o.Out = cmd.OutOrStdout()
-			if f, ok := o.Out.(*os.File); ok {
-				o.Terminal = term.IsTerminal(int(f.Fd()))
-			}
-			switch which {
-			case "fidelity":
-				return demo.Fidelity(cmd.Context(), o, NewPlanner)
-			case "multicluster":
-				return demo.Multicluster(cmd.Context(), o, omegas, NewPlanner)
-			case "follow":
-				return demo.Follow(cmd.Context(), o)
-			case "extender":
-				return demo.Extender(cmd.Context(), o, scenarios, NewPlanner)
-			case "capacity":
-				return demo.Capacity(cmd.Context(), o, NewReproduction(demo.EvaluationData()))
-			}
-			return demo.Run(cmd.Context(), o)
+			return o.run(cmd, which)
 		},
 	}
+	o.register(cmd.Flags())
+	return cmd
+}
+
+// complete checks the flags of a demo and sets what they do not state.
+func (o *demoFlags) complete(which string, given func(string) bool) error {
+	if err := fits(which, given); err != nil {
+		return err
+	}
+	o.Elastic = which == "elastic"
+	own(&o.Options, which, given)
+	if o.Trace != "" && !given("zone") {
+		o.Zone = traceName(o.Trace)
+	}
+	if o.outage < 0 || o.outage > 36*time.Hour {
+		return fmt.Errorf("--outage: %v; accepted: 0s to 36h", o.outage)
+	}
+	if o.live || o.outage > 0 {
+		o.Live = &demo.Live{Outage: o.outage}
+	}
+	return errors.Join(checkDemo(&o.Options, o.from), checkOmegas(o.omegas), checkScenarios(o.scenarios))
+}
+
+// run shows a demo.
+func (o *demoFlags) run(cmd *cobra.Command, which string) error {
+	// The demo's own informers have nothing to say to a person.
+	ctrl.SetLogger(klog.NewKlogr())
+	o.Out = cmd.OutOrStdout()
+	if f, ok := o.Out.(*os.File); ok {
+		o.Terminal = term.IsTerminal(int(f.Fd()))
+	}
+	ctx := cmd.Context()
+	switch which {
+	case "fidelity":
+		return demo.Fidelity(ctx, o.Options, NewPlanner)
+	case "multicluster":
+		return demo.Multicluster(ctx, o.Options, o.omegas, NewPlanner)
+	case "follow":
+		return demo.Follow(ctx, o.Options)
+	case "extender":
+		return demo.Extender(ctx, o.Options, o.scenarios, NewPlanner)
+	case "capacity":
+		return demo.Capacity(ctx, o.Options, NewReproduction(demo.EvaluationData()))
+	}
+	return demo.Run(ctx, o.Options)
+}
+
+func (o *demoFlags) register(f *pflag.FlagSet) {
 	self, _ := os.Executable()
-	f := cmd.Flags()
 	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
 	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
 	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or of the trace (default: folder and name of the file)")
-	f.StringVar(&from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
-	f.Int64Var(&o.Factor, "time-factor", 900, "how many seconds of the replay pass in a second")
-	f.IntVar(&o.Jobs, "jobs", 64, "number of Jobs")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of the Jobs")
+	f.StringVar(&o.from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
+	number(f, &o.Factor, "time-factor", 900, between(1, 3600), "how many seconds of the replay pass in a second")
+	number(f, &o.Jobs, "jobs", 64, between(1, 500), "number of Jobs")
+	number(f, &o.Seed, "seed", 1, atLeast(0), "seed of the Jobs")
 	f.StringVar(&o.Report, "report", "demo-report.html", "file for the report")
-	f.BoolVar(&live, "live", false, "ask a (fake) provider whose forecasts err, instead of knowing the series")
-	f.DurationVar(&outage, "outage", 0, "how long that provider is down, from eight hours into the replay")
+	f.BoolVar(&o.live, "live", false, "ask a (fake) provider whose forecasts err, instead of knowing the series")
+	duration(f, &o.outage, "outage", 0, "how long that provider is down, from eight hours into the replay")
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
-	f.StringToStringVar(&o.Parameters, "param", map[string]string{"reserve": "0.25"}, "parameter of the planner, NAME=VALUE; may be repeated")
-	f.Float64SliceVar(&omegas, "omega1", []float64{0, 1}, "weights of carbon of demo multicluster; the first is what the others are compared to")
-	f.IntSliceVar(&scenarios, "scenario", []int{1, 2, 3, 4}, "scenarios of demo extender (Piontek et al., Table 2)")
-	return cmd
+	f.StringToStringVar(&o.Parameters, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
+	numberList(f, &o.omegas, "omega1", []float64{0, 1}, between(0, 1000), "weights of carbon of demo multicluster; the first is what the others are compared to")
+	numberList(f, &o.scenarios, "scenario", []int{1, 2, 3, 4}, between(1, 4), "scenarios of demo extender (Piontek et al., Table 2)")
 }
 
 // fits refuses flags that a demo does not use.

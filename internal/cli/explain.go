@@ -29,10 +29,10 @@ next:
 	return out, nil
 }
 
-// explain tells why a job is where it is.
-func explain(w io.Writer, p *plan.Problem, res plan.Result, j int) error {
+// explain tells why a job is where it is; safe is the probability of the run time that its deadline is kept for.
+func explain(w io.Writer, p *plan.Problem, res plan.Result, j int, safe float64) error {
 	job := &p.Jobs[j]
-	x, ok := plan.Explain(p, res.Plan, j)
+	x, ok := plan.Guarded{Probability: safe}.Explain(p, res.Plan, j)
 	if !ok {
 		why := "the objective does without it"
 		for _, u := range res.Unplaced {
@@ -47,6 +47,13 @@ func explain(w io.Writer, p *plan.Problem, res plan.Result, j int) error {
 	first := x.Planned.Segments[0]
 	fmt.Fprintf(w, "\njob %s (%s, %d slots, window %s to %s) begins at %s on %s and emits %s\n",
 		job.ID, job.Kind, job.Slots(), at(job.Arrival), at(p.LastSlot(j)), at(first.Slot), p.Clusters[first.Cluster].Name, units.Emissions(x.Grams))
+	if x.Guard > 0 {
+		fmt.Fprintf(w, "its run time is uncertain: it has to end by %s if it takes the expected %.4g slots, so that one of %.4g slots (--safe %v) keeps its deadline\n",
+			at(x.Guard), job.Length, job.LengthAt(safe), safe)
+		if last := x.Planned.Segments[len(x.Planned.Segments)-1]; last.Slot >= x.Guard {
+			fmt.Fprintln(w, "it ends later, as it found no such place: its deadline is kept for the expected run time only")
+		}
+	}
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	what := "BEGINNING AT"
 	if job.Kind != "rigid" {
@@ -62,7 +69,7 @@ func explain(w io.Writer, p *plan.Problem, res plan.Result, j int) error {
 		if !a.Fits {
 			room = a.Why
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%+.1f %%\t%s\n", at(a.Slot), p.Clusters[a.Cluster].Name, units.Emissions(a.Grams), change(a.Grams, x.Grams), room)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", at(a.Slot), p.Clusters[a.Cluster].Name, units.Emissions(a.Grams), units.Number("%+.1f %%", change(a.Grams, x.Grams)), room)
 	}
 	return tw.Flush()
 }

@@ -9,11 +9,12 @@ import (
 
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/extender"
+	"lull.dev/lull/internal/kinds"
 )
 
 func newExtenderCommand() *cobra.Command {
 	var o extender.Options
-	kubeconfig, file, verbose := "", "", false
+	kubeconfig, file, namespace, verbose := "", "", "", false
 	cmd := &cobra.Command{
 		Use:   "extender",
 		Short: "Answer kube-scheduler as its extender",
@@ -29,7 +30,7 @@ loopback.`,
 		Example: `  lull extender
   lull extender --config extender.yaml --bind-address 127.0.0.1:8888
   lull extender --bind-address :8888 --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca.crt`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Check(); err != nil {
 				return err
@@ -50,6 +51,7 @@ loopback.`,
 			if err != nil {
 				return err
 			}
+			state.System = namespace
 			setLogger(cmd.ErrOrStderr(), verbose)
 			cfg, err := restConfig(kubeconfig)
 			if err != nil {
@@ -64,6 +66,7 @@ loopback.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.StringVar(&namespace, "namespace", kinds.DefaultNamespace, "namespace of Lull: no Pod in it waits unless the file names it")
 	f.StringVar(&file, "config", "", "file with an ExtenderConfiguration (default: none)")
 	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8888", "address at which kube-scheduler asks")
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")

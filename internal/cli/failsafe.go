@@ -2,11 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +18,6 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/failsafe"
-	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 )
 
@@ -29,10 +32,10 @@ whether or not the controller is there. It asks no provider and makes no plans; 
 its own credentials and its own lease, and belongs into a Deployment of its own.`,
 		Example: `  lull failsafe
   lull failsafe --grace 1m`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Grace < 0 || o.Every < 100*time.Millisecond {
-				return fmt.Errorf("--grace, --every: %v, %v; accepted: at least 0s, at least 100ms", o.Grace, o.Every)
+			if o.Every < 100*time.Millisecond {
+				return fmt.Errorf("--every: %v; accepted: at least 100ms", o.Every)
 			}
 			setLogger(cmd.ErrOrStderr(), verbose)
 			cfg, err := restConfig(kubeconfig)
@@ -51,9 +54,9 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8082", `address of /metrics, "0" for none`)
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8083", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
-	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the lease")
-	f.DurationVar(&o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to the controller")
-	f.DurationVar(&o.Every, "every", 5*time.Second, "how often holds are looked at")
+	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")
+	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to the controller")
+	duration(f, &o.Every, "every", 5*time.Second, "how often holds are looked at")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd
 }
@@ -63,20 +66,25 @@ func newReleaseCommand() *cobra.Command {
 	everything, undo := false, false
 	cmd := &cobra.Command{
 		Use:   "release [KIND/NAME | --all]",
-		Short: "Let held workloads go at once",
+		Short: "Release held workloads at once",
 		Long: `Release lets one workload run and no longer be governed, or, with --all, pauses every
-CarbonPolicy and lets go everything that Lull holds: before an upgrade, before Lull is
+CarbonPolicy and releases everything that carries a mark of Lull: before an upgrade, before Lull is
 removed, or whenever it must get out of the way. --all --undo lets the policies that it has
 paused work again; what runs by then is planned anew.`,
 		Example: `  lull release job/train -n team-a
   lull release --all
   lull release --all -n team-a
   lull release --all --undo`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1, "KIND/NAME of a workload, or --all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			if everything == (len(args) == 1) || undo && !everything {
-				return fmt.Errorf("release: accepted: either KIND/NAME or --all; --undo with --all only")
+			switch {
+			case undo && !everything:
+				return errors.New("--undo: set without --all; accepted: lull release --all --undo")
+			case everything && len(args) == 1:
+				return fmt.Errorf("--all: given with %q; accepted: either KIND/NAME or --all", args[0])
+			case !everything && len(args) == 0:
+				return errors.New("release: nothing is named; accepted: KIND/NAME, e.g. job/train, or --all")
 			}
 			c, err := f.connect()
 			if err != nil {
@@ -132,27 +140,63 @@ func pausePolicies(ctx context.Context, out io.Writer, c client.Client, namespac
 	return err
 }
 
-// releaseAll lets go what is held. One that cannot be is told, and does not keep the others
-// from it.
+// releasesAtOnce is how many workloads are released at a time.
+const releasesAtOnce = 32
+
+// releaseAll releases everything that carries a mark of Lull. It reports what it cannot release or list, which
+// keeps no other from its release.
 func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace string) error {
 	all, err := served(ctx, c)
 	if err != nil {
 		return err
 	}
-	ap := &kube.Applier{Client: c, Recorder: noEvents{}}
-	released, failed := 0, 0
-	for _, k := range all {
-		held, err := holds(ctx, c, k, namespace)
-		if err != nil {
+	queues, err := kube.QueuesServed(ctx, c)
+	if err != nil {
+		return fmt.Errorf("look for Kueue: %w", err)
+	}
+	marks := &kube.Marks{Reader: c, Page: 500}
+	if queues {
+		if err := marks.ReadQueues(ctx, namespace); err != nil {
 			return err
 		}
-		for _, key := range held {
-			if err := letGo(ctx, c, ap, k, key); err != nil {
-				failed++
-				fmt.Fprintf(out, "%s %s: %v\n", k.Name, key, err)
-				continue
-			}
+	}
+	ap := &kube.Applier{Client: c, Recorder: noEvents{}}
+	var mu sync.Mutex
+	released, failed := 0, 0
+	tell := func(what string, wrote bool, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if wrote {
 			released++
+		}
+		if err != nil {
+			failed++
+			fmt.Fprintf(out, "%s: %v\n", what, err)
+		}
+	}
+	complete := true
+	for _, k := range all {
+		marked, err := marks.Of(ctx, k, namespace)
+		if err != nil {
+			complete = false
+			tell(k.Name, false, err)
+			continue
+		}
+		var group errgroup.Group
+		group.SetLimit(releasesAtOnce)
+		for _, w := range marked {
+			group.Go(func() error {
+				wrote, err := releaseMarked(ctx, c, ap, w)
+				tell(fmt.Sprintf("%s %s/%s", k.Name, w.Namespace(), w.Name()), wrote, err)
+				return nil
+			})
+		}
+		_ = group.Wait() // each error has been reported
+	}
+	if complete {
+		for _, q := range marks.Orphans() {
+			err := client.IgnoreNotFound(ap.UnparkQueued(ctx, q, false))
+			tell(fmt.Sprintf("Workload %s/%s", q.Namespace, q.Name), err == nil, err)
 		}
 	}
 	fmt.Fprintf(out, "%d workloads released\n", released)
@@ -162,46 +206,44 @@ func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace s
 	return nil
 }
 
-// holds lists the objects of a kind that carry a hold.
-func holds(ctx context.Context, c client.Client, k *kinds.Kind, namespace string) ([]client.ObjectKey, error) {
-	var out []client.ObjectKey
-	list := kube.MetadataList(k)
-	for {
-		if err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(500), client.Continue(list.Continue)); err != nil {
-			return nil, fmt.Errorf("list %s: %w", k.Name, err)
-		}
-		for i := range list.Items {
-			if list.Items[i].Annotations[v1alpha1.AnnotationHold] != "" {
-				out = append(out, client.ObjectKeyFromObject(&list.Items[i]))
-			}
-		}
-		if list.Continue == "" {
-			return out, nil
-		}
-	}
-}
-
 // attempts is how often a release is tried when others change the object meanwhile.
 const attempts = 5
 
-func letGo(ctx context.Context, c client.Client, ap *kube.Applier, k *kinds.Kind, key client.ObjectKey) error {
-	var err error
+// releaseMarked releases a workload, or takes the marks off one that is not held; wrote says that it was held.
+func releaseMarked(ctx context.Context, c client.Client, ap *kube.Applier, w *kube.Workload) (wrote bool, err error) {
 	for range attempts {
-		var w *kube.Workload
-		if w, err = kube.Fetch(ctx, c, k, key); err != nil {
-			return client.IgnoreNotFound(err)
+		wrote, err = ap.ReleaseHeld(ctx, w, kube.CodeReleasedAll, "everything was asked to be released", time.Now())
+		if !apierrors.IsConflict(err) {
+			return wrote, client.IgnoreNotFound(err)
 		}
-		if _, err = ap.ReleaseHeld(ctx, w, kube.CodeReleasedAll, "everything was asked to be released", time.Now()); err == nil {
-			return nil
+		live := make([]*kube.Workload, 0, len(w.Objects))
+		for _, o := range w.Objects {
+			one, err := kube.Fetch(ctx, c, w.Kind, client.ObjectKeyFromObject(o))
+			switch {
+			case err == nil:
+				live = append(live, one)
+			case !apierrors.IsNotFound(err):
+				return false, err
+			}
 		}
+		if len(live) == 0 {
+			return false, nil
+		}
+		w = kube.Group(live)[0]
 	}
-	return err
+	return wrote, err
 }
 
-// releaseOne lets a workload run and takes it out of its policy.
+// releaseOne releases a workload and takes it out of its policy.
 func releaseOne(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload) error {
 	ap := &kube.Applier{Client: c, Recorder: noEvents{}}
 	wrote, err := ap.Ungovern(ctx, w, time.Now())
+	for n := 1; apierrors.IsConflict(err) && n < attempts; n++ {
+		if w, err = kube.Fetch(ctx, c, w.Kind, client.ObjectKeyFromObject(w.Objects[0])); err != nil {
+			return err
+		}
+		wrote, err = ap.Ungovern(ctx, w, time.Now())
+	}
 	if err != nil {
 		return err
 	}

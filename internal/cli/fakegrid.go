@@ -53,7 +53,7 @@ Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 		Example: `  lull fakegrid
   lull fakegrid --trace DE=de-2023.csv --start 2023-05-10 --factor 900
   lull fakegrid --fault 429:electricityMaps --fault html:entsoE`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runFakegrid(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -63,9 +63,9 @@ Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 	f.StringToStringVar(&o.traces, "trace", nil, "ZONE=FILE, a CSV or JSON series; may be repeated (default: climatology of every zone it has)")
 	f.StringVar(&o.start, "start", "", "time of the series that is now, RFC 3339 or a day (default: the real time)")
 	f.StringVar(&o.epoch, "epoch", "", "wall time at which the series stands at --start, RFC 3339 (default: now)")
-	f.Float64Var(&o.factor, "factor", 1, "how many seconds of the series pass in a second")
-	f.Float64Var(&o.forecastError, "forecast-error", 0.1, "relative error of forecasts a day ahead")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the forecast errors")
+	number(f, &o.factor, "factor", 1, above0To(timegrid.MaxFactor), "how many seconds of the series pass in a second")
+	number(f, &o.forecastError, "forecast-error", 0.1, between(0, 2), "relative error of forecasts a day ahead")
+	number(f, &o.seed, "seed", 1, atLeast(0), "seed of the forecast errors")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the credential that clients must present (default: any is accepted)")
 	f.StringArrayVar(&o.weather, "weather", nil, "LATITUDE:LONGITUDE:FILE of recorded irradiance, CSV of time,irradiance_w_m2 by the hour; may be repeated (default: the sun of a clear sky)")
 	f.StringArrayVar(&o.faults, "fault", nil, "KIND or KIND:PROVIDER to inject from the start; may be repeated")
@@ -99,7 +99,7 @@ func runFakegrid(ctx context.Context, o fakegridOptions, stdout io.Writer) error
 // newFakegrid builds the server; now is the wall time.
 func newFakegrid(o fakegridOptions, now time.Time) (*fakegrid.Server, error) {
 	g := fakegrid.Options{Zones: map[string]*carbon.Series{}, ForecastError: o.forecastError, Seed: o.seed}
-	if o.forecastError < 0 || o.forecastError > 2 {
+	if !(o.forecastError >= 0 && o.forecastError <= 2) {
 		return nil, fmt.Errorf("--forecast-error: %v; accepted: 0 to 2", o.forecastError)
 	}
 	start, epoch := now, now
@@ -184,7 +184,7 @@ func readWeather(text string) (fakegrid.Weather, error) {
 	}
 	latitude, err1 := strconv.ParseFloat(parts[0], 64)
 	longitude, err2 := strconv.ParseFloat(parts[1], 64)
-	if err1 != nil || err2 != nil {
+	if err1 != nil || err2 != nil || !between(-90, 90).has(latitude) || !between(-180, 180).has(longitude) {
 		return fakegrid.Weather{}, fmt.Errorf("%q; %s", text, accepted)
 	}
 	out := fakegrid.Weather{Latitude: latitude, Longitude: longitude}
@@ -199,7 +199,7 @@ func readWeather(text string) (fakegrid.Weather, error) {
 			}
 			at, err := time.Parse(time.RFC3339, row[0])
 			if err != nil {
-				return fmt.Errorf("row %d: %w", i+1, err)
+				return fmt.Errorf("row %d: time: %q; accepted: RFC 3339, e.g. 2023-05-10T00:00:00Z", i+1, row[0])
 			}
 			if i == 1 {
 				out.Start = at
@@ -208,15 +208,12 @@ func readWeather(text string) (fakegrid.Weather, error) {
 				return fmt.Errorf("row %d: %s; accepted: %s, an hour after the one before", i+1, row[0], want.Format(time.RFC3339))
 			}
 			v, err := strconv.ParseFloat(row[len(row)-1], 64)
-			if err != nil || v < 0 {
-				return fmt.Errorf("row %d: irradiance: %q; accepted: at least 0", i+1, row[len(row)-1])
+			if err != nil || !atLeast(0).has(v) {
+				return fmt.Errorf("row %d: irradiance: %q; accepted: %s", i+1, row[len(row)-1], atLeast(0))
 			}
 			out.Irradiance = append(out.Irradiance, v)
 		}
 		return nil
 	})
-	if err != nil {
-		return out, fmt.Errorf("%s: %w", parts[2], err)
-	}
-	return out, nil
+	return out, err // it names the file
 }

@@ -20,6 +20,7 @@ import (
 	"lull.dev/lull/internal/source/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/zones"
 )
 
@@ -50,7 +51,7 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
   lull forecast --zone DE --source de-2023.csv --at 2023-05-10 -o html > de.html
   lull forecast --zone DE --source climatology
   lull forecast backtest 2022.csv 2023.csv --from 2023-01-01`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runForecast(cmd.Context(), o, time.Now(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -65,11 +66,11 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 	f.StringVar(&o.location, "location", "", "location as it names it, for the Carbon Aware SDK")
 	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish either (default average; marginal for WattTime)")
 	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
-	f.DurationVar(&o.horizon, "horizon", 96*time.Hour, "how far ahead")
+	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead")
 	f.StringVar(&o.cacheDir, "cache-dir", "", "folder that keeps answers (default: none are kept)")
-	f.Float64Var(&o.latitude, "latitude", math.NaN(), "latitude of a place whose weather drives the intensity (with --longitude)")
-	f.Float64Var(&o.longitude, "longitude", math.NaN(), "longitude of it")
-	f.Float64Var(&o.constant, "fallback", math.NaN(), "intensity to assume where nothing is known, gCO2eq/kWh")
+	number(f, &o.latitude, "latitude", math.NaN(), between(-90, 90), "latitude of a place whose weather drives the intensity (with --longitude)")
+	number(f, &o.longitude, "longitude", math.NaN(), between(-180, 180), "longitude of it")
+	number(f, &o.constant, "fallback", math.NaN(), between(0, float64(units.MaxCarbonIntensity)), "intensity to assume where nothing is known, gCO2eq/kWh")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json, csv or html")
 	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
 	return cmd
@@ -80,7 +81,7 @@ func newRegionsCommand() *cobra.Command {
 		Use:     "regions",
 		Short:   "List the regions of clouds and the grid zones they lie in",
 		Example: "  lull forecast regions | grep aws",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 			for _, r := range zones.Regions() {
@@ -153,9 +154,6 @@ func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbo
 		return cfg, nil, fmt.Errorf("--signal: %q; accepted: average or marginal", o.signal)
 	}
 	if !math.IsNaN(o.constant) {
-		if o.constant < 0 || o.constant > provider.MaxIntensity {
-			return cfg, nil, fmt.Errorf("--fallback: %v; accepted: 0 to %d", o.constant, provider.MaxIntensity)
-		}
 		cfg.Constant = &source.Constant{Value: o.constant, Low: o.constant / 3, High: o.constant * 2}
 	}
 	if math.IsNaN(o.latitude) != math.IsNaN(o.longitude) {

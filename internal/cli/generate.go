@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +26,14 @@ hours, with deadlines of 2 to 4 times that, on 3 clusters of 32 GPUs over 40 hou
 Equal flags give equal instances.`,
 		Example: `  lull plan generate --objective mosp -o caspian.json
   lull plan generate --jobs 2000 --clusters 1 --slots 336 --kinds elastic --max-scale 16 --load 0.5 | lull plan -f - > plan.json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("load") && cmd.Flags().Changed("capacity") {
+				return errors.New("--capacity, --load: both are given; accepted: one of them, as the load sets the capacity")
+			}
+			if o.SlackHigh < o.SlackLow {
+				return fmt.Errorf("--slack-high: %v; accepted: at least --slack-low, %v", o.SlackHigh, o.SlackLow)
+			}
 			o.Objective = plan.ObjectiveKind(objective)
 			for _, k := range kinds {
 				o.Kinds = append(o.Kinds, workload.Kind(k))
@@ -43,19 +51,19 @@ Equal flags give equal instances.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&out, "output", "o", "", "file for the instance (default standard output)")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed")
-	f.IntVar(&o.Jobs, "jobs", 200, "number of jobs")
-	f.IntVar(&o.Clusters, "clusters", 3, "number of clusters")
-	f.IntVar(&o.Slots, "slots", 40, "hours of the horizon")
+	number(f, &o.Seed, "seed", 1, atLeast(0), "seed")
+	number(f, &o.Jobs, "jobs", 200, between(1, 1e6), "number of jobs")
+	number(f, &o.Clusters, "clusters", 3, between(1, 1e6), "number of clusters")
+	number(f, &o.Slots, "slots", 40, between(1, 1e6), "hours of the horizon")
 	f.StringVar(&objective, "objective", string(plan.Carbon), "carbon or mosp")
 	f.StringSliceVar(&kinds, "kinds", []string{string(workload.Rigid)}, "kinds of jobs, with equal chances: rigid, interruptible, elastic")
-	f.Float64Var(&o.Capacity, "capacity", 32, "GPUs of each cluster")
-	f.Float64Var(&o.Load, "load", 0, "share of all capacity that the jobs ask for; sets the capacity instead")
-	f.IntVar(&o.MaxRequest, "max-request", 5, "most GPUs of a job")
-	f.IntVar(&o.MaxLength, "max-length", 5, "longest run in hours")
-	f.Float64Var(&o.SlackLow, "slack-low", 2, "least deadline in lengths after arrival")
-	f.Float64Var(&o.SlackHigh, "slack-high", 4, "largest deadline in lengths after arrival")
-	f.IntVar(&o.MaxScale, "max-scale", 8, "largest scale of elastic jobs")
+	number(f, &o.Capacity, "capacity", 32, above0(), "GPUs of each cluster")
+	number(f, &o.Load, "load", 0, above0(), "share of all capacity that the jobs ask for; sets the capacity instead")
+	number(f, &o.MaxRequest, "max-request", 5, between(1, workload.MaxScale), "most GPUs of a job")
+	number(f, &o.MaxLength, "max-length", 5, between(1, workload.MaxScale), "longest run in hours")
+	number(f, &o.SlackLow, "slack-low", 2, atLeast(1), "least deadline in lengths after arrival")
+	number(f, &o.SlackHigh, "slack-high", 4, atLeast(1), "largest deadline in lengths after arrival")
+	number(f, &o.MaxScale, "max-scale", 8, between(1, workload.MaxScale), "largest scale of elastic jobs")
 	f.BoolVar(&o.Memory, "memory", false, "memory as a second resource")
 	f.BoolVar(&o.Varying, "varying", false, "capacity that varies in time")
 	f.BoolVar(&o.Measured, "measured", false, "curves of elastic jobs as measured: bumps, workers that add nothing, powers of two")

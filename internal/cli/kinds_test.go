@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kinds"
 )
 
@@ -61,7 +62,7 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 		"--workload: not set":                    {"progress", "0.5"},
 		"either KIND/NAME or --all":              {"release", "--all", "job/x"},
 		"--duration":                             {"profile", "-f", file, "--duration", "1ms"},
-		"min 4, max 2":                           {"profile", "-f", file, "--min", "4", "--max", "2"},
+		"--max: 2; accepted: at least --min, 4":  {"profile", "-f", file, "--min", "4", "--max", "2"},
 		"--watts: cpu=":                          {"profile", "-f", file, "--watts", "cpu=x"},
 		"--every":                                {"failsafe", "--every", "1ms"},
 		"--image:":                               {"manifests", "--image", "a b"},
@@ -91,9 +92,24 @@ func TestPrometheusFlags(t *testing.T) {
 	} {
 		o := controllerOptions{}
 		o.prometheus, o.PrometheusInterval = prometheusFlags{tc.url, tc.token}, tc.every
+		o.Limits = controller.Limits{Planners: policyPlanners(), DecisionTime: time.Second}
 		err := o.check()
 		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret@")) {
 			t.Errorf("%q with token %q: %v, want %q", tc.url, tc.token, err, tc.want)
+		}
+	}
+}
+
+// TestLimitFlags: limits of the controller that make no sense are refused.
+func TestLimitFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--planners=":           "--planners: none; accepted: at least one of asap",
+		"--planners=joint,asop": `unknown planner "asop"; accepted: asap`,
+		"--decision-time=1ms":   "--decision-time: 1ms; accepted: 100ms to 5m",
+		"--decision-time=1h":    "--decision-time: 1h0m0s; accepted: 100ms to 5m",
+	} {
+		if out := failure(t, "controller", args); !strings.Contains(out, want) {
+			t.Errorf("%s: %q, want %q", args, out, want)
 		}
 	}
 }

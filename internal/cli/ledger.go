@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"lull.dev/lull/internal/ledger"
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
 )
 
 // ledgerFlags say where a ledger is: in a database, or in a raw export.
@@ -25,30 +27,106 @@ func (f *ledgerFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.export, "export", "", "raw export of the ledger, instead of its database")
 }
 
-// open returns the entries; close ends it.
-func (f *ledgerFlags) open(ctx context.Context) (entries func(ledger.Query) iter.Seq2[ledger.Entry, error], closing func() error, err error) {
+// openedLedger is a ledger that is read.
+type openedLedger struct {
+	all      func(ledger.Query) iter.Seq2[ledger.Entry, error]
+	exported bool // a file that anybody may have written, not the database
+	closing  func() error
+	checker  *ledger.Checker // of the last reading that was checked
+}
+
+func (f *ledgerFlags) open(ctx context.Context) (*openedLedger, error) {
 	switch {
-	case (f.database == "") == (f.export == ""):
-		return nil, nil, errors.New("--database, --export: accepted: one of them")
+	case f.database == "" && f.export == "":
+		return nil, errors.New("--database, --export: neither is given; accepted: one of them")
+	case f.database != "" && f.export != "":
+		return nil, errors.New("--database, --export: both are given; accepted: one of them")
 	case f.export != "":
 		file, err := os.Open(f.export)
 		if err != nil {
-			return nil, nil, err
+			return nil, fmt.Errorf("--export: %w", err)
 		}
-		return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return q.Of(ledger.ReadEntries(file)) }, file.Close, nil
+		read := func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return q.Of(ledger.ReadEntries(file)) }
+		return &openedLedger{all: read, exported: true, closing: file.Close}, nil
 	}
 	l, err := openLedger(ctx, f.database)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return l.Read(ctx, q) }, l.Close, nil
+	return &openedLedger{all: func(q ledger.Query) iter.Seq2[ledger.Entry, error] { return l.Read(ctx, q) }, closing: l.Close}, nil
+}
+
+// errNoEntries marks a ledger in which there is nothing to verify.
+var errNoEntries = errors.New("nothing to verify: the ledger has no entries")
+
+// checked yields the entries that are asked for, while it checks the whole chain. The last pair has the error,
+// if any: one that wraps ledger.ErrBroken, or errNoEntries.
+func (l *openedLedger) checked(q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	l.checker = &ledger.Checker{}
+	return q.Of(func(yield func(ledger.Entry, error) bool) {
+		for e, err := range l.checker.Through(l.all(ledger.Query{})) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		if l.checker.Entries == 0 {
+			yield(ledger.Entry{}, errNoEntries)
+		}
+	})
+}
+
+// entries yields the entries that are asked for; those of an export are checked.
+func (l *openedLedger) entries(q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	if l.exported {
+		return l.checked(q)
+	}
+	return l.all(q)
+}
+
+// ofKinds yields the entries of some kinds: of an export in their order, of a database kind by kind.
+func (l *openedLedger) ofKinds(kinds ...ledger.Kind) iter.Seq2[ledger.Entry, error] {
+	return func(yield func(ledger.Entry, error) bool) {
+		if l.exported { // a file is read once
+			for e, err := range l.checked(ledger.Query{}) {
+				if (err != nil || slices.Contains(kinds, e.Kind)) && !yield(e, err) {
+					return
+				}
+			}
+			return
+		}
+		for _, kind := range kinds {
+			for e, err := range l.all(ledger.Query{Kind: kind}) {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// writeChecked says what was checked, if anything was.
+func (l *openedLedger) writeChecked(out io.Writer) error {
+	if l.checker == nil {
+		return nil
+	}
+	v := &l.checker.Verified
+	quarantined := ""
+	if n := v.Kinds[ledger.KindQuarantined]; n > 0 {
+		quarantined = fmt.Sprintf("; %d of them in quarantine", n)
+	}
+	_, err := fmt.Fprintf(out, "%d entries (%d to %d), unbroken%s; head %s\n", v.Entries, v.First, v.Last, quarantined, v.Head)
+	return err
 }
 
 // openLedger opens a ledger that is there: reading makes none.
 func openLedger(ctx context.Context, database string) (*ledger.Ledger, error) {
 	if !strings.Contains(database, "://") {
-		if _, err := os.Stat(database); err != nil {
-			return nil, fmt.Errorf("--database: %w; accepted: a file that a controller keeps (made once it leads), or the URL of a PostgreSQL", err)
+		const accepted = "a file that a controller keeps (made once it leads), or the URL of a PostgreSQL"
+		switch info, err := os.Stat(database); {
+		case err != nil:
+			return nil, fmt.Errorf("--database: %w; accepted: %s", err, accepted)
+		case info.Size() == 0: // opening would make a database of it
+			return nil, fmt.Errorf("--database: %s is empty; accepted: %s", database, accepted)
 		}
 	}
 	return ledger.Open(ctx, database)
@@ -61,8 +139,7 @@ func newLedgerCommand() *cobra.Command {
 		Long: `The ledger has an entry for everything that was observed of governed workloads, chained by
 hash, and what was settled from it. The controller keeps it (lull controller --ledger).`,
 	}
-	cmd.AddCommand(newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand(), newLedgerDropCommand())
-	return cmd
+	return group(cmd, newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand(), newLedgerDropCommand())
 }
 
 func newLedgerVerifyCommand() *cobra.Command {
@@ -71,34 +148,33 @@ func newLedgerVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the chain: nothing was changed, left out or moved",
-		Long: `Verify checks every hash. That the whole chain was not written anew is shown by its head, noted
-somewhere else before: --head.`,
+		Long: `Verify checks every hash. That the whole chain was not written anew, and that its end was not cut off, is
+shown by its head, noted somewhere else before: --head. A ledger without entries is an error: there is nothing
+to verify.`,
 		Example: `  lull ledger verify --database ledger.db
   lull ledger verify --export ledger.jsonl --head 4f0c...`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			entries, closing, err := f.open(cmd.Context())
+			var want ledger.Hash
+			if err := want.UnmarshalText([]byte(head)); cmd.Flags().Changed("head") && err != nil {
+				return fmt.Errorf("--head: %q; accepted: a hash as lull ledger verify prints it, 64 characters of 0 to 9 and a to f", head)
+			}
+			l, err := f.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, closing()) }()
+			defer func() { err = errors.Join(err, l.closing()) }()
 			found := head == ""
-			v, err := ledger.Verify(func(yield func(ledger.Entry, error) bool) {
-				for e, err := range entries(ledger.Query{}) {
-					found = found || e.Hash.String() == head
-					if !yield(e, err) {
-						return
-					}
+			for e, err := range l.checked(ledger.Query{}) {
+				if err != nil {
+					return err
 				}
-			})
-			if err != nil {
-				return err
+				found = found || e.Hash == want
 			}
 			if !found {
 				return fmt.Errorf("%w: no entry has the hash %s", ledger.ErrBroken, head)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries (%d to %d), unbroken; head %s\n", v.Entries, v.First, v.Last, v.Head)
-			return err
+			return l.writeChecked(cmd.OutOrStdout())
 		},
 	}
 	f.register(cmd)
@@ -113,15 +189,15 @@ func newLedgerShowCommand() *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Tell the whole story of a workload",
 		Example: `  lull ledger show train -n batch --database ledger.db`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1, "the name of a workload"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			entries, closing, err := f.open(cmd.Context())
+			l, err := f.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, closing()) }()
+			defer func() { err = errors.Join(err, l.closing()) }()
 			var story []ledger.Entry
-			for e, err := range entries(ledger.Query{}) {
+			for e, err := range l.entries(ledger.Query{}) {
 				if err != nil {
 					return err
 				}
@@ -142,7 +218,7 @@ func newLedgerShowCommand() *cobra.Command {
 			if len(story) == 0 {
 				return fmt.Errorf("workload %s/%s: accepted: one that the ledger has", namespace, args[0])
 			}
-			return tellStory(cmd.OutOrStdout(), story)
+			return errors.Join(tellStory(cmd.OutOrStdout(), story), l.writeChecked(cmd.ErrOrStderr()))
 		},
 	}
 	f.register(cmd)
@@ -193,6 +269,11 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 			if err = json.Unmarshal(e.Body, &b); err == nil {
 				line(b.At, "is over (%s)", b.How)
 			}
+		case ledger.KindQuarantined:
+			var b ledger.Quarantined
+			if err = json.Unmarshal(e.Body, &b); err == nil {
+				line(e.At, "in quarantine: %s %s: %s", b.Kind, b.Key, b.Reason)
+			}
 		case ledger.KindSettled:
 			b, readErr := e.Settled()
 			if err = readErr; err == nil {
@@ -215,8 +296,8 @@ func settledText(b *ledger.Settled) string {
 		return text + fmt.Sprintf("give or take %.0f %%; as submitted, from %s to %s; emissions withheld: %s",
 			100*b.Uncertainty, c.From.UTC().Format(at), c.To.UTC().Format(at), b.Withheld)
 	}
-	text += fmt.Sprintf("%.4g gCO2eq, give or take %.0f %%; as submitted, from %s to %s, %.4g gCO2eq: saved %.4g",
-		b.Grams, 100*b.Uncertainty, c.From.UTC().Format(at), c.To.UTC().Format(at), c.Grams, b.SavedGrams)
+	text += fmt.Sprintf("%.4g gCO2eq, give or take %.0f %%; as submitted, from %s to %s, %.4g gCO2eq: saved %s",
+		b.Grams, 100*b.Uncertainty, c.From.UTC().Format(at), c.To.UTC().Format(at), c.Grams, units.Number("%.4g", b.SavedGrams))
 	if b.FilledSeconds+c.FilledSeconds > 0 {
 		text += fmt.Sprintf("; %.4g h of the runs and %.4g h as submitted are filled: %s", b.FilledSeconds/3600, c.FilledSeconds/3600, carbon.FillRule)
 	}
@@ -230,9 +311,12 @@ func newLedgerExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Export what was settled, or every entry",
+		Long: `Export checks the whole chain, as lull ledger verify does, while it reads it. It says on standard error how
+many entries there are and what the head is, and fails if the chain is broken: then it writes no file (-o).
+What it has written to standard output by then is not whole.`,
 		Example: `  lull ledger export --database ledger.db --from 2026-10-01 --to 2026-11-01 --format csv -o october.csv
   lull ledger export --database ledger.db --entries -o ledger.jsonl`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if raw && (from != "" || to != "") {
 				return errors.New("--from, --to: accepted: without --entries, which exports the whole chain")
@@ -241,24 +325,26 @@ func newLedgerExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries, closing, err := f.open(cmd.Context())
+			l, err := f.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, closing()) }()
-			if raw {
-				return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error {
-					_, err := ledger.WriteEntries(w, entries(ledger.Query{}))
+			defer func() { err = errors.Join(err, l.closing()) }()
+			write := func(w io.Writer) error {
+				_, err := ledger.WriteEntries(w, l.checked(ledger.Query{}))
+				return err
+			}
+			if !raw {
+				list, err := ledger.Settlements(l.checked(ledger.Query{Kind: ledger.KindSettled}), start, end)
+				if err != nil {
 					return err
-				})
+				}
+				write = func(w io.Writer) error { return ledger.WriteRecords(w, format, ledger.Records(list)) }
 			}
-			list, err := ledger.Settlements(entries(ledger.Query{Kind: ledger.KindSettled}), start, end)
-			if err != nil {
+			if err := streamOut(output, cmd.OutOrStdout(), write); err != nil {
 				return err
 			}
-			return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error {
-				return ledger.WriteRecords(w, format, ledger.Records(list))
-			})
+			return l.writeChecked(cmd.ErrOrStderr())
 		},
 	}
 	f.register(cmd)
@@ -280,14 +366,16 @@ checkpoint keeps the chain whole. What was settled before that day is in no repo
 controller may run meanwhile.`,
 		Example: `  lull ledger export --database ledger.db --entries -o until-2026.jsonl
   lull ledger drop --database ledger.db --before 2026-01-01`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			at, _, err := period(before, "")
 			switch {
 			case err != nil:
 				return fmt.Errorf("--before: %q; accepted: a day (2026-10-01) or a time (2026-10-01T00:00:00Z)", before)
-			case at.IsZero() || database == "":
-				return errors.New("--database, --before: accepted: both")
+			case database == "":
+				return errors.New("--database: not given; accepted: the ledger's database")
+			case at.IsZero():
+				return errors.New("--before: not given; accepted: a day (2026-10-01) or a time (2026-10-01T00:00:00Z)")
 			}
 			l, err := openLedger(cmd.Context(), database)
 			if err != nil {

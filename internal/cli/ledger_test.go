@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,9 +119,9 @@ func TestLedgerCommands(t *testing.T) {
 	}{
 		{[]string{"ledger", "verify", "--export", broken}, "the chain is broken: entry 2 (decided decided/1/1)"},
 		{[]string{"ledger", "verify", "--database", file, "--head", strings.Repeat("0", 64)}, "no entry has the hash 0000"},
-		{[]string{"ledger", "drop", "--database", file}, "--database, --before: accepted: both"},
+		{[]string{"ledger", "drop", "--database", file}, "--before: not given; accepted: a day"},
 		{[]string{"ledger", "drop", "--database", file, "--before", "soon"}, `--before: "soon"; accepted: a day`},
-		{[]string{"ledger", "verify"}, "--database, --export: accepted: one of them"},
+		{[]string{"ledger", "verify"}, "--database, --export: neither is given; accepted: one of them"},
 		{[]string{"ledger", "verify", "--database", filepath.Join(t.TempDir(), "none.db")}, "no such file"},
 		{[]string{"ledger", "show", "other", "-n", "batch", "--database", file}, "workload batch/other: accepted: one that the ledger has"},
 		{[]string{"ledger", "export", "--database", file, "--format", "xml"}, `format: "xml"; accepted: csv, json, parquet`},
@@ -130,7 +132,7 @@ func TestLedgerCommands(t *testing.T) {
 		{[]string{"report", "--database", file, "--delay-cost", "much"}, `delay cost: "much"; accepted: a number`},
 		{[]string{"report", "--database", file, "--format", "pdf"}, `--format: "pdf"; accepted: text, html, json`},
 		{[]string{"report", "--database", file, "--unit", "workload"}, "--unit: accepted with --embodied-kg"},
-		{[]string{"report", "--database", file, "--embodied-kg", "1", "--lifetime-years", "0"}, "--lifetime-years: 0; accepted: above 0"},
+		{[]string{"report", "--database", file, "--embodied-kg", "1", "--lifetime-years", "0"}, "--lifetime-years: 0; accepted: a number above 0, at most 100"},
 	} {
 		if out, errs, status := run(tc.args...); status == 0 || !strings.Contains(errs, tc.want) {
 			t.Errorf("lull %s: status %d, %s%s; want %q", strings.Join(tc.args, " "), status, out, errs, tc.want)
@@ -173,5 +175,32 @@ func TestImpact(t *testing.T) {
 	}
 	if got := stdout(t, "report", "--database", file, "--format", "impact"); strings.Contains(got, "embodied") || !strings.Contains(got, "  all:\n") {
 		t.Errorf("without hardware:\n%s", got)
+	}
+}
+
+// TestLedgerQuarantine: verify counts entries in quarantine, show and report name the workload and the reason.
+func TestLedgerQuarantine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	l, err := ledger.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := ledger.Submitted{Kind: "Job", Namespace: "batch", Name: "train", Policy: "batch/clean"}
+	_, err = l.Append(t.Context(),
+		ledger.New{Kind: ledger.KindSubmitted, Key: "submitted/w", Workload: "w", Body: of},
+		ledger.New{Kind: ledger.KindEnergy, Key: "energy/w/1", Workload: "w", Body: ledger.Energy{KWh: math.Inf(1)}},
+		ledger.New{Kind: ledger.KindSettled, Key: "settled/w/0", Workload: "w", Body: ledger.Settled{Of: of, Withheld: "an entry of it is in quarantine", Refused: true}})
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"3 entries (1 to 3), unbroken; 1 of them in quarantine; head ":                         {"ledger", "verify"},
+		"in quarantine: energy energy/w/1: invalid entry: body: json: unsupported value: +Inf": {"ledger", "show", "train", "-n", "batch"},
+		"batch/train is left out of a sum: an entry of it is in quarantine.":                   {"report"},
+	} {
+		var out, errs bytes.Buffer
+		if status := Main(append(args, "--database", file), nil, &out, &errs); status != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%v: %d\n%s%s; want %q", args, status, &out, &errs, want)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,6 +27,8 @@ import (
 // errInfeasible ends a command with a status of its own when jobs found no place
 // (the plan of the others is written all the same) or a plan breaks constraints.
 var errInfeasible = errors.New("infeasible")
+
+var errNoInstance = errors.New(`--file: not given; accepted: an instance file, or "-" for standard input`)
 
 type planOptions struct {
 	file, out, planner string
@@ -54,7 +58,7 @@ named, and the plan of the others is written), 1 for any other error.`,
   lull plan -f instance.json --time-limit 5s --explain w17
   lull plan --planner list
   generate-instance | lull plan -f - > plan.json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.planner == "list" {
 				return listPlanners(cmd.OutOrStdout())
@@ -68,8 +72,8 @@ named, and the plan of the others is written), 1 for any other error.`,
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
 	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
 	f.StringVar(&o.start, "start", "", "plan file of this or the last period from which planner joint begins")
-	f.DurationVar(&o.timeLimit, "time-limit", 0, "how long to plan at most, after normalising Z where the instance has no theta (default: until done)")
-	f.Float64Var(&o.safe, "safe", safeProbability, "probability of the run time by which deadlines of jobs of uncertain length are guarded")
+	duration(f, &o.timeLimit, "time-limit", 0, "how long to plan at most, after normalising Z where the instance has no theta (default: until done)")
+	number(f, &o.safe, "safe", plan.SafeProbability, between(0, 1).from().to(), "probability of the run time by which deadlines of jobs of uncertain length are guarded")
 	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("planner", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -92,15 +96,9 @@ func listPlanners(w io.Writer) error {
 
 func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr io.Writer) error {
 	if o.file == "" {
-		return errors.New(`--file: not given; accepted: an instance file, or "-" for standard input`)
+		return errNoInstance
 	}
-	if !(o.safe > 0 && o.safe < 1) {
-		return fmt.Errorf("--safe: %v; accepted: above 0, below 1", o.safe)
-	}
-	if o.timeLimit < 0 {
-		return fmt.Errorf("--time-limit: %s; accepted: above 0, or 0 for none", o.timeLimit)
-	}
-	planner, err := newPlanner(o.planner, o.params, nil, true)
+	planner, err := newPlannerOfInstance(o.planner, o.params)
 	if err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 		return err
 	}
 	for _, j := range jobs {
-		if err := explain(stderr, p, res, j); err != nil {
+		if err := explain(stderr, p, res, j, o.safe); err != nil {
 			return err
 		}
 	}
@@ -145,6 +143,22 @@ func runPlan(ctx context.Context, o planOptions, stdin io.Reader, stdout, stderr
 		return fmt.Errorf("%w: not every job could be planned: %s", errInfeasible, unplacedText(p, res.Unplaced))
 	}
 	return nil
+}
+
+// newPlannerOfInstance builds the planner of an instance, in which there is no past to learn a reserve from:
+// a reserve is a number.
+func newPlannerOfInstance(name string, values map[string]string) (plan.Planner, error) {
+	if text, stated := values["reserve"]; stated && hasParameter(name, "reserve") {
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return nil, fmt.Errorf("--param reserve of planner %s: %q; accepted: a number of 0 to below 1 (an instance has no past to learn from; lull simulate learns)", name, text)
+		}
+	}
+	return newPlanner(name, values, nil, true)
+}
+
+// hasParameter reports whether a planner has a parameter.
+func hasParameter(planner, name string) bool {
+	return slices.ContainsFunc(methods, func(m method) bool { return m.name == planner && m.has(name, true) })
 }
 
 // solve normalises Z where the instance does not and plans within the time limit. It
@@ -248,7 +262,11 @@ func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Res
 	fmt.Fprintf(tw, "plan\t%s (%s)\n", name, res.Status)
 	fmt.Fprintf(tw, "jobs\t%d planned, %d unscheduled, %d late\n", e.Planned, e.Unscheduled, e.Late)
 	fmt.Fprintf(tw, "emissions\t%s (%s)\n", units.Emissions(e.CarbonG), units.Energy(e.EnergyKWh))
-	fmt.Fprintf(tw, "saved against asap\t%s\n", saving(e, b))
+	saved := saving(e, b)
+	if e.Planned == b.Planned && !slices.Equal(plannedJobs(res.Plan), plannedJobs(baseline.Plan)) {
+		saved = "not comparable: asap plans other jobs"
+	}
+	fmt.Fprintf(tw, "saved against asap\t%s\n", saved)
 	if p.Objective.Kind == plan.MOSP && p.Objective.Theta != nil {
 		fmt.Fprintf(tw, "Z\t%.6g (asap %.6g)\n", e.ZTotal, b.ZTotal)
 	}
@@ -263,6 +281,17 @@ func summarize(w io.Writer, p *plan.Problem, name string, res, baseline plan.Res
 	return tw.Flush()
 }
 
+// plannedJobs lists the jobs that a plan runs, in ascending order.
+func plannedJobs(p plan.Plan) (out []int) {
+	for _, j := range p.Jobs {
+		if len(j.Segments) > 0 {
+			out = append(out, j.Job)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // saving compares two plans of the same problem; it is stated only when both
 // run the same jobs.
 func saving(e, baseline plan.Evaluation) string {
@@ -272,7 +301,7 @@ func saving(e, baseline plan.Evaluation) string {
 	case baseline.CarbonG == 0:
 		return "asap emits nothing"
 	}
-	return fmt.Sprintf("%.1f %% of %s", 100*(1-e.CarbonG/baseline.CarbonG), units.Emissions(baseline.CarbonG))
+	return fmt.Sprintf("%s of %s", units.Number("%.1f %%", 100*(1-e.CarbonG/baseline.CarbonG)), units.Emissions(baseline.CarbonG))
 }
 
 func unplacedText(p *plan.Problem, unplaced []plan.Unplaced) string {

@@ -244,7 +244,7 @@ func TestPlanCommandErrors(t *testing.T) {
 		`unknown field "colour"`:         {"plan", "-f", bad},
 		`"best"; accepted: asap`:         {"plan", "-f", bad, "--planner", "best"},
 		`"speed"; accepted: expected-lo`: {"plan", "-f", bad, "--planner", "window", "--param", "speed=1"},
-		`"soon"; accepted: a Go dura`:    {"plan", "-f", bad, "--planner", "window", "--param", "time-frame=soon"},
+		`"soon"; accepted: a duration`:   {"plan", "-f", bad, "--planner", "window", "--param", "time-frame=soon"},
 		`expectedLoad: 3`:                {"plan", "-f", bad, "--planner", "window", "--param", "expected-load=3"},
 		`unknown command "plam"`:         {"plam"},
 	} {
@@ -310,5 +310,53 @@ func TestHelpHasExamplesAndCompletion(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := Main([]string{"completion", "bash"}, strings.NewReader(""), &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), "__start_lull") {
 		t.Errorf("completion: status %d: %s", status, stderr.String())
+	}
+}
+
+// TestPlanExplainsTheGuard: --explain says which run time the deadline is kept for, and whether it is.
+func TestPlanExplainsTheGuard(t *testing.T) {
+	job := func(id string, arrival, deadline int, rest string) string {
+		return fmt.Sprintf(`{"id": %q, "arrival": %d, "length": 2, "deadline": %d, "kind": "rigid", "request": {"cpu": 1}%s}`, id, arrival, deadline, rest)
+	}
+	uncertain := job("a", 0, 6, `, "quantiles": [{"p": 0.95, "length": 4}]`)
+	const guarded = "has to end by 2023-01-01T04:00:00Z if it takes the expected 2 slots, so that one of 4 slots (--safe 0.95) keeps its deadline"
+	const givenUp = "it ends later, as it found no such place"
+	for name, tc := range map[string]struct {
+		jobs         []string
+		want, absent []string
+	}{
+		"certain":   {[]string{job("a", 0, 6, "")}, []string{"DIFFERENCE"}, []string{"uncertain"}},
+		"uncertain": {[]string{uncertain}, []string{guarded, "guarded run time"}, []string{givenUp}},
+		"no room":   {[]string{uncertain, job("b", 0, 2, ""), job("c", 2, 4, "")}, []string{guarded, givenUp}, nil},
+	} {
+		file := filepath.Join(t.TempDir(), "i.json")
+		text := `{"version": 1, "start": "2023-01-01T00:00:00Z", "slot": "1h", "horizon": 6, "objective": {"kind": "carbon"},
+		"clusters": [{"name": "c", "zone": "DE", "capacity": {"cpu": 1}, "watts": {"cpu": 100}, "pue": 1, "intensity": [60, 50, 40, 30, 20, 10]}],
+		"jobs": [` + strings.Join(tc.jobs, ", ") + "]}"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, got := lull(t, exitOK, "plan", "-f", file, "--explain", "a", "--planner", "cheapest")
+		for _, text := range tc.want {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s: lacks %q:\n%s", name, text, got)
+			}
+		}
+		for _, text := range tc.absent {
+			if strings.Contains(got, text) {
+				t.Errorf("%s: says %q:\n%s", name, text, got)
+			}
+		}
+	}
+}
+
+// TestSavingOfOtherJobs: of a full cluster joint leaves other jobs out than asap, as many of them. Their emissions do not
+// compare.
+func TestSavingOfOtherJobs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "i.json")
+	stdout(t, "plan", "generate", "--load", "1.3", "--jobs", "12", "--clusters", "1", "--slots", "16", "--seed", "23", "-o", file)
+	var plan, summary strings.Builder
+	if status := Main([]string{"plan", "-f", file}, strings.NewReader(""), &plan, &summary); status != exitInfeasible || !strings.Contains(summary.String(), "not comparable: asap plans other jobs") {
+		t.Errorf("status %d: %s", status, summary.String())
 	}
 }

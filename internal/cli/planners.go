@@ -38,6 +38,11 @@ type parameter struct {
 	name, help string
 	// file marks a parameter that names files of this machine: the command line's only.
 	file bool
+	// positive marks a number or duration that must be above 0: the packages of the planners take 0 as "not stated".
+	positive bool
+	// policy is the value in a CarbonPolicy that does not state the parameter; empty for that of the
+	// command line.
+	policy string
 }
 
 // method is an entry of the list of planners: the one place where they are
@@ -55,15 +60,15 @@ var methods = []method{
 	},
 	{
 		name: "cheapest", source: cheapest.Source,
-		parameters: []parameter{{name: "reserve", help: "share of the capacity kept free for work that may not wait, 0 to below 1 (0)"}},
+		parameters: []parameter{{name: "reserve", help: reserveHelp + " (0)"}},
 		build:      buildCheapest,
 	},
 	{
 		name: "window", source: window.Source,
 		parameters: []parameter{
-			{name: "time-frame", help: "how far ahead of its arrival a job looks for a window (24h)"},
-			{name: "window-frame", help: "length of the window (6h)"},
-			{name: "max-stale", help: "wait after which a job is treated as critical (24h)"},
+			{name: "time-frame", help: "how far ahead of its arrival a job looks for a window (24h)", positive: true},
+			{name: "window-frame", help: "length of the window (6h)", positive: true},
+			{name: "max-stale", help: "wait after which a job is treated as critical (24h)", positive: true},
 			{name: "expected-load", help: "share of the capacity expected in use, 0..1; at 1 another 10 % is kept for critical jobs (0)"},
 		},
 		build: buildWindow,
@@ -71,8 +76,8 @@ var methods = []method{
 	{
 		name: "waitawhile-threshold", source: waitawhile.Source,
 		parameters: []parameter{
-			{name: "percentile", help: "of the intensities ahead below which a job runs, above 0 to 100 (30)"},
-			{name: "ahead", help: "how far those intensities reach (24h)"},
+			{name: "percentile", help: "of the intensities ahead below which a job runs, above 0 to 100 (30)", positive: true},
+			{name: "ahead", help: "how far those intensities reach (24h)", positive: true},
 		},
 		build: buildWaitAwhile,
 	},
@@ -105,7 +110,7 @@ var methods = []method{
 	},
 	{
 		name: "carbonscaler-multi", source: carbonscaler.MultiSource,
-		parameters: []parameter{{name: "mean-length", help: "what every job is taken to run for, in slots (the mean of the jobs planned)"}},
+		parameters: []parameter{{name: "mean-length", help: "what every job is taken to run for, in slots (the mean of the jobs planned)", positive: true}},
 		build: func(values map[string]string, _ []string) (plan.Planner, error) {
 			v := numbers{values: values, planner: "carbonscaler-multi"}
 			m := carbonscaler.Multi{MeanLength: v.number("mean-length", 0)}
@@ -131,9 +136,9 @@ var methods = []method{
 		name: "carbonflex", source: carbonflex.FlexSource,
 		parameters: []parameter{
 			{name: "history", help: "instance files to learn from, separated by colons (none: carbon-agnostic)", file: true},
-			{name: "neighbours", help: "cases looked up for a decision (5)"},
-			{name: "tolerance", help: "share of delayed jobs from which capacity is raised, 0 to 1 (0.05)"},
-			{name: "distance", help: "mean distance of cases, in standard deviations, beyond which they are not trusted then (2)"},
+			{name: "neighbours", help: "cases looked up for a decision (5)", positive: true},
+			{name: "tolerance", help: "share of delayed jobs from which capacity is raised, above 0 to 1 (0.05)", positive: true},
+			{name: "distance", help: "mean distance of cases, in standard deviations, beyond which they are not trusted then (2)", positive: true},
 		},
 		build: buildCarbonFlex,
 	},
@@ -144,11 +149,11 @@ var methods = []method{
 		parameters: []parameter{
 			{name: "score", help: "CEL expression over signals, the highest is the best (intensity, then temperature)"},
 			{name: "signals", help: "names of further signals, separated by spaces (temperature irradiance wind)"},
-			{name: "equal", help: "relative difference of intensities that counts as none (0.05)"},
+			{name: "equal", help: "relative difference of intensities that counts as none (0.05)", positive: true},
 			{name: "threshold", help: "least relative improvement worth a move (0)"},
-			{name: "every", help: "how often places are ranked (30m)"},
-			{name: "dwell", help: "least stay after a move (1h)"},
-			{name: "stay", help: "how long the better place is expected to stay so (dwell)"},
+			{name: "every", help: "how often places are ranked (30m)", positive: true},
+			{name: "dwell", help: "least stay after a move (1h)", positive: true},
+			{name: "stay", help: "how long the better place is expected to stay so (dwell)", positive: true},
 		},
 		build: buildFollow,
 	},
@@ -161,15 +166,18 @@ var methods = []method{
 		parameters: []parameter{
 			{name: "effort", help: "multiplies the work spent on prices and on mending the plan (1)"},
 			{name: "gap", help: "proven gap at which the search ends, 0 to below 1 (0)"},
-			{name: "reserve", help: "share of the capacity kept free for work that may not wait, 0 to below 1 (0)"},
+			{name: "reserve", help: reserveHelp + " (0; in a CarbonPolicy learned)", policy: learnedReserve},
 		},
 		build: func(values map[string]string, _ []string) (plan.Planner, error) {
 			v := numbers{values: values, planner: "joint"}
-			effort, gap, reserve := v.number("effort", 1), v.number("gap", 0), v.number("reserve", 0)
+			effort, gap := v.number("effort", 1), v.number("gap", 0)
+			reserve, learned := v.reserve()
 			if v.err != nil {
 				return nil, v.err
 			}
-			return joint.New(effort, gap, reserve)
+			p, err := joint.New(effort, gap, reserve)
+			p.Learned = learned
+			return p, err
 		},
 	},
 }
@@ -191,6 +199,27 @@ func (v *numbers) number(name string, otherwise float64) float64 {
 		v.err = fmt.Errorf("parameter %s of planner %s: %q; accepted: a number", name, v.planner, text)
 	}
 	return x
+}
+
+// learnedReserve is the value of parameter reserve that has it learned from the recent past.
+const learnedReserve = "learned"
+
+const reserveHelp = "share of the capacity kept free for work that may not wait: 0 to below 1, or learned (not by lull plan) from what came in the past week"
+
+// reserve reads parameter reserve: a share, or learned.
+func (v *numbers) reserve() (share float64, learned bool) {
+	text, given := v.values["reserve"]
+	if !given {
+		return 0, false
+	}
+	if text == learnedReserve {
+		return 0, true
+	}
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil && v.err == nil {
+		v.err = fmt.Errorf("parameter reserve of planner %s: %q; accepted: a number of 0 to below 1, or learned", v.planner, text)
+	}
+	return share, false
 }
 
 func (v *numbers) duration(name string) time.Duration {
@@ -283,8 +312,8 @@ func vccMethod(name string, scaling bool) method {
 		name: name, source: vcc.Source,
 		parameters: []parameter{
 			{name: "floor", help: "least share of the capacity in every slot, 0 to 1 (0)"},
-			{name: "peak", help: "largest share of the capacity in any slot, above 0 to 1 (1)"},
-			{name: "margin", help: "share by which the day's work is raised against a forecast that is too low (0.05)"},
+			{name: "peak", help: "largest share of the capacity in any slot, above 0 to 1 (1)", positive: true},
+			{name: "margin", help: "share by which the day's work is raised against a forecast that is too low (0.05)", positive: true},
 		},
 		build: func(values map[string]string, _ []string) (plan.Planner, error) {
 			v := numbers{values: values, planner: name}
@@ -316,37 +345,18 @@ func buildFollow(values map[string]string, _ []string) (plan.Planner, error) {
 	return follow.New(params)
 }
 
-// The planners used where none is named: by "lull plan", and by policies and the demo,
-// which decide again every few seconds and keep a reserve.
-const (
-	DefaultPlan    = "joint"
-	DefaultPlanner = "cheapest"
-)
-
-// safeProbability is that of the run time by which deadlines of jobs of uncertain
-// length are guarded.
-const safeProbability = 0.95
-
-// NewPlanner builds the named planner (DefaultPlanner where it is empty). Unknown names
-// and parameters are errors that list what there is; parameters that name files are
-// unknown here.
-func NewPlanner(name string, values map[string]string, criticalClasses []string) (plan.Planner, error) {
-	if name == "" {
-		name = DefaultPlanner
-	}
-	pl, err := newPlanner(name, values, criticalClasses, false)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Guarded{Planner: pl, Probability: safeProbability}, nil
-}
-
 func newPlanner(name string, values map[string]string, criticalClasses []string, files bool) (plan.Planner, error) {
 	for _, m := range methods {
 		if m.name != name {
 			continue
 		}
-		for key := range values {
+		for key, text := range values {
+			if key == "revise" {
+				return nil, fmt.Errorf("%w parameter: planner %s: revise=%s; accepted: by lull simulate alone: the plans of a CarbonPolicy stand until something changes, leave it out", ErrPlanner, name, text)
+			}
+			if err := m.check(key, text); err != nil {
+				return nil, err
+			}
 			if !m.has(key, files) {
 				return nil, fmt.Errorf("%w parameter: planner %s: %q; accepted: %s", ErrPlanner, name, key, m.parameterNames(files))
 			}
@@ -388,14 +398,14 @@ func (m method) parameterNames(files bool) string {
 }
 
 func buildCheapest(values map[string]string, _ []string) (plan.Planner, error) {
-	reserve := 0.0
-	if text, ok := values["reserve"]; ok {
-		var err error
-		if reserve, err = strconv.ParseFloat(text, 64); err != nil {
-			return nil, fmt.Errorf("parameter reserve of planner cheapest: %q; accepted: a number of 0 to below 1", text)
-		}
+	v := numbers{values: values, planner: "cheapest"}
+	reserve, learned := v.reserve()
+	if v.err != nil {
+		return nil, v.err
 	}
-	return cheapest.New(reserve)
+	p, err := cheapest.New(reserve)
+	p.Learned = learned
+	return p, err
 }
 
 func buildWindow(values map[string]string, criticalClasses []string) (plan.Planner, error) {
@@ -445,7 +455,7 @@ func gaiaMethod(name string, policy gaia.Policy) method {
 	return method{
 		name: name, source: gaia.Source,
 		parameters: []parameter{
-			{name: "mean-length", help: "what every job is taken to run for (the mean of the jobs planned)"},
+			{name: "mean-length", help: "what every job is taken to run for (the mean of the jobs planned)", positive: true},
 			{name: "oracle", help: "true: the true length of each job is known (false)"},
 		},
 		build: func(values map[string]string, _ []string) (plan.Planner, error) {

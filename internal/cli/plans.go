@@ -27,11 +27,8 @@ workers (+ for ten and more), "." where it does not run, "!" for the hour of its
 run then.`,
 		Example: `  lull plans -A
   lull plans -n batch --hours 48`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if hours < 1 || hours > mostPlanHours {
-				return fmt.Errorf("--hours: %d; accepted: 1 to %d", hours, mostPlanHours)
-			}
 			plans, err := f.plans(cmd.Context())
 			if err != nil {
 				return err
@@ -40,7 +37,7 @@ run then.`,
 		},
 	}
 	f.registerAll(cmd)
-	cmd.Flags().IntVar(&hours, "hours", hours, "how many hours are drawn")
+	number(cmd.Flags(), &hours, "hours", hours, between(1, mostPlanHours), "how many hours are drawn")
 	return cmd
 }
 

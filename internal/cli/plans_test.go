@@ -46,7 +46,7 @@ batch/job/late    Waiting  10-04 00:00   ...22+......
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	var errs bytes.Buffer
-	if status := Main([]string{"plans", "--hours", "0"}, nil, &out, &errs); status == 0 || !strings.Contains(errs.String(), "--hours: 0; accepted: 1 to 168") {
+	if status := Main([]string{"plans", "--hours", "0"}, nil, &out, &errs); status == 0 || !strings.Contains(errs.String(), "--hours: 0; accepted: a whole number from 1 to 168") {
 		t.Errorf("%d %s", status, errs.String())
 	}
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,15 +49,12 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 		Example: `  lull profile -f job.yaml --min 1 --max 8 --duration 60s
   lull profile -f job.yaml --max 16 --step 4 --zone de --keep
   lull profile -f job.yaml --max 8 -o profile.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			out := cmd.OutOrStdout()
-			if o.Duration < time.Second || o.Patience < time.Second {
-				return fmt.Errorf("--duration, --patience: %v, %v; accepted: at least 1s", o.Duration, o.Patience)
-			}
-			if err := prometheus.check(); err != nil {
+			if err := errors.Join(checkProfile(file, &o), prometheus.check()); err != nil {
 				return err
 			}
 			if prometheus.url != "" {
@@ -100,15 +99,7 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 			if err := drawCurve(out, &res); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "\n%.1f %% of the run was profiled; it took %s", 100*res.Share, units.Energy(res.EnergyKWh))
-			if zone != "" {
-				fmt.Fprintf(out, " and emitted %s", units.Emissions(grams))
-			}
-			source := res.Source
-			if source == "" {
-				source = "the power model"
-			}
-			fmt.Fprintf(out, ", by %s\n", source)
+			writeCost(out, &res, zone, grams)
 			return writeProfile(ctx, out, c, p, to)
 		},
 	}
@@ -116,18 +107,41 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 	fl := cmd.Flags()
 	fl.StringVarP(&file, "filename", "f", "", "file with the workload (YAML or JSON)")
 	fl.StringVar(&name, "name", "", "name of the ScalingProfile (default that of the workload)")
-	fl.IntVar(&o.Min, "min", 1, "least number of workers")
-	fl.IntVar(&o.Max, "max", 8, "largest number of workers")
-	fl.IntVar(&o.Step, "step", 1, "distance of the scales that are measured; those between are interpolated")
-	fl.DurationVar(&o.Duration, "duration", time.Minute, "how long each scale is measured")
-	fl.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run")
+	number(fl, &o.Min, "min", 1, between(1, workload.MaxScale), "least number of workers")
+	number(fl, &o.Max, "max", 8, between(1, workload.MaxScale), "largest number of workers")
+	number(fl, &o.Step, "step", 1, between(1, workload.MaxScale), "distance of the scales that are measured; those between are interpolated")
+	duration(fl, &o.Duration, "duration", time.Minute, "how long each scale is measured")
+	duration(fl, &o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run")
 	fl.BoolVar(&o.Keep, "keep", false, "let the workload go on afterwards")
 	fl.StringVar(&zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
 	fl.StringVarP(&to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
 	prometheus.register(cmd)
 	fl.StringToStringVar(&watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")
-	_ = cmd.MarkFlagRequired("filename")
 	return cmd
+}
+
+// checkProfile checks what was asked for.
+func checkProfile(file string, o *profiler.Options) error {
+	switch {
+	case file == "":
+		return errors.New("--filename: not given; accepted: a file with a workload (YAML or JSON)")
+	case o.Duration < time.Second:
+		return fmt.Errorf("--duration: %v; accepted: at least 1s", o.Duration)
+	case o.Patience < time.Second:
+		return fmt.Errorf("--patience: %v; accepted: at least 1s", o.Patience)
+	case o.Max < o.Min:
+		return fmt.Errorf("--max: %d; accepted: at least --min, %d", o.Max, o.Min)
+	}
+	return nil
+}
+
+// writeCost says how much of the run was profiled, what that took and, of a zone, emitted, and who measured it.
+func writeCost(out io.Writer, res *profiler.Result, zone string, grams float64) {
+	fmt.Fprintf(out, "\n%.1f %% of the run was profiled; it took %s", 100*res.Share, units.Energy(res.EnergyKWh))
+	if zone != "" {
+		fmt.Fprintf(out, " and emitted %s", units.Emissions(grams))
+	}
+	fmt.Fprintf(out, ", by %s\n", cmp.Or(res.Source, "the power model"))
 }
 
 func wattsPerUnit(stated map[string]string) (map[string]float64, error) {
@@ -136,9 +150,9 @@ func wattsPerUnit(stated map[string]string) (map[string]float64, error) {
 	}
 	out := map[string]float64{}
 	for r, text := range stated {
-		var v float64
-		if _, err := fmt.Sscanf(text, "%g", &v); err != nil || !(v >= 0) {
-			return nil, fmt.Errorf("--watts: %s=%q; accepted: a number of at least 0", r, text)
+		v, err := parseNumber[float64](text, between(0, power.MaxWattsPerUnit))
+		if err != nil {
+			return nil, fmt.Errorf("--watts: %s=%q; accepted: %w", r, text, err)
 		}
 		out[r] = v
 	}
@@ -161,7 +175,7 @@ func (f *clusterFlags) readWorkload(ctx context.Context, c client.Client, file s
 	}
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(text, &obj.Object); err != nil {
-		return nil, nil, fmt.Errorf("-f %s: %w", file, err)
+		return nil, nil, fmt.Errorf("-f %s: %w", file, units.ReadError(err))
 	}
 	if obj.GetName() == "" {
 		return nil, nil, fmt.Errorf("-f %s: metadata.name: not set", file)

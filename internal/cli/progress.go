@@ -27,7 +27,7 @@ one of its pods or a sidecar. The pod's service account needs the right to patch
 workload, and no other.`,
 		Example: `  lull progress 0.42 --workload job/train
   LULL_WORKLOAD=job/train lull progress 0.42`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "the share that is done, 0 to 1"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := strconv.ParseFloat(args[0], 64)
 			if err != nil || !(v >= 0 && v <= 1) {

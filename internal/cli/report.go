@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"lull.dev/lull/internal/ledger"
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
 )
 
 func newReportCommand() *cobra.Command {
@@ -28,40 +31,46 @@ func newReportCommand() *cobra.Command {
 		Long: `Report sums what the ledger has settled: emissions, what they would have been as submitted, how late
 that made what, what that costs (--delay-cost), and which workloads emitted most. With --embodied-kg it gives the Software Carbon Intensity
 (ISO/IEC 21031). Format impact is a manifest of the Green Software Foundation's Impact Framework, which
-works out the same from energy and intensity of each workload.`,
+works out the same from energy and intensity of each workload.
+
+Workloads that are not settled yet are in no figure; Report says how many there are.
+
+The chain of a raw export (--export) is checked first: Report fails if it is broken, and says on standard error
+how many entries it has and what its head is. That of a database is checked by lull ledger verify.`,
 		Example: `  lull report --database ledger.db --from 2026-10-01 --to 2026-11-01 --by namespace
   lull report --database ledger.db --by label:team --format html -o october.html
   lull report --database ledger.db --by team --delay-cost label:cost-of-an-hour
   lull report --export ledger.jsonl --embodied-kg 1300 --server-cpus 64 --unit label:images`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			start, end, err := period(from, to)
 			if err != nil {
 				return err
 			}
-			if q.Top < 0 || q.Top > 1000 {
-				return fmt.Errorf("--top: %d; accepted: 0 to 1000", q.Top)
+			if q.Signal != "" && q.Signal != string(carbon.Average) && q.Signal != string(carbon.Marginal) {
+				return fmt.Errorf("--signal: %q; accepted: average or marginal", q.Signal)
+			}
+			if q.Factor != "" && q.Factor != string(carbon.Lifecycle) && q.Factor != string(carbon.Direct) {
+				return fmt.Errorf("--factor: %q; accepted: lifecycle or direct", q.Factor)
 			}
 			if cmd.Flags().Changed("embodied-kg") {
-				if !(years > 0 && years <= 100) {
-					return fmt.Errorf("--lifetime-years: %v; accepted: above 0, to 100", years)
-				}
 				hardware.Lifetime = time.Duration(years * 365.25 * 24 * float64(time.Hour))
 				hardware.EmbodiedGrams = 1000 * embodiedKg
 				q.Hardware = &hardware
-			} else if q.Unit != "" {
-				return errors.New("--unit: accepted with --embodied-kg, as the SCI counts what hardware embodies")
+			} else if name := firstGiven(cmd.Flags(), "unit", "server-cpus", "lifetime-years"); name != "" {
+				return fmt.Errorf("--%s: accepted with --embodied-kg, as the SCI counts what hardware embodies", name)
 			}
 			write, known := map[string]func(io.Writer, ledger.Summary, ledger.Question) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[format]
 			if !known {
 				return fmt.Errorf("--format: %q; accepted: text, html, json, impact", format)
 			}
-			entries, closing, err := f.open(cmd.Context())
+			l, err := f.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, closing()) }()
-			list, err := ledger.Settlements(entries(ledger.Query{Kind: ledger.KindSettled}), start, end)
+			defer func() { err = errors.Join(err, l.closing()) }()
+			open := unsettled{}
+			list, err := ledger.Settlements(open.among(l.ofKinds(ledger.KindSubmitted, ledger.KindSettled)), start, end)
 			if err != nil {
 				return err
 			}
@@ -69,12 +78,19 @@ works out the same from energy and intensity of each workload.`,
 			if err != nil {
 				return err
 			}
+			s.Unsettled = open.before(end)
+			if s.All.Workloads == 0 && len(list) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "none of the %d workloads that are settled in this time has --signal %q and --factor %q; they have: %s\n", len(list), q.Signal, q.Factor, signalsOf(list))
+			}
 			if format == "impact" {
 				write = func(out io.Writer, _ ledger.Summary, q ledger.Question) error {
 					return ledger.WriteImpact(out, list, q)
 				}
 			}
-			return streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error { return write(w, s, q) })
+			if err := streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error { return write(w, s, q) }); err != nil {
+				return err
+			}
+			return l.writeChecked(cmd.ErrOrStderr())
 		},
 	}
 	f.register(cmd)
@@ -82,12 +98,12 @@ works out the same from energy and intensity of each workload.`,
 	g.StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
 	g.StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
 	g.StringVar(&q.By, "by", "", "group by namespace, team (the label of that name), policy, zone, kind or label:KEY")
-	g.IntVar(&q.Top, "top", 10, "how many of the workloads that emitted most are named")
+	number(g, &q.Top, "top", 10, between(0, 1000), "how many of the workloads that emitted most are named")
 	g.StringVar(&q.Signal, "signal", "", "only where intensities are average, or marginal (default: the only one there is)")
 	g.StringVar(&q.Factor, "factor", "", "only where they are lifecycle, or direct (default: the only one there is)")
-	g.Float64Var(&embodiedKg, "embodied-kg", 0, "kgCO2eq that a server embodies, as its maker states; gives the SCI")
-	g.Float64Var(&hardware.CPUs, "server-cpus", 64, "CPUs (vCPUs) of that server")
-	g.Float64Var(&years, "lifetime-years", 4, "how long it is in use")
+	number(g, &embodiedKg, "embodied-kg", 0, atLeast(0), "kgCO2eq that a server embodies, as its maker states; gives the SCI")
+	number(g, &hardware.CPUs, "server-cpus", 64, above0(), "CPUs (vCPUs) of that server")
+	number(g, &years, "lifetime-years", 4, above0To(100), "how long it is in use")
 	g.StringVar(&q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
 	g.StringVar(&q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
 	g.StringVar(&format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
@@ -95,19 +111,71 @@ works out the same from energy and intensity of each workload.`,
 	return cmd
 }
 
+// unsettled are the workloads that are submitted and not settled, with when they were submitted.
+type unsettled map[string]time.Time
+
+// among yields entries and takes note of them.
+func (u unsettled) among(entries iter.Seq2[ledger.Entry, error]) iter.Seq2[ledger.Entry, error] {
+	settled := map[string]bool{}
+	return func(yield func(ledger.Entry, error) bool) {
+		for e, err := range entries {
+			switch {
+			case err != nil:
+			case e.Kind == ledger.KindSettled:
+				settled[e.Workload] = true
+				delete(u, e.Workload)
+			case e.Kind == ledger.KindSubmitted && !settled[e.Workload]:
+				u[e.Workload] = e.At
+				var b ledger.Submitted
+				if json.Unmarshal(e.Body, &b) == nil && !b.At.IsZero() {
+					u[e.Workload] = b.At
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// before counts those that were submitted before a time; all if it is zero.
+func (u unsettled) before(end time.Time) (n int) {
+	for _, at := range u {
+		if end.IsZero() || at.Before(end) {
+			n++
+		}
+	}
+	return n
+}
+
+// signalsOf are the signals and factors of settlements.
+func signalsOf(list []ledger.Settlement) string {
+	var found []string
+	for i := range list {
+		if text := list[i].Signal + " " + list[i].Factor; list[i].Signal != "" && !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+	}
+	if len(found) == 0 {
+		return "none, as none has run"
+	}
+	slices.Sort(found)
+	return strings.Join(found, ", ")
+}
+
 // kilograms writes grams for people.
-func kilograms(g float64) string { return fmt.Sprintf("%.3f", g/1000) }
+func kilograms(g float64) string { return units.Number("%.3f", g/1000) }
 
 var totalsHead = []string{"", "workloads", "kWh", "kgCO2eq", "as submitted", "saved", "saved, %", "give or take", "mean delay, h", "late"}
 
 func totalsRow(name string, t *ledger.Totals) []string {
-	grams, share := kilograms, fmt.Sprintf("%.1f", 100*t.Share())
+	grams, share := kilograms, units.Number("%.1f", 100*t.Share())
 	if t.Withheld > 0 && t.Withheld == t.Workloads {
 		grams, share = func(float64) string { return "withheld" }, "withheld"
 	}
 	return []string{
 		name, fmt.Sprint(t.Workloads), fmt.Sprintf("%.3f", t.KWh), grams(t.Grams), grams(t.AsSubmittedGrams), grams(t.SavedGrams),
-		share, grams(t.UncertainGrams), fmt.Sprintf("%.1f", t.DelayHours), fmt.Sprint(t.Late),
+		share, grams(t.UncertainGrams), units.Number("%.1f", t.DelayHours), fmt.Sprint(t.Late),
 	}
 }
 
@@ -123,7 +191,7 @@ func delayHead(q *ledger.Question) []string {
 func delayRow(name string, t *ledger.Totals, q *ledger.Question) []string {
 	perHour, perKilogram := "-", "-"
 	if t.DelayedHours > 0 {
-		perHour = fmt.Sprintf("%.1f", t.SavedPerDelayedHour())
+		perHour = units.Number("%.1f", t.SavedPerDelayedHour())
 	}
 	if t.SavedGrams > 0 {
 		perKilogram = fmt.Sprintf("%.2f", t.CostPerKilogram())
@@ -158,8 +226,12 @@ func emitterRow(r *ledger.Record) []string {
 
 // about says what a summary counts.
 func about(s *ledger.Summary) []string {
+	var open []string
+	if s.Unsettled > 0 {
+		open = []string{fmt.Sprintf("%d workloads submitted by then are not settled yet, and in no figure: work is settled when it is over and the intensities of its hours are published.", s.Unsettled)}
+	}
 	if s.All.Workloads == 0 {
-		return []string{"Nothing is settled in this time."}
+		return append([]string{"Nothing is settled in this time."}, open...)
 	}
 	counted := "none of them has run"
 	if s.Signal != "" {
@@ -168,7 +240,7 @@ func about(s *ledger.Summary) []string {
 	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s.", s.All.Workloads,
 		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), counted)}
 	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is by the policies' power models.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
-	return append(lines, gapLines(s)...)
+	return slices.Concat(lines, open, gapLines(s))
 }
 
 // gapLines say what hours without a known intensity mean for the figures.
@@ -180,6 +252,14 @@ func gapLines(s *ledger.Summary) (lines []string) {
 	if t.Withheld > 0 {
 		lines = append(lines, fmt.Sprintf("Emissions and savings of %d of %d workloads (%.3f kWh) are withheld, and in no figure in grams: they have hours that cannot be filled so, or were settled by a method that left hours out. lull ledger show says which.",
 			t.Withheld, t.Workloads, t.WithheldKWh))
+	}
+	const most = 10
+	for i, r := range s.Refused {
+		if i == most {
+			lines = append(lines, "More workloads are left out of a sum; --format json names a hundred of them.")
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s is left out of a sum: %s.", r.Name, r.Why))
 	}
 	return lines
 }
@@ -277,6 +357,7 @@ func writeSummaryJSON(out io.Writer, s ledger.Summary, _ ledger.Question) error 
 func writeSummaryPage(out io.Writer, s ledger.Summary, q ledger.Question) error {
 	doc := report.Document{Title: "Emissions and savings", Intro: about(&s)[0]}
 	if s.All.Workloads == 0 {
+		doc.Intro = strings.Join(about(&s), " ")
 		return report.WriteDocument(out, doc)
 	}
 	rows, delays := totals(&s, &q)

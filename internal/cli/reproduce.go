@@ -26,19 +26,24 @@ const defaultData = "../shared/data"
 func newReproduceCommand() *cobra.Command {
 	var data, jsonFile, htmlFile, markdown string
 	cmd := &cobra.Command{
-		Use:   "reproduce all | PAPER [EXPERIMENT]",
+		Use:   "reproduce [all | PAPER [EXPERIMENT]]",
 		Short: "Run the experiments of the published systems and compare",
 		Long: `Reproduce runs experiments of the five published systems that Lull unifies and sets
 what comes out beside what the papers state, what an independent reproduction found
 ("others") and planner joint on the same. Papers: ` + strings.Join(reproduce.Papers, ", ") + `.
+Without arguments it lists the experiments there are.
 
 It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, else
 ` + defaultData + `. Every figure names its seeds, years and traces.`,
-		Example: `  lull reproduce carbonscaler fig12
+		Example: `  lull reproduce
+  lull reproduce carbonscaler fig12
   lull reproduce caspian --html caspian.html
   lull reproduce all --markdown docs/reproduction.md --json docs/reproduction.json`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: takes(0, 2, "nothing, all, or PAPER and maybe EXPERIMENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listExperiments(cmd.OutOrStdout())
+			}
 			id := ""
 			if len(args) > 1 {
 				id = args[1]
@@ -90,6 +95,16 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 	cmd.Flags().StringVar(&jsonFile, "json", "", "file for all figures (JSON)")
 	cmd.Flags().StringVar(&markdown, "markdown", "", "file for the tables (Markdown), with pictures in a folder beside it")
 	return cmd
+}
+
+// listExperiments lists the experiments there are.
+func listExperiments(out io.Writer) error {
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "PAPER\tEXPERIMENT\tWHAT")
+	for _, x := range reproduce.All() {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", x.Paper, x.ID, x.Title)
+	}
+	return tw.Flush()
 }
 
 // NewReproduction is what experiments work with, on data in a folder.

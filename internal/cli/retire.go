@@ -21,15 +21,15 @@ func newRetireCommand() *cobra.Command {
 	within := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "retire",
-		Short: "Let go of everything for good, before Lull is removed",
-		Long: `Retire pauses every CarbonPolicy, lets go everything that Lull holds, deletes every
+		Short: "Release everything for good, before Lull is removed",
+		Long: `Retire pauses every CarbonPolicy, releases everything that Lull holds, deletes every
 CapacityCurve, and waits until the controller has made what it set as it was before. Services
 that follow clean power stay where they are, as they are: their Follows are deleted.
 
 The Helm chart runs it before it is uninstalled. It can be run again, and it is no error where
 there is nothing to do.`,
 		Example: `  lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if within < 2*settle {
 				return fmt.Errorf("--timeout: %v; accepted: at least %v", within, 2*settle)
@@ -44,7 +44,7 @@ there is nothing to do.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
-	cmd.Flags().DurationVar(&within, "timeout", 2*time.Minute, "how long it may take")
+	duration(cmd.Flags(), &within, "timeout", 2*time.Minute, "how long it may take")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ func retire(ctx context.Context, out io.Writer, c client.Client) error {
 	return err
 }
 
-// gone waits until the controller has let go of what was deleted.
+// gone waits until the controller has removed its finalizers from what was deleted.
 func gone(ctx context.Context, c client.Client) error {
 	for {
 		var left []string
@@ -129,7 +129,7 @@ func gone(ctx context.Context, c client.Client) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not let go by the controller within --timeout: %s; is it running? Without it remove their finalizers, after a look at what they set", strings.Join(left, ", "))
+			return fmt.Errorf("not released by the controller within --timeout: %s; is it running? Without it remove their finalizers, after a look at what they set", strings.Join(left, ", "))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -64,6 +64,7 @@ the cost of a deadline, and proves what it saved.`,
 	if filepath.Base(os.Args[0]) == plugin {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
@@ -73,7 +74,7 @@ func newVersionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  lull version",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 			return err

@@ -29,7 +29,7 @@ namespaces.`,
 		Example: `  lull serve
   lull serve --ledger ledger.db
   lull serve --bind-address :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := o.Check(); err != nil {
 				return err

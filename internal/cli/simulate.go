@@ -11,17 +11,20 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"
 	jobtrace "lull.dev/lull/pkg/trace"
+	"lull.dev/lull/pkg/workload"
 )
 
 //go:embed scenario.yaml
@@ -32,7 +35,7 @@ type simulateOptions struct {
 	carbon, planners, maxDelay, profiles     []string
 	zone                                     string
 	capacity, watts, pue                     float64
-	from, to, least, slot, margin, learn     string
+	from, to, least, slot, margin, learn     time.Duration
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
 	example                                  bool
@@ -59,6 +62,11 @@ scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.
 
 Planners run side by side on equal jobs. Equal inputs and seed give equal results.
+By default these are that of a CarbonPolicy without spec.planner (joint with a learned
+reserve, and plans that stand until something changes), cheapest and window. A planner
+that you name keeps no reserve and plans anew in each slot unless you say so, which
+saves more: --planner joint. The report ends with how a CarbonPolicy states each planner. Slot
+and margin are by default those of a CarbonPolicy.
 An hour without a known carbon intensity takes the value of the same hour on the
 nearest earlier day, else on the nearest later one, at most 7 days away; the report
 says how many hours that were. Beyond that emissions and savings are withheld.`,
@@ -66,7 +74,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
   lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
   kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE
   lull simulate --example > scenario.yaml && lull simulate -f scenario.yaml --csv jobs.csv`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.example {
 				_, err := io.WriteString(cmd.OutOrStdout(), exampleScenario)
@@ -87,28 +95,29 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
 	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
-	f.StringVar(&o.from, "from", "", "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
-	f.StringVar(&o.to, "to", "", "leave out what comes after, counted from the start of the trace, e.g. 14d")
-	f.StringVar(&o.least, "least", "", "leave out shorter jobs, e.g. 1h")
-	f.StringVar(&o.learn, "learn", "", "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
+	duration(f, &o.from, "from", 0, "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
+	duration(f, &o.to, "to", 0, "leave out what comes after, counted from the start of the trace, e.g. 14d")
+	f.Lookup("to").DefValue = ""
+	duration(f, &o.least, "least", 0, "leave out shorter jobs, e.g. 1h")
+	duration(f, &o.learn, "learn", 0, "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
 	f.StringVar(&o.kind, "kind", "", "kind of jobs: rigid, interruptible or elastic")
 	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...; the last, without a length, is for longer ones)")
 	f.StringVar(&o.estimate, "estimate", "", "what planners know of run times: exact, requested, mean or learned")
 	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w], whose measured power is used); may be repeated")
-	f.IntVar(&o.minWorkers, "min-workers", 1, "least scale of elastic jobs")
-	f.IntVar(&o.maxWorkers, "max-workers", 0, "largest scale of elastic jobs (default: that of the profile)")
+	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale of elastic jobs")
+	number(f, &o.maxWorkers, "max-workers", 0, between(1, workload.MaxScale), "largest scale of elastic jobs (default: that of the profile)")
 	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity, consecutive ones of one zone")
 	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default DE)")
 	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
-	f.Float64Var(&o.capacity, "capacity", 0, "CPUs of the cluster (default: room for everything)")
-	f.Float64Var(&o.watts, "watts", 0, "watts of a used CPU (default 3.5)")
-	f.Float64Var(&o.pue, "pue", 0, "power usage effectiveness (default 1)")
-	f.Float64Var(&o.deny, "deny", 0, "probability that a worker is denied and asked for again a slot later")
-	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default cheapest, window, joint)")
+	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster (default: room for everything)")
+	number(f, &o.watts, "watts", 0, above0To(power.MaxWattsPerUnit), "watts of a used CPU (default 3.5)")
+	number(f, &o.pue, "pue", 0, between(1, power.MaxPUE), "power usage effectiveness (default 1)")
+	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that a worker is denied and asked for again a slot later")
+	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default joint,reserve=learned,revise=changes, as a CarbonPolicy without spec.planner; cheapest; window)")
 	f.StringVar(&o.start, "start", "", "when the whole trace begins, before --from (default: as the trace states, else with the carbon series), e.g. 2022-03-01T00:00:00Z")
-	f.StringVar(&o.slot, "slot", "", "resolution of planning (default 1h)")
-	f.StringVar(&o.margin, "margin", "", "time kept before deadlines, for what goes wrong, e.g. 30m (default 0)")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of all that is random (default 1)")
+	duration(f, &o.slot, "slot", scenario.DefaultSlot, "resolution of planning; a CarbonPolicy has the same by default")
+	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept before deadlines, for what goes wrong, e.g. 30m; a CarbonPolicy (startMargin) has the same by default")
+	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all that is random (default 1)")
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
 	f.StringVar(&o.jsonFile, "json", "", `file for summary and load over time (JSON), "-" for standard output instead of the table`)
@@ -134,25 +143,21 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		s.Clusters = []scenario.Cluster{{Zone: "DE"}}
 	}
 	one := &s.Clusters[0]
-	durations := map[string]struct {
-		text string
-		to   *scenario.Duration
+	for name, to := range map[string]struct {
+		value time.Duration
+		to    *scenario.Duration
 	}{
-		"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot},
-		"margin": {o.margin, &s.Margin}, "learn": {o.learn, &s.Jobs.Learn},
+		"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot}, "learn": {o.learn, &s.Jobs.Learn},
+	} {
+		if cmd.Flags().Changed(name) {
+			to.to.Duration = to.value
+		}
 	}
-	for name, d := range durations {
-		if d.text == "" {
-			continue
-		}
-		v, err := scenario.ParseDuration(d.text)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", name, err)
-		}
-		if name == "slot" && v <= 0 {
-			return nil, fmt.Errorf("--slot: %q; accepted: 1m to 24h", d.text)
-		}
-		d.to.Duration = v
+	if cmd.Flags().Changed("margin") {
+		s.Margin = &scenario.Duration{Duration: o.margin}
+	}
+	if err := o.checkGiven(cmd.Flags()); err != nil {
+		return nil, err
 	}
 	set := func(name string, apply func() error) error {
 		if !cmd.Flags().Changed(name) {
@@ -160,10 +165,10 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		}
 		return apply()
 	}
-	single := func(apply func()) func() error {
+	single := func(name string, apply func()) func() error {
 		return func() error {
 			if len(s.Clusters) > 1 {
-				return errors.New("--capacity, --watts, --pue, --carbon, --zone and --forecast describe a single cluster; the scenario has several")
+				return fmt.Errorf("--%s: describes a single cluster, and %s has %d; accepted: clusters[].%s of the scenario", name, o.file, len(s.Clusters), name)
 			}
 			apply()
 			return nil
@@ -179,12 +184,15 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 			s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: o.maxWorkers, Profiles: o.profiles, Watts: true}
 			return nil
 		}),
-		set("zone", single(func() { one.Zone = o.zone })),
-		set("carbon", single(func() { one.Carbon = o.carbon })),
-		set("capacity", single(func() { one.Capacity = map[string]float64{"cpu": o.capacity} })),
-		set("watts", single(func() { one.Watts = map[string]float64{"cpu": o.watts} })),
-		set("pue", single(func() { one.PUE = o.pue })),
-		set("forecast", func() (err error) { one.Forecast, err = parseForecast(o.forecast); return err }),
+		set("zone", single("zone", func() { one.Zone = o.zone })),
+		set("carbon", single("carbon", func() { one.Carbon = o.carbon })),
+		set("capacity", single("capacity", func() { one.Capacity = map[string]float64{"cpu": o.capacity} })),
+		set("watts", single("watts", func() { one.Watts = map[string]float64{"cpu": o.watts} })),
+		set("pue", single("pue", func() { one.PUE = o.pue })),
+		set("forecast", func() error {
+			f, err := parseForecast(o.forecast)
+			return errors.Join(err, single("forecast", func() { one.Forecast = f })())
+		}),
 		set("deny", func() error { s.Faults.Deny = o.deny; return nil }),
 		set("seed", func() error { s.Seed = o.seed; return nil }),
 		set("start", func() (err error) {
@@ -195,6 +203,26 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		}),
 		set("planner", func() (err error) { s.Planners, err = parsePlanners(o.planners); return err }),
 	)
+}
+
+// checkGiven checks that no flag is given that would have no effect, or the effect of none.
+func (o *simulateOptions) checkGiven(f *pflag.FlagSet) error {
+	if name := firstGiven(f, "min-workers", "max-workers"); name != "" && !f.Changed("profile") {
+		return fmt.Errorf("--%s: set without --profile; accepted: with --profile FILE, the capacity curve", name)
+	}
+	if f.Changed("max-workers") && o.maxWorkers < o.minWorkers {
+		return fmt.Errorf("--max-workers: %d; accepted: at least --min-workers, %d", o.maxWorkers, o.minWorkers)
+	}
+	if name := firstGiven(f, "from", "to", "least", "format"); name != "" && !f.Changed("jobs") && o.file == "" {
+		return fmt.Errorf("--%s: set without a trace; accepted: with --jobs FILE", name)
+	}
+	if f.Changed("to") && o.to <= o.from {
+		return fmt.Errorf("--to: %s; accepted: a time after --from, %s", scenario.ShortDuration(o.to), scenario.ShortDuration(o.from))
+	}
+	if f.Changed("slot") && (o.slot < time.Minute || o.slot > 24*time.Hour) {
+		return fmt.Errorf("--slot: %s; accepted: 1m to 24h", scenario.ShortDuration(o.slot))
+	}
+	return nil
 }
 
 // parseDelays reads 24h, or a list of LENGTH:DELAY that ends in a delay for the rest.
@@ -210,6 +238,9 @@ func parseDelays(list []string) ([]scenario.Delay, error) {
 		if length != "" {
 			if d.UpTo.Duration, err = scenario.ParseDuration(length); err != nil {
 				return nil, fmt.Errorf("--max-delay: %w", err)
+			}
+			if d.UpTo.Duration == 0 {
+				return nil, fmt.Errorf("--max-delay: %q; accepted: LENGTH:DELAY with a length above 0", text)
 			}
 		} else if i+1 < len(list) {
 			return nil, fmt.Errorf("--max-delay: %q; accepted: LENGTH:DELAY for all but the last", text)
@@ -228,15 +259,18 @@ func parseForecast(text string) (scenario.Forecast, error) {
 	switch kind {
 	case "perfect":
 	case "noise":
-		v, err := strconv.ParseFloat(value, 64)
+		v, err := parseNumber[float64](value, between(0, 1))
 		if err != nil {
-			return f, fmt.Errorf("--forecast: %q; accepted: noise:SHARE, e.g. noise:0.3", text)
+			return f, fmt.Errorf("--forecast: %q; accepted: noise:SHARE with %w, e.g. noise:0.3", text, err)
 		}
 		f.Error = v
-	case "recorded":
-		f.File = value
-	case "model":
-		f.Model = value
+	case "recorded", "model":
+		if value == "" {
+			return f, fmt.Errorf("--forecast: %q; accepted: recorded:FILE or model:NAME, e.g. model:blend", text)
+		}
+		if f.File = value; kind == "model" {
+			f.File, f.Model = "", value
+		}
 	default:
 		return f, fmt.Errorf("--forecast: %q; accepted: perfect, noise:SHARE, recorded:FILE or model:NAME", text)
 	}
@@ -275,18 +309,44 @@ var lone = map[string]bool{
 	"gaia-lowest-slot": true, "gaia-lowest-window": true, "gaia-saving": true, "staticscale": true, "carbonscaler": true,
 }
 
+// plannersOf are the planners of a scenario, or the default ones.
+func plannersOf(s *scenario.Scenario) []scenario.Planner {
+	if len(s.Planners) > 0 {
+		return s.Planners
+	}
+	return []scenario.Planner{policyDefault(), {Name: "cheapest", Label: "cheapest"}, {Name: "window", Label: "window"}}
+}
+
+// roomForAll says whether no cluster has a capacity.
+func roomForAll(cfg sim.Config) bool {
+	return !slices.ContainsFunc(cfg.Clusters, func(c sim.Cluster) bool { return c.Capacity != nil })
+}
+
+// policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
+func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
+	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s and startMargin: %s:", scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin))}
+	for i, p := range plannersOf(s) {
+		text, err := policyPlanner(p)
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("  # %s: a policy cannot state it: %v", p.Label, err))
+			continue
+		}
+		text = fmt.Sprintf("  %s  # %s", text, p.Label)
+		if isPolicyDefault(p) {
+			text += ", the default"
+		}
+		if list[i].Revise == sim.EverySlot {
+			text += "; planned anew in each slot here, where plans of a policy stand until something changes (revise=changes)"
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
 // entries builds the planners of a scenario.
 func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
-	planners := s.Planners
-	if len(planners) == 0 {
-		for _, name := range []string{"cheapest", "window", "joint"} {
-			planners = append(planners, scenario.Planner{Name: name, Label: name})
-		}
-	}
-	endless := true
-	for i := range cfg.Clusters {
-		endless = endless && cfg.Clusters[i].Capacity == nil
-	}
+	planners := plannersOf(s)
+	endless := roomForAll(cfg)
 	var out []scenario.Entry
 	labels := map[string]bool{scenario.Submitted: true}
 	for _, p := range planners {
@@ -307,9 +367,9 @@ func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
 		} else if knowsNothing(p) {
 			return nil, fmt.Errorf("planner %s: no history: it would start every job at once; accepted: --learn 14d (the first days of the trace are history, the others are simulated), or %s,history=FILE (an instance of lull plan)", p.Label, p.Name)
 		}
-		e := scenario.Entry{Label: p.Label, Planner: plan.Guarded{Planner: planner, Probability: safeProbability}}
+		e := scenario.Entry{Label: p.Label, Planner: plan.Guarded{Planner: planner, Probability: plan.SafeProbability}}
 		switch {
-		case p.Revise == "changes" || p.Revise == "" && lone[p.Name] && endless:
+		case p.Revise == standing || p.Revise == "" && lone[p.Name] && endless:
 			e.Revise = sim.OnChange
 		case p.Revise == "slots" || p.Revise == "":
 			e.Revise = sim.EverySlot
@@ -364,7 +424,13 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	if o.jsonFile == "-" {
 		return nil
 	}
-	return printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Skipped())
+	if err := printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Skipped()); err != nil {
+		return err
+	}
+	for _, line := range policyLines(s, cfg, list) {
+		fmt.Fprintln(stdout, line)
+	}
+	return nil
 }
 
 // printTrials writes the summary table and what it rests on.

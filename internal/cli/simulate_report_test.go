@@ -80,9 +80,9 @@ func TestSimulateProfilePower(t *testing.T) {
 	if math.Abs(sums[0].EnergyKWh-0.4) > 1e-9 {
 		t.Errorf("as submitted: %v kWh, want 4 h of 100 W", sums[0].EnergyKWh)
 	}
-	for _, args := range [][]string{{"--jobs", dir + "/jobs.csv"}, {"--length", "4h"}} {
+	for _, args := range [][]string{{"--jobs", dir + "/jobs.csv"}, {"--length", "4h", "--stride", "200h"}} {
 		var a advice
-		text := stdout(t, append([]string{"advise", "--carbon", "X=" + dir + "/c.csv", "--profile", dir + "/p.csv", "--slack", "24h", "--planner", "carbonscaler", "--stride", "200h", "--json", "-"}, args...)...)
+		text := stdout(t, append([]string{"advise", "--carbon", "X=" + dir + "/c.csv", "--profile", dir + "/p.csv", "--slack", "24h", "--planner", "carbonscaler", "--json", "-"}, args...)...)
 		if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Options) != 1 {
 			t.Fatalf("%v: %s", err, text)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/pkg/plan"
 )
 
 func TestSimulate(t *testing.T) {
@@ -45,6 +46,34 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// TestSimulateRunsThePolicyDefault: without --planner the planner of a CarbonPolicy without spec.planner runs,
+// as the controllers run it, and the report says so.
+func TestSimulateRunsThePolicyDefault(t *testing.T) {
+	const name = "joint,reserve=learned,revise=changes"
+	args := []string{"simulate", "--jobs", filepath.Join(files(t, map[string]string{"jobs.csv": "id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\n"}), "jobs.csv"), "--capacity", "8"}
+	out := stdout(t, args...)
+	if !strings.Contains(out, "planner: {name: joint}  # "+name+", the default\n") || strings.Count(out, name) != 2 {
+		t.Errorf("%s", out)
+	}
+	for _, also := range []string{"cheapest", "window"} {
+		if !strings.Contains(out, also) {
+			t.Errorf("%s is not compared:\n%s", also, out)
+		}
+	}
+	list, err := parsePlanners([]string{name})
+	if err != nil || !isPolicyDefault(list[0]) {
+		t.Errorf("the label is not what --planner accepts: %+v, %v", list, err)
+	}
+	if live, err := NewPlanner("", nil, nil); err != nil || policyDefault().Name != DefaultPlanner {
+		t.Errorf("%v", err)
+	} else if _, learned := plan.KeptReserve(live); !learned {
+		t.Error("a policy without a planner has no learned reserve")
+	}
+	if out := stdout(t, append(args, "--planner", "asap")...); strings.Contains(out, "the default") {
+		t.Errorf("a planner is stated:\n%s", out)
+	}
+}
+
 // TestExampleScenario: the example that is printed runs, and uses every part.
 func TestExampleScenario(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.yaml")
@@ -76,6 +105,8 @@ func TestSimulateErrors(t *testing.T) {
 		"--zone ATLANTIS":                       "ATLANTIS",
 		"--planner magic":                       "magic",
 		"--planner cheapest,reserve":            "cheapest,reserve",
+		"--planner joint,reserve=much":          `parameter reserve of planner joint: "much"; accepted: a number of 0 to below 1, or learned`,
+		"--planner cheapest,reserve=1":          "reserve: 1; accepted: at least 0, below 1",
 		"--planner cheapest --planner cheapest": "twice",
 		"--planner joint,revise=never":          "never",
 		"--max-delay 1h,2h":                     "1h",
@@ -86,7 +117,7 @@ func TestSimulateErrors(t *testing.T) {
 		"--to xd":                               "xd",
 		"--capacity 0.1":                        "more than any cluster",
 		"-f " + several + " --pue 2":            "single cluster",
-		"--deny 2":                              "denial",
+		"--deny 2":                              "--deny: 2; accepted: a number from 0 to below 1",
 	} {
 		if out := failure(t, append([]string{"simulate"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
 			t.Errorf("%s: %q lacks %q", args, out, want)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +36,13 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show whether Lull works, its zones, policies and what waits",
+		Long: `Status shows the controller and the watchdog (failsafe) by their leases, the zones, the policies and what waits.
+
+Exit status: 1 if nobody has renewed a lease for longer than it lasts, if nobody holds one, or if the namespace
+of -n is not there. Without a lease in --system-namespace it cannot tell whether anything works.`,
 		Example: `  lull status
   lull status -n team-a`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.connect()
 			if err != nil {
@@ -51,15 +57,44 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
+// status writes how Lull is. Its error says, after all has been written, that the controller or the watchdog does
+// not work, or, before, that there is no such namespace.
 func status(ctx context.Context, out io.Writer, c client.Client, namespace, system string, now time.Time) error {
+	if err := checkNamespace(ctx, c, namespace); err != nil {
+		return err
+	}
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	var dead error
 	for _, name := range []string{"controller", "failsafe"} {
-		says, err := leader(ctx, c, system, name, now)
+		says, works, err := leader(ctx, c, system, name, now)
 		if err != nil {
 			return err
 		}
+		if !works {
+			dead = errors.Join(dead, fmt.Errorf("the %s does not work: %s; check: kubectl get deployments,pods -n %s", name, says, system))
+		}
 		fmt.Fprintf(tw, "%s\t%s\n", name, says)
 	}
+	if err := statusOf(ctx, tw, c, namespace); err != nil {
+		return err
+	}
+	return errors.Join(tw.Flush(), dead)
+}
+
+// checkNamespace says that a namespace is not there; "" is all. A user who may not read namespaces learns nothing.
+func checkNamespace(ctx context.Context, c client.Client, namespace string) error {
+	if namespace == "" {
+		return nil
+	}
+	err := c.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %q is not there; kubectl get namespaces lists those there are", namespace)
+	}
+	return nil
+}
+
+// statusOf writes kinds, zones and policies.
+func statusOf(ctx context.Context, tw *tabwriter.Writer, c client.Client, namespace string) error {
 	known, err := served(ctx, c)
 	if err != nil {
 		return err
@@ -92,6 +127,7 @@ func status(ctx context.Context, out io.Writer, c client.Client, namespace, syst
 	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list CarbonPolicies: %w", err)
 	}
+	fmt.Fprintf(tw, "\nledger\t%s\n", ledgerState(policies.Items))
 	var plans v1alpha1.CarbonPlanList
 	if err := c.List(ctx, &plans, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list CarbonPlans: %w", err)
@@ -104,43 +140,68 @@ func status(ctx context.Context, out io.Writer, c client.Client, namespace, syst
 		s := sums[key]
 		sums[key] = sum{s.expected + p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
 	}
-	fmt.Fprint(tw, "\nPOLICY\tZONE\tPLANNER\tWAITING\tRUNNING\tFINISHED\tEXPECTED\tSAVES\tREADY\t\n")
+	fmt.Fprint(tw, "\nPOLICY\tZONE\tPLANNER\tRESERVE\tWAITING\tRUNNING\tFINISHED\tEXPECTED\tSAVES\tREADY\t\n")
 	for i := range policies.Items {
 		p := &policies.Items[i]
 		s := sums[p.Namespace+"/"+p.Name]
-		saves, note := "", ""
+		saves, note, reserve := "", "", ""
+		if p.Status.Reserve != nil {
+			reserve = fmt.Sprintf("%.0f %%", 100*p.Status.Reserve.Share)
+		}
 		if s.baseline > 0 {
-			saves = fmt.Sprintf("%.0f %%", 100*(1-s.expected/s.baseline))
+			saves = units.Number("%.0f %%", 100*(1-s.expected/s.baseline))
 		}
 		if p.Spec.Paused {
 			note = "paused"
 		} else if p.Spec.Mode == v1alpha1.ModeShadow {
 			note = "shadow"
 		}
-		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Spec.Zone, p.Spec.Planner.Name,
+		fmt.Fprintf(tw, "%s/%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Spec.Zone, p.Spec.Planner.Name, reserve,
 			p.Status.Waiting, p.Status.Running, p.Status.Finished, units.Emissions(s.expected), saves, ready(p.Status.Conditions), note)
 	}
-	return tw.Flush()
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionMisspelt); c != nil && c.Status == metav1.ConditionTrue {
+			fmt.Fprintf(tw, "\nwarning: policy %s/%s: %s\n", p.Namespace, p.Name, c.Message)
+		}
+	}
+	return nil
 }
 
-// leader says who holds a lease, and since when nobody has renewed it.
-func leader(ctx context.Context, c client.Client, system, name string, now time.Time) (string, error) {
+// leader says who holds a lease, and since when nobody has renewed it. Works is false where nobody does, of those
+// who have a lease.
+func leader(ctx context.Context, c client.Client, system, name string, now time.Time) (says string, works bool, err error) {
 	var lease coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: system, Name: name + ".lull.dev"}, &lease)
+	err = c.Get(ctx, client.ObjectKey{Namespace: system, Name: name + ".lull.dev"}, &lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "no lease: not installed, or without --leader-elect", nil
+		return fmt.Sprintf("no lease in namespace %s: not installed, or without --leader-elect, or elsewhere (--system-namespace)", system), true, nil
 	case err != nil:
-		return "", fmt.Errorf("read the lease of the %s: %w", name, err)
+		return "", false, fmt.Errorf("read the lease of the %s: %w", name, err)
 	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
-		return "nobody holds the lease", nil
+		return "nobody holds the lease", false, nil
 	}
 	age := now.Sub(lease.Spec.RenewTime.Time).Round(time.Second)
-	state := "at work"
 	if d := lease.Spec.LeaseDurationSeconds; d != nil && age > time.Duration(*d)*time.Second {
-		state = fmt.Sprintf("silent for %v", age)
+		return fmt.Sprintf("silent for %v (%s)", age, *lease.Spec.HolderIdentity), false, nil
 	}
-	return fmt.Sprintf("%s (%s)", state, *lease.Spec.HolderIdentity), nil
+	return fmt.Sprintf("at work (%s)", *lease.Spec.HolderIdentity), true, nil
+}
+
+// ledgerState says how the ledger is, as the policies tell: each tells of the whole.
+func ledgerState(policies []v1alpha1.CarbonPolicy) string {
+	state := "none, or no policy has been decided for"
+	for i := range policies {
+		c := meta.FindStatusCondition(policies[i].Status.Conditions, v1alpha1.ConditionRecorded)
+		switch {
+		case c == nil:
+		case c.Status == metav1.ConditionTrue:
+			state = "all is recorded"
+		default:
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return state
 }
 
 func ready(conditions []metav1.Condition) string {
@@ -166,6 +227,9 @@ func (f *clusterFlags) plans(ctx context.Context) ([]v1alpha1.CarbonPlan, error)
 		return nil, err
 	}
 	ns, err := f.scope()
+	if err == nil {
+		err = checkNamespace(ctx, c, ns)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +248,7 @@ func newTopCommand() *cobra.Command {
 		Short: "Show what workloads emit and save, the largest first",
 		Example: `  lull top -A
   lull top -A --by namespace`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plans, err := f.plans(cmd.Context())
 			if err != nil {
@@ -257,7 +321,7 @@ func top(out io.Writer, plans []v1alpha1.CarbonPlan, by string) error {
 		}
 		saves := ""
 		if r.baselineG > 0 {
-			saves = fmt.Sprintf("%.0f %%", 100*(1-r.expected/r.baselineG))
+			saves = units.Number("%.0f %%", 100*(1-r.expected/r.baselineG))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.name, what, r.workers, units.Emissions(r.emitted), units.Emissions(r.expected), units.Emissions(r.baselineG), saves)
 	}
@@ -272,7 +336,7 @@ func newKindsCommand() *cobra.Command {
 WorkloadKind: the form in which further kinds are added.`,
 		Example: `  lull kinds
   lull kinds MPIJob`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1, "at most one kind"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if len(args) == 1 {

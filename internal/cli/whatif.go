@@ -15,10 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -31,9 +33,11 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain shows the plan of a workload as its CarbonPlan has it, hour by hour beside the
 expected intensity, and what would be planned if the workload had more time, could be
 paused or could scale: each planned with the policy's own planner, by the forecast of
-its GridZone, or of the clusters to which it may go, as if nothing else ran.`,
+its GridZone, or of the clusters to which it may go, as if nothing else ran. While the
+workload waits, Explain names the reserve of the policy. Of a workload that lull release
+took out of its policy it says when, and how the policy governs it again.`,
 		Example: "  lull explain job/train -n team-a",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1, "KIND/NAME of a workload"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			c, err := f.connect()
@@ -44,15 +48,34 @@ its GridZone, or of the clusters to which it may go, as if nothing else ran.`,
 			if err != nil {
 				return err
 			}
-			x, err := gather(ctx, c, w)
-			if err != nil {
-				return err
-			}
-			return x.write(ctx, cmd.OutOrStdout(), time.Now())
+			return explainWorkload(ctx, cmd.OutOrStdout(), c, w)
 		},
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// explainWorkload explains a workload.
+func explainWorkload(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload) error {
+	if released, known := kube.ReadRecord(w.Annotations()); known && released.Reason == kube.CodeReleased && w.Annotations()[v1alpha1.AnnotationPolicy] == "" {
+		return explainReleased(out, w, released)
+	}
+	x, err := gather(ctx, c, w)
+	if err != nil {
+		return err
+	}
+	return x.write(ctx, out, time.Now())
+}
+
+// explainReleased explains a workload that an operator has taken out of its policy.
+func explainReleased(out io.Writer, w *kube.Workload, r kube.Record) error {
+	fmt.Fprintf(out, "%s %s/%s, not governed: it %s at %s.\n", w.Kind.Name, w.Namespace(), w.Name(), r.Message, r.At.Format(time.RFC3339))
+	if w.Facts.Finished || r.Policy == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "To have the policy govern it again: kubectl annotate %s/%s -n %s %s=%s\nA workload that cannot be paused runs on as it is; the policy holds it if it is created anew.\n",
+		strings.ToLower(w.Kind.Name), w.Name(), w.Namespace(), v1alpha1.AnnotationPolicy, r.Policy)
+	return err
 }
 
 // explanation is all that is needed to explain a workload.
@@ -69,7 +92,14 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 	x := &explanation{w: w, profiles: map[string]*v1alpha1.ScalingProfile{}}
 	name := w.Annotations()[v1alpha1.AnnotationPolicy]
 	if name == "" {
-		return nil, fmt.Errorf("%s %s/%s is not governed: no CarbonPolicy of its namespace selected it when it was created", w.Kind.Name, w.Namespace(), w.Name())
+		if why := w.Excluded(kinds.DefaultNamespace); why != "" {
+			return nil, fmt.Errorf("%s %s/%s is not governed: %s. One that is created with the name of its CarbonPolicy in the annotation %s is", w.Kind.Name, w.Namespace(), w.Name(), why, v1alpha1.AnnotationGovernBy)
+		}
+		unknown := kube.UnknownAnnotations(w.Annotations())
+		if unknown != "" {
+			unknown = "; " + unknown
+		}
+		return nil, fmt.Errorf("%s %s/%s is not governed: no CarbonPolicy of its namespace selected it when it was created%s", w.Kind.Name, w.Namespace(), w.Name(), unknown)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: name}, &x.policy); err != nil {
 		return nil, fmt.Errorf("read CarbonPolicy %s: %w", name, err)
@@ -99,11 +129,22 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 	for i := range profiles.Items {
 		x.profiles[profiles.Items[i].Name] = &profiles.Items[i]
 	}
+	if w.OfCronJob() {
+		// Without the right to it the CronJob is not taken into account: the plan above is right all the same.
+		if of, err := kube.ListCronJobs(ctx, c, w.Namespace()); err == nil {
+			x.w = kube.WithCronJobs([]*kube.Workload{w}, func() kube.CronJobs { return of })[0]
+		} else if !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+	}
 	return x, nil
 }
 
 func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) error {
 	fmt.Fprintf(out, "%s %s/%s, governed by CarbonPolicy %s (planner %s) in zone %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.policy.Name, x.policy.Spec.Planner.Name, x.zone.Name)
+	if text := kube.UnknownAnnotations(x.w.Annotations()); text != "" {
+		fmt.Fprintf(out, "warning: %s\n", text)
+	}
 	last, told := kube.ReadRecord(x.w.Annotations())
 	switch {
 	case x.plan != nil:
@@ -132,6 +173,9 @@ func (x *explanation) writePlan(out io.Writer) {
 	if s.LatestStart != nil {
 		at("runs at the latest from", s.LatestStart.Time)
 	}
+	if text := x.reserve(); text != "" {
+		fmt.Fprintf(tw, "reserve\t%s\n", text)
+	}
 	fmt.Fprintf(tw, "progress\t%s (by %s)\n", s.Shown.Progress, s.ProgressSource)
 	if s.EnergyKWh > 0 {
 		emitted := units.Emissions(s.EmittedG).String()
@@ -149,7 +193,7 @@ func (x *explanation) writePlan(out io.Writer) {
 	}
 	fmt.Fprintln(tw)
 	if s.Shown.Bound != "" {
-		fmt.Fprintf(tw, "proven\tthe policy's plans are %s of the least emissions possible\n", s.Shown.Bound)
+		fmt.Fprintf(tw, "proven\tthe plans made together with this one are %s of the least emissions possible beside all other work\n", s.Shown.Bound)
 	}
 	if s.Trigger != nil {
 		fmt.Fprintf(tw, "plan %d\tmade for %s at %s", s.Plans, s.Trigger.Reason, s.Trigger.At.UTC().Format(time.RFC3339))
@@ -189,6 +233,24 @@ func (x *explanation) writePlan(out io.Writer) {
 		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", p.Time.UTC().Format("Jan 2 15:04"), p.Intensity, bar, workersIn(s.Phases, p.Time.Time, p.Time.Add(time.Hour)))
 	}
 	_ = tw.Flush()
+}
+
+// reserve says what the policy keeps free of the capacity that the workload waits for; empty if it keeps
+// nothing, or if the workload does not wait.
+func (x *explanation) reserve() string {
+	s, r := &x.plan.Status, x.policy.Status.Reserve
+	if r == nil || r.Share == 0 || s.State != v1alpha1.PlanWaiting && s.State != v1alpha1.PlanPaused {
+		return ""
+	}
+	from := "stated by spec.planner.parameters.reserve of the policy"
+	if r.ObservedUntil != nil {
+		from = fmt.Sprintf("learned from %d of the last %d hours; spec.planner.parameters.reserve of the policy states another share", len(r.HourlyPeaks), reserve.Hours)
+	}
+	text := fmt.Sprintf("plans keep %.0f %% of the capacity free for work that cannot wait (%s)", 100*r.Share, from)
+	if s.Reason == string(decide.CodeSharedCapacity) {
+		text += "; this workload waits for room beside it"
+	}
+	return text
 }
 
 // workersIn are the scales of a plan within an interval.
@@ -319,8 +381,16 @@ func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) 
 		fmt.Fprintf(out, "\nnot governed: %v\n", view.Invalid[0].Err)
 		return nil
 	}
+	if len(view.Excluded) > 0 {
+		fmt.Fprintf(out, "\nnot governed: %s\n", view.Excluded[0].Why)
+		return nil
+	}
 	if len(view.Snapshot.Tasks) == 0 || view.Snapshot.Tasks[0].Deadline.IsZero() {
-		fmt.Fprintln(out, "\nnothing would change it: it may not wait (critical, paused, or held by its user)")
+		fmt.Fprint(out, "\nnothing would change it: it may not wait (critical, paused, or held by its user)")
+		if len(view.Progress) > 0 && view.Progress[0].Note != "" {
+			fmt.Fprintf(out, "; %s", view.Progress[0].Note)
+		}
+		fmt.Fprintln(out)
 		return nil
 	}
 	if t := &view.Snapshot.Tasks[0]; t.State == decide.Running && t.Kind == workload.Rigid {

@@ -4,31 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/curve"
-	"lull.dev/lull/internal/dispatch"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
@@ -44,11 +32,13 @@ import (
 //
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;workloadkinds,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=lull.dev,resources=workloadkinds/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // PlannerFactory builds a planner by name; it keeps this package from knowing
@@ -69,6 +59,10 @@ type CarbonPolicyReconciler struct {
 	Curves  *curve.Store
 	Planner PlannerFactory
 	Clock   clock.Clock
+	// Limits are what policies may ask for.
+	Limits Limits
+	// Namespace is the controller's own, in which nothing is governed.
+	Namespace string
 	// Meter measures power and progress; nil where there is none.
 	Meter *meter.Meter
 	// Books keep the ledger; nil where there is none.
@@ -81,13 +75,17 @@ type CarbonPolicyReconciler struct {
 	memories map[types.NamespacedName]*feedback.Memory
 	// uses are what their workloads take, as of their last decisions.
 	uses map[types.NamespacedName]kube.Use
+	// gone is since when (wall time) policies are deleted that held something.
+	gone map[types.NamespacedName]time.Time
+	// slow is until when the substitute plans for policies whose planners took too long; substitute builds it.
+	slow       slowness
+	substitute func() (plan.Planner, error)
+	// started is when the controller started (wall time).
+	started time.Time
 	// habits are the usual loads of this cluster by what no policy governs, by the hours of each timeline: the real
 	// one, and those of replays.
 	habits map[timegrid.Timeline]*fleet.Habit
 }
-
-// policyIndex finds the workloads of a policy in the cache.
-const policyIndex = "lull.dev/policy"
 
 const (
 	// zoneWait is how long to wait for a zone that is known to the API but has
@@ -99,6 +97,9 @@ const (
 	shortestRetry, longestRetry = 50 * time.Millisecond, 2 * time.Second
 	// atATime is how many workloads are started, stopped or scaled at once.
 	atATime = 8
+	// replaceGrace is how long (wall time) after its deletion an object may come back, as "kubectl replace --force"
+	// has it, before holds are opened.
+	replaceGrace = 10 * time.Second
 	// curvePatience is how long a policy waits for its curve at the beginning of a slot.
 	curvePatience = 3 * time.Second
 	// attention is how often what runs is looked at, for what its object does not tell:
@@ -106,144 +107,12 @@ const (
 	attention = 30 * time.Second
 )
 
-// SetupWithManager registers the reconciler. One policy is decided at a time,
-// so that two never count the same free capacity.
-func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.planners = planners{}
-	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
-	r.habits = map[timegrid.Timeline]*fleet.Habit{}
-	r.writer = newWriter()
-	if err := mgr.Add(r.writer); err != nil {
-		return err
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
-		return err
-	}
-	c, err := ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, soon(policyOf)).
-		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
-		Watches(&v1alpha1.CapacityCurve{}, handler.EnqueueRequestsFromMapFunc(policiesOfCurve)).
-		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			// An API that often fails must not keep a policy from deciding for minutes.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
-		}).
-		Build(r)
-	if err != nil {
-		return err
-	}
-	r.Kinds.use(c, mgr)
-	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
-		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Kind: r.Kinds.Of},
-	}})
-	if err != nil {
-		return err
-	}
-	r.Queues.use(mgr, func(obj client.Object) error {
-		return c.Watch(ctrlsource.Kind(mgr.GetCache(), obj, soon(r.policiesOfQueue)))
-	}, func(obj client.Object) error {
-		return dispatcher.Watch(ctrlsource.Kind(mgr.GetCache(), obj, &handler.EnqueueRequestForObject{}))
-	})
-	return errors.Join(mgr.Add(r.Kinds), mgr.Add(r.Queues))
-}
-
-// together is how long events are gathered before a policy is looked at: thousands of Jobs
-// that are submitted at once are one look each tenth of a second, not one each.
-const together = 100 * time.Millisecond
-
-// soon asks for a look at the policies that an object concerns, with what else happens until then.
-func soon(policies handler.MapFunc) handler.EventHandler { return &gather{policies} }
-
-type gather struct{ policies handler.MapFunc }
-
-type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func (g *gather) ask(ctx context.Context, o client.Object, q requests) {
-	for _, req := range g.policies(ctx, o) {
-		q.AddAfter(req, together)
-	}
-}
-
-// Create implements handler.EventHandler.
-func (g *gather) Create(ctx context.Context, e event.CreateEvent, q requests) {
-	g.ask(ctx, e.Object, q)
-}
-
-// Update implements handler.EventHandler.
-func (g *gather) Update(ctx context.Context, e event.UpdateEvent, q requests) {
-	g.ask(ctx, e.ObjectOld, q)
-	g.ask(ctx, e.ObjectNew, q)
-}
-
-// Delete implements handler.EventHandler.
-func (g *gather) Delete(ctx context.Context, e event.DeleteEvent, q requests) {
-	g.ask(ctx, e.Object, q)
-}
-
-// Generic implements handler.EventHandler.
-func (g *gather) Generic(ctx context.Context, e event.GenericEvent, q requests) {
-	g.ask(ctx, e.Object, q)
-}
-
-func policyOf(_ context.Context, o client.Object) []reconcile.Request {
-	name := o.GetAnnotations()[v1alpha1.AnnotationPolicy]
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
-}
-
-func (r *CarbonPolicyReconciler) policiesOfZone(ctx context.Context, zone client.Object) []reconcile.Request {
-	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Spec.Zone == zone.GetName() })
-}
-
-func (r *CarbonPolicyReconciler) policiesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Namespace == o.GetNamespace() })
-}
-
-func policiesOfCurve(_ context.Context, o client.Object) []reconcile.Request {
-	c, ok := o.(*v1alpha1.CapacityCurve)
-	if !ok {
-		return nil
-	}
-	var out []reconcile.Request
-	for _, p := range c.Spec.Policies {
-		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}})
-	}
-	return out
-}
-
-func (r *CarbonPolicyReconciler) policiesOfQueue(ctx context.Context, o client.Object) []reconcile.Request {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	queue, _, _ := unstructured.NestedString(u.Object, "spec", "queueName")
-	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool {
-		return p.Namespace == o.GetNamespace() && slices.Contains(p.Spec.Queues, queue)
-	})
-}
-
-func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v1alpha1.CarbonPolicy) bool) []reconcile.Request {
-	var policies v1alpha1.CarbonPolicyList
-	if err := r.Client.List(ctx, &policies); err != nil {
-		log.FromContext(ctx).Error(err, "List policies")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range policies.Items {
-		if concerned(&policies.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
-		}
-	}
-	return out
-}
-
 // Reconcile observes, decides and applies for one policy.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !r.Kinds.ready() || !r.Queues.settled() {
+		return ctrl.Result{RequeueAfter: zoneWait}, nil
+	}
+	if r.Books != nil && r.Books.loading() {
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
 	workloads, err := r.Kinds.Workloads(ctx, req.NamespacedName)
@@ -251,14 +120,16 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{}, err
 	}
 	var policy v1alpha1.CarbonPolicy
-	if err := r.Client.Get(ctx, req.NamespacedName, &policy); err != nil {
-		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, r.releaseOrphans(ctx, req, workloads)
-		}
+	err = r.Client.Get(ctx, req.NamespacedName, &policy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && policy.DeletionTimestamp != nil:
+		return r.policyGone(ctx, req, workloads)
+	case err != nil:
 		return ctrl.Result{}, err
 	}
-	if policy.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil // its end arrives as an event of its own
+	delete(r.gone, req.NamespacedName)
+	if r.memories[req.NamespacedName] == nil {
+		metrics.LastDecision.WithLabelValues(req.Namespace, req.Name).Set(float64(r.started.Unix()))
 	}
 	zone, problem, wait := r.zone(ctx, policy.Spec.Zone)
 	if wait {
@@ -287,7 +158,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if err = errors.Join(nowhere, err); err != nil {
 		// A policy that cannot decide must not hold: its workloads run.
 		problem = errors.Join(problem, err)
-		decision = decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
+		decision = runAll(&view, err)
 	}
 	kube.Place(&view, &decision)
 	r.report(req.NamespacedName, &view, memory)
@@ -295,7 +166,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	wrote, conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	if r.Books != nil {
-		r.Books.record(ctx, c, workloads, &view, &decision, due, wrote, memory.Phases, pods)
+		r.Books.record(c, workloads, &view, &decision, due, wrote, memory.Phases, pods)
 	}
 	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
 	if !view.DeniedAt.IsZero() {
@@ -305,15 +176,29 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		after = shortest
 	}
 	r.statePlans(c, &view, &decision, memory)
+	r.reportUnknownAnnotations(&view, memory)
 	failed = errors.Join(failed, r.writeProfiles(ctx, c, &view, memory))
 	memory.Forget(&view)
 	if err := r.writeStatus(ctx, &policy, &view, memory, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
+	metrics.LastDecision.WithLabelValues(req.Namespace, req.Name).Set(float64(r.Clock.Now().Unix()))
 	if failed != nil {
 		return ctrl.Result{}, failed
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// mostCause bounds the text of an error in the Event of a workload, in bytes. An Event holds at most 1024.
+const mostCause = 300
+
+// runAll is the decision of a policy that cannot decide: its workloads run, and the Event of each says why.
+func runAll(view *kube.View, cause error) decide.Decision {
+	note := strings.ReplaceAll(clipped(cause.Error(), mostCause), "\n", "; ")
+	for i := range view.Progress {
+		view.Progress[i].Note = note
+	}
+	return decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 }
 
 func (r *CarbonPolicyReconciler) memory(policy types.NamespacedName) *feedback.Memory {
@@ -365,19 +250,19 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		byName[profiles.Items[i].Name] = &profiles.Items[i]
 	}
 	for _, w := range workloads {
-		if memory.Known(w.UID()) || w.Facts.Finished {
+		if memory.Known(w.UID()) || memory.SawEnd(w.UID()) {
 			continue
 		}
 		var p v1alpha1.CarbonPlan
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
 		if err == nil {
-			memory.Load(w, &p)
+			memory.Load(w, &p) // also of one that has ended while no controller ran: its plan is closed
 		} else if !apierrors.IsNotFound(err) {
 			return view, nil, err
 		}
 	}
 	in := kube.Input{
-		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
+		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
@@ -399,6 +284,12 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	now, bounded := r.curve(c.Policy)
 	if bounded {
 		in.Beside = now.Beside
+	}
+	if _, invalid := kube.PowerModel(&c.Policy.Spec.Power); invalid != nil {
+		// Stored before the API server refused it: the policy cannot decide, and releases what it holds.
+		nowhere = errors.Join(nowhere, fmt.Errorf("spec.power: %w", invalid))
+		in.Policy = c.Policy.DeepCopy()
+		in.Policy.Spec.Power = v1alpha1.PowerSpec{}
 	}
 	view, err = kube.Observe(in)
 	memory.Ended(&view, c)
@@ -448,10 +339,28 @@ func thresholdOf(policy *v1alpha1.CarbonPolicy) float64 {
 	return defaultThreshold
 }
 
+// planner returns the planner of a policy, or that of its CapacityCurve.
+func (r *CarbonPolicyReconciler) planner(policy *v1alpha1.CarbonPolicy) (plan.Planner, error) {
+	planner, err := r.planners.of(policy, r.Planner)
+	if err != nil {
+		return nil, fmt.Errorf("spec.planner: %w", err)
+	}
+	if now, bounded := r.curve(policy); bounded && now.Planner != nil && policy.Spec.Planner.Name == flexPlanner {
+		planner = now.Planner
+	}
+	return planner, nil
+}
+
 func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zone Zone, view *kube.View, memory *feedback.Memory) (d decide.Decision, due map[int]v1alpha1.PlanTrigger, err error) {
 	spec := &c.Policy.Spec
 	threshold := thresholdOf(c.Policy)
 	s := &view.Snapshot
+	planner, invalid := r.planner(c.Policy)
+	// While the policy is paused nothing may wait, so what comes says nothing of what cannot wait.
+	_, learned := plan.KeptReserve(planner)
+	if err := memory.LearnReserve(learned && !spec.Paused && !zone.Paused, c.Policy.Status.Reserve); err != nil {
+		log.FromContext(ctx).Info("The reserve is learned anew", "error", err.Error())
+	}
 	forecast := memory.Forecast(s.Clusters, s.Now, threshold)
 	due = memory.Prepare(view, forecast, threshold, c)
 	now, bounded := r.curve(c.Policy)
@@ -469,15 +378,11 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	if spec.Paused || zone.Paused {
 		return decide.RunAll(*s, decide.CodePaused), nil, nil
 	}
-	planner, err := r.planners.of(c.Policy, r.Planner)
-	if err != nil {
-		return decide.Decision{}, nil, fmt.Errorf("spec.planner: %w", err)
-	}
-	if bounded && now.Planner != nil && spec.Planner.Name == flexPlanner {
-		planner = now.Planner
+	if invalid != nil {
+		return decide.Decision{}, nil, invalid
 	}
 	begin := time.Now()
-	d, err = decide.Decide(ctx, *s, planner)
+	d, err = r.decideWithin(ctx, *s, planner, client.ObjectKeyFromObject(c.Policy))
 	metrics.DecisionSeconds.Observe(time.Since(begin).Seconds())
 	if err != nil {
 		return d, nil, err
@@ -486,110 +391,9 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 		metrics.Violations.WithLabelValues(c.Policy.Namespace, c.Policy.Name, string(v.Rule)).Inc()
 		log.FromContext(ctx).Info("A decision breaks an invariant", "rule", v.Rule, "task", v.Task, "message", v.Message)
 	}
+	d.Wake = memory.Keep(view, &d, due)
 	for _, trigger := range due {
 		metrics.Plans.WithLabelValues(trigger.Reason).Inc()
 	}
-	d.Wake = memory.Keep(view, &d, due)
 	return d, due, nil
-}
-
-// apply carries the decision out. A conflict means that the cache was behind;
-// the next decision, moments later, sees the workload as it is. What waits is told so beside
-// the reconciliation.
-func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view *kube.View, d *decide.Decision, memory *feedback.Memory) (wrote []bool, conflicted bool, err error) {
-	var errs []error
-	note := func(verb decide.Verb, reason decide.Code, wrote bool, err error) {
-		switch {
-		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-			conflicted = true
-		case err != nil:
-			errs = append(errs, err)
-		case wrote:
-			metrics.Actions.WithLabelValues(string(verb), string(reason)).Inc()
-		}
-	}
-	for _, bad := range view.Invalid {
-		wrote, err := r.Applier.ReleaseInvalid(ctx, bad.Workload, bad.Err, c.Timeline.ToGrid(c.Now))
-		note(decide.Release, kube.CodeInvalid, wrote, err)
-	}
-	for _, w := range view.Finished {
-		note("", "", false, r.Applier.ClearHold(ctx, w))
-	}
-	type done struct {
-		wrote bool
-		err   error
-	}
-	var group errgroup.Group
-	group.SetLimit(atATime)
-	results := make([]done, len(d.Actions))
-	// What is to start first is released first, in the queue of Kueue too.
-	for _, i := range d.Order {
-		a, w := &d.Actions[i], view.Workloads[i]
-		tell := writeKey{writeTell, w.UID()}
-		if a.Verb == decide.Wait && w.Facts.Suspended && !w.GateIgnored() {
-			if kube.Tells(w, a) {
-				r.writer.put(tell, r.tell(c, w, *a, view.Progress[i]))
-			}
-			continue
-		}
-		r.writer.drop(tell)
-		group.Go(func() error {
-			results[i].wrote, results[i].err = r.Applier.Apply(ctx, w, *a, view.Progress[i], c)
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in the results
-	wrote = make([]bool, len(d.Actions))
-	for i := range d.Actions {
-		a := &d.Actions[i]
-		err := results[i].err
-		note(a.Verb, a.Reason.Code, results[i].wrote, err)
-		wrote[i] = results[i].wrote && err == nil
-		if wrote[i] {
-			w := view.Workloads[i]
-			log.FromContext(ctx).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", a.Reason.Message())
-			memory.Applied(w, a, &view.Snapshot)
-		}
-	}
-	return wrote, conflicted, errors.Join(errs...)
-}
-
-// tell is the write that tells a workload that it waits, and for what.
-func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide.Action, p kube.Progress) func(context.Context) error {
-	return func(ctx context.Context) error {
-		wrote, err := r.Statements.Apply(ctx, w, a, p, c)
-		if wrote && err == nil {
-			metrics.Actions.WithLabelValues(string(a.Verb), string(a.Reason.Code)).Inc()
-			log.FromContext(ctx).V(1).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "message", a.Reason.Message())
-		}
-		return err
-	}
-}
-
-// releaseOrphans opens what a deleted policy holds.
-func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
-	delete(r.planners, req.NamespacedName)
-	delete(r.memories, req.NamespacedName)
-	delete(r.uses, req.NamespacedName)
-	r.Curves.Forget(req.NamespacedName)
-	if r.Meter != nil {
-		r.Meter.Want(req.NamespacedName, nil)
-	}
-	var errs []error
-	for _, w := range workloads {
-		message := fmt.Sprintf("the CarbonPolicy %s is gone, runs at once", req.Name)
-		wrote, err := r.Applier.ReleaseHeld(ctx, w, kube.CodePolicyGone, message, r.Clock.Now())
-		if wrote {
-			metrics.Actions.WithLabelValues(string(decide.Release), string(kube.CodePolicyGone)).Inc()
-		}
-		errs = append(errs, client.IgnoreNotFound(err))
-	}
-	for _, state := range []string{"waiting", "running", "finished"} {
-		metrics.Jobs.DeleteLabelValues(req.Namespace, req.Name, state)
-	}
-	of := prometheus.Labels{"namespace": req.Namespace, "policy": req.Name}
-	metrics.Energy.DeletePartialMatch(of)
-	metrics.Violations.DeletePartialMatch(of)
-	metrics.Emissions.DeletePartialMatch(of)
-	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +52,8 @@ type GridZoneReconciler struct {
 	mu sync.Mutex
 	// seen is since when a zone is known that nothing has been read of.
 	seen map[string]time.Time
+	// gone is since when (wall time) a zone is deleted.
+	gone map[string]time.Time
 	// busy are the feeds that are being refreshed.
 	busy map[*source.Feed]bool
 }
@@ -75,6 +78,7 @@ const (
 // wake it.
 func (r *GridZoneReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.refreshed = make(chan event.GenericEvent, 64)
+	r.gone = map[string]time.Time{}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.GridZone{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(ctrlsource.Channel(r.refreshed, &handler.EnqueueRequestForObject{})).
@@ -87,12 +91,14 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	var zone v1alpha1.GridZone
 	if err := r.Client.Get(ctx, req.NamespacedName, &zone); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.forget(req.Name)
-			return ctrl.Result{}, nil
+			return ctrl.Result{RequeueAfter: r.zoneGone(req.Name)}, nil
 		}
 		return ctrl.Result{}, err
 	}
 	now := r.Clock.Now()
+	r.mu.Lock()
+	delete(r.gone, zone.Name)
+	r.mu.Unlock()
 	known, _ := r.Zones.Get(zone.Name)
 	timeline := known.Timeline // stays while the new one cannot be read
 	feed, cfg, err := r.feed(ctx, &zone)
@@ -183,11 +189,30 @@ func (r *GridZoneReconciler) refresh(ctx context.Context, feed *source.Feed, nam
 	}()
 }
 
+// zoneGone forgets a deleted zone, unless it may be about to come back: it returns for how long to wait then, and
+// policies decide by what is known of the zone.
+func (r *GridZoneReconciler) zoneGone(name string) time.Duration {
+	now := r.Clock.Now()
+	r.mu.Lock()
+	since, seen := r.gone[name]
+	if !seen {
+		since = now
+		r.gone[name] = now
+	}
+	r.mu.Unlock()
+	if grace := replaceGrace - now.Sub(since); grace > 0 {
+		return grace
+	}
+	r.forget(name)
+	return 0
+}
+
 func (r *GridZoneReconciler) forget(name string) {
 	r.Zones.Delete(name)
 	r.Feeds.Forget(name)
 	r.mu.Lock()
 	delete(r.seen, name)
+	delete(r.gone, name)
 	r.mu.Unlock()
 	forgetMetrics(name)
 }
@@ -273,16 +298,18 @@ func fillStatus(zone *v1alpha1.GridZone, o source.Outlook, cfg source.Config, tl
 		newest = o.Newest.UTC().Format(time.RFC3339)
 	}
 	condition(&s.Conditions, v1alpha1.ConditionStale, o.Stale, "TooOld", "Current", "newest information: "+newest, zone.Generation)
-	condition(&s.Conditions, v1alpha1.ConditionDegraded, o.Degraded, string(o.Basis), "AsConfigured", clipped(o.Why), zone.Generation)
+	condition(&s.Conditions, v1alpha1.ConditionDegraded, o.Degraded, string(o.Basis), "AsConfigured", clipped(o.Why, mostMessage), zone.Generation)
 	s.Forecast = kube.Hours(o.Outlook, at)
 	s.Trend = trend(o.Expected, at)
 }
 
-// clipped bounds a message; conditions hold at most 32 KiB, people read less.
-func clipped(text string) string {
-	const most = 1000
+// mostMessage bounds the message of a condition, in bytes: it holds at most 32 KiB, people read less.
+const mostMessage = 1000
+
+// clipped returns at most the first bytes of a text, without a part of a character.
+func clipped(text string, most int) string {
 	if len(text) > most {
-		return text[:most] + "..."
+		return strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
 }
@@ -338,7 +365,7 @@ func errText(err error) string {
 	if err == nil {
 		return ""
 	}
-	return clipped(err.Error())
+	return clipped(err.Error(), mostMessage)
 }
 
 // round keeps three decimals, as the sources give them.

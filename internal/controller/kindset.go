@@ -10,15 +10,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
@@ -29,10 +30,11 @@ import (
 // KindSet watches the kinds of workloads that the API server serves: the built-in ones and
 // those of WorkloadKinds. It is safe for concurrent use.
 type KindSet struct {
-	cache cache.Cache
-	live  client.Reader
+	cache  cache.Cache
+	live   client.Reader
+	status client.StatusWriter
 	// watch wakes policies for changes of a kind.
-	watch func(obj client.Object) error
+	watch func(ctx context.Context, obj client.Object) error
 
 	mu      sync.RWMutex
 	known   map[schema.GroupVersionKind]*kinds.Kind
@@ -44,6 +46,8 @@ type KindSet struct {
 
 	// further are the WorkloadKinds as last compiled, by name.
 	further map[string]compiled
+	// crons watches CronJobs.
+	crons cronWatch
 }
 
 type watched struct {
@@ -54,6 +58,7 @@ type watched struct {
 type compiled struct {
 	version string
 	kind    *kinds.Kind
+	err     error
 }
 
 // seen is an object as it was read.
@@ -88,8 +93,11 @@ func (s *KindSet) Transform(o any) (any, error) {
 	switch {
 	case k != nil:
 		k.Prune(u.Object)
+	case u.GroupVersionKind() == kube.CronJobGVK:
+		kube.PruneCronJob(u.Object)
 	case u.GroupVersionKind() == kueue.GroupVersion.WithKind("Workload"):
 		kueue.Prune(u.Object)
+		k.TrimAnnotations(u.Object)
 	}
 	return o, nil
 }
@@ -102,12 +110,9 @@ func (s *KindSet) Of(gvk schema.GroupVersionKind) *kinds.Kind {
 }
 
 // use connects the set to a controller that is woken by its kinds.
-func (s *KindSet) use(c controller.Controller, mgr manager.Manager) {
-	in := mgr.GetCache()
-	s.cache, s.live = in, mgr.GetAPIReader()
-	s.watch = func(obj client.Object) error {
-		return c.Watch(ctrlsource.Kind(in, obj, soon(policyOf)))
-	}
+func (s *KindSet) use(w *watches, mgr manager.Manager) {
+	s.cache, s.live, s.status = mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient().Status()
+	s.watch = func(ctx context.Context, obj client.Object) error { return w.add(ctx, obj, soon(policyOf)) }
 }
 
 // Start implements manager.Runnable.
@@ -131,22 +136,28 @@ func (s *KindSet) sync(ctx context.Context) {
 		s.tell(ctx, "WorkloadKinds", err)
 		return
 	}
+	kube.SortKinds(list.Items)
 	var further []*kinds.Kind
 	for i := range list.Items {
 		w := &list.Items[i]
 		c := s.further[w.Name]
-		if version := string(w.UID) + w.ResourceVersion; c.version != version {
+		if version := fmt.Sprintf("%s/%d", w.UID, w.Generation); c.version != version {
 			k, err := kinds.New(w.Name, &w.Spec)
-			s.tell(ctx, w.Name, err)
-			c = compiled{version, k}
+			c = compiled{version, k, err}
 			s.further[w.Name] = c
 		}
 		if c.kind != nil {
 			further = append(further, c.kind)
 		}
 	}
-	for _, k := range kinds.With(further) {
+	usable, refused := kinds.With(further)
+	for _, k := range usable {
 		all[k.GVK()] = k
+	}
+	for i := range list.Items {
+		w := &list.Items[i]
+		problem := cmp.Or(s.further[w.Name].err, refused[w.Name])
+		s.tell(ctx, w.Name, cmp.Or(problem, s.state(ctx, w, problem)))
 	}
 	s.mu.Lock()
 	s.known = all
@@ -155,16 +166,17 @@ func (s *KindSet) sync(ctx context.Context) {
 		if k.Spec.Hold.Gate {
 			continue // Pods are watched anyway
 		}
-		served, err := kube.Served(ctx, s.live, k)
+		service, err := kube.ServiceOf(ctx, s.live, k)
 		switch {
 		case err != nil:
 			s.tell(ctx, k.Name, err)
-		case served:
+		case service == kube.Served:
 			s.tell(ctx, k.Name, s.begin(ctx, gvk))
 		default:
 			s.drop(ctx, gvk)
 		}
 	}
+	s.syncCronJobs(ctx)
 	s.mu.RLock()
 	var gone []schema.GroupVersionKind
 	for gvk := range s.watched {
@@ -179,6 +191,23 @@ func (s *KindSet) sync(ctx context.Context) {
 	s.mu.Lock()
 	s.looked = true
 	s.mu.Unlock()
+}
+
+// state writes into a WorkloadKind whether it is used.
+func (s *KindSet) state(ctx context.Context, w *v1alpha1.WorkloadKind, problem error) error {
+	before := w.DeepCopy()
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Accepted", ObservedGeneration: w.Generation}
+	if problem != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Refused", problem.Error()
+	}
+	if !meta.SetStatusCondition(&w.Status.Conditions, ready) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.status.Patch(ctx, w, patch); err != nil && !apierrors.IsConflict(err) {
+		return client.IgnoreNotFound(err)
+	}
+	return nil
 }
 
 // begin watches a kind.
@@ -197,7 +226,7 @@ func (s *KindSet) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	if err := s.watch(obj); err != nil {
+	if err := s.watch(ctx, obj); err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	s.mu.Lock()
@@ -247,11 +276,11 @@ func (s *KindSet) ready() bool {
 			return false
 		}
 	}
-	return s.looked
+	return s.looked && s.crons.ready()
 }
 
-// Workloads returns those that name a policy, in the order of their UIDs. What has not changed since is not read
-// again. A kind that is not (yet) allowed to be listed has none.
+// Workloads returns those that name a policy, in the order of their creation, with the next runs of the CronJobs that
+// have created them. What has not changed since is not read again. A kind that is not (yet) allowed to be listed has none.
 func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([]*kube.Workload, error) {
 	s.mu.RLock()
 	type active struct {
@@ -310,7 +339,7 @@ func (s *KindSet) Workloads(ctx context.Context, policy types.NamespacedName) ([
 	slices.SortFunc(out, func(a, b *kube.Workload) int {
 		return cmp.Or(a.Created().Compare(b.Created()), strings.Compare(a.Namespace(), b.Namespace()), strings.Compare(a.Name(), b.Name()), strings.Compare(string(a.UID()), string(b.UID())))
 	})
-	return kube.Group(out), nil
+	return kube.WithCronJobs(kube.Group(out), func() kube.CronJobs { return s.cronJobs(ctx, policy.Namespace) }), nil
 }
 
 // read reads an object, unless this version of it has been read before.

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -67,19 +70,48 @@ type Options struct {
 	// ProvisionHooks is the folder of the programs that may provision clusters; empty for none.
 	ProvisionHooks string
 	Planner        PlannerFactory
-	Clock          clock.Clock
+	// Limits are what policies may ask for.
+	Limits Limits
+	Clock  clock.Clock
 }
 
 // leaderElectionID names the lease of the active controller.
 const leaderElectionID = "controller.lull.dev"
 
-// NewScheme returns the types that Lull reads and writes.
-func NewScheme() (*runtime.Scheme, error) {
+// NewScheme returns the types that Lull reads and writes. All callers share one scheme, which must not be changed.
+func NewScheme() (*runtime.Scheme, error) { return newScheme() }
+
+var newScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return scheme, v1alpha1.AddToScheme(scheme)
+})
+
+// newManager returns a manager with its cache and its health checks; transform is applied to what it caches of
+// all kinds but Pods and Nodes.
+func newManager(config *rest.Config, scheme *runtime.Scheme, transform toolscache.TransformFunc, o Options) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
+		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
+		// All state is in the API: a successor may start the moment this one ends.
+		LeaderElectionReleaseOnCancel: true,
+		// Run may be called more than once in a process. The queue with priorities keeps its lock for good if it is
+		// stopped while nobody takes from it.
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}: {Transform: stripPod}, &corev1.Node{}: {Transform: stripNode},
+			},
+			DefaultTransform: transform,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the manager: %w", err)
+	}
+	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
 // Run runs the controller against a cluster until ctx ends.
@@ -89,21 +121,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		return err
 	}
 	set := NewKindSet()
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  scheme,
-		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
-		// All state is in the API: a successor may start the moment this one ends.
-		LeaderElectionReleaseOnCancel: true,
-		Cache: cache.Options{
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}: {Transform: stripPod}, &corev1.Node{}: {Transform: stripNode},
-			},
-			DefaultTransform: set.Transform,
-		},
-	})
+	mgr, err := newManager(config, scheme, set.Transform, o)
 	if err != nil {
-		return fmt.Errorf("create the manager: %w", err)
+		return err
 	}
 	zones := NewZones()
 	get := &fetch.Client{Cache: fetch.NewCache(o.CacheDir), Observe: func(host, status string, took time.Duration) {
@@ -154,6 +174,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, l.Close()) }()
 		keeps = newBooks(l, zones, o.Clock.Now)
+		defer func() { keeps.flush(context.WithoutCancel(ctx)) }() // after the last decision
 		if err := errors.Join(keeps.watch(ctx, mgr), mgr.Add(keeps)); err != nil {
 			return err
 		}
@@ -172,85 +193,28 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
 	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Planner, Clock: o.Clock, Meter: measure, Books: keeps,
+		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Books: keeps, Namespace: o.Namespace,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+	if err := mgr.AddReadyzCheck("kinds", func(*http.Request) error { return checkKinds(mgr, set) }); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// The cache keeps of pods and nodes what a snapshot reads: thousands of them must not
-// cost hundreds of megabytes.
-
-func stripManagedFields(o any) (any, error) {
-	if m, ok := o.(metav1.Object); ok {
-		m.SetManagedFields(nil)
+// checkKinds is a readiness check: a leader that does not watch the kinds of workloads yet decides nothing. A replica that
+// does not lead is ready.
+func checkKinds(mgr ctrl.Manager, set *KindSet) error {
+	select {
+	case <-mgr.Elected():
+	default:
+		return nil
 	}
-	return o, nil
-}
-
-func stripPod(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
+	if !set.ready() {
+		return errors.New("the kinds of workloads are not watched yet: are the CustomResourceDefinitions of Lull installed?")
 	}
-	kept := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
-			Labels: pod.Labels, CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
-		},
-		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime},
-	}
-	for i := range pod.Status.ContainerStatuses { // when they ran
-		var state corev1.ContainerState
-		switch of := &pod.Status.ContainerStatuses[i].State; {
-		case of.Running != nil:
-			state.Running = of.Running
-		case of.Terminated != nil:
-			state.Terminated = &corev1.ContainerStateTerminated{StartedAt: of.Terminated.StartedAt, FinishedAt: of.Terminated.FinishedAt}
-		default:
-			continue
-		}
-		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{State: state})
-	}
-	if pod.Annotations[v1alpha1.AnnotationPolicy] != "" { // a workload of its own
-		kept.Annotations, kept.Spec.SchedulingGates, kept.Spec.PriorityClassName = pod.Annotations, pod.Spec.SchedulingGates, pod.Spec.PriorityClassName
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled || c.Type == corev1.PodReady {
-			kept.Status.Conditions = append(kept.Status.Conditions, c)
-		}
-	}
-	for _, c := range pod.Spec.Containers {
-		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: c.Resources})
-	}
-	for _, c := range pod.Spec.InitContainers {
-		kept.Spec.InitContainers = append(kept.Spec.InitContainers, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
-	}
-	return kept, nil
-}
-
-func stripNode(o any) (any, error) {
-	node, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
-	}
-	kept := metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels}
-	if mark, marked := node.Annotations[v1alpha1.AnnotationCapacity]; marked {
-		kept.Annotations = map[string]string{v1alpha1.AnnotationCapacity: mark}
-	}
-	return &corev1.Node{
-		ObjectMeta: kept,
-		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
-		Status:     corev1.NodeStatus{Allocatable: node.Status.Allocatable, Conditions: node.Status.Conditions},
-	}, nil
+	return nil
 }

@@ -2,9 +2,13 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +18,7 @@ import (
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/internal/metrics"
+	"lull.dev/lull/pkg/plan"
 )
 
 // writeStatus states what a look has found of a policy.
@@ -28,13 +33,35 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
+	if r.Books == nil {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRecorded)
+	} else {
+		reason, message := r.Books.problem()
+		condition(&s.Conditions, v1alpha1.ConditionRecorded, reason == "", "Recorded", reason, clipped(message, mostMessage), policy.Generation)
+	}
+	if planner, err := r.planner(policy); err == nil { // else what was learned stays as it is
+		kept, learned := plan.KeptReserve(planner)
+		s.Reserve = memory.Reserve(kept, learned, s.Reserve)
+		share := 0.0
+		if s.Reserve != nil {
+			share = s.Reserve.Share
+		}
+		metrics.Reserve.WithLabelValues(policy.Namespace, policy.Name).Set(share)
+	}
 	memory.GatesIgnored = view.GatesHonoured == 0 && (memory.GatesIgnored || view.GatesIgnored > 0)
-	switch {
-	case view.GatesHonoured > 0:
+	switch slow := r.tooSlow(client.ObjectKeyFromObject(policy)); {
+	case slow != "":
+		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "PlannerTooSlow", "", slow, policy.Generation)
+	case !memory.GatesIgnored:
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionDegraded)
-	case memory.GatesIgnored:
+	default:
 		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "GatesIgnored", "",
 			"Kueue goes on with what is gated by "+kueue.AnnotationGates+" (its feature AdmissionGatedBy, on by default since v0.19): workloads may start for a moment before they are held", policy.Generation)
+	}
+	if message := unknownAnnotations(view); message != "" {
+		condition(&s.Conditions, v1alpha1.ConditionMisspelt, true, "UnknownAnnotation", "", clipped(message, mostMessage), policy.Generation)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionMisspelt)
 	}
 	if view.Waiting == 0 {
 		s.NextDecision = nil
@@ -43,4 +70,26 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 		return nil
 	}
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, policy, client.MergeFrom(before)))
+}
+
+// unknownAnnotations names the workloads whose annotations are unknown, in the order of their names, and what is meant; "" where
+// there are none.
+func unknownAnnotations(view *kube.View) string {
+	var parts []string
+	for _, w := range view.Workloads {
+		if text := w.UnknownAnnotations(); text != "" {
+			parts = append(parts, fmt.Sprintf("%s %s: %s", w.Kind.Name, w.Name(), text))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// reportUnknownAnnotations writes an Event for each workload whose annotations are unknown, once.
+func (r *CarbonPolicyReconciler) reportUnknownAnnotations(view *kube.View, memory *feedback.Memory) {
+	for _, w := range view.Workloads {
+		if text := w.UnknownAnnotations(); memory.UnknownIsNew(w, text) {
+			r.Applier.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeWarning, "UnknownAnnotation", "Govern", "%s", clipped(text, mostMessage))
+		}
+	}
 }

@@ -31,7 +31,7 @@ import (
 type Queues struct {
 	cache cache.Cache
 	live  client.Reader
-	watch []func(obj client.Object) error
+	watch []func(ctx context.Context, obj client.Object) error
 
 	mu       sync.RWMutex
 	looked   bool // whether Kueue is there
@@ -52,7 +52,7 @@ func emptyWorkload() *unstructured.Unstructured {
 }
 
 // use connects the queues to controllers that are woken by their Workloads.
-func (q *Queues) use(mgr manager.Manager, watch ...func(obj client.Object) error) {
+func (q *Queues) use(mgr manager.Manager, watch ...func(ctx context.Context, obj client.Object) error) {
 	q.cache, q.live, q.watch = mgr.GetCache(), mgr.GetAPIReader(), watch
 }
 
@@ -87,7 +87,7 @@ func (q *Queues) begin(ctx context.Context) error {
 		return err
 	}
 	for _, watch := range q.watch {
-		if err := watch(emptyWorkload()); err != nil {
+		if err := watch(ctx, emptyWorkload()); err != nil {
 			return err
 		}
 	}
@@ -168,6 +168,17 @@ func (q *Queues) Of(ctx context.Context, namespace string, queues []string) (map
 		}
 	}
 	return out, nil
+}
+
+// queuesOf are the queues in which workloads wait.
+func queuesOf(workloads []*kube.Workload) []string {
+	var out []string
+	for _, w := range workloads {
+		if w.Facts.Queue != "" && !slices.Contains(out, w.Facts.Queue) {
+			out = append(out, w.Facts.Queue)
+		}
+	}
+	return out
 }
 
 // errNotYet says that a cluster has not been looked at yet, right after a start.

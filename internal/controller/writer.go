@@ -100,7 +100,9 @@ func (q *writer) next(ctx context.Context) bool {
 		return true
 	}
 	err := write(ctx)
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || ctx.Err() != nil {
+	// A workload that has changed is decided on anew. Nobody else writes plans: what conflicts is tried again.
+	changed := apierrors.IsConflict(err) && key.what != writePlan
+	if err == nil || changed || apierrors.IsNotFound(err) || ctx.Err() != nil {
 		q.queue.Forget(key)
 		return true
 	}

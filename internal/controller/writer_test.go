@@ -109,3 +109,21 @@ func TestWriterDropsWhatHasChanged(t *testing.T) {
 		t.Error("tried again although its object has changed")
 	}
 }
+
+// TestWriterStatesPlansInTheEnd: nobody else writes plans, so what conflicts is tried again: the last plan of a
+// workload that has ended is stated once only.
+func TestWriterStatesPlansInTheEnd(t *testing.T) {
+	q := newWriter()
+	run(t, q)
+	out := make(chan string, 10)
+	conflicts := 2
+	q.put(writeKey{writePlan, "a"}, func(context.Context) error {
+		if conflicts > 0 {
+			conflicts--
+			return apierrors.NewConflict(schema.GroupResource{Resource: "carbonplans"}, "a", errors.New("changed"))
+		}
+		out <- "stated"
+		return nil
+	})
+	receive(t, out)
+}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
@@ -107,15 +106,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if c.DeletionTimestamp != nil {
 		r.Store.set(c.Name, nil)
 		r.Store.bind(c.Name, nil)
-		return ctrl.Result{}, r.release(ctx, &c, tgt)
+		return again(r.release(ctx, &c, tgt))
 	}
 	if err != nil {
 		return ctrl.Result{}, r.state(ctx, &c, c.DeepCopy(), err)
 	}
-	if before := c.DeepCopy(); controllerutil.AddFinalizer(&c, v1alpha1.CapacityFinalizer) {
-		if err := r.Client.Patch(ctx, &c, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
+	if _, err := kube.SetFinalizer(ctx, r.Client, &c, v1alpha1.CapacityFinalizer, true); err != nil {
+		return again(client.IgnoreNotFound(err))
 	}
 	before := c.DeepCopy()
 	wait, problem := r.look(ctx, &c, tgt)
@@ -129,18 +126,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// release makes the target what it was, if there is one, and lets the curve go.
+// release makes the target what it was, if there is one, and removes the finalizer.
 func (r *Reconciler) release(ctx context.Context, c *v1alpha1.CapacityCurve, tgt target) error {
 	if tgt != nil {
 		if err := tgt.restore(ctx); err != nil {
 			return err
 		}
 	}
-	before := c.DeepCopy()
-	if !controllerutil.RemoveFinalizer(c, v1alpha1.CapacityFinalizer) {
-		return nil
+	_, err := kube.SetFinalizer(ctx, r.Client, c, v1alpha1.CapacityFinalizer, false)
+	return client.IgnoreNotFound(err)
+}
+
+// again is what follows a write: one of an object that somebody else has changed is made anew.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: leastLook}, nil
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, c, client.MergeFrom(before)))
+	return ctrl.Result{}, err
 }
 
 func (r *Reconciler) forget(name string) {
@@ -215,6 +217,28 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 	at.flex = m.knowledge
 	m.mu.Unlock()
 
+	m.wishFor(c, &at, start)
+	value := at.decide(c, m, bounds, start)
+	r.tellFlex(c, m)
+	if len(refused) > 0 {
+		return wait, fmt.Errorf("spec.policies: %v follows another CapacityCurve; accepted: one curve a policy", refused[0])
+	}
+	switch problem = r.enforce(ctx, c, m, tgt, value, wall); {
+	case foreign(problem):
+		r.Store.set(c.Name, nil) // policies go by what there is
+		return wait, problem
+	case problem != nil: // it passes: what was told stands
+		m.setAt = time.Time{}
+		return mostLook, problem
+	}
+	r.Store.set(c.Name, at.tell(c, m, value))
+	r.learn(ctx, c, m, &at)
+	return wait, r.keep(ctx, c, m, wall)
+}
+
+// wishFor asks the method of a curve for its capacity, where a slot begins or the specification has changed; one
+// that follows plans is asked each time. A new slot begins without a capacity.
+func (m *memory) wishFor(c *v1alpha1.CapacityCurve, at *moment, start time.Time) {
 	st := &c.Status
 	fresh, changed := !m.slot.Equal(start), st.ObservedGeneration != c.Generation
 	if fresh || changed || c.Spec.Method.Planned != nil {
@@ -233,14 +257,19 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 			st.Capacity = 0
 		}
 		m.slot = start
-		m.history.forget(now.Add(-historyOf(&c.Spec)))
+		m.history.forget(at.now.Add(-historyOf(&c.Spec)))
 	}
 	if changed {
 		st.Capacity = 0 // of another specification
 	}
+}
+
+// decide bounds what the method wishes, and states it and what it rests on in the status.
+func (at *moment) decide(c *v1alpha1.CapacityCurve, m *memory, bounds capacity.Bounds, start time.Time) (value float64) {
+	st := &c.Status
 	margin := time.Duration(0)
-	for i := range demands {
-		margin = max(margin, demands[i].Margin)
+	for i := range at.demands {
+		margin = max(margin, at.demands[i].Margin)
 	}
 	last := -1.0
 	if st.Before != nil {
@@ -253,22 +282,8 @@ func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt ta
 	}
 	st.Slot, st.Capacity, st.Wanted, st.Floor, st.Reason = &metav1.Time{Time: start.UTC()}, rounded(value), rounded(m.wish.capacity), rounded(floor), string(why)
 	st.Message, st.Ahead = m.wish.message, m.wish.ahead
-	st.Used, st.Waiting = used(demands, c.Spec.Resource)
-	r.tellFlex(c, m)
-	if len(refused) > 0 {
-		return wait, fmt.Errorf("spec.policies: %v follows another CapacityCurve; accepted: one curve a policy", refused[0])
-	}
-	switch problem = r.enforce(ctx, c, m, tgt, value, wall); {
-	case foreign(problem):
-		r.Store.set(c.Name, nil) // policies go by what there is
-		return wait, problem
-	case problem != nil: // it passes: what was told stands
-		m.setAt = time.Time{}
-		return mostLook, problem
-	}
-	r.Store.set(c.Name, at.tell(c, m, value))
-	r.learn(ctx, c, m, &at)
-	return wait, r.keep(ctx, c, m, wall)
+	st.Used, st.Waiting = used(at.demands, c.Spec.Resource)
+	return value
 }
 
 // missingPolicies says that a policy has not been decided on yet, or is not there.
@@ -379,7 +394,7 @@ func (at *moment) tell(c *v1alpha1.CapacityCurve, m *memory, value float64) *Now
 		decision := *d
 		decision.Capacity = 1
 		if planner, err := carbonflex.New(carbonflex.Params{Knowledge: at.flex, Now: &decision}); err == nil {
-			now.Planner = plan.Guarded{Planner: planner, Probability: safeProbability}
+			now.Planner = plan.Guarded{Planner: planner, Probability: plan.SafeProbability}
 		}
 	}
 	if at.spec.Evict == v1alpha1.EvictLeastLost {
@@ -390,9 +405,6 @@ func (at *moment) tell(c *v1alpha1.CapacityCurve, m *memory, value float64) *Now
 	}
 	return now
 }
-
-// safeProbability is that of the run time by which deadlines of jobs of uncertain length are guarded.
-const safeProbability = 0.95
 
 // tellFlex states what was looked up.
 func (r *Reconciler) tellFlex(c *v1alpha1.CapacityCurve, m *memory) {

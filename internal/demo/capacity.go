@@ -22,6 +22,7 @@ import (
 	"lull.dev/lull/internal/reproduce"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -64,7 +65,7 @@ func provisionedMethods() []*provisioned {
 		{key: "agnostic", name: reproduce.CapacityAgnostic, label: "agnostic"},
 		{key: "vcc", name: reproduce.CapacityVCC, label: "vcc", planner: v1alpha1.PlannerSpec{Name: "asap"}, method: &v1alpha1.CapacityMethod{VCC: &v1alpha1.VCCMethod{Quantile: &median}}},
 		{key: "carbonflex", name: reproduce.CapacityFlex, label: "carbonFlex", planner: v1alpha1.PlannerSpec{Name: "carbonflex"}, method: &v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}}, scales: true},
-		{key: "planned", name: reproduce.CapacityPlanned, label: "planned (joint)", planner: v1alpha1.PlannerSpec{Name: "joint", Parameters: map[string]string{"effort": "0.5"}}, method: &v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}}, scales: true},
+		{key: "planned", name: reproduce.CapacityPlanned, label: "planned (joint)", planner: v1alpha1.PlannerSpec{Name: "joint", Parameters: map[string]string{"effort": "0.5", "reserve": "0"}}, method: &v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}}, scales: true},
 	}
 }
 
@@ -359,8 +360,8 @@ func (r *capacityRun) conclude() error {
 	for _, m := range r.methods {
 		off := m.grams/m.simulated - 1
 		rows = append(rows, []string{
-			m.label, fmt.Sprintf("%.2f", m.grams/1000), fmt.Sprintf("%.2f", m.simulated/1000), fmt.Sprintf("%+.1f", 100*off),
-			fmt.Sprintf("%.1f", 100*(1-m.grams/base.grams)), fmt.Sprintf("%.1f", 100*(1-m.simulated/base.simulated)), fmt.Sprint(m.late), fmt.Sprint(m.lateThere),
+			m.label, fmt.Sprintf("%.2f", m.grams/1000), fmt.Sprintf("%.2f", m.simulated/1000), units.Number("%+.1f", 100*off),
+			units.Number("%.1f", 100*(1-m.grams/base.grams)), units.Number("%.1f", 100*(1-m.simulated/base.simulated)), fmt.Sprint(m.late), fmt.Sprint(m.lateThere),
 		})
 		if len(m.unfinished) > 0 {
 			failed = append(failed, fmt.Sprintf("%s: not finished: %s", m.label, strings.Join(m.unfinished, ", ")))
@@ -370,7 +371,7 @@ func (r *capacityRun) conclude() error {
 		}
 		doc.Sections = append(doc.Sections, report.Section{Title: m.label, Picture: r.picture(m).SVG()})
 	}
-	rows = append(rows, []string{"oracle", "-", fmt.Sprintf("%.2f", r.oracle.Grams/1000), "-", "-", fmt.Sprintf("%.1f", 100*(1-r.oracle.Grams/base.simulated)), "-", fmt.Sprint(r.oracle.Late)})
+	rows = append(rows, []string{"oracle", "-", fmt.Sprintf("%.2f", r.oracle.Grams/1000), "-", "-", units.Number("%.1f", 100*(1-r.oracle.Grams/base.simulated)), "-", fmt.Sprint(r.oracle.Late)})
 	doc.Sections = append([]report.Section{{Title: "Emissions", Head: head, Rows: rows, Notes: []string{
 		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day to come vcc expects the median of the fourteen days before; carbonFlex learns anew each day, live and simulated.",
 		"Late: ended more than an hour after the allowed delay.",

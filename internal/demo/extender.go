@@ -109,7 +109,7 @@ func Extender(ctx context.Context, o Options, scenarios []int, planner controlle
 			rows = append(rows, []string{fmt.Sprint("#", number), fmt.Sprint(len(r.cfg.Jobs)), name, less, fmt.Sprintf("%.1f", s.waited.Hours()), fmt.Sprint(s.late)})
 		}
 		rows = append(rows, []string{fmt.Sprint("#", number), "-", "paper", fmt.Sprintf("%.2f", reproduce.PiontekScenarios[number-1].Paper), "-", "-"})
-		less := func(s *shifted) string { return fmt.Sprintf("%.2f", 100*(1-s.grams/plain.grams)) }
+		less := func(s *shifted) string { return units.Number("%.2f", 100*(1-s.grams/plain.grams)) }
 		add("simulated", less(simulated), simulated)
 		for _, via := range []v1alpha1.Via{v1alpha1.ViaExtender, v1alpha1.ViaHold} {
 			live, err := r.play(ctx, via)

@@ -341,11 +341,11 @@ them for the same place and slack (its traces are of other years).
 		if t.late {
 			late = append(late, t.name)
 		}
-		fmt.Fprintf(&b, "| %s | %.1f l | %s | %.0f | %.0f | %+.1f | %.1f | %.1f | %s |\n", t.zone, float64(t.length+t.slack)/float64(t.length), t.elastic.name,
-			float64(t.live), float64(t.simulated), 100*off, 100*(1-float64(t.live/t.agnostic)), 100*(1-float64(t.simulated/t.agnostic)), t.paperSaving())
+		fmt.Fprintf(&b, "| %s | %.1f l | %s | %.0f | %.0f | %s | %s | %s | %s |\n", t.zone, float64(t.length+t.slack)/float64(t.length), t.elastic.name,
+			float64(t.live), float64(t.simulated), units.Number("%+.1f", 100*off), units.Number("%.1f", 100*(1-float64(t.live/t.agnostic))), units.Number("%.1f", 100*(1-float64(t.simulated/t.agnostic))), t.paperSaving())
 	}
 	total := float64(live/simulated) - 1
-	fmt.Fprintf(&b, "\nIn all live emissions are %+.1f %% of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", 100*total, 100*worst, len(trials)-len(late), len(trials))
+	fmt.Fprintf(&b, "\nIn all live emissions are %s of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", units.Number("%+.1f %%", 100*total), 100*worst, len(trials)-len(late), len(trials))
 	if err := outfile.WriteFile(o.Report, []byte(b.String())); err != nil {
 		return err
 	}

@@ -489,7 +489,7 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 		for what, of := range [][]outcome{simulated, live} {
 			saved := "-"
 			if i > 0 {
-				saved = fmt.Sprintf("%.1f", 100*saving(of, i))
+				saved = units.Number("%.1f", 100*saving(of, i))
 			}
 			rows = append(rows, []string{
 				name, []string{"simulated", "live"}[what], fmt.Sprintf("%.0f", float64(of[i].grams)), saved,

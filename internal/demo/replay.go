@@ -189,7 +189,7 @@ func (r *replay) finish(ctx context.Context) error {
 	saved := 100 * (1 - float64(grams)/float64(base.Emissions))
 	rows := []report.Row{
 		{Name: "emissions", Observed: grams.String(), Baseline: base.Emissions.String()},
-		{Name: "saved", Observed: fmt.Sprintf("%.1f %%", saved), Baseline: "-"},
+		{Name: "saved", Observed: units.Number("%.1f %%", saved), Baseline: "-"},
 		{Name: "energy", Observed: energy.String(), Baseline: base.Energy.String()},
 		{Name: "mean intensity of the energy used", Observed: meanIntensity(grams, energy), Baseline: meanIntensity(base.Emissions, base.Energy)},
 		{Name: "jobs finished", Observed: fmt.Sprintf("%d of %d", len(r.specs)-len(unfinished), len(r.specs)), Baseline: fmt.Sprintf("%d of %d", len(base.Jobs), len(r.specs))},

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/plan/window"
 	"lull.dev/lull/pkg/units"
 )
@@ -44,7 +45,7 @@ type Configuration struct {
 
 // RuleSpec says which Pods wait, and how: Algorithm 1 and its parameters.
 type RuleSpec struct {
-	// Namespaces it governs; none names all but kube-system. Selector picks Pods by their labels.
+	// Namespaces it governs; none names all but kube-system and Lull's own. Selector picks Pods by their labels.
 	Namespaces []string             `json:"namespaces,omitempty"`
 	Selector   metav1.LabelSelector `json:"selector,omitempty"`
 	// Zone is the GridZone whose intensity counts.
@@ -84,7 +85,7 @@ func ReadConfiguration(r io.Reader) (Configuration, error) {
 		return c, fmt.Errorf("%w: more than %d bytes", ErrConfig, maxConfig)
 	}
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+		return c, fmt.Errorf("%w: %w", ErrConfig, units.ReadError(err))
 	}
 	if want := v1alpha1.GroupVersion.String(); c.APIVersion != want || c.Kind != Kind {
 		return c, fmt.Errorf("%w: apiVersion, kind: %q, %q; accepted: %q, %q", ErrConfig, c.APIVersion, c.Kind, want, Kind)
@@ -114,9 +115,6 @@ type rule struct {
 	load           float64
 	paused, shadow bool
 }
-
-// allBut is where a rule without namespaces does not hold.
-const allBut = metav1.NamespaceSystem
 
 func (r *RuleSpec) rule() (*rule, error) {
 	out := &rule{
@@ -171,12 +169,14 @@ func ruleOf(p *v1alpha1.CarbonPolicy) (*rule, error) {
 	return out, nil
 }
 
-// governs reports whether the rule holds for a Pod.
-func (r *rule) governs(namespace string, of labels.Set) bool {
-	if len(r.namespaces) == 0 {
-		return namespace != allBut && r.selector.Matches(of)
+// governs reports whether the rule holds for a Pod. In kube-system, and in Lull's own namespace system, only a rule
+// of the file does, and only if it names them: kube-scheduler does not tell whether a Pod asks for a policy.
+func (r *rule) governs(system, namespace string, of labels.Set) bool {
+	byName := slices.Contains(r.namespaces, namespace)
+	if len(r.namespaces) > 0 && !byName || !r.selector.Matches(of) {
+		return false
 	}
-	return slices.Contains(r.namespaces, namespace) && r.selector.Matches(of)
+	return byName && r.name == "" || kinds.Excluded(system, namespace, r.name, nil) == ""
 }
 
 // class is a NodeSpec made ready.

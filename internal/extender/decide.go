@@ -124,11 +124,11 @@ func (s *State) judge(p *Pod) (Answer, *rule) {
 func (s *State) rule(p *Pod) *rule {
 	of := s.byName[p.Namespace]
 	for _, r := range of {
-		if r.governs(p.Namespace, p.Labels) {
+		if r.governs(s.System, p.Namespace, p.Labels) {
 			return r
 		}
 	}
-	if len(of) == 0 && s.fallback != nil && s.fallback.governs(p.Namespace, p.Labels) {
+	if len(of) == 0 && s.fallback != nil && s.fallback.governs(s.System, p.Namespace, p.Labels) {
 		return s.fallback
 	}
 	return nil

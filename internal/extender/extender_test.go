@@ -511,12 +511,41 @@ func TestConfiguration(t *testing.T) {
 	if a := b.ask(t, elsewhere); a.Code != OutsideWindow {
 		t.Errorf("by the file: %+v", a)
 	}
-	system := testPod("a", "1", midnight, func(p *corev1.Pod) { p.Namespace = "kube-system" })
-	if a := b.ask(t, system); a.Code != NotGoverned {
-		t.Errorf("kube-system by the file: %+v", a)
+	for _, namespace := range []string{"kube-system", "lull-system"} {
+		if a := b.ask(t, testPod("a", "1", midnight, func(p *corev1.Pod) { p.Namespace = namespace })); a.Code != NotGoverned {
+			t.Errorf("%s by the file: %+v", namespace, a)
+		}
 	}
 	if a := b.ask(t, testPod("a", "1", midnight, func(p *corev1.Pod) { p.Labels = nil })); a.Code != NotGoverned {
 		t.Errorf("a namespace with a policy by the file: %+v", a)
+	}
+}
+
+// TestSystemNamespaces: a rule governs kube-system and Lull's own namespace only if it is of the file and names them.
+func TestSystemNamespaces(t *testing.T) {
+	spec := RuleSpec{Zone: "de"}
+	for _, tc := range []struct {
+		policy, own string
+		names       []string
+		want        map[string]bool
+	}{
+		{"", "lull-system", nil, map[string]bool{"kube-system": false, "lull-system": false, "team": true}},
+		{"", "green", nil, map[string]bool{"kube-system": false, "lull-system": true, "green": false}},
+		{"", "lull-system", []string{"kube-system"}, map[string]bool{"kube-system": true, "lull-system": false, "team": false}},
+		{"p", "lull-system", []string{"kube-system"}, map[string]bool{"kube-system": false, "team": false}},
+		{"p", "lull-system", []string{"team"}, map[string]bool{"team": true, "else": false}},
+	} {
+		spec.Namespaces = tc.names
+		r, err := spec.rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.name = tc.policy
+		for namespace, want := range tc.want {
+			if got := r.governs(tc.own, namespace, nil); got != want {
+				t.Errorf("%+v governs %s: %v", tc, namespace, got)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/timegrid"
 )
@@ -23,6 +24,8 @@ import (
 // asked by requests, at the same time.
 type State struct {
 	Clock clock.PassiveClock
+	// System is the namespace of Lull itself, in which no Pod is governed unless the file names it.
+	System string
 
 	mu       sync.RWMutex
 	classes  []class
@@ -73,7 +76,7 @@ const remembered = 14 * 24
 // ReadConfiguration.
 func NewState(c Configuration, clk clock.PassiveClock) (*State, error) {
 	s := &State{
-		Clock: clk, rules: map[types.NamespacedName]*rule{}, byName: map[string][]*rule{}, zones: map[string]*zone{}, nodes: map[string]*node{},
+		Clock: clk, System: kinds.DefaultNamespace, rules: map[types.NamespacedName]*rule{}, byName: map[string][]*rule{}, zones: map[string]*zone{}, nodes: map[string]*node{},
 		pods: map[types.UID]placed{}, let: map[types.UID]placed{}, capacity: map[string]float64{}, used: map[string]float64{},
 		powers: newPowers(),
 	}

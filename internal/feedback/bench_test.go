@@ -63,7 +63,7 @@ func BenchmarkReconcile(b *testing.B) {
 			b.Fatal(err)
 		}
 		for i, w := range view.Workloads {
-			kube.Tells(w, &d.Actions[i])
+			kube.Tells(w, &d.Actions[i], view.Progress[i].StatedStart)
 			if m.Settled(&view, i, &d.Actions[i]) {
 				continue
 			}

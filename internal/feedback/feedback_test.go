@@ -225,6 +225,34 @@ func TestCountingFillsOrWithholds(t *testing.T) {
 	}
 }
 
+// TestLoadRefusesImpossibleFigures: what a plan states beyond what a workload can use counts as nothing.
+func TestLoadRefusesImpossibleFigures(t *testing.T) {
+	m, v := New(), view(t, at(0), 2, 0)
+	w := v.Workloads[0]
+	m.Load(w, &v1alpha1.CarbonPlan{Spec: v1alpha1.CarbonPlanSpec{Workload: v1alpha1.WorkloadReference{UID: w.UID()}}, Status: v1alpha1.CarbonPlanStatus{EnergyKWh: 1e305, EmittedG: 1e308, MeasuredKWh: 2}})
+	if r := m.record(w); r.energyKWh != 0 || r.emittedG != 0 || r.measuredKWh != 2 {
+		t.Errorf("loaded %v kWh, %v g, %v kWh measured", r.energyKWh, r.emittedG, r.measuredKWh)
+	}
+}
+
+// TestCountingWithoutPods: a Job whose pods a ResourceQuota refuses uses no energy.
+func TestCountingWithoutPods(t *testing.T) {
+	m := New()
+	planned(t, m, view(t, at(0), 2, 0), "f")
+	v := view(t, at(3), 2, 0)
+	v.Progress[0].Running, v.Progress[0].Idle = 0, true
+	m.Prepare(v, "f", 0.05, kube.Context{})
+	r := m.record(v.Workloads[0])
+	if r.energyKWh != 0 || m.Used().EmittedG != 0 {
+		t.Errorf("without a pod: %v kWh", r.energyKWh)
+	}
+	// What runs later counts from then on.
+	m.Prepare(view(t, at(4), 2, 0), "f", 0.05, kube.Context{})
+	if diff(r.energyKWh, 0.2) {
+		t.Errorf("an hour of 200 W: %v kWh", r.energyKWh)
+	}
+}
+
 // TestCountingWithoutNodes: pods that have no node draw nothing, whatever the kind.
 func TestCountingWithoutNodes(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Elastic, workload.Rigid} {
@@ -285,6 +313,41 @@ func TestBaselineFollowsTheWork(t *testing.T) {
 		f, ended := m.FinishedStatus(v.Workloads[0])
 		if !ended || diff(f.EmittedG, 320) || diff(f.BaselineG, tc.over) || f.Shown.Saves != tc.finished {
 			t.Errorf("%s: ended with %v g against %v g, saves %s; want %+v", name, f.EmittedG, f.BaselineG, f.Shown.Saves, tc)
+		}
+	}
+}
+
+// TestEnergyUpToTheEnd: the plan of a workload that has ended has the energy up to its end, by the time of the object, not
+// up to the last reconciliation before, as the ledger has it. What did not run then draws nothing.
+func TestEnergyUpToTheEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  string
+		idle bool
+		kWh  float64
+	}{
+		"after the last look":      {"2026-03-01T02:30:00Z", false, 0.5},
+		"at the last look":         {"2026-03-01T02:00:00Z", false, 0.4},
+		"before it, seen late":     {"2026-03-01T01:59:00Z", false, 0.4},
+		"after a look at idleness": {"2026-03-01T02:30:00Z", true, 0.2},
+	} {
+		m := New()
+		v := view(t, at(0), 2, 0) // 200 W
+		planned(t, m, v, "f")
+		m.Prepare(view(t, at(1), 2, 0), "f", 0.05, kube.Context{})
+		v = view(t, at(2), 2, 0)
+		v.Progress[0].Idle = tc.idle
+		m.Prepare(v, "f", 0.05, kube.Context{})
+		w := v.Workloads[0]
+		s := m.Status(v, 0, &decide.Action{Verb: decide.Release})
+		m.Wrote(w, &s, at(2))
+		ended := job(t, `{metadata: {name: a, namespace: ns, uid: u1, labels: {team: x}}, spec: {parallelism: 1}, status: {startTime: "2026-03-01T00:00:00Z", completionTime: "`+tc.end+`", conditions: [{type: Complete, status: "True"}]}}`)
+		last := &kube.View{Snapshot: v.Snapshot, Finished: []*kube.Workload{ended}}
+		last.Snapshot.Now = at(3)
+		m.Ended(last, kube.Context{})
+		m.Ended(last, kube.Context{}) // seen again: counts once
+		f, ok := m.FinishedStatus(ended)
+		if !ok || diff(f.EnergyKWh, tc.kWh) || diff(f.EmittedG, 200*tc.kWh) || m.Used().EnergyKWh[kube.FromModel] > tc.kWh+1e-9 {
+			t.Errorf("%s: %v kWh, %v g; want %v kWh", name, f.EnergyKWh, f.EmittedG, tc.kWh)
 		}
 	}
 }
@@ -480,5 +543,30 @@ func TestAwaitsThePeriod(t *testing.T) {
 	}
 	if due := m.Prepare(of(at(0.5)), "f", 0.05, kube.Context{}); due[0].Reason != string(track.NewPeriod) {
 		t.Errorf("in the slot after it: %+v", due)
+	}
+}
+
+// TestRenewedPlanIsDue: a plan that stood and that the decision renews is stated, and counted with those that were due.
+func TestRenewedPlanIsDue(t *testing.T) {
+	m := New()
+	waits := func(now time.Time) *kube.View {
+		v := view(t, now, 0, 0)
+		v.Snapshot.Tasks[0].State = decide.Waiting
+		return v
+	}
+	planned(t, m, waits(at(0)), "f")
+	v := waits(at(0).Add(time.Minute))
+	due := m.Prepare(v, "f", 0.05, kube.Context{})
+	if len(due) != 0 {
+		t.Fatalf("due %+v, the plan stands", due)
+	}
+	a := decide.Action{
+		Verb: decide.Wait, Planned: true, Renewed: true, Reason: decide.Reason{Code: decide.CodeCleanerLater},
+		Phases: []decide.Phase{{From: at(20), To: at(22), Cluster: v.Snapshot.Clusters[0].Name, Workers: 2}},
+	}
+	m.Keep(v, &decide.Decision{Wake: at(24), Actions: []decide.Action{a}}, due)
+	s := m.Status(v, 0, &a)
+	if due[0].Reason != string(track.Competes) || due[0].Message == "" || s.Trigger == nil || s.Trigger.Reason != due[0].Reason || s.Plans != 1 {
+		t.Errorf("due %+v, stated %+v, %d plans made by decisions", due, s.Trigger, s.Plans)
 	}
 }

@@ -18,8 +18,8 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if from.IsZero() || from.Before(p.Since) {
 		from = p.Since
 	}
-	r.counted = s.Now
-	if t.State != decide.Running || p.Since.IsZero() || !from.Before(s.Now) {
+	r.counted, r.drawing = s.Now, 0
+	if t.State != decide.Running || p.Idle || p.Since.IsZero() || !from.Before(s.Now) {
 		return
 	}
 	watts, asked := p.Watts, p.Wanted
@@ -34,19 +34,35 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	} else {
 		watts = p.Drawn
 	}
-	kwh := watts / 1000 * s.Now.Sub(from).Hours()
+	r.drawing, r.place = watts, t.Cluster
+	m.add(r, from, s.Now, s)
+}
+
+// countEnd adds up the energy of a workload from when it was counted last to its end: as much as it drew then. Without this
+// its energy would end at the last reconciliation before.
+func (m *Memory) countEnd(r *Record, end time.Time, s *decide.Snapshot) {
+	if r.drawing > 0 && end.After(r.counted) && len(s.Clusters) > 0 {
+		m.add(r, r.counted, end, s)
+		r.counted = end
+	}
+	r.drawing = 0
+}
+
+// add adds up the energy and emissions of an interval in which a workload draws r.drawing watts at r.place.
+func (m *Memory) add(r *Record, from, to time.Time, s *decide.Snapshot) {
+	kwh := r.drawing / 1000 * to.Sub(from).Hours()
 	r.energyKWh += kwh
 	m.used.EnergyKWh[r.energyFrom] += kwh
 	if r.energyFrom != kube.FromModel {
 		r.measuredKWh += kwh
 	}
-	c := s.Place(t.Cluster).Carbon
+	c := s.Place(r.place).Carbon
 	if c == nil {
 		r.unpricedKWh += kwh
 		return
 	}
-	intensity := c.FilledMean(from, s.Now)
-	unpriced := kwh * float64(intensity.Unknown) / float64(s.Now.Sub(from))
+	intensity := c.FilledMean(from, to)
+	unpriced := kwh * float64(intensity.Unknown) / float64(to.Sub(from))
 	grams := (kwh - unpriced) * float64(intensity.Mean)
 	r.unpricedKWh += unpriced
 	r.emittedG += grams

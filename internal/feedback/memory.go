@@ -18,6 +18,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
@@ -46,6 +47,9 @@ type Record struct {
 	emittedG, energyKWh, measuredKWh, unpricedKWh float64
 	counted                                       time.Time
 	energyFrom                                    string
+	// drawing is what it drew when it was counted last, in W, and place the cluster; 0 where it did not run.
+	drawing float64
+	place   string
 
 	observed []v1alpha1.ObservedPoint
 	// rates are those of all scales that were measured, as expected or not; shape is what
@@ -60,8 +64,10 @@ type Record struct {
 	family string
 	// loaded says that an earlier controller has planned it, and this one has not yet.
 	loaded bool
-	status v1alpha1.CarbonPlanStatus // as last handed over to be written
-	wrote  time.Time                 // wall time
+	// unknown are its unknown annotations as an Event last named them.
+	unknown string
+	status  v1alpha1.CarbonPlanStatus // as last handed over to be written
+	wrote   time.Time                 // wall time
 }
 
 // Memory is that of one policy. It is not safe for concurrent use.
@@ -71,6 +77,7 @@ type Memory struct {
 	finished map[types.UID]bool
 	outlooks track.Outlooks
 	round    track.Round // the decision under way
+	learner  *reserve.Learner
 	used     Used
 
 	// capacity names what the plans may use, as it was last.
@@ -102,6 +109,10 @@ func (m *Memory) Used() Used {
 type family struct {
 	lengths workload.Lengths
 	startup time.Duration
+	// running is how long those that run have run, in one go and at one scale, ascending.
+	running []time.Duration
+	// whole are the quantiles of a run that has not begun; nil until asked.
+	whole []workload.RunTimeQuantile
 }
 
 // New returns an empty memory.
@@ -147,10 +158,10 @@ func (m *Memory) record(w *kube.Workload) *Record {
 }
 
 // Load takes up the plan that an earlier controller wrote; nothing where the workload is
-// known already.
+// known already, or has ended and its plan says so.
 func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 	uid := w.UID()
-	if m.records[uid] != nil || p.Spec.Workload.UID != uid {
+	if m.records[uid] != nil || p.Spec.Workload.UID != uid || w.Facts.Finished && p.Status.State == v1alpha1.PlanFinished {
 		return
 	}
 	s := &p.Status
@@ -158,6 +169,11 @@ func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 		loaded: true, family: Family(w), plans: s.Plans, baselineG: s.BaselineG, emittedG: s.EmittedG, energyKWh: s.EnergyKWh,
 		measuredKWh: s.MeasuredKWh, unpricedKWh: s.UnpricedKWh, energyFrom: s.EnergySource,
 		starts: s.Starts, startup: s.Startup.Duration, observed: s.Observed, status: *s.DeepCopy(),
+	}
+	for _, figure := range []*float64{&r.baselineG, &r.emittedG, &r.energyKWh, &r.measuredKWh, &r.unpricedKWh} {
+		if !(*figure >= 0 && *figure <= mostFigure) {
+			*figure = 0 // of a version that had no limits on what they are made of
+		}
 	}
 	if s.CountedAt != nil {
 		r.counted = s.CountedAt.Time
@@ -168,8 +184,15 @@ func (m *Memory) Load(w *kube.Workload, p *v1alpha1.CarbonPlan) {
 	m.records[uid] = r
 }
 
+// mostFigure bounds the energy and emissions of a workload that are taken from its plan, in kWh and g: what
+// is beyond would spoil every sum.
+const mostFigure = 1e14
+
 // Known reports whether there is a record of the workload.
 func (m *Memory) Known(uid types.UID) bool { return m.records[uid] != nil }
+
+// SawEnd reports whether the workload had already ended when it was observed before.
+func (m *Memory) SawEnd(uid types.UID) bool { return m.finished[uid] }
 
 // priorRuns is how many runs the stated prior of the run time counts for.
 const priorRuns = 3
@@ -237,7 +260,7 @@ func (m *Memory) MostWorkers(w *kube.Workload) int {
 	return 0
 }
 
-// Ended learns from workloads that have finished, each once.
+// Ended counts the energy of workloads that have finished up to their ends, and learns from them, each once.
 func (m *Memory) Ended(view *kube.View, c kube.Context) {
 	still := make(map[types.UID]bool, len(view.Finished))
 	for _, w := range view.Finished {
@@ -246,10 +269,14 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 			continue
 		}
 		m.finished[w.UID()] = true
+		if r := m.records[w.UID()]; r != nil && !w.Facts.Ended.IsZero() {
+			m.countEnd(r, c.Timeline.ToGrid(w.Facts.Ended), &view.Snapshot)
+		}
 		if length := lengthOf(w, c); length > 0 {
-			lengths := &m.family(Family(w)).lengths
-			lengths.Add(length)
-			lengths.Merge()
+			f := m.family(Family(w))
+			f.lengths.Add(length)
+			f.lengths.Merge()
+			f.whole = nil
 		}
 	}
 	for uid := range m.finished {
@@ -267,6 +294,14 @@ func lengthOf(w *kube.Workload, c kube.Context) time.Duration {
 		return 0 // not known, or not in one go at one scale
 	}
 	return c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))
+}
+
+// UnknownIsNew reports whether an Event must name the unknown annotations of a workload: once, until they change.
+func (m *Memory) UnknownIsNew(w *kube.Workload, unknown string) bool {
+	r := m.record(w)
+	isNew := unknown != "" && unknown != r.unknown
+	r.unknown = unknown
+	return isNew
 }
 
 // Forget drops what is no task any more.
@@ -300,6 +335,7 @@ func (m *Memory) Prepare(view *kube.View, forecast string, threshold float64, c 
 		m.starting(r, t, p, c)
 		round.Records, round.Seen = append(round.Records, &r.track), append(round.Seen, observed(p))
 	}
+	m.noteRunning(view)
 	round.Prepare()
 	due := map[int]v1alpha1.PlanTrigger{}
 	for i := range round.Triggers {

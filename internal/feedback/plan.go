@@ -11,11 +11,12 @@ import (
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/track"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
 // Keep keeps the plans that a decision has made, with what each rests on. due is what Prepare has
-// returned. Keep returns when to decide again at the latest.
+// returned; Keep adds why the decision made plans anew that stood. Keep returns when to decide again at the latest.
 func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger) time.Time {
 	s := &view.Snapshot
 	return m.round.Keep(d, func(i int, made track.Trigger) {
@@ -24,6 +25,9 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		trigger, planned := due[i]
 		if !planned {
 			trigger = stated(made, s.Now)
+			if due != nil {
+				due[i] = trigger
+			}
 		}
 		r.trigger, r.bound = trigger, d.Gap
 		r.plans++
@@ -57,7 +61,7 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 	t, p, w := &s.Tasks[i], &view.Progress[i], view.Workloads[i]
 	r := m.record(w)
 	out := v1alpha1.CarbonPlanStatus{
-		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: a.Reason.Message(),
+		State: v1alpha1.PlanRunning, Reason: string(a.Reason.Code), Message: p.Message(a.Reason),
 		Cluster: t.Cluster, Workers: int32(workersOf(t, w)),
 		Deadline: timeOf(t.Deadline), LatestStart: timeOf(a.Reason.LatestStart),
 		EmittedG: sig(r.emittedG), EnergyKWh: sig(r.energyKWh), EnergySource: r.energyFrom,
@@ -185,7 +189,7 @@ func shown(p *v1alpha1.CarbonPlanStatus, now time.Time) v1alpha1.PlanShown {
 	return out
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+func percent(share float64) string { return units.Number("%.0f%%", 100*share) }
 
 // sig keeps four significant digits.
 func sig(v float64) float64 {
@@ -272,6 +276,7 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
 	out.EmittedG, out.EnergyKWh, out.MeasuredKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh), sig(r.emittedG)
 	out.BaselineG, out.UnpricedKWh = sig(r.baseline(r.energyKWh)), sig(r.unpricedKWh)
+	out.CountedAt = timeOf(r.counted)
 	withhold(&out)
 	out.Shown = shown(&out, time.Time{})
 	return out, true

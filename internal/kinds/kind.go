@@ -4,7 +4,7 @@
 // writes nothing itself.
 //
 // The built-in kinds are the files of builtin; a WorkloadKind resource adds one, or
-// replaces a built-in one of the same name.
+// replaces a built-in one of the same group and kind.
 package kinds
 
 import (
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -28,6 +29,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/pkg/units"
 )
 
 // ErrKind marks a kind that cannot be used.
@@ -35,8 +37,11 @@ var ErrKind = errors.New("invalid workload kind")
 
 // Kind is a kind of workload, ready for use. It is immutable.
 type Kind struct {
-	// Name is how policies call it: the kind of its objects.
+	// Name is how policies call it: the kind of its objects, followed by a dot and the group where a
+	// built-in kind of another group has that name: Job.batch.volcano.sh.
 	Name string
+	// From is the WorkloadKind that states it.
+	From string
 	Spec v1alpha1.WorkloadKindSpec
 
 	suspend                                      path
@@ -45,6 +50,7 @@ type Kind struct {
 	pods                                         []podsOf
 	podLabels                                    map[string]path
 	priorityClass, started, ended, done, of, who path
+	limit                                        path
 	active, finished                             []match
 	idle                                         map[string]any
 }
@@ -53,6 +59,9 @@ type podsOf struct {
 	each, template path
 	counts         []path
 }
+
+// whole is the path to the templates from the object.
+func (g *podsOf) whole() path { return slices.Concat(g.each, g.template) }
 
 type match struct {
 	condition string
@@ -63,7 +72,7 @@ type match struct {
 // New compiles a kind; name is that of the WorkloadKind, for errors. The error wraps ErrKind and names the field, its value and what is
 // accepted.
 func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
-	k := &Kind{Name: spec.Kind, Spec: *spec.DeepCopy()}
+	k := &Kind{Name: nameOf(spec), From: name, Spec: *spec.DeepCopy()}
 	var first error
 	compile := func(field string, p v1alpha1.Path) path {
 		if p == "" {
@@ -128,6 +137,7 @@ func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
 		k.who = single("managedBy.path", m.Path)
 	}
 	k.started, k.ended = single("started", spec.Started), single("ended", spec.Ended)
+	k.limit = single("activeDeadline", spec.ActiveDeadline)
 	if c := spec.Completions; c != nil {
 		k.done, k.of = single("completions.done", c.Done), single("completions.of", c.Of)
 	}
@@ -149,7 +159,67 @@ func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
 	if first != nil {
 		return nil, first
 	}
+	if err := k.readable(); err != nil {
+		return nil, err
+	}
 	return k, nil
+}
+
+// builtinGroups are the groups of the kinds whose names policies and CarbonPlans use without a group. A
+// PodGroup is a group of Pods.
+var builtinGroups = map[string]string{
+	"AppWrapper": "workload.codeflare.dev", "Deployment": "apps", "Job": "batch", "JobSet": "jobset.x-k8s.io", "MPIJob": "kubeflow.org",
+	"Pod": "", "PodGroup": "", "PyTorchJob": "kubeflow.org", "RayCluster": "ray.io", "RayJob": "ray.io", "TrainJob": "trainer.kubeflow.org",
+}
+
+// nameOf is how policies call a kind.
+func nameOf(spec *v1alpha1.WorkloadKindSpec) string {
+	if group, taken := builtinGroups[spec.Kind]; taken && group != spec.Group {
+		return spec.Kind + "." + spec.Group
+	}
+	return spec.Kind
+}
+
+// paths are those to single fields of an object, by the fields that state them.
+func (k *Kind) paths() map[string]path {
+	out := map[string]path{
+		"hold.suspend": k.suspend, "workers.replicas": k.replicas, "workers.resources": k.resources, "priorityClass": k.priorityClass,
+		"started": k.started, "ended": k.ended, "activeDeadline": k.limit, "completions.done": k.done, "completions.of": k.of, "managedBy.path": k.who,
+	}
+	for i, p := range k.tandem {
+		out[fmt.Sprintf("workers.tandem[%d]", i)] = p
+	}
+	for label, p := range k.podLabels {
+		out[fmt.Sprintf("podLabels[%s]", label)] = p
+	}
+	for i := range k.active {
+		out[fmt.Sprintf("active[%d].path", i)] = k.active[i].path
+	}
+	for i := range k.finished {
+		out[fmt.Sprintf("finished[%d].path", i)] = k.finished[i].path
+	}
+	return out
+}
+
+// readable refuses a kind of which a path leads into the part of a pod template that Prune takes out: such
+// a field reads as absent, and a patch of it would replace what the user wrote there.
+func (k *Kind) readable() error {
+	var templates []path
+	if len(k.worker) > 0 {
+		templates = append(templates, k.worker)
+	}
+	for i := range k.pods {
+		templates = append(templates, k.pods[i].whole())
+	}
+	fields := k.paths()
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		for _, t := range templates {
+			if rest, inside := fields[field].below(t); inside && !keeps(rest) {
+				return fmt.Errorf("%w %q: spec.%s: %s lies in the pod template %s, of which Lull keeps only what planning reads; accepted: a path outside of it", ErrKind, k.From, field, fields[field], t)
+			}
+		}
+	}
+	return nil
 }
 
 // GVK is the group, version and kind.
@@ -193,18 +263,26 @@ var builtin = sync.OnceValue(func() []*Kind {
 	return out
 })
 
-// With returns the built-in kinds and further ones, which replace built-in ones of the same
-// name.
-func With(further []*Kind) []*Kind {
-	out := Builtin()
+// GroupKind is what a kind is known by.
+func (k *Kind) GroupKind() schema.GroupKind { return k.GVK().GroupKind() }
+
+// With returns the built-in kinds and those of WorkloadKinds, which replace built-in ones of the same group
+// and kind. Of several WorkloadKinds that policies cannot tell apart the first counts; refused has, by the
+// name of the WorkloadKind, an error that names both for each of the others.
+func With(further []*Kind) (all []*Kind, refused map[string]error) {
+	all, refused = Builtin(), map[string]error{}
 	for _, k := range further {
-		if i := slices.IndexFunc(out, func(x *Kind) bool { return x.Name == k.Name }); i >= 0 {
-			out[i] = k
-			continue
+		i := slices.IndexFunc(all, func(x *Kind) bool { return x.Name == k.Name })
+		switch {
+		case i < 0:
+			all = append(all, k)
+		case slices.Contains(builtin(), all[i]): // of the same group, as names are
+			all[i] = k
+		default:
+			refused[k.From] = fmt.Errorf("%w %q: spec.kind: %s is %s of WorkloadKind %q already; accepted: one WorkloadKind for each name that policies use", ErrKind, k.From, k.Name, all[i].GroupKind(), all[i].From)
 		}
-		out = append(out, k)
 	}
-	return out
+	return all, refused
 }
 
 // DefaultNames are the kinds that a policy governs where it names none: batch work with an
@@ -234,13 +312,19 @@ func Named(names []string) ([]*Kind, error) {
 func Parse(text []byte) (*Kind, error) {
 	var w v1alpha1.WorkloadKind
 	if err := yaml.UnmarshalStrict(text, &w); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKind, err)
+		return nil, fmt.Errorf("%w: %w", ErrKind, units.ReadError(err))
 	}
 	if w.APIVersion != v1alpha1.GroupVersion.String() || w.Kind != "WorkloadKind" || w.Name == "" {
 		return nil, fmt.Errorf("%w: %s %s %q; accepted: a %s WorkloadKind with a name", ErrKind, w.APIVersion, w.Kind, w.Name, v1alpha1.GroupVersion)
 	}
 	return New(w.Name, &w.Spec)
 }
+
+// maxLimit is the longest limit of a run, in seconds, that counts: a century.
+const maxLimit = 100 * 366 * 24 * 3600
+
+// TellsActive says whether objects of the kind tell that pods of them run or are about to.
+func (k *Kind) TellsActive() bool { return len(k.active) > 0 }
 
 // Facts is what Lull knows of an object.
 type Facts struct {
@@ -252,6 +336,8 @@ type Facts struct {
 	Started time.Time
 	// Ended is when it finished; zero where that is not known.
 	Ended time.Time
+	// Limit is how long a run may take (wall time) before it is ended by force; 0 where none is stated.
+	Limit time.Duration
 	// Workers is the number the object asks for; 0 for kinds without.
 	Workers int
 	// Request is what one worker asks for (of a kind without workers, all its pods),
@@ -278,6 +364,9 @@ func (k *Kind) Read(obj map[string]any) Facts {
 	}
 	if f.Finished {
 		f.Ended = k.endOf(obj)
+	}
+	if seconds := k.limit.number(obj, 0); seconds > 0 && seconds <= maxLimit {
+		f.Limit = time.Duration(seconds) * time.Second
 	}
 	if len(k.replicas) > 0 {
 		f.Workers = k.replicas.number(obj, 1)

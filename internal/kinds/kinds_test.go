@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"sigs.k8s.io/yaml"
@@ -345,5 +346,211 @@ func TestQuieten(t *testing.T) {
 	}
 	if _, err := Parse([]byte("apiVersion: lull.dev/v1alpha1\nkind: WorkloadKind\nmetadata: {name: x}\nspec: {version: v1, kind: X, resource: xs, hold: {suspend: spec.suspend}, idle: [1]}")); err == nil {
 		t.Error("a list is taken for fields of the status")
+	}
+}
+
+// further is a WorkloadKind of a group and kind, by name.
+func further(t *testing.T, name, group, kind string) *Kind {
+	t.Helper()
+	k, err := New(name, &v1alpha1.WorkloadKindSpec{Group: group, Version: "v1", Kind: kind, Resource: strings.ToLower(kind) + "s", Hold: v1alpha1.HoldSpec{Suspend: "spec.suspend"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestKindsByGroup: a kind of another group does not replace a built-in one of the same name, and is called
+// otherwise; two that cannot be told apart are refused but for the first, in words that name both.
+func TestKindsByGroup(t *testing.T) {
+	volcano, mine := further(t, "volcano", "batch.volcano.sh", "Job"), further(t, "mine", "batch", "Job")
+	podGroup := further(t, "podgroups", "scheduling.volcano.sh", "PodGroup")
+	all, refused := With([]*Kind{volcano, mine, further(t, "again", "batch", "Job"), further(t, "a", "x.dev", "Train"), further(t, "b", "y.dev", "Train"), podGroup})
+	byName := map[string]*Kind{}
+	for _, k := range all {
+		if byName[k.Name] != nil {
+			t.Errorf("two kinds are called %s", k.Name)
+		}
+		byName[k.Name] = k
+	}
+	if len(all) != len(Builtin())+3 {
+		t.Errorf("%d kinds", len(all))
+	}
+	if byName["Job"] != mine || byName["Job.batch.volcano.sh"] != volcano || byName["PodGroup.scheduling.volcano.sh"] != podGroup || byName["Train"].From != "a" {
+		t.Errorf("kinds by name: %v", byName)
+	}
+	if len(refused) != 2 || !errors.Is(refused["again"], ErrKind) || !strings.Contains(refused["again"].Error(), `"mine"`) || !strings.Contains(refused["b"].Error(), "Train.x.dev") {
+		t.Errorf("refused: %v", refused)
+	}
+	for _, k := range Builtin() {
+		if group, ok := builtinGroups[k.Spec.Kind]; !ok || group != k.Spec.Group || k.Name != k.Spec.Kind {
+			t.Errorf("%s: built in as %s, group %q known %v", k.GroupKind(), k.Name, group, ok)
+		}
+	}
+}
+
+// TestPathsInTemplates: what Prune takes out of the objects in memory can be neither read nor patched, so
+// no field of a kind may stand there.
+func TestPathsInTemplates(t *testing.T) {
+	spec := func(suspend v1alpha1.Path) *v1alpha1.WorkloadKindSpec {
+		return &v1alpha1.WorkloadKindSpec{
+			Group: "x.dev", Version: "v1", Kind: "Thing", Resource: "things", Hold: v1alpha1.HoldSpec{Suspend: suspend},
+			Workers: &v1alpha1.WorkersSpec{Replicas: "spec.replicas", Template: "spec.template"},
+			Pods:    []v1alpha1.PodsSpec{{Each: "spec.groups[*]", Template: "template"}},
+		}
+	}
+	for suspend, accepted := range map[v1alpha1.Path]bool{
+		"spec.suspend": true, "spec.template.suspend": true, "spec.templates.spec.suspend": true,
+		"spec.template.spec.suspend": false, "spec.template.metadata.annotations['x.dev/suspend']": false, "spec.template": false,
+		"spec.template.spec.nodeSelector.suspend": false, "spec.groups[0].template.spec.suspend": false, "spec.groups[0].suspend": true,
+	} {
+		k, err := New("things", spec(suspend))
+		if accepted != (err == nil) {
+			t.Errorf("%s: %v", suspend, err)
+			continue
+		}
+		if !accepted {
+			if !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), string(suspend)) {
+				t.Errorf("%s: %v", suspend, err)
+			}
+			continue
+		}
+		obj := object(t, `{metadata: {name: a}, spec: {replicas: 1, template: {spec: {nodeSelector: {a: b}}}, groups: [{template: {spec: {}}}]}}`)
+		k.suspend.put(obj, true)
+		k.Prune(obj)
+		if !k.Read(obj).Suspended {
+			t.Errorf("%s: pruned it reads not suspended", suspend)
+		}
+	}
+}
+
+// TestPatchOverwritesNoMap: the API server refuses a patch that was made without sight of a map that is
+// there.
+func TestPatchOverwritesNoMap(t *testing.T) {
+	k, err := New("things", &v1alpha1.WorkloadKindSpec{Group: "x.dev", Version: "v1", Kind: "Thing", Resource: "things", Hold: v1alpha1.HoldSpec{Suspend: "spec.policy.suspend"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPatch(object(t, `{metadata: {name: a, resourceVersion: "1"}, spec: {}}`))
+	k.Hold(p)
+	p.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused)
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for there, fits := range map[string]bool{
+		`{"metadata": {"resourceVersion": "1"}, "spec": {}}`:                                    true,
+		`{"metadata": {"resourceVersion": "1"}, "spec": {"policy": {"mine": 1}}}`:               false,
+		`{"metadata": {"resourceVersion": "1", "annotations": {"mine": "1"}}, "spec": {}}`:      false,
+		`{"metadata": {"resourceVersion": "1", "annotations": null}, "spec": {"policy": null}}`: true,
+	} {
+		if _, err := patch.Apply([]byte(there)); (err == nil) != fits {
+			t.Errorf("%s on %s: %v", text, there, err)
+		}
+	}
+}
+
+// TestHolds: what the watchdog keeps of an object reads, and is released, as the object itself is; without a
+// mark of Lull only its identity is kept.
+func TestHolds(t *testing.T) {
+	for _, k := range Builtin() {
+		obj := object(t, samples[k.Name].text)
+		if free := k.Holds(obj); len(free) != 3 || len(free["metadata"].(map[string]any)) != 3 {
+			t.Errorf("%s: of an object without marks %v is kept", k.Name, free)
+		}
+		metadata := obj["metadata"].(map[string]any)
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationHold: "admission", v1alpha1.AnnotationDecision: "{}", "mine": "x"}
+		metadata["labels"] = map[string]any{"mine": "x", v1alpha1.LabelGroup: "g"}
+		if k.Pausable() {
+			p := NewPatch(obj)
+			k.Hold(p)
+			obj = applied(t, p, obj)
+		}
+		kept := k.Holds(obj)
+		if text, err := json.Marshal(kept); err != nil || strings.Contains(string(text), "mine") || strings.Contains(string(text), "image") || strings.Contains(string(text), "decision") {
+			t.Errorf("%s: holds %s", k.Name, text)
+		}
+		if !k.Read(kept).Suspended {
+			t.Errorf("%s: %v reads not suspended", k.Name, kept)
+		}
+		p, q := NewPatch(obj), NewPatch(kept)
+		for _, x := range []*Patch{p, q} {
+			k.Release(x, 0)
+			x.Annotate(v1alpha1.AnnotationHold, "")
+		}
+		if a, b := applied(t, p, obj), applied(t, q, obj); !reflect.DeepEqual(a, b) || k.Read(b).Suspended {
+			t.Errorf("%s: released to\n%v, by what is kept of it to\n%v", k.Name, a, b)
+		}
+	}
+	job := named(t, "Job")
+	for text, want := range map[string]bool{`conditions: [{type: Complete, status: "True", message: x}]`: true, `conditions: [{type: Complete, status: "False"}]`: false, `active: 1`: false} {
+		kept := job.Holds(object(t, `{metadata: {name: a, annotations: {lull.dev/hold: paused}}, spec: {}, status: {`+text+`}}`))
+		if job.Read(kept).Finished != want {
+			t.Errorf("%s: finished %v", text, !want)
+		}
+	}
+}
+
+// TestTrimAnnotations: caches keep the annotations that Lull reads, cut where they are absurd, and never
+// take the map of annotations for absent.
+func TestTrimAnnotations(t *testing.T) {
+	job, long := named(t, "Job"), strings.Repeat("1h", 120_000)
+	obj := object(t, samples["Job"].text)
+	obj["metadata"].(map[string]any)["annotations"] = map[string]any{
+		v1alpha1.AnnotationMaxDelay: long, v1alpha1.AnnotationProgressQuery: long, v1alpha1.AnnotationDecision: long, "lull.dev/other": long, "mine": long, v1alpha1.AnnotationRuntime: "2h",
+	}
+	job.Prune(obj)
+	text, err := json.Marshal(obj)
+	if err != nil || len(text) > 16_384 {
+		t.Errorf("keeps %d bytes, %v", len(text), err)
+	}
+	for name, want := range map[string]int{v1alpha1.AnnotationMaxDelay: maxValue + 1, v1alpha1.AnnotationProgressQuery: maxList + 1, v1alpha1.AnnotationDecision: maxDecision + 1, "lull.dev/other": 0, "mine": 0, v1alpha1.AnnotationRuntime: 2} {
+		value := annotation(obj, name)
+		if len(value) != want || TooLong(name, value) != (want > 2) {
+			t.Errorf("%s: %d bytes, want %d; too long: %v", name, len(value), want, TooLong(name, value))
+		}
+	}
+	obj["metadata"].(map[string]any)["annotations"] = map[string]any{"mine": "x"}
+	job.Prune(obj)
+	if a, ok := obj["metadata"].(map[string]any)["annotations"].(map[string]any); !ok || len(a) != 0 {
+		t.Errorf("annotations are %v, want an empty map", a)
+	}
+	k, err := New("x", &v1alpha1.WorkloadKindSpec{Version: "v1", Kind: "X", Resource: "xs", Hold: v1alpha1.HoldSpec{Suspend: "spec.suspend"}, PodLabels: map[string]v1alpha1.Path{"x": "metadata.annotations['x.dev/name']"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := k.Trimmed(map[string]string{"x.dev/name": "a", "mine": "x"}); len(got) != 1 || got["x.dev/name"] != "a" {
+		t.Errorf("keeps %v of what the kind reads", got)
+	}
+}
+
+// TestLimit: how long a run may take is read where the kinds that end one by force state it, and is in all caches.
+func TestLimit(t *testing.T) {
+	for name, spec := range map[string]string{
+		"Job": `{activeDeadlineSeconds: 90, template: {}}`, "Pod": `{activeDeadlineSeconds: 90, schedulingGates: [{name: lull.dev/hold}]}`, "RayJob": `{activeDeadlineSeconds: 90}`, "TrainJob": `{activeDeadlineSeconds: 90}`,
+		"MPIJob": `{runPolicy: {activeDeadlineSeconds: 90, backoffLimit: 1}}`, "PyTorchJob": `{runPolicy: {activeDeadlineSeconds: 90}}`,
+		"Deployment": `{activeDeadlineSeconds: 90}`, // has none
+	} {
+		k, want := named(t, name), 90*time.Second
+		if name == "Deployment" {
+			want = 0
+		}
+		obj := object(t, `{metadata: {name: a, annotations: {lull.dev/hold: admission}}, spec: `+spec+`}`)
+		kept := k.Holds(obj)
+		if got := k.Read(obj).Limit; got != want || k.Read(kept).Limit != want {
+			t.Errorf("%s: %v, to the watchdog %v, want %v", name, got, k.Read(kept).Limit, want)
+		}
+		k.Prune(obj)
+		if got := k.Read(obj).Limit; got != want {
+			t.Errorf("%s: pruned %v, want %v", name, got, want)
+		}
+	}
+	for seconds, want := range map[string]time.Duration{"-5": 0, "0": 0, "9223372036854775807": 0, `"5"`: 0, "31536000": 365 * 24 * time.Hour} {
+		if got := named(t, "Job").Read(object(t, `{metadata: {name: a}, spec: {activeDeadlineSeconds: `+seconds+`}}`)).Limit; got != want {
+			t.Errorf("%s: %v, want %v", seconds, got, want)
+		}
 	}
 }

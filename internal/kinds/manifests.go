@@ -20,6 +20,9 @@ func (k *Kind) objectName() string {
 	return k.Spec.Resource + "." + k.Spec.Group
 }
 
+// AdmissionName is that of the admission policy that holds objects of the kind at creation.
+func (k *Kind) AdmissionName() string { return "hold-" + k.objectName() + ".lull.dev" }
+
 // access grants what reading, holding and scaling objects of the kind takes; the roles of
 // controller and failsafe aggregate it.
 func (k *Kind) access() string {
@@ -83,8 +86,9 @@ func (k *Kind) admission() string {
 #
 # Left alone are objects that their users hold themselves, that another controller owns or
 # manages, that wait in a queue of Kueue which the policy does not name, or that MultiKueue
-# has sent here. Those of a critical priority class and those of a policy in Shadow mode or
-# paused are marked but not held.
+# has sent here. So are hooks of Helm and Argo CD, and all in kube-system and in Lull's own
+# namespace, unless they name the policy in lull.dev/govern-by. Those of a critical priority
+# class and those of a policy in Shadow mode or paused are marked but not held.
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata:
@@ -114,7 +118,9 @@ spec:
     expression: "%[10]s"
   - name: not-sent-by-a-hub
     expression: "!('%[11]s' in object.metadata.?labels.orValue({}))"
-`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"), k.ofPolicy(), kueue.LabelOrigin)
+  - name: not-excluded
+    expression: "%[12]s"
+`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"), k.ofPolicy(), kueue.LabelOrigin, notExcluded(DefaultNamespace))
 	if len(k.who) > 0 {
 		own := []string{"''", "'" + kueue.ManagedByMultiKueue + "'"}
 		for _, o := range k.Spec.ManagedBy.Own {

@@ -21,6 +21,9 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
+// absent is the value of a test that succeeds where there is nothing.
+var absent = json.RawMessage("null")
+
 // NewPatch begins a patch of an object: the API server answers with a conflict where the
 // object has changed since.
 func NewPatch(obj map[string]any) *Patch {
@@ -39,11 +42,12 @@ func (p *Patch) Empty() bool { return len(p.ops) <= 1 }
 // MarshalJSON returns the operations.
 func (p *Patch) MarshalJSON() ([]byte, error) { return json.Marshal(p.ops) }
 
-// set sets the value at a path, making the maps that lead there.
+// set sets the value at a path, making the maps that lead there. A cache may hold less of the object than
+// there is: the API server refuses the patch where it has something in the place of such a map.
 func (p *Patch) set(at path, value any) {
 	for n := 1; n < len(at); n++ {
 		if _, ok := at[:n].get(p.obj); !ok && at[n-1].index < 0 && !p.made(at.pointer(n)) {
-			p.ops = append(p.ops, operation{"add", at.pointer(n), map[string]any{}})
+			p.ops = append(p.ops, operation{"test", at.pointer(n), absent}, operation{"add", at.pointer(n), map[string]any{}})
 		}
 	}
 	p.ops = append(p.ops, operation{"add", at.pointer(len(at)), value})

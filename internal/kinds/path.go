@@ -147,6 +147,41 @@ func (p path) put(obj map[string]any, value any) {
 	}
 }
 
+// graft copies what the path leads to from one object to another, and which maps and lists lead there.
+func (p path) graft(to, from any) any {
+	if len(p) == 0 {
+		return to
+	}
+	switch x := from.(type) {
+	case map[string]any:
+		m, _ := to.(map[string]any)
+		if m == nil {
+			m = map[string]any{}
+		}
+		if v, ok := p[0].of(x); ok {
+			m[p[0].key] = p[1:].grafted(m[p[0].key], v)
+		}
+		return m
+	case []any:
+		list, _ := to.([]any)
+		if v, ok := p[0].of(x); ok {
+			for len(list) <= p[0].index {
+				list = append(list, map[string]any{})
+			}
+			list[p[0].index] = p[1:].grafted(list[p[0].index], v)
+		}
+		return list
+	}
+	return to
+}
+
+func (p path) grafted(to, from any) any {
+	if len(p) == 0 {
+		return from
+	}
+	return p.graft(to, from)
+}
+
 // each returns all that the path leads to, in the order of lists and of names.
 func (p path) each(obj any) []any {
 	found := []any{obj}
@@ -201,6 +236,39 @@ func (p path) text(obj any) string {
 	v, _ := p.get(obj)
 	s, _ := v.(string)
 	return s
+}
+
+// below returns the rest of a path that leads through what another one leads to; false where it does not.
+func (p path) below(other path) (path, bool) {
+	if len(p) < len(other) {
+		return nil, false
+	}
+	for i, s := range other {
+		if !s.all && s != p[i] {
+			return nil, false
+		}
+	}
+	return p[len(other):], true
+}
+
+// String is the path as it is written.
+func (p path) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		switch {
+		case s.all:
+			b.WriteString("[*]")
+		case s.index >= 0:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case !isName(s.key):
+			fmt.Fprintf(&b, "['%s']", s.key)
+		case i > 0:
+			b.WriteString("." + s.key)
+		default:
+			b.WriteString(s.key)
+		}
+	}
+	return b.String()
 }
 
 // pointer is the JSON pointer (RFC 6901) of the first n steps.

@@ -1,7 +1,27 @@
 package kinds
 
-// kept are the fields of a pod's spec that planning reads.
-var kept = []string{"priorityClassName", "overhead", "resources", "schedulingGates"}
+import "slices"
+
+// kept are the fields of a pod's spec that planning reads, keptOfContainer those of its containers.
+var (
+	kept            = []string{"priorityClassName", "overhead", "resources", "schedulingGates"}
+	keptOfContainer = []string{"name", "resources", "restartPolicy"}
+	containerLists  = []string{"containers", "initContainers"}
+)
+
+// keeps reports whether Prune leaves what a path within a pod template leads to.
+func keeps(within path) bool {
+	if len(within) == 0 || within[0].key == "metadata" {
+		return false
+	}
+	if within[0].key != "spec" {
+		return true
+	}
+	if len(within) > 3 && slices.Contains(containerLists, within[1].key) {
+		return slices.Contains(keptOfContainer, within[3].key)
+	}
+	return len(within) > 1 && slices.Contains(kept, within[1].key)
+}
 
 // pruned returns the part of a pod's spec that planning reads.
 func pruned(spec map[string]any) map[string]any {
@@ -11,13 +31,13 @@ func pruned(spec map[string]any) map[string]any {
 			out[name] = v
 		}
 	}
-	for _, name := range []string{"containers", "initContainers"} {
+	for _, name := range containerLists {
 		list, _ := spec[name].([]any)
 		short := make([]any, 0, len(list))
 		for _, c := range list {
 			c, _ := c.(map[string]any)
 			s := map[string]any{}
-			for _, field := range []string{"name", "resources", "restartPolicy"} {
+			for _, field := range keptOfContainer {
 				if v, ok := c[field]; ok {
 					s[field] = v
 				}
@@ -31,15 +51,13 @@ func pruned(spec map[string]any) map[string]any {
 	return out
 }
 
-// Prune takes out of an object what planning does not read: most of its pod templates and
-// the managed fields. Thousands of objects are kept in memory.
+// Prune takes out of an object what planning does not read: most of its pod templates, the
+// managed fields and annotations of others. Thousands of objects are kept in memory.
 func (k *Kind) Prune(obj map[string]any) {
 	if m, ok := obj["metadata"].(map[string]any); ok {
 		delete(m, "managedFields")
-		if a, ok := m["annotations"].(map[string]any); ok {
-			delete(a, "kubectl.kubernetes.io/last-applied-configuration")
-		}
 	}
+	k.TrimAnnotations(obj)
 	shorten := func(t any) {
 		if template, ok := t.(map[string]any); ok {
 			if spec, ok := template["spec"].(map[string]any); ok {

@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -23,6 +26,8 @@ type Options struct {
 	Runtime time.Duration
 	// RuntimeStated says that the annotation is there.
 	RuntimeStated bool
+	// RuntimeP95 is a run time that 95 of 100 such workloads do not exceed; 0 where none is stated.
+	RuntimeP95    time.Duration
 	MaxDelay      time.Duration
 	Deadline      time.Time // zero where the annotation is absent
 	Interruptible bool
@@ -41,6 +46,16 @@ type Options struct {
 	GroupSize int
 	// maxDelayStated says that the annotation is there.
 	maxDelayStated bool
+	// next is when (grid time) the next run of its CronJob would be skipped or would replace it; zero for none.
+	next time.Time
+	// limit is how long (grid time) a run may take before it is ended by force; 0 for any time, and of an elastic
+	// workload, whose run time at its least scale says little of how long it takes.
+	limit time.Duration
+	// stated is the run time as it is stated; 0 where none is.
+	stated time.Duration
+	// soft says that its policy lets deadlines be missed; margin is that of its policy.
+	soft   bool
+	margin time.Duration
 }
 
 // maxScale bounds the number of workers that annotations may ask for.
@@ -49,17 +64,22 @@ const maxScale = 100_000
 // maxTransferKWh bounds the energy of a move.
 const maxTransferKWh = 1_000_000
 
-// mostQuery bounds the length of a query for progress.
-const mostQuery = 4096
-
 // ProgressQuery is the Prometheus query that a workload names for its progress, with
 // $namespace and $name filled in; "" where it names none, or one that is not accepted.
 func ProgressQuery(w *Workload) string {
 	text := w.Annotations()[v1alpha1.AnnotationProgressQuery]
-	if len(text) > mostQuery {
+	if kinds.TooLong(v1alpha1.AnnotationProgressQuery, text) {
 		return ""
 	}
 	return strings.NewReplacer("$namespace", w.Namespace(), "$name", w.Name()).Replace(text)
+}
+
+// bounded are the annotations that are refused for their length: what users write of a workload.
+var bounded = []string{
+	v1alpha1.AnnotationMaxDelay, v1alpha1.AnnotationDeadline, v1alpha1.AnnotationRuntime, v1alpha1.AnnotationRuntimeP95, v1alpha1.AnnotationInterruptible,
+	v1alpha1.AnnotationMinWorkers, v1alpha1.AnnotationMaxWorkers, v1alpha1.AnnotationProfile, v1alpha1.AnnotationProgress, v1alpha1.AnnotationProgressQuery,
+	v1alpha1.AnnotationTandem, v1alpha1.AnnotationFamily, v1alpha1.AnnotationClusters, v1alpha1.AnnotationZones, v1alpha1.AnnotationMigratable,
+	v1alpha1.AnnotationTransferKWh, v1alpha1.AnnotationGroupSize,
 }
 
 // ReadOptions reads the annotations of a workload of a kind. The error wraps ErrAnnotation and names the annotation, its
@@ -74,12 +94,20 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	if spec.MaxDelay != nil {
 		o.MaxDelay = spec.MaxDelay.Duration
 	}
+	for _, name := range bounded {
+		if text := annotations[name]; kinds.TooLong(name, text) {
+			return o, annotationError(name, text, fmt.Sprintf("at most %d bytes", kinds.MaxLength(name)))
+		}
+	}
 	if text, ok := annotations[v1alpha1.AnnotationRuntime]; ok {
 		d, err := units.ParseDuration(text)
 		if err != nil || d == 0 {
 			return o, annotationError(v1alpha1.AnnotationRuntime, text, units.AcceptedDurations+", above 0")
 		}
 		o.Runtime, o.RuntimeStated = d, true
+	}
+	if err := o.readRuntimeP95(annotations); err != nil {
+		return o, err
 	}
 	if text, ok := annotations[v1alpha1.AnnotationMaxDelay]; ok {
 		d, err := units.ParseDuration(text)
@@ -111,9 +139,6 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 			return o, annotationError(v1alpha1.AnnotationProgress, text, "a number from 0 to 1")
 		}
 		o.Progress = v
-	}
-	if text := annotations[v1alpha1.AnnotationProgressQuery]; len(text) > mostQuery {
-		return o, annotationError(v1alpha1.AnnotationProgressQuery, text, fmt.Sprintf("a query of at most %d characters", mostQuery))
 	}
 	o.Clusters, o.Zones = Names(annotations[v1alpha1.AnnotationClusters]), Names(annotations[v1alpha1.AnnotationZones])
 	switch text, ok := annotations[v1alpha1.AnnotationMigratable]; {
@@ -186,39 +211,98 @@ func annotationError(name, value, accepted string) error {
 
 // deadline is when the work of a workload created at created must be done: the
 // earlier of the stated deadline and, unless only a deadline is stated, the
-// longest delay plus the run time.
+// longest delay plus the run time; and not later than the next run of its CronJob. A deadline that may be missed
+// lies so far before that run that what starts then is done.
 func (o *Options) deadline(created time.Time) time.Time {
-	byDelay := created.Add(o.MaxDelay + o.Runtime)
-	if o.Deadline.IsZero() || (o.maxDelayStated && byDelay.Before(o.Deadline)) {
-		return byDelay
-	}
-	return o.Deadline
+	at, _ := o.bounded(created)
+	return at
 }
 
-// LatestStart is when a workload that has not run must start at the latest to end by its
-// deadline at its least scale (with soft deadlines: its deadline), by what stands in its annotations and its policy: for those
-// who know nothing else. created and the result are grid time.
-func LatestStart(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec, created time.Time) (time.Time, error) {
-	o, err := ReadOptions(annotations, spec, nil)
+// bounded is the deadline, and whether it is the next run of its CronJob that sets it.
+func (o *Options) bounded(created time.Time) (time.Time, bool) {
+	at := created.Add(o.MaxDelay + o.Runtime)
+	if !o.Deadline.IsZero() && (!o.maxDelayStated || !at.Before(o.Deadline)) {
+		at = o.Deadline
+	}
+	next := o.next
+	if next.IsZero() {
+		return at, false
+	}
+	if o.soft {
+		next = next.Add(-o.Runtime - o.margin)
+	}
+	return earlier(at, next), next.Before(at)
+}
+
+// latestHold is until when a task whose deadline is the next run of its CronJob may be held.
+func (o *Options) latestHold(t *decide.Task) time.Time {
+	if o.soft {
+		return t.Deadline
+	}
+	return t.Deadline.Add(-t.Remaining - o.margin)
+}
+
+// guarded is the deadline that is kept for run times longer than the expected one too: a stated one, and the next
+// run of its CronJob; zero for none.
+func (o *Options) guarded() time.Time { return earlier(o.Deadline, o.next) }
+
+// options reads what a workload may do: its annotations, its policy, its active deadline, the CronJob that has created it.
+func (w *Workload) options(spec *v1alpha1.CarbonPolicySpec, kind *kinds.Kind, tl timegrid.Timeline) (Options, error) {
+	o, err := ReadOptions(w.Annotations(), spec, kind)
+	if err != nil {
+		return o, err
+	}
+	o.soft, o.margin = soft(spec), defaultMargin
+	if spec.StartMargin != nil {
+		o.margin = spec.StartMargin.Duration
+	}
+	if !w.Next.At.IsZero() {
+		o.next = tl.ToGrid(w.Next.At)
+	}
+	if _, elastic := w.Annotations()[v1alpha1.AnnotationMaxWorkers]; !elastic {
+		o.limit = tl.GridDuration(w.Facts.Limit)
+	}
+	if o.RuntimeStated {
+		o.stated = o.Runtime
+	}
+	o.Runtime, o.RuntimeP95 = o.limited(o.Runtime), o.limited(o.RuntimeP95)
+	return o, nil
+}
+
+// LatestStart is when (grid time) a workload that has not run must start at the latest to end by its
+// deadline at its least scale, even if it takes RuntimeP95 (with soft deadlines: its deadline), by what stands in its
+// annotations, its policy and its CronJob: for those who know nothing else.
+func LatestStart(w *Workload, spec *v1alpha1.CarbonPolicySpec, tl timegrid.Timeline) (time.Time, error) {
+	o, err := w.options(spec, nil, tl)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if soft(spec) {
-		return o.deadline(created), nil
-	}
-	margin := defaultMargin
-	if spec.StartMargin != nil {
-		margin = spec.StartMargin.Duration
-	}
-	return o.deadline(created).Add(-o.Runtime - margin), nil
+	return o.latestStart(tl.ToGrid(w.Created())), nil
 }
 
-// DeadlineOf is when a workload that came at a time must be done; zero where its annotations cannot be
-// read. Both are grid time.
-func DeadlineOf(w *Workload, spec *v1alpha1.CarbonPolicySpec, created time.Time) time.Time {
-	o, err := ReadOptions(w.Annotations(), spec, w.Kind)
+func (o *Options) latestStart(created time.Time) time.Time {
+	if o.soft {
+		return o.deadline(created)
+	}
+	latest := o.deadline(created).Add(-o.Runtime - o.margin)
+	if guarded := o.guarded(); !guarded.IsZero() && o.RuntimeP95 > o.Runtime {
+		latest = earlier(latest, guarded.Add(-o.RuntimeP95-o.margin))
+	}
+	return latest
+}
+
+// edited reports whether a stated latest start, as text, is another than the one that stands on a held workload:
+// its annotations, or its policy, have been edited since.
+func edited(w *Workload, stated string) bool {
+	a := w.Annotations()
+	return stated != cmp.Or(a[v1alpha1.AnnotationStatedStart], a[v1alpha1.AnnotationLatestStart])
+}
+
+// DeadlineOf is when (grid time) a workload must be done; zero where its annotations cannot be read.
+func DeadlineOf(w *Workload, spec *v1alpha1.CarbonPolicySpec, tl timegrid.Timeline) time.Time {
+	o, err := w.options(spec, w.Kind, tl)
 	if err != nil {
 		return time.Time{}
 	}
-	return o.deadline(created)
+	return o.deadline(tl.ToGrid(w.Created()))
 }

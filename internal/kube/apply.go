@@ -15,6 +15,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
@@ -44,6 +45,8 @@ type Record struct {
 	// Workers of an elastic workload from now on, Cluster to which it goes.
 	Workers int    `json:"workers,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
+	// Policy that governed a workload until somebody released it.
+	Policy string `json:"policy,omitempty"`
 	// Intensities in gCO2eq/kWh, emissions in gCO2eq.
 	IntensityNow  float64 `json:"intensityNow,omitempty"`
 	IntensityThen float64 `json:"intensityThen,omitempty"`
@@ -62,21 +65,23 @@ type Record struct {
 const (
 	// CodeInvalid: the annotations of the workload cannot be read.
 	CodeInvalid decide.Code = "InvalidAnnotation"
+	// CodeExcluded: the policy may not govern the workload.
+	CodeExcluded decide.Code = "Excluded"
 	// CodePolicyGone: the policy is gone.
 	CodePolicyGone decide.Code = "PolicyGone"
-	// CodeFailsafe: its latest start has come and nobody else has let it go.
+	// CodeFailsafe: its latest start has come and nobody else has released it.
 	CodeFailsafe decide.Code = "Failsafe"
-	// CodeReleased: somebody has let this one go.
+	// CodeReleased: somebody has released this one.
 	CodeReleased decide.Code = "Released"
-	// CodeReleasedAll: somebody asked for everything to be let go.
+	// CodeReleasedAll: somebody asked for everything to be released.
 	CodeReleasedAll decide.Code = "ReleasedAll"
 )
 
 // newRecord is an action as it is told at a time of the grid.
-func newRecord(a decide.Action, now time.Time) Record {
+func newRecord(a decide.Action, p *Progress, now time.Time) Record {
 	r := a.Reason
 	rec := Record{
-		Verb: a.Verb, Reason: r.Code, Message: r.Message(), At: now.UTC().Truncate(time.Second), Workers: a.Workers,
+		Verb: a.Verb, Reason: r.Code, Message: p.Message(r), At: now.UTC().Truncate(time.Second), Workers: a.Workers,
 		IntensityNow: float64(r.IntensityNow), IntensityThen: float64(r.IntensityThen),
 		ExpectedG: float64(r.ExpectedG), ImmediateG: float64(r.ImmediateG), ExpectedSaving: r.Saving(),
 		ThenLow: round(r.ThenLow), ThenHigh: round(r.ThenHigh),
@@ -120,7 +125,7 @@ type Context struct {
 // anything. The write fails with a conflict when an object has changed since it
 // was read: the caller then decides anew.
 func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Progress, c Context) (bool, error) {
-	rec := newRecord(a, c.Timeline.ToGrid(c.Now))
+	rec := newRecord(a, &p, c.Timeline.ToGrid(c.Now))
 	if c.Policy.Spec.Mode == v1alpha1.ModeShadow && !w.Facts.Suspended {
 		if w.Record().Verb != "" {
 			return false, nil
@@ -135,19 +140,18 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 	if (a.Verb == decide.Scale || a.Verb == decide.Pause || a.Verb == decide.Move) && w.resizing() {
 		return false, nil // what Kueue has done is seen at once, and what is to be done decided anew
 	}
+	latest := wallText(c.Timeline, a.Reason.LatestStart)
 	switch a.Verb {
 	case decide.Release, decide.Resume:
 		if a.Cluster != localCluster && w.Facts.Queue != "" {
 			rec.Cluster = a.Cluster
 		}
-		wrote, err := ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
-			release(w, patch, a.Workers)
+		return ap.release(ctx, w, rec, opening{event: string(a.Verb), workers: a.Workers, also: func(patch *kinds.Patch) {
 			mark(patch)
 			if rec.Cluster != "" {
 				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
 			}
-		})
-		return after(wrote, err, func() error { return ap.unpark(ctx, w) })
+		}})
 	case decide.Scale:
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
 			w.Kind.Scale(patch, a.Workers)
@@ -158,61 +162,50 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		if a.Verb == decide.Move {
 			hold, rec.Cluster = v1alpha1.HoldMoving, a.Cluster
 		}
-		wrote, err := ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		return ap.hold(ctx, w, rec, hold, string(a.Verb), latest, p.StatedStart, func(patch *kinds.Patch) {
 			w.Kind.Hold(patch)
 			mark(patch)
-			patch.Annotate(v1alpha1.AnnotationHold, hold)
-			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
 			if rec.Cluster != "" {
 				patch.Annotate(v1alpha1.AnnotationCluster, rec.Cluster)
 			}
 		})
-		return after(wrote, err, func() error { return ap.park(ctx, w, hold) })
 	case decide.Wait:
-		if w.Facts.Queue != "" && (!w.Facts.Suspended || w.GateIgnored()) { // let go, and taken by no cluster
-			wrote, err := ap.write(ctx, w, rec, string(decide.Pause), corev1.EventTypeNormal, func(patch *kinds.Patch) {
-				patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldAdmission)
-				patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
-			})
-			return after(wrote, err, func() error { return ap.park(ctx, w, v1alpha1.HoldAdmission) })
+		if w.Facts.Queue != "" && (!w.Facts.Suspended || w.GateIgnored()) { // released, and taken by no cluster
+			return ap.hold(ctx, w, rec, v1alpha1.HoldAdmission, string(decide.Pause), latest, p.StatedStart, nil)
 		}
-		if !Tells(w, &a) {
+		if !Tells(w, &a, p.StatedStart) {
 			return false, nil
 		}
 		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
-			patch.Annotate(v1alpha1.AnnotationLatestStart, wallText(c.Timeline, a.Reason.LatestStart))
+			annotateStart(patch, latest, p.StatedStart)
 		})
 	case decide.Continue:
-		if len(w.Objects) > 1 && !w.Facts.Suspended { // a group that was let go in part
+		if len(w.Objects) > 1 && !w.Facts.Suspended { // a group that was released in part
 			return ap.releaseRest(ctx, w, rec)
 		}
-		if w.gateStays() && !w.Facts.Suspended { // it was let go in part
-			return true, ap.ungate(ctx, w)
+		if w.gateStays() && !w.Facts.Suspended { // it was released in part
+			return true, ap.unpark(ctx, w)
 		}
 	}
 	return false, nil
 }
 
-// after goes on where a write has not failed.
-func after(wrote bool, err error, next func() error) (bool, error) {
-	if err != nil {
-		return wrote, err
-	}
-	return wrote, next()
-}
-
-// Tells reports whether a waiting workload would be told anything new by an action.
-func Tells(w *Workload, a *decide.Action) bool {
+// Tells reports whether a waiting workload would be told anything new by an action; stated is its
+// Progress.StatedStart.
+func Tells(w *Workload, a *decide.Action, stated string) bool {
 	last, r := w.Record(), &a.Reason
+	if edited(w, stated) {
+		return true
+	}
 	same := last.Verb == a.Verb && last.Reason == r.Code && sameTime(last.PlannedStart, r.PlannedStart) && sameTime(last.LatestStart, r.LatestStart)
 	return last.Verb == "" || !same && r.Code != decide.CodeTooSoon
 }
 
-// releaseRest lets go the Pods of a group that are still held.
+// releaseRest releases the Pods of a group that are still held.
 func (ap *Applier) releaseRest(ctx context.Context, w *Workload, rec Record) (bool, error) {
 	for _, o := range w.Objects {
 		if w.Kind.Read(o.Object).Suspended {
-			return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
+			return ap.release(ctx, w, rec, opening{event: string(decide.Release)})
 		}
 	}
 	return false, nil
@@ -230,33 +223,164 @@ func wallText(tl timegrid.Timeline, grid time.Time) string {
 	return tl.ToWall(grid).UTC().Format(time.RFC3339)
 }
 
+// annotateStart writes until when a workload may be held, and which latest start is stated for it.
+func annotateStart(patch *kinds.Patch, latest, stated string) {
+	patch.Annotate(v1alpha1.AnnotationLatestStart, latest)
+	if stated == latest {
+		stated = ""
+	}
+	patch.Annotate(v1alpha1.AnnotationStatedStart, stated)
+}
+
+// hold keeps a workload from running. In a queue the Workload comes first, so that it is never inactive
+// without Lull's mark on it.
+func (ap *Applier) hold(ctx context.Context, w *Workload, rec Record, mark, event, latest, stated string, also func(*kinds.Patch)) (bool, error) {
+	if w.Facts.Queue != "" {
+		if err := ap.park(ctx, w, mark, latest); err != nil {
+			return false, err
+		}
+	}
+	return ap.write(ctx, w, rec, event, corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		if also != nil {
+			also(patch)
+		}
+		patch.Annotate(v1alpha1.AnnotationHold, mark)
+		annotateStart(patch, latest, stated)
+	})
+}
+
 // ReleaseInvalid releases a workload whose annotations cannot be read, as if it were
 // not governed, and says why in a warning.
 func (ap *Applier) ReleaseInvalid(ctx context.Context, w *Workload, reason error, now time.Time) (bool, error) {
 	rec := Record{Verb: decide.Release, Reason: CodeInvalid, Message: reason.Error() + "; the " + w.Kind.Name + " runs as if it were not governed", At: now.UTC().Truncate(time.Second)}
-	return ap.write(ctx, w, rec, string(CodeInvalid), corev1.EventTypeWarning, func(patch *kinds.Patch) { release(w, patch, 0) })
+	return ap.release(ctx, w, rec, opening{event: string(CodeInvalid), warning: true})
 }
 
-// ReleaseHeld releases a workload that Lull holds, for a reason that no plan is behind.
+// ReleaseExcluded releases a workload that its policy may not govern, and says whether it did.
+func (ap *Applier) ReleaseExcluded(ctx context.Context, x Excluded, now time.Time) (bool, error) {
+	return ap.ReleaseHeld(ctx, x.Workload, CodeExcluded, excludedMessage(x.Why), now)
+}
+
+// excludedMessage says why a workload is not held that its policy may not govern.
+func excludedMessage(why string) string {
+	return fmt.Sprintf("Lull does not hold it: %s. To have it governed, name its CarbonPolicy in the annotation %s.", why, v1alpha1.AnnotationGovernBy)
+}
+
+// ReleaseHeld releases a workload that Lull holds, for a reason that no plan is behind, and says whether it
+// did. From one that carries marks of Lull but is not held it takes the marks.
 func (ap *Applier) ReleaseHeld(ctx context.Context, w *Workload, code decide.Code, message string, now time.Time) (bool, error) {
-	if !w.anyHeld() || w.deleted() {
+	return ap.releaseMarked(ctx, w, Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message})
+}
+
+func (ap *Applier) releaseMarked(ctx context.Context, w *Workload, rec Record) (bool, error) {
+	switch {
+	case w.deleted():
+		return false, nil
+	case !w.anyHeld():
+		return false, ap.Clear(ctx, w)
+	}
+	return ap.release(ctx, w, rec, opening{event: string(decide.Release)})
+}
+
+// Ungovern releases a workload and takes it out of its policy; false where none governs it. The policy
+// goes last: until then its controller finishes what is left half done.
+func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bool, error) {
+	policy := w.Annotations()[v1alpha1.AnnotationPolicy]
+	if policy == "" && !w.Marked() {
 		return false, nil
 	}
-	rec := Record{Verb: decide.Release, Reason: code, At: now.UTC().Truncate(time.Second), Message: message}
-	wrote, err := ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) { release(w, patch, 0) })
-	return after(wrote, err, func() error { return ap.unpark(ctx, w) })
+	rec := Record{
+		Verb: decide.Release, Reason: CodeReleased, At: now.UTC().Truncate(time.Second), Policy: policy,
+		Message: "was released by an operator (lull release) and is no longer governed by CarbonPolicy " + policy,
+	}
+	leave := func(patch *kinds.Patch) { patch.Annotate(v1alpha1.AnnotationPolicy, "") }
+	if !w.Marked() {
+		return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+	}
+	wrote, err := ap.releaseMarked(ctx, w, rec)
+	if err != nil {
+		return false, err
+	}
+	released, err := Fetch(ctx, ap.Client, w.Kind, client.ObjectKeyFromObject(w.Objects[0]))
+	if err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	if !wrote {
+		return ap.write(ctx, released, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+	}
+	patch := kinds.NewPatch(released.Objects[0].Object)
+	leave(patch)
+	_, err = ap.send(ctx, w, released.Objects[0], patch)
+	return true, err
 }
 
-// ClearHold takes the hold off a finished workload: its last Pods can succeed while Lull pauses
-// it. With the hold left, the watchdog would release work that has ended.
-func (ap *Applier) ClearHold(ctx context.Context, w *Workload) error {
-	if !w.Facts.Finished || w.deleted() {
+// opening is how a workload is released.
+type opening struct {
+	// event is the reason of the Event, which is a warning or not.
+	event   string
+	warning bool
+	// workers to run with; 0 leaves the number as it is.
+	workers int
+	// also changes the objects in the same write.
+	also func(*kinds.Patch)
+}
+
+// release lets a workload run, whatever holds it and whoever asks: its suspend field, its scheduling gate,
+// its number of workers, the gate of its queue, its Workload that was set inactive. Nothing else in Lull does.
+//
+// The objects come first, the Workload of a queue last: a mark stands on the Workload until both are done. What
+// is left half done is repaired by whoever finds that mark.
+func (ap *Applier) release(ctx context.Context, w *Workload, rec Record, how opening) (bool, error) {
+	if kinds.TooLong(kueue.AnnotationGates, w.Annotations()[kueue.AnnotationGates]) {
+		// The cache has cut the gates of others.
+		live, err := Fetch(ctx, ap.Client, w.Kind, client.ObjectKeyFromObject(w.Objects[0]))
+		if err != nil {
+			return false, err
+		}
+		w = live
+	}
+	kind := corev1.EventTypeNormal
+	if how.warning {
+		kind = corev1.EventTypeWarning
+	}
+	wrote, err := ap.write(ctx, w, rec, how.event, kind, func(patch *kinds.Patch) {
+		if w.Facts.Suspended || len(w.Objects) > 1 {
+			w.Kind.Release(patch, how.workers)
+		}
+		clearMarks(patch)
+		if how.also != nil {
+			how.also(patch)
+		}
+	})
+	if err != nil {
+		return wrote, err
+	}
+	return wrote, ap.unpark(ctx, w)
+}
+
+// clearMarks takes what says that Lull holds an object.
+func clearMarks(patch *kinds.Patch) {
+	for _, name := range []string{v1alpha1.AnnotationHold, v1alpha1.AnnotationLatestStart, v1alpha1.AnnotationStatedStart} {
+		patch.Annotate(name, "")
+	}
+}
+
+// Clear takes Lull's marks off a workload that Lull does not hold: one that has ended, as its last Pods can
+// succeed while Lull pauses it, or that was opened by somebody else. What its user suspends afterwards is the
+// user's then. It changes nothing else.
+func (ap *Applier) Clear(ctx context.Context, w *Workload) error {
+	if w.deleted() {
 		return nil
 	}
 	for _, o := range w.Objects {
+		if !w.Facts.Finished && w.holds(o) {
+			continue
+		}
 		patch := kinds.NewPatch(o.Object)
-		patch.Annotate(v1alpha1.AnnotationHold, "")
-		patch.Annotate(v1alpha1.AnnotationLatestStart, "")
+		clearMarks(patch)
+		if w.Kind.Spec.Hold.Zero {
+			patch.Annotate(v1alpha1.AnnotationWorkers, "")
+		}
 		if patch.Empty() {
 			continue
 		}
@@ -264,21 +388,21 @@ func (ap *Applier) ClearHold(ctx context.Context, w *Workload) error {
 			return err
 		}
 	}
-	return nil
+	if w.Facts.Finished {
+		return nil
+	}
+	return ap.unpark(ctx, w)
 }
 
-// release lets a workload run; of a group, the Pod that the patch is of.
-func release(w *Workload, patch *kinds.Patch, workers int) {
-	if w.Facts.Suspended || len(w.Objects) > 1 {
-		w.Kind.Release(patch, workers)
-	}
-	patch.Annotate(v1alpha1.AnnotationHold, "")
-	patch.Annotate(v1alpha1.AnnotationLatestStart, "")
-}
+// maxMessage bounds the message of a record: caches keep records of a bounded length.
+const maxMessage = 2048
 
 // write patches the objects with the record and the change, and tells the event
 // once the API server has taken it.
 func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, eventType string, change func(*kinds.Patch)) (bool, error) {
+	if len(rec.Message) > maxMessage {
+		rec.Message = rec.Message[:maxMessage] + "..."
+	}
 	text, err := json.Marshal(rec)
 	if err != nil {
 		return false, err
@@ -300,21 +424,6 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 	}
 	ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
 	return true, nil
-}
-
-// Ungovern lets a workload run and takes it out of its policy; false where none governs it.
-func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bool, error) {
-	if w.Annotations()[v1alpha1.AnnotationPolicy] == "" {
-		return false, nil
-	}
-	rec := Record{Verb: decide.Release, Reason: CodeReleased, At: now.UTC().Truncate(time.Second), Message: "was released by hand and is no longer governed"}
-	held := w.Held()
-	return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, func(patch *kinds.Patch) {
-		if held {
-			release(w, patch, 0)
-		}
-		patch.Annotate(v1alpha1.AnnotationPolicy, "")
-	})
 }
 
 // ScaleTo changes the number of workers of an object, for those who measure how it scales.

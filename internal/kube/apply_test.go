@@ -35,7 +35,7 @@ func TestClearHold(t *testing.T) {
 			if err := c.Get(ctx, key, &stored); err != nil {
 				t.Fatal(err)
 			}
-			if err := (&Applier{Client: c}).ClearHold(ctx, workloadOf(t, &stored)); err != nil {
+			if err := (&Applier{Client: c}).Clear(ctx, workloadOf(t, &stored)); err != nil {
 				t.Fatal(err)
 			}
 		}

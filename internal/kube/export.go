@@ -15,6 +15,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/pkg/trace"
+	"lull.dev/lull/pkg/units"
 )
 
 // kueueWorkload is the part of a Kueue Workload (v1beta1, v1beta2) that tells how it ran.
@@ -45,14 +46,14 @@ func ReadExport(r io.Reader) (*trace.Trace, error) {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r, maxExport)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("%w: %w; accepted: a list, as of kubectl get jobs -o json", trace.ErrTrace, err)
+		return nil, fmt.Errorf("%w: %w; accepted: a list, as of kubectl get jobs -o json", trace.ErrTrace, units.ReadError(err))
 	}
 	var ran []run
 	t := &trace.Trace{}
 	for i, item := range list.Items {
 		var kind metav1.TypeMeta
 		if err := json.Unmarshal(item, &kind); err != nil {
-			return nil, fmt.Errorf("%w: items[%d]: %w", trace.ErrTrace, i, err)
+			return nil, fmt.Errorf("%w: items[%d]: %w", trace.ErrTrace, i, units.ReadError(err))
 		}
 		var x run
 		var ok bool
@@ -104,7 +105,7 @@ type run struct {
 func readJob(item []byte) (run, bool, error) {
 	var j batchv1.Job
 	if err := json.Unmarshal(item, &j); err != nil {
-		return run{}, false, err
+		return run{}, false, units.ReadError(err)
 	}
 	if j.Status.StartTime == nil || j.Status.CompletionTime == nil {
 		return run{}, false, nil
@@ -124,7 +125,7 @@ func readJob(item []byte) (run, bool, error) {
 func readWorkload(item []byte) (run, bool, error) {
 	var w kueueWorkload
 	if err := json.Unmarshal(item, &w); err != nil {
-		return run{}, false, err
+		return run{}, false, units.ReadError(err)
 	}
 	var admitted, finished time.Time
 	for _, c := range w.Status.Conditions {

@@ -275,8 +275,8 @@ func TestObjective(t *testing.T) {
 		t.Errorf("the objective is %+v over %v", o, h)
 	}
 	// Nobody but the planner may hold it back, and not beyond its deadline.
-	created := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	if at, err := LatestStart(j.Annotations, &p, created); err != nil || !at.Equal(created.Add(5*time.Hour)) {
+	created := j.CreationTimestamp.Time
+	if at, err := LatestStart(workloadOf(t, &j), &p, timegrid.Timeline{}); err != nil || !at.Equal(created.Add(5*time.Hour)) {
 		t.Errorf("with soft deadlines it starts at %v (%v) at the latest, want its deadline", at, err)
 	}
 }
@@ -309,14 +309,14 @@ func TestRecordRoundTrip(t *testing.T) {
 		Code: decide.CodeCleanerLater, PlannedStart: now.Add(time.Hour), LatestStart: now.Add(5 * time.Hour),
 		IntensityNow: 400, IntensityThen: 100, ExpectedG: 10, ImmediateG: 40, Source: "x",
 	}}
-	rec := newRecord(a, now)
-	w := &Workload{record: &rec}
-	if Tells(w, &a) {
+	rec := newRecord(a, &Progress{}, now)
+	w := &Workload{record: &rec, annotations: map[string]string{}}
+	if Tells(w, &a, "") {
 		t.Error("the same wait a minute later is told again")
 	}
 	b := a
 	b.Reason.PlannedStart = now.Add(2 * time.Hour)
-	if !Tells(w, &b) {
+	if !Tells(w, &b, "") {
 		t.Error("another planned start is not told")
 	}
 	if rec.ExpectedSaving != 0.75 {
@@ -329,12 +329,18 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 // learned is what a test says was learned.
-type learned struct{ points []v1alpha1.ObservedPoint }
+type learned struct {
+	points    []v1alpha1.ObservedPoint
+	quantiles []workload.RunTimeQuantile
+}
 
 func (learned) Runtime(_ *Workload, prior, _ time.Duration) time.Duration { return prior }
 func (learned) Startup(*Workload) time.Duration                           { return 0 }
 func (l learned) Observed(*Workload) []v1alpha1.ObservedPoint             { return l.points }
 func (learned) MostWorkers(*Workload) int                                 { return 0 }
+func (l learned) Quantiles(*Workload, time.Duration) []workload.RunTimeQuantile {
+	return l.quantiles
+}
 
 // TestObservedThroughputIsRelativeToTheLeastScale: what a workload of at least four workers
 // was seen to do counts against what four were declared to do, with a profile and without.
@@ -354,7 +360,7 @@ func TestObservedThroughputIsRelativeToTheLeastScale(t *testing.T) {
 		}
 		in := Input{
 			Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Profiles: map[string]*v1alpha1.ScalingProfile{"p": profile},
-			Learned: learned{[]v1alpha1.ObservedPoint{{Workers: 4, Throughput: 0.5}, {Workers: 8, Throughput: 1}}},
+			Learned: learned{points: []v1alpha1.ObservedPoint{{Workers: 4, Throughput: 0.5}, {Workers: 8, Throughput: 1}}},
 		}
 		s, speed, err := scalingOf(in, w, &o)
 		if err != nil || math.Abs(speed-0.5) > 1e-9 || math.Abs(s.Rate(8)-2) > 1e-9 {
@@ -414,7 +420,7 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%s: %v by %s, %v W by %s; want %+v", name, got.Share, got.Source, got.Drawn, got.DrawnFrom, tc)
 		}
 	}
-	long := newJob("b", annotate(v1alpha1.AnnotationProgressQuery, strings.Repeat("x", mostQuery+1)))
+	long := newJob("b", annotate(v1alpha1.AnnotationProgressQuery, strings.Repeat("x", kinds.MaxLength(v1alpha1.AnnotationProgressQuery)+1)))
 	if _, err := ReadOptions(long.Annotations, &policy, nil); !errors.Is(err, ErrAnnotation) || ProgressQuery(workloadOf(t, &long)) != "" {
 		t.Errorf("a query without bounds: %v", err)
 	}
@@ -515,6 +521,51 @@ func TestRan(t *testing.T) {
 	}
 }
 
+// TestEndedBeforeTheStatusSaysSo: the pod of a Job has succeeded, and the Job controller has not counted it yet. The
+// work is done: nothing is left to pause. Pods of an earlier run, failed pods and pods beside one that runs say nothing.
+func TestEndedBeforeTheStatusSaysSo(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)) }
+	j := newJob("a", running, annotate(v1alpha1.AnnotationInterruptible, "true"), annotate(v1alpha1.AnnotationRan, "15m0s"))
+	pod := func(phase corev1.PodPhase, from, to int) corev1.Pod {
+		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(from)}}
+		if phase != corev1.PodRunning {
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(from), FinishedAt: at(to)}}
+		}
+		start := at(from)
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}},
+			Status:     corev1.PodStatus{Phase: phase, StartTime: &start, ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		pods      []corev1.Pod
+		ran, left time.Duration
+		source    string
+	}{
+		"it runs":              {[]corev1.Pod{pod(corev1.PodRunning, -20, 0)}, 35 * time.Minute, 85 * time.Minute, FromModel},
+		"it has succeeded":     {[]corev1.Pod{pod(corev1.PodSucceeded, -20, -2)}, 33 * time.Minute, 0, FromCompletions},
+		"it has failed":        {[]corev1.Pod{pod(corev1.PodFailed, -20, -2)}, 15 * time.Minute, 105 * time.Minute, FromModel},
+		"of an earlier run":    {[]corev1.Pod{pod(corev1.PodSucceeded, -50, -40)}, 15 * time.Minute, 105 * time.Minute, FromModel},
+		"beside one that runs": {[]corev1.Pod{pod(corev1.PodSucceeded, -20, -2), pod(corev1.PodRunning, -1, 0)}, 16 * time.Minute, 104 * time.Minute, FromModel},
+		"no pod":               {[]corev1.Pod{}, 15 * time.Minute, 105 * time.Minute, FromModel},
+	} {
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: tc.pods})
+		if err != nil || len(v.Progress) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Progress), err)
+		}
+		if p, left := v.Progress[0], v.Snapshot.Tasks[0].Remaining; p.Ran != tc.ran || left != tc.left || p.Source != tc.source {
+			t.Errorf("%s: ran %v, %v left, by %s; want %v, %v, %s", name, p.Ran, left, p.Source, tc.ran, tc.left, tc.source)
+		}
+	}
+	// Of two workers one has succeeded, and the other has failed and does not run again yet.
+	two := int32(2)
+	j.Spec.Parallelism, j.Spec.Completions = &two, nil
+	v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: []corev1.Pod{pod(corev1.PodSucceeded, -20, -2), pod(corev1.PodFailed, -20, -2)}})
+	if err != nil || len(v.Progress) != 1 || v.Snapshot.Tasks[0].Remaining != 105*time.Minute {
+		t.Errorf("one of two workers has ended: %+v, %v; want 1h45m left", v.Snapshot.Tasks, err)
+	}
+}
+
 // TestProfileLearns: what was observed of a profile replaces its points, and changes how
 // fast a workload is taken to be at no scale but those.
 func TestProfileLearns(t *testing.T) {
@@ -533,5 +584,20 @@ func TestProfileLearns(t *testing.T) {
 	}
 	if v, err := Throughput(profile, 3); err != nil || v != 2 {
 		t.Errorf("throughput %v %v", v, err)
+	}
+}
+
+// TestPlanNames: the plans of two kinds that share their kind, but not their group, do not share a name.
+func TestPlanNames(t *testing.T) {
+	spec := v1alpha1.WorkloadKindSpec{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job", Resource: "jobs", Hold: v1alpha1.HoldSpec{Suspend: "spec.suspend"}}
+	volcano, err := kinds.New("volcano", &spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := newJob("train")
+	ours := workloadOf(t, &job)
+	theirs := NewWorkload(volcano, ours.Objects[0])
+	if a, b := PlanName(ours), PlanName(theirs); a != "job-train" || b != "job.batch.volcano.sh-train" {
+		t.Errorf("plans are called %s and %s", a, b)
 	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -19,8 +20,9 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 	p.Runtime = o.Runtime
 	modelled := work(in, w, scaling, p.Speed, pods)
 	if in.Learned != nil && !o.RuntimeStated {
-		p.Runtime = in.Learned.Runtime(w, o.Runtime, modelled)
+		p.Runtime = o.limited(in.Learned.Runtime(w, o.Runtime, modelled))
 	}
+	p.Ran, p.quantiles, p.Note = modelled, quantilesOf(in, w, o, modelled), cmp.Or(ignoredP95(o, p.Runtime), o.limitedNote())
 	share := func(v float64, source string) {
 		p.Share, p.Source = v, source
 		p.Done = time.Duration(v * float64(p.Runtime))
@@ -30,6 +32,9 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		reading, read = in.Measured.Progress(w.UID())
 	}
 	switch {
+	case pods.done(w):
+		// The Job controller has still to count the pod.
+		p.Done, p.Share, p.Source = p.Runtime, 1, FromCompletions
 	case o.Progress >= 0:
 		share(o.Progress, FromAnnotation)
 	case read:
@@ -66,8 +71,8 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 const oldReading = 5 * time.Minute
 
 // work is the work that a workload has done by the model: as run time at its least number
-// of workers, in grid time, earlier runs included. Where the pods are known nothing is done
-// while none runs: its controller may be down, or no node have room.
+// of workers, in grid time, earlier runs included. Where the pods are known, nothing is done
+// while none runs: its controller may be down, or no node may have room.
 func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods podCount) time.Duration {
 	// The annotation is Lull's own and absent before the first change; one that somebody
 	// broke counts as none, which errs on the side of the deadline.
@@ -76,19 +81,24 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 	if w.Facts.Suspended || since.IsZero() {
 		return max(0, sum)
 	}
+	until := in.Now
 	if in.Pods != nil && w.Facts.Of <= 1 {
-		if pods.running == 0 {
+		first := pods.first
+		switch {
+		case pods.done(w):
+			first, until = pods.began, pods.ended
+		case pods.running == 0:
 			return max(0, sum)
 		}
-		if pods.first.After(since) {
-			since = pods.first
+		if first.After(since) {
+			since = first
 		}
 	}
 	rate := 1.0
 	if scaling != nil {
 		rate = speed * scaling.Rate(w.Facts.Workers)
 	}
-	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(in.Now.Sub(since)))))
+	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(until.Sub(since)))))
 }
 
 // sinceOf is when the present run at the present scale began (wall time); zero where it
@@ -96,7 +106,7 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 func sinceOf(w *Workload) time.Time {
 	since := w.Facts.Started
 	if w.Facts.Queue != "" && since.IsZero() {
-		return since // let go, but still in the queue
+		return since // released, but still in the queue
 	}
 	if at, ok := Changed(w); ok && at.After(since) && w.Annotations()[v1alpha1.AnnotationHold] == "" {
 		since = at
@@ -131,6 +141,13 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 		if at.After(c.latest) {
 			c.latest = at
 		}
+	case pod.Status.Phase == corev1.PodSucceeded:
+		c.succeeded++
+		from, to, _ := Ran(pod)
+		c.began = earlier(c.began, from)
+		if to.After(c.ended) {
+			c.ended = to
+		}
 	case pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil:
 		c.pending++
 		if x := unscheduled(pod); x != nil && x.Reason == corev1.PodReasonUnschedulable {
@@ -141,6 +158,13 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 			}
 		}
 	}
+}
+
+// done reports whether a workload of one part has ended, although its status does not say so yet: as many of its pods as
+// it has workers have succeeded, the last in the present run, and no other pod runs or waits.
+func (c *podCount) done(w *Workload) bool {
+	since := sinceOf(w)
+	return w.Facts.Of <= 1 && !w.Facts.Suspended && c.succeeded >= w.wanted() && c.running+c.pending == 0 && !since.IsZero() && !c.ended.Before(since)
 }
 
 // unscheduled is the condition of a pod that has no node, as none has room or as it is gated; nil for others,

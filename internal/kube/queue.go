@@ -17,7 +17,7 @@ import (
 	"lull.dev/lull/pkg/decide"
 )
 
-// What waits in a queue of Kueue is held by Kueue's admission gate before it was first let go,
+// What waits in a queue of Kueue is held by Kueue's admission gate before it was first released,
 // and by its Workload being inactive, with Lull's mark on it, afterwards. Neither holds quota.
 
 // A Kueue that does not know the gate, or has it switched off, queues what is gated: it is then
@@ -40,9 +40,9 @@ func Parked(w *kueue.Workload) bool {
 	return !w.Active && w.Annotations[v1alpha1.AnnotationHold] != ""
 }
 
-// queued returns the workload with what Kueue keeps of it; nil for one that Kueue does not
+// WithQueued returns the workload with what Kueue keeps of it; nil for one that Kueue does not
 // know (yet).
-func (w *Workload) queued(of map[types.UID]*kueue.Workload) *Workload {
+func (w *Workload) WithQueued(of map[types.UID]*kueue.Workload) *Workload {
 	if w.Facts.Queue == "" {
 		return w
 	}
@@ -51,6 +51,15 @@ func (w *Workload) queued(of map[types.UID]*kueue.Workload) *Workload {
 		out.Facts.Suspended = out.Facts.Suspended || Parked(out.Queued)
 	}
 	return &out
+}
+
+// opened reports whether a workload of a queue goes on though its object says that Lull holds it: its
+// Workload was made anew. Object and Workload are seen one after the other: what Lull has just written is
+// waited for.
+func (w *Workload) opened(in Input) bool {
+	q := w.Queued
+	return w.Facts.Queue != "" && !w.Facts.Suspended && !w.Facts.Finished && marked(w.Objects[0]) && q != nil && q.Active && q.Considered &&
+		in.Timeline.ToGrid(in.Now).Sub(w.Record().At) > in.Timeline.GridDuration(settling)
 }
 
 // Target is the cluster that a workload was released to; "" where it was not, or to this one.
@@ -70,27 +79,32 @@ func (w *Workload) place(now time.Time) (cluster string, stuck bool) {
 	return w.Target(), waits && now.Sub(q.ReservedAt) > NominationTimeout
 }
 
-// park sets the Workload of a queue inactive, with a mark that says who did; nothing outside
-// of queues.
-func (ap *Applier) park(ctx context.Context, w *Workload, mark string) error {
-	if w.Facts.Queue == "" {
-		return nil
+// park sets the Workload of a queue inactive, with a mark that says who did, and until when at most.
+func (ap *Applier) park(ctx context.Context, w *Workload, mark, latest string) error {
+	if w.Queued == nil {
+		return fmt.Errorf("%s: Kueue has no Workload of it yet", describe(w))
 	}
-	return ap.setActive(ctx, w, false, mark)
+	return ap.patchQueued(ctx, w.Queued, false, map[string]any{
+		v1alpha1.AnnotationHold: mark, v1alpha1.AnnotationLatestStart: latest,
+		kueue.AnnotationReplaces: nil, // MultiKueue leaves the copy of a slice that replaces another where it is
+	})
 }
 
-// unpark sets the Workload of a queue active again, if Lull has set it inactive, and takes Lull's
-// gate from that of an elastic object.
+// unpark takes Lull's marks off the Workload of a queue: it is active again if Lull has set it inactive.
 func (ap *Applier) unpark(ctx context.Context, w *Workload) error {
-	switch {
-	case w.Queued == nil:
+	if w.Queued == nil {
 		return nil
-	case Parked(w.Queued):
-		return ap.setActive(ctx, w, true, "")
-	case w.gateStays():
-		return ap.ungate(ctx, w)
 	}
-	return nil
+	gated := w.gateStays()
+	if !gated && !markedQueue(w.Queued) {
+		return nil
+	}
+	return ap.UnparkQueued(ctx, w.Queued, gated)
+}
+
+// markedQueue reports whether Lull's mark is on a Workload that has not ended.
+func markedQueue(q *kueue.Workload) bool {
+	return q != nil && !q.Finished && q.Annotations[v1alpha1.AnnotationHold] != ""
 }
 
 // gateStays reports whether Lull's gate is on the Workload of an elastic object: Kueue v0.19 takes
@@ -115,48 +129,33 @@ func (w *Workload) resizing() bool {
 	return q.Replaces && !q.Admitted || q.Admitted && (q.Pods != asked || w.Facts.Started.IsZero())
 }
 
-// ungate takes Lull's gate from a Workload.
-func (ap *Applier) ungate(ctx context.Context, w *Workload) error {
-	var value any // null removes the annotation
-	if others := kueue.Without(w.Queued.Annotations[kueue.AnnotationGates], v1alpha1.Gate); others != "" {
-		value = others
+// UnparkQueued takes Lull's marks off a Workload of Kueue, its gate too where asked to.
+func (ap *Applier) UnparkQueued(ctx context.Context, q *kueue.Workload, gate bool) error {
+	annotations := map[string]any{v1alpha1.AnnotationHold: nil, v1alpha1.AnnotationLatestStart: nil}
+	if gate {
+		annotations[kueue.AnnotationGates] = nil
+		if others := kueue.Without(q.Annotations[kueue.AnnotationGates], v1alpha1.Gate); others != "" {
+			annotations[kueue.AnnotationGates] = others
+		}
 	}
-	return ap.patchQueued(ctx, w, map[string]any{
-		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": map[string]any{kueue.AnnotationGates: value}},
-	})
+	return ap.patchQueued(ctx, q, q.Active || Parked(q), annotations)
 }
 
-func (ap *Applier) setActive(ctx context.Context, w *Workload, active bool, mark string) error {
-	if w.Queued == nil {
-		return fmt.Errorf("%s: Kueue has no Workload of it yet", describe(w))
-	}
-	var value any // null removes the annotation
-	if mark != "" {
-		value = mark
-	}
-	annotations := map[string]any{v1alpha1.AnnotationHold: value}
-	if !active {
-		// MultiKueue leaves the copy of a slice that replaces another where it is.
-		annotations[kueue.AnnotationReplaces] = nil
-	}
-	return ap.patchQueued(ctx, w, map[string]any{
-		"metadata": map[string]any{"resourceVersion": w.Queued.Version, "annotations": annotations},
+// patchQueued sets annotations of a Workload of Kueue, nil to remove one, and whether it is active.
+func (ap *Applier) patchQueued(ctx context.Context, q *kueue.Workload, active bool, annotations map[string]any) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": q.Version, "annotations": annotations},
 		"spec":     map[string]any{"active": active},
 	})
-}
-
-// patchQueued patches what Kueue keeps of a workload.
-func (ap *Applier) patchQueued(ctx context.Context, w *Workload, patch map[string]any) error {
-	body, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}
 	target := &unstructured.Unstructured{}
 	target.SetGroupVersionKind(kueue.GroupVersion.WithKind("Workload"))
-	target.SetNamespace(w.Queued.Namespace)
-	target.SetName(w.Queued.Name)
+	target.SetNamespace(q.Namespace)
+	target.SetName(q.Name)
 	if err := ap.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, body)); err != nil {
-		return fmt.Errorf("Workload of %s: %w", describe(w), err)
+		return fmt.Errorf("Workload %s/%s of Kueue: %w", q.Namespace, q.Name, err)
 	}
 	return nil
 }

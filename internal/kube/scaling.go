@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 
@@ -33,7 +34,9 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 		if !ok {
 			return nil, 1, annotationError(v1alpha1.AnnotationProfile, o.Profile, "the name of a ScalingProfile of the namespace")
 		}
-		points = pointsOf(profile)
+		if points, err = pointsOf(profile); err != nil {
+			return nil, 1, err
+		}
 		learned = profile.Status.Observed
 	} else {
 		for n := 1; n <= o.MaxWorkers; n *= 2 {
@@ -53,7 +56,10 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 	if err != nil {
 		return nil, 1, err
 	}
-	for _, x := range learned {
+	for i, x := range learned {
+		if !plausible(x.Throughput) {
+			return nil, 1, profileError(o.Profile, fmt.Sprintf("status.observed[%d].throughput", i), x.Throughput, acceptedRatio)
+		}
 		points[int(x.Workers)] = point{throughput: x.Throughput}
 	}
 	before, err := profileOf(points).Scale(o.MinWorkers, most)
@@ -61,6 +67,9 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 		return nil, 1, err
 	}
 	for _, x := range seen { // relative to the least scale
+		if !plausible(x.Throughput) {
+			return nil, 1, fmt.Errorf("%w: CarbonPlan %s: status.observed: throughput of %d workers: %v; accepted: %s", ErrProfile, PlanName(w), x.Workers, x.Throughput, acceptedRatio)
+		}
 		points[int(x.Workers)] = point{throughput: x.Throughput * before.Curve[0]}
 	}
 	m, err := profileOf(points).Scale(o.MinWorkers, most)
@@ -88,8 +97,14 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 // Throughput is that of a number of workers by a profile and what was observed since,
 // relative to its first point as declared.
 func Throughput(profile *v1alpha1.ScalingProfile, workers int) (float64, error) {
-	points := pointsOf(profile)
-	for _, x := range profile.Status.Observed {
+	points, err := pointsOf(profile)
+	if err != nil {
+		return 0, err
+	}
+	for i, x := range profile.Status.Observed {
+		if !plausible(x.Throughput) {
+			return 0, profileError(profile.Name, fmt.Sprintf("status.observed[%d].throughput", i), x.Throughput, acceptedRatio)
+		}
 		points[int(x.Workers)] = point{throughput: x.Throughput}
 	}
 	m, err := profileOf(points).Scale(workers, workers)
@@ -99,21 +114,40 @@ func Throughput(profile *v1alpha1.ScalingProfile, workers int) (float64, error) 
 	return m.Curve[0], nil
 }
 
-// pointsOf are the points of a profile, relative to the first.
-func pointsOf(profile *v1alpha1.ScalingProfile) map[int]point {
+// ErrProfile marks a throughput or power that no workload has.
+var ErrProfile = errors.New("invalid scaling")
+
+// largestRatio bounds throughputs relative to the one that they count from: a curve of greater
+// range has no use, and its sums lose all digits.
+const largestRatio = 1e6
+
+const acceptedRatio = "0.000001 to 1000000, relative to the first point"
+
+// plausible says whether a relative throughput is one that a curve may have.
+func plausible(ratio float64) bool { return ratio >= 1/largestRatio && ratio <= largestRatio }
+
+func profileError(profile, field string, value float64, accepted string) error {
+	return fmt.Errorf("%w: ScalingProfile %s: %s: %v; accepted: %s", ErrProfile, profile, field, value, accepted)
+}
+
+// pointsOf returns the points of a profile, relative to the first. It checks what the API server
+// does, for profiles that were stored before it did. Errors wrap ErrProfile.
+func pointsOf(profile *v1alpha1.ScalingProfile) (map[int]point, error) {
 	points := map[int]point{}
-	first := 0.0
-	for _, p := range profile.Spec.Points {
-		if first == 0 {
-			first = p.Throughput
+	for i, p := range profile.Spec.Points {
+		x := point{throughput: p.Throughput / profile.Spec.Points[0].Throughput}
+		if !plausible(x.throughput) {
+			return nil, profileError(profile.Name, fmt.Sprintf("spec.points[%d].throughput", i), p.Throughput, acceptedRatio)
 		}
-		x := point{throughput: p.Throughput / first}
 		if p.Watts != nil {
 			x.watts, x.measured = *p.Watts, true
+			if !(x.watts >= 0 && x.watts <= power.MaxWatts) {
+				return nil, profileError(profile.Name, fmt.Sprintf("spec.points[%d].watts", i), x.watts, fmt.Sprintf("0 to %v W", float64(power.MaxWatts)))
+			}
 		}
 		points[int(p.Workers)] = x
 	}
-	return points
+	return points, nil
 }
 
 // profileOf orders points by workers; watts only where every point has them.

@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,53 +19,97 @@ import (
 	"lull.dev/lull/internal/kueue"
 )
 
-// Served reports whether the API server serves a kind and its objects may be listed, by
-// listing one. What may not be listed is not governed: "lull manifests --kinds" grants it.
-// live must read from the API server.
-func Served(ctx context.Context, live client.Reader, k *kinds.Kind) (bool, error) {
-	served, err := isServed(ctx, live, MetadataList(k))
+// Service is whether objects of a kind can be listed.
+type Service int
+
+const (
+	// NotServed says that the API server does not know the kind.
+	NotServed Service = iota
+	// Forbidden says that the API server serves the kind to others.
+	Forbidden
+	// Served says that its objects can be listed.
+	Served
+)
+
+// ServiceOf asks the API server for one object of a kind. What may not be listed is not governed: "lull
+// manifests --kinds" grants it. live must read from the API server.
+func ServiceOf(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
+	service, err := serviceOf(ctx, live, MetadataList(k))
 	if err != nil {
 		err = fmt.Errorf("look for kind %s: %w", k.Name, err)
 	}
-	return served, err
+	return service, err
 }
 
 // QueuesServed reports whether Kueue is there, in a version that Lull knows, and may be read.
 func QueuesServed(ctx context.Context, live client.Reader) (bool, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
-	return isServed(ctx, live, list)
+	service, err := serviceOf(ctx, live, list)
+	return service == Served, err
 }
 
-func isServed(ctx context.Context, live client.Reader, list client.ObjectList) (bool, error) {
+func serviceOf(ctx context.Context, live client.Reader, list client.ObjectList) (Service, error) {
 	err := live.List(ctx, list, client.Limit(1))
 	switch {
 	case err == nil:
-		return true, nil
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return false, nil
+		return Served, nil
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return NotServed, nil
+	case apierrors.IsForbidden(err):
+		return Forbidden, nil
 	}
-	return false, err
+	return NotServed, err
 }
 
-// Kinds returns the built-in kinds and those of WorkloadKinds, which replace built-in ones
-// of the same kind. Invalid ones are left out, with the first error.
+// Kinds returns the built-in kinds and those of WorkloadKinds, which replace built-in ones of the same group
+// and kind. Refused ones are left out, with the first error.
 func Kinds(ctx context.Context, c client.Reader) ([]*kinds.Kind, error) {
+	all, _, err := readKinds(ctx, c)
+	return all, err
+}
+
+// HeldKinds returns all kinds whose objects may be held, for those who release them: also kinds that are refused
+// as policies cannot tell them from others, as their admission policies do not know that.
+func HeldKinds(ctx context.Context, c client.Reader) ([]*kinds.Kind, error) {
+	all, refused, err := readKinds(ctx, c)
+	for _, k := range refused {
+		if !slices.ContainsFunc(all, func(x *kinds.Kind) bool { return x.GroupKind() == k.GroupKind() }) {
+			all = append(all, k)
+		}
+	}
+	return all, err
+}
+
+func readKinds(ctx context.Context, c client.Reader) (all, refused []*kinds.Kind, err error) {
 	var list v1alpha1.WorkloadKindList
 	if err := c.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list WorkloadKinds: %w", err)
+		return nil, nil, fmt.Errorf("list WorkloadKinds: %w", err)
 	}
+	SortKinds(list.Items)
 	var further []*kinds.Kind
-	var first error
+	var errs []error
 	for i := range list.Items {
 		k, err := kinds.New(list.Items[i].Name, &list.Items[i].Spec)
 		if err == nil {
 			further = append(further, k)
-		} else if first == nil {
-			first = err
+		}
+		errs = append(errs, err)
+	}
+	all, problems := kinds.With(further)
+	for _, k := range further {
+		if problem := problems[k.From]; problem != nil {
+			refused, errs = append(refused, k), append(errs, problem)
 		}
 	}
-	return kinds.With(further), first
+	return all, refused, cmp.Or(errs...)
+}
+
+// SortKinds puts WorkloadKinds into the order in which they count: the older one where two collide.
+func SortKinds(items []v1alpha1.WorkloadKind) {
+	slices.SortFunc(items, func(a, b v1alpha1.WorkloadKind) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
 }
 
 // MetadataList is an empty list of the metadata of a kind.
@@ -104,5 +151,5 @@ func Fetch(ctx context.Context, c client.Reader, k *kinds.Kind, key client.Objec
 			of[w.UID()] = &q
 		}
 	}
-	return w.queued(of), nil
+	return w.WithQueued(of), nil
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,8 @@ type Input struct {
 	Now      time.Time // wall time
 	Timeline timegrid.Timeline
 	Policy   *v1alpha1.CarbonPolicy
+	// System is the namespace of Lull itself.
+	System string
 	// Paused opens everything, whatever the policy says.
 	Paused bool
 	// Carbon is what is known of the policy's zone; without series if nothing is.
@@ -78,6 +81,9 @@ type Learned interface {
 	// Runtime is the expected run time in all of a workload that states none and has done
 	// some of it; prior is the policy's.
 	Runtime(w *Workload, prior, done time.Duration) time.Duration
+	// Quantiles are run times in all that a workload which has done some of it does not exceed with a
+	// probability, in rising order; nil where too little is known. Not to be modified.
+	Quantiles(w *Workload, done time.Duration) []workload.RunTimeQuantile
 	// Startup is how long a start takes until pods run.
 	Startup(w *Workload) time.Duration
 	// Observed is its throughput by workers, relative to that declared for its least scale.
@@ -94,8 +100,12 @@ type View struct {
 	Progress  []Progress
 	// Invalid are workloads whose annotations cannot be read, with the error.
 	Invalid []Invalid
+	// Excluded are held ones that the policy may not govern.
+	Excluded []Excluded
 	// Finished are those that have ended.
 	Finished []*Workload
+	// Stale carry marks of Lull though it does not hold them.
+	Stale []*Workload
 	// GatesHonoured and GatesIgnored count gated ones that Kueue keeps out of its queue, and
 	// those that it goes on with.
 	GatesHonoured, GatesIgnored int
@@ -115,9 +125,16 @@ type Progress struct {
 	Source string
 	// Done is that share as run time at the least number of workers.
 	Done, Runtime time.Duration
+	// Ran is the work done by the time that it has run, whatever it says of itself.
+	Ran time.Duration
+	// quantiles are whole run times.
+	quantiles []workload.RunTimeQuantile
 	// Running and Pending are its pods, Denied those of them that no node has had room for through
 	// the policy's patience; Up is when the last of them started (wall time).
 	Running, Pending, Denied int
+	// Idle says that it has no pods, by those seen and by what its object tells: none were made, or a
+	// ResourceQuota refuses them.
+	Idle bool
 	// Wanted is how many workers should run.
 	Wanted int
 	Up     time.Time
@@ -127,6 +144,8 @@ type Progress struct {
 	// Speed is by how much it runs faster at its least scale than its run time says, as
 	// observed.
 	Speed float64
+	// StatedStart is the latest start (wall time, RFC 3339) by its annotations and its policy alone.
+	StatedStart string
 	// Watts at the present scale by the power model, PUE included.
 	Watts float64
 	// Drawn is the power of what runs, PUE included, as far as it is measured, and
@@ -134,6 +153,16 @@ type Progress struct {
 	// of it is. Without a source nothing is measured.
 	Drawn     float64
 	DrawnFrom string
+	// Note is what to say beside the reason of a decision; empty for nothing.
+	Note string
+}
+
+// Message says the reason of a decision on the workload in words, with what else is to be said of it.
+func (p *Progress) Message(r decide.Reason) string {
+	if p.Note == "" {
+		return r.Message()
+	}
+	return r.Message() + "; " + p.Note
 }
 
 // The sources of progress.
@@ -148,6 +177,12 @@ const (
 type Invalid struct {
 	Workload *Workload
 	Err      error
+}
+
+// Excluded is a workload that a policy may not govern.
+type Excluded struct {
+	Workload *Workload
+	Why      string
 }
 
 // defaultMargin is StartMargin of a policy that was created without the API server's
@@ -171,7 +206,7 @@ func Observe(in Input) (View, error) {
 	capacity := Capacity(in.Nodes)
 	workloads := make([]*Workload, len(in.Workloads))
 	for i, w := range in.Workloads {
-		workloads[i] = w.queued(in.Queued)
+		workloads[i] = w.WithQueued(in.Queued)
 	}
 	in.Workloads = workloads
 	v := View{Snapshot: decide.Snapshot{
@@ -288,6 +323,9 @@ func PowerModel(spec *v1alpha1.PowerSpec) (power.PerUnit, error) {
 
 // add makes a task of a workload, if it is one.
 func (v *View) add(in Input, w *Workload, pods podCount) bool {
+	if w.Stale() || w.opened(in) {
+		v.Stale = append(v.Stale, w)
+	}
 	switch {
 	case w.Facts.Finished:
 		v.Finished = append(v.Finished, w)
@@ -295,7 +333,13 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	case w.deleted(), w.Facts.Suspended && !w.Held(), w.Facts.Managed:
 		return false
 	}
-	o, err := ReadOptions(w.Annotations(), &in.Policy.Spec, w.Kind)
+	if why := w.Excluded(in.System); why != "" {
+		if w.anyHeld() {
+			v.Excluded = append(v.Excluded, Excluded{w, why})
+		}
+		return false
+	}
+	o, err := w.options(&in.Policy.Spec, w.Kind, in.Timeline)
 	var scaling *decide.Scaling
 	speed := 1.0
 	if err == nil && o.Elastic() {
@@ -328,7 +372,8 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	if len(in.Clusters) > 0 {
 		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)
 	}
-	p := Progress{Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
+	p := Progress{StatedStart: wallText(in.Timeline, o.latestStart(t.Submitted)), Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
+	p.Idle = pods.running+pods.pending == 0 && w.Kind.TellsActive() && !w.Facts.Active
 	switch {
 	case scaling != nil:
 		t.Kind, t.Request, t.Workers = workload.Elastic, w.perWorker(o.MinWorkers), w.Facts.Workers
@@ -343,14 +388,23 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	// Critical workloads may not wait, nor may one that is still held when its policy
 	// has been paused or switched to Shadow.
 	t.HeldOut = HeldOut(w, &in.Policy.Spec)
-	if !in.Paused && !critical(in.Policy, w) && !t.HeldOut && (!shadow || !w.Facts.Suspended) {
+	bounds := false
+	if !in.Paused && !critical(in.Policy, w) && !t.HeldOut && w.Next.Err == nil && (!shadow || !w.Facts.Suspended) {
 		o.Runtime = p.Runtime
-		t.Deadline = o.deadline(t.Submitted)
+		t.Deadline, bounds = o.bounded(t.Submitted)
+	}
+	if note := w.Next.note(bounds); note != "" {
+		p.Note = strings.TrimPrefix(p.Note+"; "+note, "; ")
 	}
 	v.lifecycle(in, w, &t, &p, pods, shadow)
+	if bounds && (t.State == decide.Waiting || t.Kind == workload.Interruptible) && !v.Snapshot.Now.Before(o.latestHold(&t)) {
+		// Held for want of room, as late work is, it would be skipped or deleted.
+		t.Deadline = time.Time{}
+	}
 	if len(in.Clusters) > 0 {
 		v.locate(in, w, &t, &p)
 	}
+	t.Quantiles = p.remaining(&t, &o)
 	model := v.Snapshot.Place(t.Cluster).Power
 	p.Watts = wattsOf(&t, w, model)
 	p.Drawn, p.DrawnFrom = pods.drawn(w.Facts.Request, model)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -29,12 +30,15 @@ type Workload struct {
 	Facts kinds.Facts
 	// Queued is what Kueue keeps of it; nil outside of queues, and until Kueue knows it.
 	Queued *kueue.Workload
+	// Next is the next run of the CronJob that has created it.
+	Next NextRun
 
 	// What follows is read once, when it is first asked for.
 	uid         types.UID
 	annotations map[string]string
 	record      *Record
 	header      *header
+	unknown     *string
 }
 
 // header is what a look reads of each object, waiting or not.
@@ -101,13 +105,18 @@ func Group(in []*Workload) []*Workload {
 	return out
 }
 
-// join adds a Pod to a group: it is held while no Pod of it has been let go, and finished
+// join adds a Pod to a group: it is held while no Pod of it has been released, and finished
 // when all are.
 func (w *Workload) join(pod *Workload) {
 	w.Objects = append(w.Objects, pod.Objects[0])
 	w.Facts.Suspended = w.Facts.Suspended && pod.Facts.Suspended
 	w.Facts.Finished = w.Facts.Finished && pod.Facts.Finished
 	w.Facts.Active = w.Facts.Active || pod.Facts.Active
+	if w.Facts.Limit > 0 && pod.Facts.Limit > 0 {
+		w.Facts.Limit = max(w.Facts.Limit, pod.Facts.Limit)
+	} else {
+		w.Facts.Limit = 0 // one of its Pods may run for any time
+	}
 	if s := pod.Facts.Started; !s.IsZero() && (w.Facts.Started.IsZero() || s.Before(w.Facts.Started)) {
 		w.Facts.Started = s
 	}
@@ -178,18 +187,59 @@ func (w *Workload) hold() string {
 	return w.Queued.Annotations[v1alpha1.AnnotationHold]
 }
 
-// anyHeld reports whether any of the objects is kept from running by Lull: a group may have
-// been let go in part.
-func (w *Workload) anyHeld() bool {
+// holds reports whether Lull keeps one of the objects from running.
+func (w *Workload) holds(o *unstructured.Unstructured) bool {
 	if len(w.Objects) == 1 {
 		return w.Held()
 	}
-	for _, o := range w.Objects {
-		if o.GetAnnotations()[v1alpha1.AnnotationHold] != "" && w.Kind.Read(o.Object).Suspended {
-			return true
-		}
+	return o.GetAnnotations()[v1alpha1.AnnotationHold] != "" && w.Kind.Read(o.Object).Suspended
+}
+
+// anyHeld reports whether any of the objects is kept from running by Lull: a group may have
+// been released in part.
+func (w *Workload) anyHeld() bool {
+	return !w.Facts.Finished && slices.ContainsFunc(w.Objects, w.holds)
+}
+
+// Marked reports whether any of the objects, or the Workload in a queue, carries a mark that Lull holds it.
+func (w *Workload) Marked() bool {
+	return markedQueue(w.Queued) || w.gateStays() || slices.ContainsFunc(w.Objects, marked)
+}
+
+func marked(o *unstructured.Unstructured) bool {
+	return o.GetAnnotations()[v1alpha1.AnnotationHold] != ""
+}
+
+// LatestStart is until when Lull may hold the workload, as was written down: on its object, else on its
+// Workload in a queue; "" where it was not.
+func (w *Workload) LatestStart() string {
+	at := w.Annotations()[v1alpha1.AnnotationLatestStart]
+	if at == "" && w.Queued != nil {
+		at = w.Queued.Annotations[v1alpha1.AnnotationLatestStart]
 	}
-	return false
+	return at
+}
+
+// Stale reports whether marks of Lull are left on a workload that Lull does not hold: one that has ended, or
+// that somebody has opened by hand. Of what waits in a queue the Workload says so, as the mark on it and its
+// state are written together.
+func (w *Workload) Stale() bool {
+	switch {
+	case w.deleted():
+		return false
+	case w.Facts.Finished:
+		return slices.ContainsFunc(w.Objects, marked)
+	case w.Facts.Queue != "":
+		return !w.Facts.Suspended && markedQueue(w.Queued)
+	}
+	return slices.ContainsFunc(w.Objects, func(o *unstructured.Unstructured) bool { return marked(o) && !w.holds(o) })
+}
+
+// Excluded says why the policy that it names may not govern the workload; "" if it may. system is the
+// namespace of Lull itself.
+func (w *Workload) Excluded(system string) string {
+	a := w.Annotations()
+	return kinds.Excluded(system, w.Namespace(), a[v1alpha1.AnnotationPolicy], a)
 }
 
 func (w *Workload) deleted() bool { return w.head().deleted }
@@ -202,6 +252,10 @@ type podCount struct {
 	deniedAt                 time.Time
 	// first is when the longest running one started, latest the one that started last.
 	first, latest time.Time
+	// succeeded are pods that have ended well; began is when the first of them started, ended when the last
+	// of them ended.
+	succeeded    int
+	began, ended time.Time
 	// cpu and gpu are what is measured of the running ones.
 	cpu, gpu metered
 }

@@ -85,6 +85,12 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	}
 	b.Signal, b.Factor = s.signal(w.of.Zone, b.From)
 	b.Beside = s.beside(b, ran, measured)
+	b.Refused = false
+	if w.quarantined != "" {
+		b.refuse("an entry of it is in quarantine: " + w.quarantined)
+	} else if why := b.impossible(); why != "" {
+		b.refuse(why)
+	}
 	b.After = s.after
 }
 

@@ -60,12 +60,11 @@ func (l *Ledger) Drop(ctx context.Context, before time.Time) (dropped int64, err
 		return 0, err
 	}
 	mark := New{Kind: KindCheckpoint, Key: fmt.Sprintf("checkpoint/%d", last.Seq), Body: Checkpoint{Through: last.Seq, Hash: last.Hash}}
-	first, err := mark.entry()
-	if err != nil {
+	if err := l.catchUp(ctx); err != nil {
 		return 0, err
 	}
 	err = l.within(ctx, func(tx *sql.Tx) error {
-		marked, err := l.write(ctx, tx, []Entry{first})
+		marked, err := l.write(ctx, tx, []Entry{mark.entry()})
 		if err != nil {
 			return err
 		}
@@ -77,7 +76,7 @@ func (l *Ledger) Drop(ctx context.Context, before time.Time) (dropped int64, err
 			return l.failed("drop", err)
 		}
 		again, err := l.write(ctx, tx, kept)
-		dropped -= int64(marked + again)
+		dropped -= int64(len(marked) + len(again))
 		return err
 	})
 	return dropped, err

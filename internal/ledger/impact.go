@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -62,7 +63,7 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	aggregated := []string{"energy", "carbon-operational"}
 	unit := cmp.Or(q.Unit, "workload")
 	if q.Hardware != nil {
-		if err := q.Hardware.check(); err != nil {
+		if err := errors.Join(q.Hardware.check(), checkUnit(unit)); err != nil {
 			return err
 		}
 		plugins[impactSum] = impactPlugin{"builtin", "Sum", map[string]any{"input-parameters": []string{"carbon-operational", "carbon-embodied"}, "output-parameter": "carbon"}, map[string]map[string]impactMetadata{
@@ -87,6 +88,11 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 			left++
 			continue
 		}
+		units, err := b.units(unit)
+		if q.Hardware != nil && err != nil {
+			left++
+			continue
+		}
 		name := "all"
 		if q.By != "" {
 			var err error
@@ -100,10 +106,6 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 			"lull/workload": b.Workload, "lull/name": b.Of.Namespace + "/" + b.Of.Name, "lull/saved": b.SavedGrams,
 		}
 		if q.Hardware != nil {
-			units, err := b.units(unit)
-			if err != nil {
-				return err
-			}
 			input["carbon-embodied"], input["functional-units"] = q.Hardware.share(b), units
 		}
 		inputs[name] = append(inputs[name], input)
@@ -113,7 +115,7 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	}
 	description := fmt.Sprintf("Workloads settled in the ledger of Lull; functional unit: %s.", unit)
 	if left > 0 {
-		description += fmt.Sprintf(" Not in it: %s of hours without a known carbon intensity.", workloads(left))
+		description += fmt.Sprintf(" Not in it: %s whose figures are withheld, or whose units are not stated.", workloads(left))
 	}
 	text, err := yaml.Marshal(map[string]any{
 		"name": "lull", "description": description,

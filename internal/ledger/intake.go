@@ -17,6 +17,15 @@ func (s *Settler) read(e *Entry) error {
 	w := s.works[e.Workload]
 	s.dropped = s.dropped || e.Kind == KindCheckpoint
 	switch {
+	case s.unsubmitted[e.Workload]:
+		if e.Kind == KindFinished {
+			delete(s.unsubmitted, e.Workload)
+		}
+		return nil
+	case w == nil && e.Workload != "" && e.Kind == KindQuarantined && submission(e):
+		s.unsubmitted[e.Workload] = true
+		delete(s.early, e.Workload)
+		return nil
 	case w == nil && e.Workload != "" && e.Kind != KindSubmitted && e.Kind != KindSettled:
 		s.early[e.Workload] = append(s.early[e.Workload], *e)
 		return nil
@@ -38,6 +47,12 @@ func (s *Settler) read(e *Entry) error {
 		return s.readSettled(e, w)
 	}
 	return w.observe(e)
+}
+
+// submission says whether what is in quarantine was a submission.
+func submission(e *Entry) bool {
+	b, err := bodyOf[Quarantined](e)
+	return err == nil && b.Kind == KindSubmitted
 }
 
 // observe takes up what was seen of a workload.
@@ -76,6 +91,12 @@ func (w *work) observe(e *Entry) error {
 			return err
 		}
 		w.finished = &b
+	case KindQuarantined:
+		b, err := bodyOf[Quarantined](e)
+		if err != nil {
+			return err
+		}
+		w.quarantined = b.Reason
 	}
 	return nil
 }
@@ -125,6 +146,9 @@ func (s *Settler) readIntensity(e *Entry) error {
 	if err != nil {
 		return err
 	}
+	if !units.CarbonIntensity(b.Value).Valid() {
+		return nil // written before there was a limit: as if it was not published
+	}
 	z := s.zones[b.Zone]
 	if z == nil {
 		z = &zoneHours{of: map[int64]Intensity{}}
@@ -158,6 +182,7 @@ func (s *Settler) readSettled(e *Entry, w *work) error {
 		s.take(e.Workload, &b)
 	}
 	if w == nil {
+		delete(s.early, e.Workload) // submitted before what is read
 		return nil
 	}
 	s.setSettled(w, &b)

@@ -15,14 +15,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // database/sql driver "pgx"
 	_ "modernc.org/sqlite"             // database/sql driver "sqlite"
 )
 
 var (
-	// ErrInvalid marks an entry that cannot be written.
+	// ErrInvalid marks what is not accepted.
 	ErrInvalid = errors.New("invalid entry")
 	// ErrBroken marks a ledger whose chain does not hold.
 	ErrBroken = errors.New("the chain is broken")
@@ -91,18 +93,30 @@ const (
 	mostBody = 1 << 20
 )
 
-// entry checks what is to be written.
-func (n *New) entry() (Entry, error) {
+// encode checks what is to be written.
+func (n *New) encode() (Entry, error) {
 	body, err := json.Marshal(n.Body)
+	names := string(n.Kind) + n.Key + n.Workload
 	switch {
 	case err != nil:
-		return Entry{}, fmt.Errorf("%w: %s %s: body: %w", ErrInvalid, n.Kind, n.Key, err)
-	case n.Kind == "" || n.Key == "" || len(n.Key) > mostKey || len(n.Workload) > mostKey || strings.ContainsRune(string(n.Kind)+n.Key+n.Workload, '\n'):
-		return Entry{}, fmt.Errorf("%w: kind %q, key %q, workload %q; accepted: kind and key, up to %d bytes without line breaks", ErrInvalid, n.Kind, n.Key, n.Workload, mostKey)
+		return Entry{}, fmt.Errorf("%w: body: %w", ErrInvalid, err)
+	case n.Kind == "" || n.Key == "" || len(n.Key) > mostKey || len(n.Workload) > mostKey || strings.ContainsAny(names, "\n\x00") || !utf8.ValidString(names):
+		return Entry{}, fmt.Errorf("%w: kind %q, key %q, workload %q; accepted: kind and key, up to %d bytes of UTF-8 without line breaks", ErrInvalid, n.Kind, clip(n.Key), clip(n.Workload), mostKey)
 	case len(body) > mostBody:
-		return Entry{}, fmt.Errorf("%w: %s %s: body of %d bytes; accepted: up to %d", ErrInvalid, n.Kind, n.Key, len(body), mostBody)
+		return Entry{}, fmt.Errorf("%w: body of %d bytes; accepted: up to %d", ErrInvalid, len(body), mostBody)
 	}
 	return Entry{Kind: n.Kind, Key: n.Key, Workload: n.Workload, Body: body}, nil
+}
+
+func clip(text string) string { return text[:min(len(text), 80)] }
+
+// entry is what is written: the entry itself, or one in quarantine that says why it cannot be.
+func (n *New) entry() Entry {
+	e, err := n.encode()
+	if err == nil {
+		return e
+	}
+	return aside(n.Kind, n.Key, n.Workload, fmt.Sprintf("%+v", n.Body), err)
 }
 
 // Ledger is an open ledger. It is safe for use by several goroutines; one process writes at a time.
@@ -113,8 +127,18 @@ type Ledger struct {
 	rewrite func(string) string
 	clock   func() time.Time
 
-	mu   sync.Mutex
-	made bool // the table
+	// rows counts what was read.
+	rows atomic.Int64
+
+	opening sync.Mutex
+	made    bool // the tables
+
+	catching sync.Mutex
+	caughtUp bool // ledger_open
+
+	mu sync.Mutex
+	// quarantine is what was put aside since the ledger was opened.
+	quarantine Quarantine
 }
 
 const schema = `CREATE TABLE IF NOT EXISTS ledger (
@@ -171,12 +195,12 @@ func Later(database string) (*Ledger, error) {
 
 // ready makes the table where it is not there.
 func (l *Ledger) ready(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.opening.Lock()
+	defer l.opening.Unlock()
 	if l.made {
 		return nil
 	}
-	for _, statement := range append([]string{schema}, indexes...) {
+	for _, statement := range append([]string{schema, openSchema}, indexes...) {
 		if _, err := l.db.ExecContext(ctx, statement); err != nil {
 			return l.failed("make the table", err)
 		}
@@ -193,34 +217,62 @@ func (l *Ledger) failed(what string, err error) error {
 }
 
 // Append writes entries in their order, all or none of them; one whose key is there already is left
-// out. It returns how many were written. When it has returned without an error they survive a
-// crash of the machine.
+// out, and one that cannot be written as it is goes into quarantine. It returns how many were written,
+// those in quarantine included. When it has returned without an error they survive a crash of the
+// machine.
 //
-// Errors wrap ErrInvalid or ErrDatabase. Complexity: O(entries) with one transaction.
+// Errors wrap ErrDatabase. Complexity: O(entries) with one transaction, and one more for each entry
+// that the database refuses.
 func (l *Ledger) Append(ctx context.Context, list ...New) (written int, err error) {
-	entries := make([]Entry, 0, len(list))
+	entries := make([]Entry, len(list))
 	for i := range list {
-		e, err := list[i].entry()
-		if err != nil {
-			return 0, err
-		}
-		entries = append(entries, e)
+		entries[i] = list[i].entry()
 	}
+	return l.append(ctx, entries)
+}
+
+// append is Append of entries that have been encoded.
+func (l *Ledger) append(ctx context.Context, entries []Entry) (written int, err error) {
 	if len(entries) == 0 {
 		return 0, nil
 	}
-	err = l.within(ctx, func(tx *sql.Tx) error {
-		written, err = l.write(ctx, tx, entries)
-		return err
-	})
-	return written, err
+	if err := l.catchUp(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		var put []*Entry
+		err := l.within(ctx, func(tx *sql.Tx) error {
+			put, err = l.write(ctx, tx, entries)
+			return err
+		})
+		var refused *refusal
+		if errors.As(err, &refused) && entries[refused.index].Kind != KindQuarantined {
+			e := &entries[refused.index]
+			*e = aside(e.Kind, e.Key, e.Workload, string(e.Body), refused.cause)
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.count(put)
+		return len(put), nil
+	}
+}
+
+// count counts what was written in quarantine.
+func (l *Ledger) count(put []*Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range put {
+		if e.Kind == KindQuarantined {
+			l.quarantine.Entries++
+			l.quarantine.Last, _ = bodyOf[Quarantined](e) // as it was encoded
+		}
+	}
 }
 
 // within runs a transaction.
 func (l *Ledger) within(ctx context.Context, do func(*sql.Tx) error) error {
-	if err := l.ready(ctx); err != nil {
-		return err
-	}
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return l.failed("begin", err)
@@ -235,20 +287,20 @@ func (l *Ledger) within(ctx context.Context, do func(*sql.Tx) error) error {
 	return nil
 }
 
-// write appends entries whose keys are not there.
-func (l *Ledger) write(ctx context.Context, tx *sql.Tx, entries []Entry) (written int, err error) {
+// write appends entries whose keys are not there, and returns those.
+func (l *Ledger) write(ctx context.Context, tx *sql.Tx, entries []Entry) (put []*Entry, err error) {
 	seq, before, err := l.head(ctx, tx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	known, err := tx.PrepareContext(ctx, l.rewrite(`SELECT count(*) FROM ledger WHERE key = $1`))
 	if err != nil {
-		return 0, l.failed("prepare", err)
+		return nil, l.failed("prepare", err)
 	}
 	defer known.Close()
 	insert, err := tx.PrepareContext(ctx, l.rewrite(`INSERT INTO ledger (seq, at, kind, key, workload, body, hash) VALUES ($1, $2, $3, $4, $5, $6, $7)`))
 	if err != nil {
-		return 0, l.failed("prepare", err)
+		return nil, l.failed("prepare", err)
 	}
 	defer insert.Close()
 	now := l.clock().UTC()
@@ -256,7 +308,7 @@ func (l *Ledger) write(ctx context.Context, tx *sql.Tx, entries []Entry) (writte
 		e := &entries[i]
 		var n int
 		if err := known.QueryRowContext(ctx, e.Key).Scan(&n); err != nil {
-			return 0, l.failed("look for "+e.Key, err)
+			return nil, l.failed("look for "+e.Key, err)
 		}
 		if n > 0 {
 			continue
@@ -266,11 +318,17 @@ func (l *Ledger) write(ctx context.Context, tx *sql.Tx, entries []Entry) (writte
 		e.Hash = e.chain(before)
 		before = e.Hash
 		if _, err := insert.ExecContext(ctx, e.Seq, e.At.Format(timeFormat), string(e.Kind), e.Key, e.Workload, string(e.Body), e.Hash.String()); err != nil {
-			return 0, l.failed("write "+e.Key, err)
+			if refuses(err) {
+				err = &refusal{i, err}
+			}
+			return nil, l.failed("write "+e.Key, err)
 		}
-		written++
+		if err := l.note(ctx, tx, e); err != nil {
+			return nil, err
+		}
+		put = append(put, e)
 	}
-	return written, nil
+	return put, l.noted(ctx, tx, seq)
 }
 
 // querier is a database or a transaction.
@@ -303,13 +361,15 @@ type Query struct {
 	Kind     Kind
 	// After is the number of the last entry that is not read.
 	After int64
+	// Since leaves out entries that were written earlier.
+	Since time.Time
 }
 
 // Of yields those of some entries that are asked for.
 func (q Query) Of(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range entries {
-			asked := e.Seq > q.After && (q.Workload == "" || e.Workload == q.Workload) && (q.Kind == "" || e.Kind == q.Kind)
+			asked := e.Seq > q.After && !e.At.Before(q.Since) && (q.Workload == "" || e.Workload == q.Workload) && (q.Kind == "" || e.Kind == q.Kind)
 			if (err != nil || asked) && !yield(e, err) {
 				return
 			}
@@ -317,16 +377,68 @@ func (q Query) Of(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	}
 }
 
+// The kind is compared as an expression, so that no planner of a database takes the index of kinds, by which it
+// would read most of the ledger.
+const unfinished = `SELECT seq, at, kind, key, workload, body, hash FROM ledger
+	WHERE workload IN (SELECT workload FROM ledger_open WHERE finished = 0 AND workload != '') AND kind || '' IN ('submitted', 'started', 'ended')
+	ORDER BY CASE kind WHEN 'submitted' THEN 0 WHEN 'started' THEN 1 ELSE 2 END, seq`
+
 // unfinished yields what was submitted, started and ended of workloads that are not over, in this order:
-// after a drop what came first may stand last.
+// after a drop what came first may stand last. Complexity: O(entries of those workloads).
 func (l *Ledger) unfinished(ctx context.Context) iter.Seq2[Entry, error] {
-	return l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger
-		WHERE kind IN ('submitted', 'started', 'ended') AND workload NOT IN (SELECT workload FROM ledger WHERE kind = 'finished')
-		ORDER BY CASE kind WHEN 'submitted' THEN 0 WHEN 'started' THEN 1 ELSE 2 END, seq`)
+	if err := l.catchUp(ctx); err != nil {
+		return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+	}
+	return l.query(ctx, unfinished)
+}
+
+// next is the first entry from a number on: its number, and when it was written; zeros where there is none.
+func (l *Ledger) next(ctx context.Context, from int64) (seq int64, at time.Time, err error) {
+	for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE seq >= $1 ORDER BY seq LIMIT 1`, from) {
+		return e.Seq, e.At, err
+	}
+	return 0, time.Time{}, nil
+}
+
+// before is the number of the last entry that was written before a time; one less than the first where
+// there is none. It takes times to rise from entry to entry, as they do but for steps of the clock.
+//
+// Complexity: O(log entries) statements of one entry each.
+func (l *Ledger) before(ctx context.Context, at time.Time) (int64, error) {
+	first, _, err := l.next(ctx, 0)
+	if err != nil || first == 0 {
+		return 0, err
+	}
+	last, _, err := l.head(ctx, l.db)
+	if err != nil {
+		return 0, err
+	}
+	for low, high := first, last+1; ; {
+		if low >= high {
+			return low - 1, nil
+		}
+		middle := low + (high-low)/2
+		_, written, err := l.next(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if written.Before(at) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
 }
 
 // Read yields entries in their order. The last pair has the error, if any.
 func (l *Ledger) Read(ctx context.Context, q Query) iter.Seq2[Entry, error] {
+	if !q.Since.IsZero() {
+		before, err := l.before(ctx, q.Since)
+		if err != nil {
+			return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+		}
+		q.After = max(q.After, before)
+	}
 	where, args := []string{"seq > $1"}, []any{q.After}
 	add := func(column, value string) {
 		if value != "" {
@@ -352,6 +464,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) iter.Seq2
 		}
 		defer rows.Close()
 		for rows.Next() {
+			l.rows.Add(1)
 			e, err := scan(rows)
 			if err != nil {
 				yield(Entry{}, l.failed("read", err))

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -20,25 +19,32 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// Recorder observes policies and writes what has changed. What it keeps in memory spares writes: after a
-// restart it observes anew, and the ledger leaves out what it has. It is safe for concurrent use.
+// Recorder observes policies and queues what has changed, for Write. What it keeps in memory spares writes:
+// after a restart it observes anew, and the ledger leaves out what it has. It is safe for concurrent use.
 type Recorder struct {
 	ledger *Ledger
 
-	mu     sync.Mutex
-	loaded bool
-	// failing says that the database could not be used the last time: nobody waits for it then but Retry.
-	failing   bool
+	writing sync.Mutex // of Write
+
+	mu        sync.Mutex
+	loaded    bool
 	since     time.Time // of which older entries were dropped; zero where none were
 	workloads map[types.UID]*observed
 	runs      map[types.UID]types.UID // the workload of a run that has not ended
 	// gone are pods that were deleted since the last look.
 	gone     map[types.UID]goneRun
-	forecast map[string]string         // by zone: the key of the last
-	capacity map[string]Capacity       // by policy and cluster: the last
-	hours    map[string]map[int64]hour // by zone: intensities written, by the second they begin
-	over     map[types.UID]string      // the policies of finished workloads that are in the ledger and still in the cluster
-	pending  []New
+	forecast map[string]string   // by zone: the key of the last
+	capacity map[string]Capacity // by policy and cluster: the last
+	// hours are the intensities that are written or queued, by zone and the second they begin; wanted those
+	// that are to be read of the ledger first.
+	hours  map[string]map[int64]hour
+	wanted map[string][]int64
+	over   map[types.UID]string // the policies of finished workloads that are in the ledger and still in the cluster
+	queue  []queued
+	bytes  int // of the queue
+	health Health
+	// wake has room for one.
+	wake chan struct{}
 }
 
 // observed is a workload that is not over.
@@ -59,103 +65,18 @@ type run struct {
 	missed time.Time
 }
 
-// hour is an intensity as it was written last.
-type hour struct {
-	value    float64
-	revision int
-}
-
 type goneRun struct {
 	pod *corev1.Pod
 	at  time.Time // wall time
 }
 
-// mostPending bounds what waits for a database that cannot be written, in entries; mostGone bounds pods
-// that no look has asked for.
-const (
-	mostPending = 100_000
-	mostGone    = 10_000
-)
-
 // NewRecorder returns one that goes on where the ledger ends, from its first look on.
 func NewRecorder(l *Ledger) *Recorder {
 	return &Recorder{
 		ledger: l, workloads: map[types.UID]*observed{}, runs: map[types.UID]types.UID{}, gone: map[types.UID]goneRun{},
-		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, over: map[types.UID]string{},
+		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, wanted: map[string][]int64{},
+		over: map[types.UID]string{}, wake: make(chan struct{}, 1),
 	}
-}
-
-// load reads what is open: workloads that are not over, runs that have not ended, and intensities.
-func (r *Recorder) load(ctx context.Context) error {
-	read := func(e *Entry, into any) error {
-		if err := json.Unmarshal(e.Body, into); err != nil {
-			return fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
-		}
-		return nil
-	}
-	r.workloads, r.runs = map[types.UID]*observed{}, map[types.UID]types.UID{} // of an attempt that failed
-	for e, err := range r.ledger.Read(ctx, Query{}) {
-		if err != nil {
-			return err
-		}
-		if e.Seq > 1 {
-			r.since = e.At
-		}
-		break
-	}
-	for e, err := range r.ledger.Read(ctx, Query{Kind: KindIntensity}) {
-		if err != nil {
-			return err
-		}
-		var b Intensity
-		if err := read(&e, &b); err != nil {
-			return err
-		}
-		if known, there := r.zone(b.Zone)[b.From.Unix()]; !there || b.Revision > known.revision {
-			r.zone(b.Zone)[b.From.Unix()] = hour{b.Value, b.Revision}
-		}
-	}
-	for e, err := range r.ledger.unfinished(ctx) {
-		if err != nil {
-			return err
-		}
-		uid := types.UID(e.Workload)
-		w := r.workloads[uid]
-		if w == nil && e.Kind != KindSubmitted {
-			continue // what it was submitted as has been dropped
-		}
-		switch e.Kind {
-		case KindSubmitted:
-			var b Submitted
-			if err := read(&e, &b); err != nil {
-				return err
-			}
-			r.workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]*run{}}
-		case KindStarted:
-			var b Started
-			if err := read(&e, &b); err != nil {
-				return err
-			}
-			w.runs[types.UID(b.Run)], r.runs[types.UID(b.Run)] = &run{from: b.At}, uid
-			if b.Node == "" {
-				w.remote = b.Run // the last; the next look begins another
-			}
-		case KindEnded:
-			var b Ended
-			if err := read(&e, &b); err != nil {
-				return err
-			}
-			if x := w.runs[types.UID(b.Run)]; x != nil {
-				x.ended = true
-			}
-			if w.remote == b.Run {
-				w.remote = ""
-			}
-			delete(r.runs, types.UID(b.Run))
-		}
-	}
-	r.loaded = true
-	return nil
 }
 
 // PodGone is told of pods that are deleted, with their last state.
@@ -167,6 +88,8 @@ func (r *Recorder) PodGone(pod *corev1.Pod, at time.Time) {
 	defer r.mu.Unlock()
 	if len(r.gone) < mostGone || r.runs[pod.UID] != "" {
 		r.gone[pod.UID] = goneRun{pod, at}
+	} else {
+		r.health.LostPods++
 	}
 }
 
@@ -190,25 +113,15 @@ type Look struct {
 	Beside map[string]string
 }
 
-// patient bounds how long a look waits for the database.
-const patient = 2 * time.Second
-
-// Record writes what a look has found. On an error what was found waits in memory, and later looks do not
-// wait for the database until Retry has reached it; before the ledger has been read once nothing is kept, as
-// it is observed anew.
-func (r *Recorder) Record(ctx context.Context, k *Look) error {
+// Record queues what a look has found. It does not wait for the database. While the queue is full, and
+// before Write has read the ledger, it keeps nothing: later looks observe anew.
+func (r *Recorder) Record(k *Look) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, patient)
-	defer cancel()
-	if !r.loaded {
-		if r.failing {
-			return nil
-		}
-		if err := r.load(ctx); err != nil {
-			r.failing = true
-			return err
-		}
+	if !r.loaded || r.bytes >= mostQueued {
+		r.health.LostLooks++
+		r.signal()
+		return
 	}
 	r.intensities(k)
 	r.capacities(k)
@@ -251,73 +164,6 @@ func (r *Recorder) Record(ctx context.Context, k *Look) error {
 			r.vanished(k, uid, o)
 		}
 	}
-	if r.failing {
-		r.bound()
-		return nil
-	}
-	return r.flush(ctx)
-}
-
-// Retry reads and writes what could not be, for as long as ctx allows.
-func (r *Recorder) Retry(ctx context.Context) error {
-	r.mu.Lock()
-	failing, list := r.failing, slices.Clone(r.pending)
-	r.mu.Unlock()
-	if !failing {
-		return nil
-	}
-	// Without the lock, so that looks go on.
-	if _, err := r.ledger.Append(ctx, list...); err != nil {
-		return err
-	}
-	if _, _, err := r.ledger.Head(ctx); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pending = slices.Delete(r.pending, 0, min(len(list), len(r.pending)))
-	r.failing = false
-	return nil
-}
-
-// zone are the hours of a zone.
-func (r *Recorder) zone(name string) map[int64]hour {
-	if r.hours[name] == nil {
-		r.hours[name] = map[int64]hour{}
-	}
-	return r.hours[name]
-}
-
-// flush writes what waits.
-func (r *Recorder) flush(ctx context.Context) error {
-	if len(r.pending) == 0 {
-		return nil
-	}
-	if _, err := r.ledger.Append(ctx, r.pending...); err != nil {
-		r.failing = true
-		r.bound()
-		return err
-	}
-	r.pending = nil
-	return nil
-}
-
-// bound drops the oldest of too many entries that wait.
-func (r *Recorder) bound() {
-	if over := len(r.pending) - mostPending; over > 0 {
-		r.pending = slices.Delete(r.pending, 0, over)
-	}
-}
-
-// Pending is how many entries wait for the database.
-func (r *Recorder) Pending() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.pending)
-}
-
-func (r *Recorder) add(kind Kind, key string, workload types.UID, body any) {
-	r.pending = append(r.pending, New{Kind: kind, Key: key, Workload: string(workload), Body: body})
 }
 
 func policyName(p *v1alpha1.CarbonPolicy) string { return p.Namespace + "/" + p.Name }
@@ -334,7 +180,7 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 	b := Submitted{
 		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: w.Namespace(), Name: w.Name(), Labels: w.Objects[0].GetLabels(),
 		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
-		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, at).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
+		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, k.Timeline).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
 	b.HeldOut = kube.HeldOut(w, &k.Policy.Spec)
 	if t != nil {
@@ -381,7 +227,7 @@ func (r *Recorder) decided(k *Look, i int, o *observed, forecasts []string) {
 	o.decision = short
 	now := k.Timeline.ToGrid(k.Now).UTC()
 	b := Decided{
-		At: now, Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: a.Reason.Message(), Workers: a.Workers, Cluster: a.Cluster,
+		At: now, Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: k.View.Progress[i].Message(a.Reason), Workers: a.Workers, Cluster: a.Cluster,
 		Trigger: trigger.Reason, Forecasts: forecasts, Applied: applied,
 	}
 	if a.Verb == decide.Pause {
@@ -432,7 +278,13 @@ func (r *Recorder) intensities(k *Look) {
 		if s == nil {
 			continue
 		}
-		known := r.zone(zone)
+		known := r.hours[zone]
+		if known == nil {
+			r.wanted[zone] = beginsOf(s, now)
+			r.signal()
+			continue
+		}
+		forget(known, s)
 		for i := range s.Len() {
 			x := s.Sample(i)
 			if x.To.After(now) {
@@ -456,8 +308,25 @@ func (r *Recorder) intensities(k *Look) {
 				Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
 				Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.Beside[zone],
 			}
-			r.add(KindIntensity, fmt.Sprintf("intensity/%s/%d/%d", zone, at, b.Revision), "", b)
+			r.add(KindIntensity, intensityKey(zone, at, b.Revision), "", b)
 		}
+	}
+}
+
+// beginsOf returns the seconds at which the published intensities of a series begin.
+func beginsOf(s *carbon.Series, now time.Time) (out []int64) {
+	for i := range s.Len() {
+		if x := s.Sample(i); !x.To.After(now) && s.ProvenanceOf(i).Basis == carbon.Measured {
+			out = append(out, x.From.Unix())
+		}
+	}
+	return out
+}
+
+// forget drops hours that a series has no more, now and then, so that no more are kept than it has.
+func forget(known map[int64]hour, s *carbon.Series) {
+	if len(known) > 2*s.Len() {
+		maps.DeleteFunc(known, func(at int64, _ hour) bool { return at < s.Start().Unix() })
 	}
 }
 
@@ -476,13 +345,17 @@ func (r *Recorder) capacities(k *Look) {
 			b.Free[res] = max(0, v-used)
 		}
 		of := b.Policy + " " + b.Cluster
-		if last, there := r.capacity[of]; there && (last.At.Equal(at) || maps.Equal(last.Free, b.Free)) {
+		// Once a day in any case, so that who reads on from a day finds it.
+		if last, there := r.capacity[of]; there && (last.At.Equal(at) || maps.Equal(last.Free, b.Free) && at.Sub(last.At) < capacityEvery) {
 			continue
 		}
 		r.capacity[of] = b
 		r.add(KindCapacity, fmt.Sprintf("capacity/%s/%s/%d", b.Policy, b.Cluster, at.Unix()), "", b)
 	}
 }
+
+// capacityEvery is how long (grid time) a capacity that has not changed stands without an entry.
+const capacityEvery = 24 * time.Hour
 
 // mostForecast is how far ahead a forecast is kept.
 const mostForecast = 96

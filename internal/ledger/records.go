@@ -19,6 +19,8 @@ const (
 	KindIntensity  Kind = "intensity"  // Intensity
 	KindSettled    Kind = "settled"    // Settled
 	KindCheckpoint Kind = "checkpoint" // Checkpoint
+	// KindQuarantined is in the place of an entry that could not be written: Quarantined.
+	KindQuarantined Kind = "quarantined"
 )
 
 // Submitted is a workload as it came.
@@ -199,6 +201,9 @@ type Settled struct {
 	// SavedGrams are 0 then. Method 2 has no such rule: see Entry.Settled.
 	MissingSeconds float64 `json:"missingSeconds,omitempty"`
 	Withheld       string  `json:"withheld,omitempty"`
+	// Refused says that the energy is withheld too, as the workload has an entry in quarantine or a
+	// figure that no workload has.
+	Refused bool `json:"refused,omitempty"`
 	// Uncertainty of energy, a share, at 90 %: as both sides rest on the same energy it counts for
 	// savings as for emissions.
 	Uncertainty float64 `json:"uncertainty"`

@@ -13,12 +13,15 @@ import (
 
 // Settler settles workloads that are over, from the ledger alone.
 type Settler struct {
-	ledger *Ledger
-	after  int64 // the last entry read
+	ledger  *Ledger
+	started bool
+	after   int64 // the last entry read, or before the first that is
 
 	works map[string]*work // by UID
 	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
 	early map[string][]Entry
+	// unsubmitted are workloads whose submission is in quarantine: they cannot be settled.
+	unsubmitted map[string]bool
 	// taken are the workloads whose place as submitted is taken.
 	taken map[string]place
 	// pruned is when what is settled of a zone was last forgotten.
@@ -36,6 +39,8 @@ type Settler struct {
 	// some of their time; arrived are the intensities that came since they were looked at.
 	incomplete map[string]bool
 	arrived    []Intensity
+	// unwritten are settlements that the database has not taken yet.
+	unwritten []New
 	// dropped says that entries were dropped: older intensities may be missing for that reason.
 	dropped bool
 }
@@ -63,12 +68,35 @@ const (
 	longestGap = 7 * 24 * time.Hour
 	// remembered is how long what is settled can be settled again, as intensities were revised.
 	remembered = 60 * 24 * time.Hour
+	// readBack is how far back the first pass reads: what can be settled again rests on no more. Entries
+	// are chosen by when they were written.
+	readBack = remembered + longestGap + carbon.FillReach + 2*capacityEvery
 )
 
-// NewSettler returns one that reads the ledger from its beginning, at its first pass.
+// start finds the entry from which the first pass reads: the first submission of what is not settled, or
+// that of readBack ago where this is earlier.
+//
+// Complexity: O(log entries) statements.
+func (s *Settler) start(ctx context.Context) error {
+	after, err := s.ledger.before(ctx, s.ledger.clock().Add(-readBack))
+	if err != nil {
+		return err
+	}
+	open, err := s.ledger.firstOpen(ctx)
+	if err != nil {
+		return err
+	}
+	if open > 0 {
+		after = min(after, open-1)
+	}
+	s.after, s.dropped, s.started = after, s.dropped || after > 0, true
+	return nil
+}
+
+// NewSettler returns one that reads the ledger from where it must, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
 		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{}, incomplete: map[string]bool{},
 	}
 }
@@ -81,6 +109,11 @@ func NewSettler(l *Ledger) *Settler {
 // Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries + unsettled) and, for each workload that is over,
 // the steps of the capacity since it came; those that have to wait are looked at in every pass, a thousand at most.
 func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (int, error) {
+	if !s.started {
+		if err := s.start(ctx); err != nil {
+			return 0, err
+		}
+	}
 	for e, err := range s.ledger.Read(ctx, Query{After: s.after}) {
 		if err != nil {
 			return 0, err
@@ -126,12 +159,14 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 		}
 		s.queues[policy] = slices.DeleteFunc(s.queues[policy], func(w *work) bool { return w.settled != nil })
 	}
-	out = append(out, s.restate()...)
+	s.unwritten = append(append(s.unwritten, out...), s.restate()...)
 	s.prune(now)
-	if len(out) == 0 {
-		return 0, nil
+	n, err := s.ledger.Append(ctx, s.unwritten...)
+	if err != nil {
+		return 0, err
 	}
-	return s.ledger.Append(ctx, out...)
+	s.unwritten = nil
+	return n, nil
 }
 
 // prune forgets, once a day of each zone, what was settled long ago.

@@ -4,7 +4,7 @@ import "fmt"
 
 // Settled returns the body of an entry of that kind as it is to be read. Methods before 3
 // left time without an intensity out of emissions, each side its own hours, and stated the
-// difference as saved: Settled withholds these figures. The entry itself, and with it the
+// difference as saved: Settled withholds these figures, and those that no workload has. The entry itself, and with it the
 // chain, stays as it was written.
 //
 // Errors wrap ErrBroken and name the entry.
@@ -23,6 +23,9 @@ func (e *Entry) Settled() (Settled, error) {
 	if o := b.Beside; o != nil && o.MissingSeconds > 0 && o.Withheld == "" {
 		o.Withheld = why(o.MissingSeconds)
 		o.Grams, o.AsSubmittedGrams, o.SavedGrams = 0, 0, 0
+	}
+	if why := b.impossible(); why != "" { // written before there were limits
+		b.refuse(why)
 	}
 	return b, nil
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -42,6 +43,8 @@ type Totals struct {
 	// WithheldKWh, is in KWh, and they are in no figure in grams.
 	Withheld    int     `json:"withheld,omitempty"`
 	WithheldKWh float64 `json:"withheldKWh,omitempty"`
+	// Refused are those of the withheld whose energy is withheld too.
+	Refused int `json:"refused,omitempty"`
 
 	ran int // of the workloads, those that did
 }
@@ -66,6 +69,9 @@ func (t *Totals) add(b *Settlement, price float64) {
 	if b.Withheld != "" {
 		t.Withheld++
 		t.WithheldKWh += b.KWh
+		if b.Refused {
+			t.Refused++
+		}
 	} else {
 		t.Grams += b.Grams
 		t.AsSubmittedGrams += b.Counterfactual.Grams
@@ -126,7 +132,7 @@ type SCI struct {
 	Unit  string  `json:"functionalUnit"`
 	// PerUnit is the SCI, in gCO2eq per unit.
 	PerUnit float64 `json:"gCO2eqPerUnit"`
-	// Withheld are the workloads whose emissions are not stated: O, M and R leave them out.
+	// Withheld are the workloads whose emissions or units are not stated: O, M and R leave them out.
 	Withheld int `json:"withheld,omitempty"`
 }
 
@@ -146,8 +152,32 @@ type Summary struct {
 	SCI *SCI     `json:"sci,omitempty"`
 	// Beside are the same emissions by other signals or factors, of the workloads that have them.
 	Beside []BesideTotals `json:"beside,omitempty"`
+	// Refused names workloads that are in no sum of energy or emissions, or of what a label states: one
+	// has an entry in quarantine, a figure that no workload has, or a label that is no number. The first
+	// mostRefused of them.
+	Refused []RefusedWorkload `json:"refused,omitempty"`
+	// Unsettled are workloads that are in no sum, as they are not settled yet: they are not over, or the intensities of their
+	// hours are not published. Who reads the ledger counts them; Summarize does not.
+	Unsettled int `json:"unsettled,omitempty"`
 	// HoldOut compares with the workloads that ran as submitted, where there are any.
 	HoldOut *HoldOut `json:"holdOut,omitempty"`
+}
+
+// RefusedWorkload is a workload that a sum leaves out, and why.
+type RefusedWorkload struct {
+	Name     string `json:"name"` // namespace/name
+	Workload string `json:"workload"`
+	Why      string `json:"why"`
+}
+
+// mostRefused bounds the workloads that a summary names as refused.
+const mostRefused = 100
+
+// refuse names a workload.
+func (s *Summary) refuse(b *Settlement, why string) {
+	if len(s.Refused) < mostRefused {
+		s.Refused = append(s.Refused, RefusedWorkload{b.Of.Namespace + "/" + b.Of.Name, b.Workload, why})
+	}
 }
 
 // BesideTotals are sums by a signal and factor beside those that were planned with.
@@ -283,6 +313,9 @@ type Question struct {
 	DelayCost string
 }
 
+// mostStated bounds the numbers that a label or a question states.
+const mostStated = 1e15
+
 // price is that of an hour of delay of a workload.
 func (q *Question) price(b *Settlement) (float64, error) {
 	text, of := q.DelayCost, ""
@@ -293,8 +326,8 @@ func (q *Question) price(b *Settlement) (float64, error) {
 		return 0, nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0) || math.IsInf(v, 1) {
-		return 0, fmt.Errorf("%w: delay cost: %s%q; accepted: a number, 0 and more, per hour, or label:KEY", ErrInvalid, of, text)
+	if err != nil || !(v >= 0 && v <= mostStated) {
+		return 0, fmt.Errorf("%w: delay cost: %s%q; accepted: a number from 0 to %v per hour, or label:KEY", ErrInvalid, of, text, float64(mostStated))
 	}
 	return v, nil
 }
@@ -359,9 +392,12 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 		if b.To.After(s.To) {
 			s.To = b.To
 		}
+		if b.Refused {
+			s.refuse(b, b.Withheld)
+		}
 		price, err := q.price(b)
-		if err != nil {
-			return s, err
+		if err != nil { // a label: what the question states was checked above
+			s.refuse(b, err.Error())
 		}
 		s.All.add(b, price)
 		s.addBeside(b.Beside)
@@ -388,7 +424,7 @@ func Summarize(list []Settlement, q Question) (Summary, error) {
 		return s, nil
 	}
 	var err error
-	s.SCI, err = sci(list, &s.All, q)
+	s.SCI, err = s.sci(list, q)
 	return s, err
 }
 
@@ -404,7 +440,16 @@ func (h *Hardware) share(b *Settlement) float64 {
 	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
 }
 
-// units is how many functional units a workload is.
+// checkUnit checks a functional unit.
+func checkUnit(unit string) error {
+	if key, label := strings.CutPrefix(unit, "label:"); unit == "workload" || unit == "worker-hour" || label && key != "" {
+		return nil
+	}
+	return fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, unit)
+}
+
+// units is how many functional units a workload is, by a unit that checkUnit accepts. An error wrapping
+// ErrInvalid says that its label is no such number.
 func (b *Settlement) units(unit string) (float64, error) {
 	switch key, label := strings.CutPrefix(unit, "label:"); {
 	case unit == "workload":
@@ -413,33 +458,36 @@ func (b *Settlement) units(unit string) (float64, error) {
 		return b.WorkerHours, nil
 	case label:
 		v, err := strconv.ParseFloat(b.Of.Labels[key], 64)
-		if err != nil || !(v >= 0) {
-			return 0, fmt.Errorf("%w: unit: label %s of %s/%s: %q; accepted: a number, 0 and more", ErrInvalid, key, b.Of.Namespace, b.Of.Name, b.Of.Labels[key])
+		if err != nil || !(v >= 0 && v <= mostStated) {
+			return 0, fmt.Errorf("%w: unit: label %s of %s/%s: %q; accepted: a number from 0 to %v", ErrInvalid, key, b.Of.Namespace, b.Of.Name, b.Of.Labels[key], float64(mostStated))
 		}
 		return v, nil
 	}
-	return 0, fmt.Errorf("%w: unit: %q; accepted: workload, worker-hour, label:KEY", ErrInvalid, unit)
+	return 0, checkUnit(unit)
 }
 
 // sci is the Software Carbon Intensity of all workloads together whose emissions are stated. Embodied emissions are those of the
 // servers, by the share of their CPUs and of their life that was reserved.
-func sci(list []Settlement, all *Totals, q Question) (*SCI, error) {
+func (s *Summary) sci(list []Settlement, q Question) (*SCI, error) {
 	h := q.Hardware
-	if err := h.check(); err != nil {
+	if err := errors.Join(h.check(), checkUnit(cmp.Or(q.Unit, "workload"))); err != nil {
 		return nil, err
 	}
-	out := &SCI{Operational: all.Grams, Unit: cmp.Or(q.Unit, "workload")}
+	out := &SCI{Unit: cmp.Or(q.Unit, "workload")}
 	for i := range list {
 		b := &list[i]
 		if b.Withheld != "" { // what it emitted is not in O, so that it is in neither M nor R
 			out.Withheld++
 			continue
 		}
-		out.Embodied += h.share(b)
 		units, err := b.units(out.Unit)
-		if err != nil {
-			return nil, err
+		if err != nil { // a label
+			out.Withheld++
+			s.refuse(b, err.Error())
+			continue
 		}
+		out.Operational += b.Grams
+		out.Embodied += h.share(b)
 		out.Units += units
 	}
 	if out.Units > 0 {

@@ -71,16 +71,17 @@ func TestSummarize(t *testing.T) {
 	if s, err := Summarize(marginal, Question{Signal: "marginal"}); err != nil || s.All.Workloads != 1 {
 		t.Errorf("marginal alone: %+v, %v", s.All, err)
 	}
+	// A label that is no number is named, and spoils no other's figures.
+	for _, q := range []Question{{DelayCost: "label:team"}, {Hardware: &Hardware{1, 1, 1}, Unit: "label:team"}} {
+		if s, err := Summarize(list, q); err != nil || !strings.Contains(fmt.Sprint(s.Refused), `label team of ns/a: "x"; accepted: a number`) {
+			t.Errorf("a label that is no number: %+v, %v", s.Refused, err)
+		}
+	}
 	for want, bad := range map[string]func() error{
-		"several signals":                     func() error { _, err := Summarize(marginal, Question{}); return err },
-		"accepted: namespace, team, policy":   func() error { _, err := Summarize(list, Question{By: "colour"}); return err },
-		"accepted: workload, worker-hour":     func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "x"}); return err },
-		`delay cost: "-1"; accepted`:          func() error { _, err := Summarize(nil, Question{DelayCost: "-1"}); return err },
-		`delay cost: label team of ns/a: "x"`: func() error { _, err := Summarize(list, Question{DelayCost: "label:team"}); return err },
-		"accepted: a number": func() error {
-			_, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "label:team"})
-			return err
-		},
+		"several signals":                      func() error { _, err := Summarize(marginal, Question{}); return err },
+		"accepted: namespace, team, policy":    func() error { _, err := Summarize(list, Question{By: "colour"}); return err },
+		"accepted: workload, worker-hour":      func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 1, 1}, Unit: "x"}); return err },
+		`delay cost: "-1"; accepted`:           func() error { _, err := Summarize(nil, Question{DelayCost: "-1"}); return err },
 		"accepted: 0 g and more, CPUs and a l": func() error { _, err := Summarize(list, Question{Hardware: &Hardware{1, 0, 1}}); return err },
 	} {
 		if err := bad(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"lull.dev/lull/pkg/units"
 )
 
 // Verified is what a check of the chain has found.
@@ -19,54 +21,101 @@ type Verified struct {
 	Kinds map[Kind]int64
 }
 
-// Verify checks the chain of entries: that numbers follow each other, that hashes hold, that no key is there
-// twice, and that what lies before the first one was dropped by a checkpoint. Errors wrap ErrBroken and name
+// Checker checks a chain entry by entry. The zero value is ready for the first entry.
+type Checker struct {
+	Verified
+	first   Entry
+	dropped bool // a checkpoint accounts for what lies before the first one
+	keys    map[string]int64
+}
+
+// Add checks the next entry: that numbers follow each other, that hashes hold, that bodies are JSON with finite
+// numbers, and that no key is there twice. Errors wrap ErrBroken and name the entry.
+func (v *Checker) Add(e Entry) error {
+	if v.keys == nil {
+		v.keys, v.Kinds = map[string]int64{}, map[Kind]int64{}
+	}
+	if v.Entries == 0 {
+		v.first, v.First = e, e.Seq
+	} else if e.Seq != v.Last+1 {
+		return fmt.Errorf("%w: entry %d follows %d", ErrBroken, e.Seq, v.Last)
+	}
+	if (v.Entries > 0 || e.Seq == 1) && e.chain(v.Head) != e.Hash {
+		return fmt.Errorf("%w: entry %d (%s %s): its hash is not that of what it says and of the entry before", ErrBroken, e.Seq, e.Kind, e.Key)
+	}
+	if err := finite(e.Body); err != nil {
+		return fmt.Errorf("%w: entry %d (%s %s): %w", ErrBroken, e.Seq, e.Kind, e.Key, err)
+	}
+	if at, twice := v.keys[e.Key]; twice {
+		return fmt.Errorf("%w: entries %d and %d have the key %s", ErrBroken, at, e.Seq, e.Key)
+	}
+	v.keys[e.Key] = e.Seq
+	if e.Kind == KindCheckpoint {
+		var c Checkpoint
+		if err := json.Unmarshal(e.Body, &c); err != nil {
+			return fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		}
+		if c.Through == v.first.Seq-1 {
+			if v.first.chain(c.Hash) != v.first.Hash {
+				return fmt.Errorf("%w: entry %d does not follow the checkpoint of entry %d", ErrBroken, v.first.Seq, e.Seq)
+			}
+			v.dropped = true
+		}
+	}
+	v.Last, v.Head = e.Seq, e.Hash
+	v.Entries++
+	v.Kinds[e.Kind]++
+	return nil
+}
+
+// End checks, after the last entry, that what lies before the first one was dropped by a checkpoint. The error
+// wraps ErrBroken.
+func (v *Checker) End() error {
+	if v.First > 1 && !v.dropped {
+		return fmt.Errorf("%w: what lies before entry %d is missing, and no checkpoint says that it was dropped", ErrBroken, v.First)
+	}
+	return nil
+}
+
+// Through yields entries as they are checked. The last pair has the error, if any; a caller that stops before it
+// knows nothing of the chain.
+func (v *Checker) Through(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range entries {
+			if err == nil {
+				err = v.Add(e)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		if err := v.End(); err != nil {
+			yield(Entry{}, err)
+		}
+	}
+}
+
+// Verify checks the chain of entries, as Checker does. Errors wrap ErrBroken and name
 // the first entry that is wrong.
 //
 // Complexity: O(entries) time, and memory for their keys.
 func Verify(entries iter.Seq2[Entry, error]) (Verified, error) {
-	v := Verified{Kinds: map[Kind]int64{}}
-	var first Entry
-	var before Hash
-	dropped := false // a checkpoint accounts for what lies before the first one
-	keys := map[string]int64{}
-	for e, err := range entries {
+	v := Checker{Verified: Verified{Kinds: map[Kind]int64{}}, keys: map[string]int64{}}
+	for _, err := range v.Through(entries) {
 		if err != nil {
-			return v, err
+			return v.Verified, err
 		}
-		if v.Entries == 0 {
-			first, v.First = e, e.Seq
-		} else if e.Seq != v.Last+1 {
-			return v, fmt.Errorf("%w: entry %d follows %d", ErrBroken, e.Seq, v.Last)
-		}
-		if (v.Entries > 0 || e.Seq == 1) && e.chain(before) != e.Hash {
-			return v, fmt.Errorf("%w: entry %d (%s %s): its hash is not that of what it says and of the entry before", ErrBroken, e.Seq, e.Kind, e.Key)
-		}
-		if at, twice := keys[e.Key]; twice {
-			return v, fmt.Errorf("%w: entries %d and %d have the key %s", ErrBroken, at, e.Seq, e.Key)
-		}
-		keys[e.Key] = e.Seq
-		if e.Kind == KindCheckpoint {
-			var c Checkpoint
-			if err := json.Unmarshal(e.Body, &c); err != nil {
-				return v, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
-			}
-			if c.Through == first.Seq-1 {
-				if first.chain(c.Hash) != first.Hash {
-					return v, fmt.Errorf("%w: entry %d does not follow the checkpoint of entry %d", ErrBroken, first.Seq, e.Seq)
-				}
-				dropped = true
-			}
-		}
-		before = e.Hash
-		v.Last, v.Head = e.Seq, e.Hash
-		v.Entries++
-		v.Kinds[e.Kind]++
 	}
-	if v.First > 1 && !dropped {
-		return v, fmt.Errorf("%w: what lies before entry %d is missing, and no checkpoint says that it was dropped", ErrBroken, v.First)
+	return v.Verified, nil
+}
+
+// finite checks that a body is JSON whose numbers are all finite as floating-point numbers.
+func finite(body json.RawMessage) error {
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return fmt.Errorf("body: %w; accepted: JSON with finite numbers", err)
 	}
-	return v, nil
+	return nil
 }
 
 // mostLine bounds a line of an export, in bytes.
@@ -102,7 +151,7 @@ func ReadEntries(r io.Reader) iter.Seq2[Entry, error] {
 			}
 			var e Entry
 			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-				yield(e, fmt.Errorf("%w: line %d: %w", ErrBroken, n, err))
+				yield(e, fmt.Errorf("%w: line %d: %w", ErrBroken, n, units.ReadError(err)))
 				return
 			}
 			if !yield(e, nil) {

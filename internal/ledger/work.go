@@ -20,6 +20,8 @@ type work struct {
 	paused   bool
 	finished *Finished
 	settled  *Settled
+	// quarantined is why an entry of it could not be written; "" where all could.
+	quarantined string
 	// read are the keys of entries taken up: a drop writes them again.
 	read map[string]bool
 }

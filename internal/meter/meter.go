@@ -23,6 +23,7 @@ import (
 
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/pkg/power"
 )
 
 // exporter is where the power of pods is known from. Its series carry the namespace and the
@@ -204,24 +205,24 @@ func (m *Meter) askPower(ctx context.Context, token string) error {
 }
 
 // addPower takes in what an exporter measures, except of pods that an earlier one knows.
-func addPower(power map[types.NamespacedName]kube.PodPower, e exporter, samples []provider.Sample) {
+func addPower(into map[types.NamespacedName]kube.PodPower, e exporter, samples []provider.Sample) {
 	sums := map[types.NamespacedName]float64{}
 	for _, s := range samples {
 		pod := types.NamespacedName{Namespace: first(s.Labels, namespaceLabels), Name: first(s.Labels, podLabels)}
-		if pod.Name == "" || pod.Namespace == "" || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || s.Value < 0 {
+		if pod.Name == "" || pod.Namespace == "" || !(s.Value >= 0 && s.Value <= power.MaxWatts) {
 			continue
 		}
 		sums[pod] += s.Value
 	}
 	for pod, watts := range sums {
-		p := power[pod]
+		p := into[pod]
 		switch {
 		case e.gpu && p.GPUSource == "":
 			p.GPU, p.GPUSource = watts, e.name
 		case !e.gpu && p.CPUSource == "":
 			p.CPU, p.CPUSource = watts, e.name
 		}
-		power[pod] = p
+		into[pod] = p
 	}
 }
 

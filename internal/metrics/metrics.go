@@ -65,19 +65,51 @@ var (
 		Name: "lull_policy_jobs",
 		Help: "Jobs of the policy by state: waiting, running, finished.",
 	}, []string{"namespace", "policy", "state"})
+	// Reserve is the share of the capacity that the plans of a policy keep free.
+	Reserve = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_policy_reserve_share",
+		Help: "Share of the capacity that the plans of the policy keep free for work to come, 0 to 1.",
+	}, []string{"namespace", "policy"})
+	// LastDecision is when a policy was last decided.
+	LastDecision = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_policy_last_decision_timestamp_seconds",
+		Help: "Unix time of the last decision of the policy; that of the controller's start before the first one.",
+	}, []string{"namespace", "policy"})
 	// Actions counts what was done to Jobs, and why.
 	Actions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_actions_total",
 		Help: "Writes to Jobs, by verb and reason.",
 	}, []string{"verb", "reason"})
-	// LedgerPending, LedgerSettled and LedgerErrors say how the ledger is.
+	// UnlistedKinds and OverdueHolds say what the watchdog cannot do.
+	UnlistedKinds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_failsafe_unlisted_kinds",
+		Help: "1 for a kind of workload that is held at admission and that the watchdog cannot list.",
+	}, []string{"kind"})
+	OverdueHolds = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_failsafe_overdue_holds",
+		Help: "Holds whose time has come that the watchdog could not release when it last tried.",
+	})
+	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors say how the ledger is.
 	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_ledger_pending_entries",
 		Help: "Entries that wait for the ledger's database.",
 	})
+	LedgerLag = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_ledger_pending_seconds",
+		Help: "Age of the oldest entry that waits for the ledger's database; 0 where none does.",
+	})
 	LedgerSettled = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_settled_total",
 		Help: "Workloads settled in the ledger, again after a revision included.",
+	})
+	// LedgerLost and LedgerQuarantined count what the ledger lacks, and what it could not write as it was.
+	LedgerLost = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_ledger_lost_observations_total",
+		Help: "Observations that the ledger lacks: look (held back, as the queue was full or the ledger had not been read), pod (ended while too many others waited).",
+	}, []string{"of"})
+	LedgerQuarantined = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lull_ledger_quarantined_total",
+		Help: "Entries that could not be written to the ledger as they were, and are in quarantine there.",
 	})
 	LedgerErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_errors_total",
@@ -167,7 +199,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Actions, Plans, Violations, LedgerPending, LedgerSettled, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

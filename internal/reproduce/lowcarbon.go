@@ -89,8 +89,11 @@ func path(ctx context.Context, planner plan.Planner, p *plan.Problem) (where []i
 		return nil, 0, res, err
 	}
 	res, err = planner.Plan(ctx, p)
-	if err != nil || len(res.Plan.Jobs) != 1 {
-		return nil, 0, res, fmt.Errorf("the service has no place: %v %w", res.Unplaced, err)
+	if err != nil {
+		return nil, 0, res, fmt.Errorf("plan the service: %w", err)
+	}
+	if len(res.Unplaced) > 0 {
+		return nil, 0, res, fmt.Errorf("the service has no place: %s", res.Unplaced[0].Why)
 	}
 	where = make([]int, p.Grid.N)
 	for _, s := range res.Plan.Jobs[0].Segments {

@@ -18,6 +18,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/trace"
+	"lull.dev/lull/pkg/units"
 )
 
 // ErrExperiment marks an experiment that does not exist.
@@ -105,7 +106,7 @@ func (v Value) text(unit string) string {
 	if a := math.Abs(float64(v)); unit == "" && a < 10 && a > 0 {
 		format = "%.2f"
 	}
-	text := fmt.Sprintf(format, float64(v))
+	text := units.Number(format, float64(v))
 	if unit != "" {
 		text += " " + unit
 	}
@@ -126,9 +127,9 @@ func (r *Row) difference() string {
 		unit = " " + unit
 	}
 	if r.Unit == "" {
-		return fmt.Sprintf("%+.2f", d)
+		return units.Number("%+.2f", d)
 	}
-	return fmt.Sprintf("%+.1f%s", d, unit)
+	return units.Number("%+.1f", d) + unit
 }
 
 // Cells is the row of a table.

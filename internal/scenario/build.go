@@ -93,6 +93,20 @@ func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 	return start.UTC().Add(tr.Offset)
 }
 
+// String states the kind and the values that are not 0.
+func (d Distribution) String() string {
+	parts := []string{fmt.Sprintf("kind %q", d.Kind)}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"value", d.Value}, {"low", float64(d.Low)}, {"high", float64(d.High)}, {"mean", d.Mean}, {"median", d.Median}, {"sigma", d.Sigma}, {"most", d.Most}} {
+		if v.value != 0 {
+			parts = append(parts, fmt.Sprintf("%s %g", v.name, v.value))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func (d Distribution) build(field string) (trace.Distribution, error) {
 	most := d.Most
 	if most == 0 {
@@ -108,7 +122,7 @@ func (d Distribution) build(field string) (trace.Distribution, error) {
 	case d.Kind == "lognormal" && d.Median > 0 && d.Sigma >= 0:
 		return trace.LogNormal(d.Median, d.Sigma, most), nil
 	}
-	return nil, fault(field, fmt.Sprintf("%+v", d), "constant (value), uniform (low, high), exponential (mean) or lognormal (median, sigma), all above 0")
+	return nil, fault(field, d.String(), "constant (value), uniform (low, high), exponential (mean) or lognormal (median, sigma), all above 0")
 }
 
 // build makes jobs of the trace.
@@ -353,7 +367,7 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 		}
 		linear, err := power.NewLinear(units.Power(n.Idle), units.Power(n.Peak))
 		if err != nil || n.Count < 1 || !(n.Each > 0) {
-			return out, fault(field("nodes"), fmt.Sprintf("%+v", *n), "count of at least 1, each above 0, 0 <= idle <= peak")
+			return out, fault(field("nodes"), fmt.Sprintf("count %d, each %g, idle %g, peak %g", n.Count, n.Each, n.Idle, n.Peak), "count of at least 1, each above 0, 0 <= idle <= peak")
 		}
 		watts[n.Resource] = float64(linear.At(1)-linear.At(0)) / n.Each
 		out.Nodes = sim.Nodes{Count: n.Count, Idle: linear.At(0), Resource: n.Resource}
@@ -413,7 +427,7 @@ func (c *Cluster) outlook(out *sim.Cluster, slot time.Duration, seed uint64) err
 	}
 	for i, o := range c.Outages {
 		if !o.To.After(o.From) {
-			return fault(fmt.Sprintf("cluster %s: outages[%d]", c.Name, i), o, "an end after the start")
+			return fault(fmt.Sprintf("cluster %s: outages[%d]", c.Name, i), o.From.Format(time.RFC3339)+" to "+o.To.Format(time.RFC3339), "an end after the start")
 		}
 		if out.Outlook == nil {
 			return fault(fmt.Sprintf("cluster %s: outages", c.Name), len(c.Outages), "none with a forecast that is known from the start (perfect, noise)")

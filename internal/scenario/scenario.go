@@ -29,7 +29,7 @@ type Duration struct{ time.Duration }
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("%s; accepted: %s", text, units.AcceptedDurations)
+		return fmt.Errorf("%s; accepted: %s", text, AcceptedDurations)
 	}
 	v, err := ParseDuration(s)
 	if err != nil {
@@ -39,22 +39,29 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ParseDuration reads a duration that may begin with days: 7d, 1d12h, 90m.
+// AcceptedDurations says in words what ParseDuration takes.
+const AcceptedDurations = `a duration such as "90m", "1h30m", "7d" or "1d12h", or in ISO 8601 such as "PT1H30M"`
+
+// ParseDuration reads a duration that may begin with days: 7d, 1d12h, 90m. The error wraps units.ErrDuration.
 func ParseDuration(text string) (time.Duration, error) {
 	days, rest, ok := strings.Cut(text, "d")
-	if !ok {
-		return units.ParseDuration(text)
+	n, d := 0.0, time.Duration(0)
+	var err error
+	if ok {
+		if n, err = strconv.ParseFloat(days, 64); err == nil && !(n >= 0 && n < 36600) {
+			err = units.ErrDuration
+		}
+	} else {
+		rest = text
 	}
-	n, err := strconv.ParseFloat(days, 64)
-	if err != nil || !(n >= 0 && n < 36600) {
-		return 0, fmt.Errorf("not a duration: %q; accepted: days such as \"7d\" or \"1d12h\", or %s", text, units.AcceptedDurations)
+	if err == nil && (!ok || rest != "") {
+		d, err = units.ParseDuration(rest)
 	}
-	d := time.Duration(n * float64(24*time.Hour))
-	if rest == "" {
-		return d, nil
+	if err != nil {
+		const most = 64
+		return 0, fmt.Errorf("%w: %.*q; accepted: %s", units.ErrDuration, most, text, AcceptedDurations)
 	}
-	more, err := units.ParseDuration(rest)
-	return d + more, err
+	return time.Duration(n*float64(24*time.Hour)) + d, nil
 }
 
 // ShortDuration returns a duration without parts that are zero: 6h, not 6h0m0s.
@@ -68,12 +75,18 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
+// The slot and the margin of a scenario that states none: those of a CarbonPolicy that states none.
+const (
+	DefaultSlot   = 15 * time.Minute
+	DefaultMargin = 5 * time.Minute
+)
+
 // Scenario is a simulation as a user writes it down. Zero values are the defaults that
 // the comments name.
 type Scenario struct {
-	// Slot is the resolution of planning (1h), Margin what is kept before deadlines (0).
-	Slot   Duration `json:"slot"`
-	Margin Duration `json:"margin"`
+	// Slot is the resolution of planning (DefaultSlot), Margin what is kept before deadlines (DefaultMargin).
+	Slot   Duration  `json:"slot"`
+	Margin *Duration `json:"margin"`
 	// Start is when the whole trace begins, before Jobs.From is cut off (that of the trace,
 	// else of the first carbon series).
 	Start time.Time `json:"start"`
@@ -273,7 +286,7 @@ func Read(r io.Reader) (*Scenario, error) {
 	}
 	var s Scenario
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+		return nil, fmt.Errorf("%w: %w", ErrScenario, units.ReadError(err))
 	}
 	return &s, nil
 }
@@ -281,7 +294,10 @@ func Read(r io.Reader) (*Scenario, error) {
 // defaults fills in what is not stated.
 func (s *Scenario) defaults() {
 	if s.Slot.Duration == 0 {
-		s.Slot.Duration = time.Hour
+		s.Slot.Duration = DefaultSlot
+	}
+	if s.Margin == nil {
+		s.Margin = &Duration{DefaultMargin}
 	}
 	if s.Seed == 0 {
 		s.Seed = 1

@@ -171,7 +171,7 @@ func Table(cfg sim.Config, sums []Summary) (head []string, rows [][]string) {
 			emissions = units.Emissions(s.CarbonG).String()
 		}
 		if !math.IsNaN(s.Saving) {
-			saved = fmt.Sprintf("%.1f %%", 100*s.Saving)
+			saved = units.Number("%.1f %%", 100*s.Saving)
 		}
 		if s.Missed > 0 {
 			late += fmt.Sprintf(" (worst %.1f h, mean %.1f h)", s.WorstLateH, s.MeanLateH)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source"
@@ -13,6 +14,11 @@ import (
 // trace reads or draws the jobs.
 func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
 	if j.File == "" {
+		for name, d := range map[string]time.Duration{"jobs.from": j.From.Duration, "jobs.to": j.To.Duration, "jobs.least": j.Least.Duration} {
+			if d > 0 {
+				return nil, fault(name, ShortDuration(d), "with a trace, jobs.file")
+			}
+		}
 		g := j.Generate
 		hours, err := g.Hours.build("jobs.generate.hours")
 		if err != nil {

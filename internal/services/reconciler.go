@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -77,14 +76,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	before := f.DeepCopy()
-	if f.DeletionTimestamp == nil && controllerutil.AddFinalizer(&f, v1alpha1.FollowFinalizer) {
-		if err := r.Client.Patch(ctx, &f, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+	if f.DeletionTimestamp == nil {
+		if changed, err := kube.SetFinalizer(ctx, r.Client, &f, v1alpha1.FollowFinalizer, true); err != nil {
+			return r.again(err)
+		} else if changed {
+			before = f.DeepCopy()
 		}
-		before = f.DeepCopy()
 	}
 	if f.DeletionTimestamp != nil && f.Annotations[v1alpha1.AnnotationKeep] == "true" {
-		return ctrl.Result{}, r.letGo(ctx, &f)
+		return r.removeFinalizer(ctx, &f)
 	}
 	s := &service{Reconciler: r, f: &f, now: r.Clock.Now()}
 	var wait time.Duration
@@ -96,26 +96,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !reflect.DeepEqual(before.Status, f.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, &f, patch); err != nil {
-			if apierrors.IsConflict(err) {
-				return ctrl.Result{RequeueAfter: movingAgain}, nil
-			}
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+			return r.again(err)
 		}
 		s.tell()
 	}
 	if f.DeletionTimestamp != nil && len(f.Status.Placements) == 0 {
-		return ctrl.Result{}, r.letGo(ctx, &f)
+		return r.removeFinalizer(ctx, &f)
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// letGo removes the finalizer.
-func (r *Reconciler) letGo(ctx context.Context, f *v1alpha1.Follow) error {
-	before := f.DeepCopy()
-	if !controllerutil.RemoveFinalizer(f, v1alpha1.FollowFinalizer) {
-		return nil
+// again is what follows a write that failed: one of an object that somebody else has changed is made anew.
+func (r *Reconciler) again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: movingAgain}, nil
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, f, client.MergeFrom(before)))
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, f *v1alpha1.Follow) (ctrl.Result, error) {
+	_, err := kube.SetFinalizer(ctx, r.Client, f, v1alpha1.FollowFinalizer, false)
+	return r.again(err)
 }
 
 // service is a Follow at one look.

@@ -9,6 +9,7 @@ import (
 
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/forecast"
+	"lull.dev/lull/pkg/units"
 )
 
 // WithFile hands the content of a file to read, unpacked where its name ends in .gz.
@@ -23,7 +24,7 @@ func WithFile(path string, read func(r io.Reader) error) error {
 	if strings.HasSuffix(path, ".gz") {
 		gz, err := gzip.NewReader(f)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: not gzipped as its name says: %w", path, units.ReadError(err))
 		}
 		r = gz
 	}

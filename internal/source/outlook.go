@@ -231,7 +231,8 @@ func (f *Feed) compose(o *Outlook, all []piece) {
 		samples := make([]carbon.Sample, len(all))
 		for i, p := range all {
 			samples[i] = p.Sample
-			samples[i].Value = units.CarbonIntensity(value(p))
+			// A forecast, or its upper quantile, may lie beyond what any grid emits.
+			samples[i].Value = min(units.CarbonIntensity(value(p)), units.MaxCarbonIntensity)
 		}
 		s, err := carbon.NewSeries(*f.provenance(o.Basis, o.Source, o.IssuedAt), samples)
 		if err != nil {

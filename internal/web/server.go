@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -40,9 +41,10 @@ type Server struct {
 	waiting map[chan struct{}]bool // browsers that are told of changes
 
 	savingsMu sync.Mutex
-	savings   ledger.Summary
+	savings   Savings
 	counted   int64 // the last entry in it
-	settled   map[string]ledger.Settled
+	settled   map[string]settlement
+	unsummed  bool // something was settled that is not in the sum
 }
 
 // Changed tells browsers to look again.
@@ -166,57 +168,14 @@ func (s *Server) workload(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Entries = append(out.Entries, e)
+		if out.Entries = append(out.Entries, e); len(out.Entries) > 2*mostStory {
+			out.Entries = slices.Delete(out.Entries, 0, mostStory)
+		}
 	}
 	if over := len(out.Entries) - mostStory; over > 0 {
 		out.Entries = out.Entries[over:]
 	}
 	return out, nil
-}
-
-// Savings are what was settled, by the day.
-type Savings struct {
-	// Ledger says that there is one.
-	Ledger bool           `json:"ledger"`
-	Of     ledger.Summary `json:"of"`
-	// Problem says why it cannot be summed.
-	Problem string `json:"problem,omitempty"`
-}
-
-// saved sums the ledger. Complexity: that of what is new in it, and O(n log n) of what was settled where
-// anything is.
-func (s *Server) saved(r *http.Request) (any, error) {
-	if s.Ledger == nil {
-		return Savings{}, nil
-	}
-	s.savingsMu.Lock()
-	defer s.savingsMu.Unlock()
-	if s.settled == nil {
-		s.settled = map[string]ledger.Settled{}
-	}
-	before := s.counted
-	for e, err := range s.Ledger(r.Context(), ledger.Query{Kind: ledger.KindSettled, After: s.counted}) {
-		if err != nil {
-			return nil, err
-		}
-		b, err := e.Settled()
-		if err != nil {
-			return nil, err
-		}
-		s.settled[e.Workload], s.counted = b, e.Seq
-	}
-	if s.counted != before || before == 0 {
-		list := make([]ledger.Settlement, 0, len(s.settled))
-		for uid, b := range s.settled {
-			list = append(list, ledger.Settlement{Workload: uid, Settled: b})
-		}
-		sum, err := ledger.Summarize(list, ledger.Question{By: "policy", Top: 10})
-		if err != nil {
-			return Savings{Ledger: true, Problem: err.Error()}, nil
-		}
-		s.savings = sum
-	}
-	return Savings{Ledger: true, Of: s.savings}, nil
 }
 
 const (

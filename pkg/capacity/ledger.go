@@ -69,6 +69,9 @@ func (l *Ledger) time(from time.Time, at int64) time.Time {
 // roundingShare is the share of a capacity by which sums may exceed it through rounding.
 const roundingShare = 1e-9
 
+// roundShare removes from a share what sums are off by rounding, so that equal shares compare as equal.
+func roundShare(share float64) float64 { return math.Round(share/roundingShare) * roundingShare }
+
 // Cluster returns the index of a cluster and adds it, without capacity, if it is new.
 func (l *Ledger) Cluster(name string) int {
 	if i := slices.Index(l.names, name); i >= 0 {
@@ -208,15 +211,19 @@ func (l *Ledger) Fits(cluster int, need []Need, workers float64, from, to time.T
 // at only if the run fits in some of it and, once it has begun, not in all of it.
 func (l *Ledger) Earliest(cluster int, need []Need, workers float64, from time.Time, length time.Duration, latestEnd time.Time) (time.Time, bool) {
 	s := &l.clusters[cluster]
-	start, end := l.instant(from), l.instant(latestEnd)
-	for i := s.step(start); start <= end-int64(length); {
-		if i = s.free(need, workers, i, end-int64(length)); i < 0 {
+	start, latest := l.instant(from), latestEnd.UnixNano()-int64(length)
+	for i := s.step(start); ; {
+		if i = s.free(need, workers, i, latest); i < 0 {
 			break
 		}
 		start = max(start, s.at[i])
-		until := s.blocked(need, workers, i, start+int64(length))
+		begin := l.time(from, start)
+		if begin.UnixNano() > latest {
+			break
+		}
+		until := s.blocked(need, workers, i, l.instant(begin.Add(length)))
 		if until < 0 {
-			return l.time(from, start), true
+			return begin, true
 		}
 		i = until + 1
 	}
@@ -307,7 +314,7 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 }
 
 // Share returns the largest share of a needed resource that is used on a cluster at a time;
-// 1 for a resource without capacity, 0 for no need.
+// 1 for a resource without capacity, 0 for no need. Shares that differ only by rounding are equal.
 func (l *Ledger) Share(cluster int, need []Need, at time.Time) float64 {
 	s := &l.clusters[cluster]
 	i, share := s.step(l.instant(at)), 0.0
@@ -318,7 +325,7 @@ func (l *Ledger) Share(cluster int, need []Need, at time.Time) float64 {
 			share = math.Max(share, 1)
 		}
 	}
-	return share
+	return roundShare(share)
 }
 
 // Slots returns, for n slots from a time on, the least capacity of a resource in each slot and

@@ -99,6 +99,26 @@ func TestLedgerRoom(t *testing.T) {
 	}
 }
 
+// TestEarliestRoundsAsTakeDoes: with ticks, Earliest finds a start exactly where a run that is taken leaves room and
+// ends in time, though times are no ticks.
+func TestEarliestRoundsAsTakeDoes(t *testing.T) {
+	const part = 767 * time.Nanosecond
+	for begin := range 3 {
+		l := &capacity.Ledger{Tick: time.Microsecond}
+		l.Offer("a", epoch, map[string]float64{"cpu": 1})
+		c, need := l.Cluster("a"), l.Demand(map[string]float64{"cpu": 1})
+		from := epoch.Add(time.Duration(begin) * part)
+		end := from.Add(time.Hour + part)
+		l.Take(c, need, 1, end.Truncate(time.Microsecond), end.Add(time.Hour)) // in the same tick as the end
+		if start, ok := l.Earliest(c, need, 1, from, time.Hour+part, end); !ok || !start.Equal(from) {
+			t.Errorf("from %v, to end by %v: %v, %v; want that time", from, end, start, ok)
+		}
+		if start, ok := l.Earliest(c, need, 1, from, time.Hour+part, end.Add(-1)); ok {
+			t.Errorf("from %v, to end by %v: %v; want none", from, end.Add(-1), start)
+		}
+	}
+}
+
 func BenchmarkLedger(b *testing.B) {
 	for b.Loop() {
 		l := &capacity.Ledger{}

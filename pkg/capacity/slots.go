@@ -197,7 +197,7 @@ func (s *Slots) Used(cluster, resource, slot int) float64 {
 }
 
 // Share returns the largest share of a needed resource that is used on a cluster in a slot.
-// Resources without capacity do not count.
+// Resources without capacity do not count. Shares that differ only by rounding are equal.
 func (s *Slots) Share(cluster int, need []Need, slot int) float64 {
 	share := 0.0
 	for _, n := range need {
@@ -205,7 +205,7 @@ func (s *Slots) Share(cluster int, need []Need, slot int) float64 {
 			share = math.Max(share, s.used[row]/s.total[row])
 		}
 	}
-	return share
+	return roundShare(share)
 }
 
 // Overfull reports whether more of a resource is used on a cluster in a slot than there is.

@@ -148,7 +148,7 @@ func compareSlots(t *testing.T, rng *rand.Rand, s *capacity.Slots, p *plainSlots
 			t.Errorf("free of %s: %v and %v by row, want %v", name, got, row, free)
 		}
 	}
-	if got := s.Share(c, need, slot); got != share {
+	if got := s.Share(c, need, slot); math.Abs(got-share) > 1e-9 {
 		t.Errorf("share %v, want %v", got, share)
 	}
 	if got := s.Overfull(c, slot); got != overfull {

@@ -10,13 +10,13 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// days returns n days of hourly values: 1000 per day and 1 per hour, so that each
+// days returns n days of hourly values: 100 per day and 1 per hour, so that each
 // value says where it comes from.
 func days(n int) []float64 {
 	var out []float64
 	for d := range n {
 		for h := range 24 {
-			out = append(out, float64(1000*(d+1)+h))
+			out = append(out, float64(100*(d+1)+h))
 		}
 	}
 	return out
@@ -39,20 +39,20 @@ func TestFilledMean(t *testing.T) {
 		from, to float64
 		want     FilledMean
 	}{
-		"known":                   {days(3), 1, 3, FilledMean{Mean: 1001.5, Known: 2 * time.Hour}},
-		"the end of the series":   {days(2), 47, 49, FilledMean{Mean: (2023 + 2000) / 2.0, Known: time.Hour, Filled: time.Hour}},
-		"beyond the end":          {days(2), 50, 52, FilledMean{Mean: 2002.5, Filled: 2 * time.Hour}},
-		"six days beyond the end": {days(2), 48 + 6*24, 48 + 6*24 + 1, FilledMean{Mean: 2000, Filled: time.Hour}},
-		"seven days at most":      {days(2), 48 + 6*24 + 23, 48 + 7*24 + 1, FilledMean{Mean: 2023, Filled: time.Hour, Unknown: time.Hour}},
-		"before the start":        {days(2), -2, 0, FilledMean{Mean: 1022.5, Filled: 2 * time.Hour}},
-		"a gap of 12 h":           {gap, 36, 48, FilledMean{Mean: 1017.5, Filled: 12 * time.Hour}},
-		"a later day":             {gap[36:], 0, 12, FilledMean{Mean: 3017.5, Filled: 12 * time.Hour}},
-		"days: the day before":    {long, 50, 51, FilledMean{Mean: 2002, Filled: time.Hour}},
-		"days: a week before":     {long, 48 + 6*24 + 5, 48 + 6*24 + 6, FilledMean{Mean: 2005, Filled: time.Hour}},
+		"known":                   {days(3), 1, 3, FilledMean{Mean: 101.5, Known: 2 * time.Hour}},
+		"the end of the series":   {days(2), 47, 49, FilledMean{Mean: (223 + 200) / 2.0, Known: time.Hour, Filled: time.Hour}},
+		"beyond the end":          {days(2), 50, 52, FilledMean{Mean: 202.5, Filled: 2 * time.Hour}},
+		"six days beyond the end": {days(2), 48 + 6*24, 48 + 6*24 + 1, FilledMean{Mean: 200, Filled: time.Hour}},
+		"seven days at most":      {days(2), 48 + 6*24 + 23, 48 + 7*24 + 1, FilledMean{Mean: 223, Filled: time.Hour, Unknown: time.Hour}},
+		"before the start":        {days(2), -2, 0, FilledMean{Mean: 122.5, Filled: 2 * time.Hour}},
+		"a gap of 12 h":           {gap, 36, 48, FilledMean{Mean: 117.5, Filled: 12 * time.Hour}},
+		"a later day":             {gap[36:], 0, 12, FilledMean{Mean: 317.5, Filled: 12 * time.Hour}},
+		"days: the day before":    {long, 50, 51, FilledMean{Mean: 202, Filled: time.Hour}},
+		"days: a week before":     {long, 48 + 6*24 + 5, 48 + 6*24 + 6, FilledMean{Mean: 205, Filled: time.Hour}},
 		"days: neither":           {long, 48 + 7*24, 48 + 8*24, FilledMean{Unknown: 24 * time.Hour}},
-		"days: a week after":      {long, 11 * 24, 11*24 + 1, FilledMean{Mean: 19000, Filled: time.Hour}},
+		"days: a week after":      {long, 11 * 24, 11*24 + 1, FilledMean{Mean: 1900, Filled: time.Hour}},
 		"wholly outside":          {days(2), 1000, 1010, FilledMean{Unknown: 10 * time.Hour}},
-		"parts of hours":          {days(1), 24.25, 24.75, FilledMean{Mean: 1000, Filled: 30 * time.Minute}},
+		"parts of hours":          {days(1), 24.25, 24.75, FilledMean{Mean: 100, Filled: 30 * time.Minute}},
 		"an empty interval":       {days(1), 3, 3, FilledMean{}},
 		"reversed":                {days(1), 4, 3, FilledMean{}},
 		"no series":               {nil, 0, 2, FilledMean{Unknown: 2 * time.Hour}},
@@ -154,7 +154,7 @@ func TestFillSlotsGoesOnByDays(t *testing.T) {
 	}
 	for slot, v := range filled.Values {
 		at := slot - 24
-		want, method := 2000+float64(at%24), FillDayBefore
+		want, method := 200+float64(at%24), FillDayBefore
 		switch {
 		case at < 0:
 			want, method = values[at+24], FillDayAfter

@@ -128,7 +128,7 @@ func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
 	dec.DisallowUnknownFields()
 	var in jsonSeries
 	if err := dec.Decode(&in); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+		return nil, fmt.Errorf("%w: %w", ErrSeries, units.ReadError(err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: more data after the JSON object", ErrSeries)
@@ -173,7 +173,7 @@ func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
 		if d.Value != nil {
 			points[i].value = units.CarbonIntensity(*d.Value)
 			if !points[i].value.Valid() {
-				return nil, fmt.Errorf("%w: data[%d].value: %v; accepted: at least 0", ErrSeries, i, *d.Value)
+				return nil, fmt.Errorf("%w: data[%d].value: %v; accepted: 0 to %v gCO2eq/kWh, or null for a gap", ErrSeries, i, *d.Value, float64(units.MaxCarbonIntensity))
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func parseValue(text string) (v units.CarbonIntensity, gap bool, err error) {
 	f, err := strconv.ParseFloat(text, 64)
 	v = units.CarbonIntensity(f)
 	if err != nil || !v.Valid() {
-		return 0, false, fmt.Errorf("%q; accepted: a finite number of at least 0, or nothing for a gap", clip(text))
+		return 0, false, fmt.Errorf("%q; accepted: 0 to %v gCO2eq/kWh, or nothing for a gap", clip(text), float64(units.MaxCarbonIntensity))
 	}
 	return v, false, nil
 }

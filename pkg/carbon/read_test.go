@@ -160,3 +160,15 @@ func checkRead(t *testing.T, s *Series, err error) {
 		}
 	}
 }
+
+// TestReadRefusesImpossibleIntensities: one such value would make every sum that it enters infinite.
+func TestReadRefusesImpossibleIntensities(t *testing.T) {
+	for _, value := range []string{"1.7e308", "3001", "NaN", "-1"} {
+		if _, err := ReadCSV(strings.NewReader("time,intensity_gco2eq_per_kwh\n2026-03-01T00:00:00Z,"+value+"\n"), Provenance{}); !errors.Is(err, ErrSeries) || !strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), "accepted: 0 to 3000 gCO2eq/kWh") {
+			t.Errorf("CSV, %s: %v", value, err)
+		}
+	}
+	if _, err := ReadJSON(strings.NewReader(`{"data":[{"time":"2026-03-01T00:00:00Z","value":1.7e308}]}`), Provenance{}); !errors.Is(err, ErrSeries) || !strings.Contains(err.Error(), "data[0].value: 1.7e+308; accepted: 0 to 3000 gCO2eq/kWh") {
+		t.Errorf("JSON: %v", err)
+	}
+}

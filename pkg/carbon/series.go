@@ -99,7 +99,7 @@ type Series struct {
 }
 
 // NewSeries checks and keeps a copy of samples. Errors wrap ErrSeries and name
-// the sample: a value that is not finite or negative, an empty or reversed
+// the sample: a value outside 0 to units.MaxCarbonIntensity, an empty or reversed
 // interval, a sample that starts before the one ahead of it ends.
 //
 // Complexity: O(n) time and memory.
@@ -113,8 +113,8 @@ func NewSeries(p Provenance, samples []Sample) (*Series, error) {
 	for i, x := range s.samples {
 		switch {
 		case !x.Value.Valid():
-			return nil, fmt.Errorf("%w: sample %d at %s: intensity: %v; accepted: finite and at least 0",
-				ErrSeries, i, x.From.Format(time.RFC3339), float64(x.Value))
+			return nil, fmt.Errorf("%w: sample %d at %s: intensity: %v; accepted: 0 to %v gCO2eq/kWh",
+				ErrSeries, i, x.From.Format(time.RFC3339), float64(x.Value), float64(units.MaxCarbonIntensity))
 		case !x.To.After(x.From):
 			return nil, fmt.Errorf("%w: sample %d: interval from %s to %s is empty",
 				ErrSeries, i, x.From.Format(time.RFC3339), x.To.Format(time.RFC3339))

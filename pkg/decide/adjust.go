@@ -12,8 +12,8 @@ import (
 // and only into room that is free beside all other plans:
 //
 //   - A change that comes too soon after the last one, or while one is under way, is put off.
-//   - A move or a pause that saves nothing is left out.
 //   - A task whose margin has begun starts.
+//   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
 //   - A start is shifted within a slot to where the intensity changes.
 func (w *decider) adjust() {
 	for i := range w.items {
@@ -22,20 +22,8 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
-		switch {
-		case t.State != Running:
-			if !w.keepMargin(i) && x.state == placed {
-				w.shift(i)
-			}
-		case !w.changes(i):
-		case w.moves(i) && w.pauses(i):
-			if t.Remaining < w.s.Slot || !w.pausePays(i) {
-				w.stay(i, CodeMoveDoesNotPay)
-			}
-		case w.moves(i) && !w.movePays(i):
-			w.stay(i, CodeMoveDoesNotPay)
-		case x.state == placed && w.pauses(i) && !w.pausePays(i):
-			w.stay(i, CodePauseDoesNotPay)
+		if t.State != Running && !w.keepMargin(i) && x.state == placed && !w.spareSlack(i) {
+			w.shift(i)
 		}
 		if until, early := w.tooSoon(i); early {
 			w.putOff(i, until)
@@ -81,73 +69,17 @@ func (w *decider) try(i int, phases []Phase, code Code) bool {
 	return false
 }
 
-// stay has a running task go on as it is until it is done.
-func (w *decider) stay(i int, code Code) { w.try(i, []Phase{w.on(i)}, code) }
-
-// pausePays reports whether the plan of a running task, which pauses it now, emits less than going
-// on: with the restart and, if it goes on at another cluster, the transfer. The transfer counts at
-// the mean of the intensity here now and there at the restart.
-func (w *decider) pausePays(i int) bool {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	here, there := w.place(t.Cluster), w.place(x.phases[0].Cluster)
-	if w.curves[here] == nil || w.curves[there] == nil {
-		return true
-	}
-	on := []Phase{w.on(i)}
-	restart := w.curves[there].mean(x.phases[0].From, x.phases[0].To)
-	cost := t.RestartKWh * w.s.Clusters[there].pue() * restart
-	if w.moves(i) {
-		now := w.curves[here].mean(on[0].From, on[0].From.Add(w.s.Slot))
-		cost += t.TransferKWh * (now + restart) / 2
-	}
-	return w.grams(i, x.phases)+cost < w.grams(i, on)
-}
-
-// movePays compares going on here with going on at another cluster at once, at the same scale and
-// without a pause: what it takes there includes the work that is done again, the restart and the transfer, at
-// the mean intensity of both places. If an intensity is not known, the plan is followed. Nothing
-// moves for less than a slot of work, which is no more than an estimate may be off.
-//
-// Source: James and Schien, ICT4S 2019, Section IV (the inequality of a migration).
-func (w *decider) movePays(i int) bool {
-	t := &w.s.Tasks[i]
-	here, there := w.place(t.Cluster), w.place(w.items[i].phases[0].Cluster)
-	if t.Remaining < w.s.Slot {
-		return false
-	}
-	if w.curves[here] == nil || w.curves[there] == nil {
-		return true
-	}
-	workers := 1
-	if t.Scaling != nil {
-		workers = max(t.Workers, t.Scaling.MinWorkers)
-	}
-	run := func(c int, work time.Duration) (grams, mean float64) {
-		p := w.phase(i, c, w.s.Now, work, workers)
-		return w.grams(i, []Phase{p}), w.curves[c].mean(p.From, p.To)
-	}
-	stay, a := run(here, t.Remaining-t.AtRisk)
-	leave, b := run(there, t.Remaining)
-	return stay > leave+t.RestartKWh*w.s.Clusters[there].pue()*b+t.TransferKWh*(a+b)/2
-}
-
-// tooSoon says until when a running or paused task stays as it is: a change is under way, or
-// the last one was within the least time of a run.
+// tooSoon says until when a running or paused task stays as it is. The planner knows that of a running
+// task in whole slots; here it is of plans that stand, and of the rest of a slot.
 func (w *decider) tooSoon(i int) (until time.Time, early bool) {
 	t := &w.s.Tasks[i]
 	switch {
 	case t.State == Running && w.changes(i):
-		until = t.Changed.Add(w.s.MinRun)
+		until = w.stays(i)
 	case t.State == Waiting && t.Paused && t.Changing && !w.pauses(i):
-	default:
-		return until, false
+		until = w.s.Now.Add(w.s.Slot)
 	}
-	if t.Changing {
-		if next := w.s.Now.Add(w.s.Slot); until.Before(next) {
-			until = next
-		}
-	}
-	return until, until.After(w.s.Now) && (t.Changing || !t.Changed.IsZero())
+	return until, until.After(w.s.Now)
 }
 
 // putOff has a task stay as it is until a time and follow its plan from then on, less the work
@@ -157,10 +89,7 @@ func (w *decider) putOff(i int, until time.Time) {
 	var phases []Phase
 	left := float64(t.Remaining)
 	add := func(p Phase) {
-		rate := 1.0
-		if t.Scaling != nil {
-			rate = t.Scaling.Rate(p.Workers)
-		}
+		rate := t.rate(p.Workers)
 		if end := p.From.Add(time.Duration(math.Ceil(left / rate))); end.Before(p.To) {
 			p.To = end
 		}
@@ -187,11 +116,10 @@ func (w *decider) putOff(i int, until time.Time) {
 	}
 	if left > 0 && len(phases) > 0 {
 		last := &phases[len(phases)-1]
-		rate := 1.0
-		if t.Scaling != nil {
-			rate = t.Scaling.Rate(last.Workers)
-		}
-		last.To = last.To.Add(time.Duration(math.Ceil(left / rate)))
+		last.To = last.To.Add(time.Duration(math.Ceil(left / t.rate(last.Workers))))
+	}
+	if t.Checkpoint > 0 && len(phases) > 0 {
+		phases = t.finish(phases, w.s.Now)
 	}
 	if len(phases) > 0 && w.try(i, phases, CodeTooSoon) {
 		w.soonest(until)
@@ -215,7 +143,7 @@ func (w *decider) shift(i int) {
 	if low.Before(x.earliest) {
 		low = x.earliest
 	}
-	if last := w.lastStart(i, t.Deadline.Add(-w.s.Margin), length); last.Before(high) {
+	if last := w.lastStart(i, t.planEnd(w.s.Margin), length); last.Before(high) {
 		high = last
 	}
 	best, least := p, w.curves[c].integral(p.From, p.To)
@@ -232,7 +160,7 @@ func (w *decider) shift(i int) {
 		consider(at)
 		consider(at.Add(-length))
 	}
-	if !best.From.Equal(p.From) {
+	if !best.From.Equal(p.From) && w.keepsReserve(i, &best) {
 		w.try(i, []Phase{best}, x.code)
 	}
 }

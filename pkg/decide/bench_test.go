@@ -3,6 +3,10 @@ package decide_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,12 +17,15 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
 )
 
-// BenchmarkStanding is a decision while n tasks wait by standing plans and ten have just come:
+// BenchmarkStanding is a decision while n tasks wait by standing plans and some have just come:
 // with a planner that remembers nothing, and with planner joint that remembers its last plans. With
-// the latter also right after a forecast was issued, when all tasks are planned anew: cold, and
-// with the plans of the last forecast remembered.
+// both also right after a forecast was issued, when all tasks are planned anew, and the latter when
+// many tasks came or one in a hundred has ended since the last forecast.
+//
+// gap% is the proven gap of the plan, cpu-ms/op the processor time of a decision.
 func BenchmarkStanding(b *testing.B) {
 	for _, n := range []int{5000, 50_000} {
 		for _, x := range []struct {
@@ -26,12 +33,18 @@ func BenchmarkStanding(b *testing.B) {
 			planner  plan.Planner
 			warm     bool // the planner has planned all tasks before
 			forecast bool
+			came     int
+			ended    bool
 		}{
-			{"planner=cheapest", cheapest.Planner{}, false, false},
-			{"planner=joint", joint.Planner{}, false, false},
-			{"planner=joint-warm", joint.NewWarm(joint.Planner{}), true, false},
-			{"planner=joint/forecast", joint.Planner{}, false, true},
-			{"planner=joint-warm/forecast", joint.NewWarm(joint.Planner{}), true, true},
+			{"planner=cheapest", cheapest.Planner{}, false, false, 10, false},
+			{"planner=joint", joint.Planner{}, false, false, 10, false},
+			{"planner=joint-warm", joint.NewWarm(joint.Planner{}), true, false, 10, false},
+			{"planner=joint-warm/came=500", joint.NewWarm(joint.Planner{}), true, false, 500, false},
+			{"planner=joint/forecast", joint.Planner{}, false, true, 10, false},
+			{"planner=joint-warm/forecast", joint.NewWarm(joint.Planner{}), true, true, 10, false},
+			{"planner=joint-warm/forecast/came=50", joint.NewWarm(joint.Planner{}), true, true, 50, false},
+			{"planner=joint-warm/forecast/came=500", joint.NewWarm(joint.Planner{}), true, true, 500, false},
+			{"planner=joint-warm/forecast/ended", joint.NewWarm(joint.Planner{}), true, true, 10, true},
 		} {
 			b.Run(fmt.Sprintf("jobs=%d/%s", n, x.name), func(b *testing.B) {
 				now := 2.0
@@ -40,34 +53,104 @@ func BenchmarkStanding(b *testing.B) {
 					standing = decided(b, standingTasks(b, n, now, nil, 0), x.planner)
 				}
 				b.ReportAllocs()
+				seconds, gap, round := 0.0, 0.0, 0
 				for b.Loop() {
 					b.StopTimer()
 					now += 0.007 // a decision is some 25 seconds after the last
-					s := standingTasks(b, n, now, standing, 10)
+					round++
+					s := standingTasks(b, n, now, standing, x.came)
+					if x.ended {
+						s.Tasks = slices.DeleteFunc(s.Tasks, func(t decide.Task) bool { return strings.HasSuffix(t.ID, fmt.Sprint(round%100)) })
+					}
 					for i := range s.Tasks {
 						s.Tasks[i].Replan = x.forecast
 					}
 					if x.forecast {
-						s.Clusters[0].Carbon = forecast(b, 1+0.05*float64(b.N%2))
+						s.Clusters[0].Carbon = forecast(b, uint64(round))
 					}
+					began := cpu(b)
 					b.StartTimer()
-					if _, err := decide.Decide(context.Background(), s, x.planner); err != nil {
+					d, err := decide.Decide(context.Background(), s, x.planner)
+					if err != nil {
 						b.Fatal(err)
 					}
+					seconds += cpu(b) - began
+					if d.Gap != nil {
+						gap += *d.Gap
+					}
 				}
+				b.ReportMetric(seconds*1000/float64(b.N), "cpu-ms/op")
+				b.ReportMetric(100*gap/float64(b.N), "gap%")
 			})
 		}
 	}
 }
 
-// forecast has intensities of 8 days. Those of every other hour are multiplied.
-func forecast(b *testing.B, every float64) *carbon.Series {
+// BenchmarkQueue is a decision while n tasks wait by standing plans and a tenth of n, released, waits for
+// room in the queue of the cluster: the queue is run forward.
+func BenchmarkQueue(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		b.Run(fmt.Sprintf("jobs=%d/queued=%d", n, n/10), func(b *testing.B) {
+			s := standingTasks(b, n, 2, nil, 0)
+			full := task("full", at(0), time.Time{}, 4*time.Hour)
+			full.State, full.Cluster, full.Kind = decide.Running, "c", workload.Rigid
+			full.Request = map[string]float64{"cpu": 0.12*float64(n) - 1}
+			s.Tasks = append(s.Tasks, full)
+			for i := range n / 10 {
+				x := task(fmt.Sprint("queued", i), at(0), time.Time{}, time.Duration(1+i%5)*time.Hour)
+				x.State, x.Unscheduled, x.Kind = decide.Running, true, workload.Rigid
+				x.Request = map[string]float64{"cpu": float64(2 + i%3)}
+				s.Tasks = append(s.Tasks, x)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkVerify checks a decision on n tasks, as the controllers do after each.
+func BenchmarkVerify(b *testing.B) {
+	for _, n := range []int{5000, 50_000} {
+		s := standingTasks(b, n, 2, nil, 10)
+		d, err := decide.Decide(context.Background(), s, cheapest.Planner{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if broken := decide.Verify(s, d); len(broken) > 0 {
+					b.Fatal(broken[0])
+				}
+			}
+		})
+	}
+}
+
+// cpu is the processor time that the process has used, in seconds.
+func cpu(b *testing.B) float64 {
 	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// forecast has intensities of 8 days. Issue 0 is the first; each later one differs from it by up to
+// 5 % in every hour.
+func forecast(b *testing.B, issue uint64) *carbon.Series {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(issue, 7))
 	var samples []carbon.Sample
 	for h := range 24 * 8 {
 		v := float64(100 + 37*(h%11))
-		if h%2 == 0 {
-			v *= every
+		if issue > 0 {
+			v *= 0.95 + 0.1*rng.Float64()
 		}
 		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: units.CarbonIntensity(v)})
 	}
@@ -84,7 +167,7 @@ func standingTasks(b *testing.B, n int, now float64, standing []*decide.Standing
 	b.Helper()
 	s := decide.Snapshot{
 		Now: at(now), Slot: 15 * time.Minute,
-		Clusters: []decide.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 0.12 * float64(n)}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Carbon: forecast(b, 1)}},
+		Clusters: []decide.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 0.12 * float64(n)}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Carbon: forecast(b, 0)}},
 	}
 	for i := range n + fresh {
 		x := task(fmt.Sprint(i), at(2), at(30+float64(i%100)), time.Duration(1+i%5)*time.Hour)

@@ -26,8 +26,12 @@ const almostDone = time.Second
 //     margin rather than take the place of another that would be late. If its deadline cannot be
 //     kept any more, it runs as soon as possible, before all that can wait, unless another
 //     would be late for it: see placeLate.
-func (w *decider) commit() {
-	var urgent, submitted []int
+func (w *decider) commit() { w.commitUrgent(w.commitForced()) }
+
+// commitForced commits what is not Lull's to decide. It returns the tasks at their latest safe start,
+// earliest deadline first.
+func (w *decider) commitForced() (urgent []int) {
+	var submitted []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		code, must := w.mustRun(i)
@@ -57,14 +61,20 @@ func (w *decider) commit() {
 	slices.SortStableFunc(submitted, bySubmission)
 	w.fresh = submitted
 	w.enqueue(append(w.queue, submitted...))
-	var beside *planned
+	return urgent
+}
+
+// commitUrgent commits the tasks at their latest safe start.
+func (w *decider) commitUrgent(urgent []int) {
+	var beside *besides
 	for _, i := range urgent {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		margin := t.LatestStart.IsZero() && t.Deadline.Add(-t.fastestRuntime()).After(w.s.Now)
+		last, _ := w.limits.lastStart(t, x.need, t.Remaining, t.Deadline)
+		margin := t.LatestStart.IsZero() && last.After(w.s.Now)
 		switch {
-		case !w.keepable(t):
+		case !w.keepable(i):
 			x.state = late
-		case w.s.stands(t) && (!margin || !t.Replan): // its plan is in time
+		case w.stands(i) && (!margin || !t.Replan): // its plan is in time
 		default:
 			if beside == nil {
 				beside = w.besideStanding()
@@ -88,8 +98,11 @@ func (w *decider) besideRunning() *capacity.Ledger {
 	for i := range w.items {
 		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
 			phases := []Phase{w.on(i)}
-			if w.s.stands(t) {
-				phases = t.Standing.from(w.s.Now)
+			if w.stands(i) {
+				// Of a task that has waited in a queue the plan may be for another cluster.
+				if plan := t.Standing.from(w.s.Now); plan[0].Cluster == w.s.Place(t.Cluster).Name {
+					phases = plan
+				}
 			}
 			w.take(l, i, phases, 1)
 		}
@@ -97,60 +110,72 @@ func (w *decider) besideRunning() *capacity.Ledger {
 	return l
 }
 
-// planned is a ledger with standing plans, and what each task has in it.
-type planned struct {
-	ledger *capacity.Ledger
-	phases map[int][]Phase
+// besides is a ledger with standing plans, and what each task has in it. running has, in addition, the running
+// tasks without such a plan, as they go on.
+type besides struct {
+	ledger, running *capacity.Ledger
+	phases          map[int][]Phase
 }
 
 // besideStanding is the ledger with the standing plans that are in time, as far as they fit.
 //
 // Complexity: O(tasks x log steps + steps).
-func (w *decider) besideStanding() *planned {
-	out := &planned{w.ledger.Clone(), map[int][]Phase{}}
+func (w *decider) besideStanding() *besides {
+	out := &besides{ledger: w.ledger.Clone(), phases: map[int][]Phase{}}
 	l := out.ledger
 	for i := range w.items {
-		t := &w.s.Tasks[i]
-		if w.items[i].state != open || !w.s.stands(t) {
+		if w.items[i].state != open || !w.stands(i) {
 			continue
 		}
-		if phases := t.Standing.from(w.items[i].earliest); len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases) {
+		if phases := w.standingOf(i); len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases) {
 			w.take(l, i, phases, 1)
 			out.phases[i] = phases
+		}
+	}
+	out.running = l.Clone()
+	for i := range w.items {
+		if w.items[i].state == open && w.s.Tasks[i].State == Running && out.phases[i] == nil {
+			w.take(out.running, i, []Phase{w.on(i)}, 1)
 		}
 	}
 	return out
 }
 
-// runNow has a task run from now on whose latest safe start has come, if it is in time and there is
-// room beside the standing plans of others.
-func (w *decider) runNow(beside *planned, i int, as state) {
-	t, x, l := &w.s.Tasks[i], &w.items[i], beside.ledger
-	w.take(l, i, beside.phases[i], -1)
-	for _, c := range w.allowed(t) {
+// runNow has a task run from now on, or from its arrival, whose latest safe start has come, if it is in time
+// and there is room beside the standing plans of others. It takes room that no running task has, if there is some.
+func (w *decider) runNow(beside *besides, i int, as state) {
+	t := &w.s.Tasks[i]
+	on := beside.phases[i]
+	w.take(beside.ledger, i, on, -1)
+	if on == nil && t.State == Running {
+		on = []Phase{w.on(i)}
+	}
+	w.take(beside.running, i, on, -1)
+	if !w.runNowBeside(beside, beside.running, i, as) && !w.runNowBeside(beside, beside.ledger, i, as) {
+		w.take(beside.ledger, i, beside.phases[i], 1)
+		w.take(beside.running, i, on, 1)
+	}
+}
+
+// runNowBeside is runNow beside what one of the two ledgers has; false if there is no room.
+func (w *decider) runNowBeside(beside *besides, l *capacity.Ledger, i int, as state) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	for _, c := range w.roomiest(l, i) {
 		workers := 1
 		if t.Scaling != nil {
 			workers = w.widest(l, i, c)
 		}
-		phases := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}
+		phases := []Phase{w.phase(i, c, x.arrival, w.workFrom(i, c, x.arrival), workers)}
 		if !w.fits(l, i, phases) || !w.inTime(i, phases) {
 			continue
 		}
-		x.state, x.code, x.phases = as, CodeLatestStart, phases
+		x.state, x.code, x.phases, x.urgent = as, CodeLatestStart, phases, true
 		w.take(w.ledger, i, phases, 1)
-		w.take(l, i, phases, 1)
-		return
+		w.take(beside.ledger, i, phases, 1)
+		w.take(beside.running, i, phases, 1)
+		return true
 	}
-	w.take(l, i, beside.phases[i], 1)
-}
-
-// fastestRuntime is how long the task still runs at its fastest scale.
-func (t *Task) fastestRuntime() time.Duration {
-	if t.Scaling == nil {
-		return t.Remaining
-	}
-	workers, _ := t.Scaling.fastest()
-	return t.runtime(t.Remaining, workers)
+	return false
 }
 
 // mustRun says whether a task runs whatever a planner says, and why.
@@ -171,7 +196,7 @@ func (w *decider) mustRun(i int) (Code, bool) {
 		return CodeRunning, true
 	case t.State == Running && t.Unscheduled:
 		return CodeUnscheduled, true
-	case w.keepsRoom(t):
+	case w.keepsRoom(i) || w.neverFits(i):
 		return CodeRunning, true
 	case w.s.soft() || x.latest.After(w.s.Now):
 		return "", false
@@ -185,13 +210,28 @@ func (w *decider) known(t *Task) bool {
 	return slices.ContainsFunc(w.allowed(t), func(c int) bool { return w.curves[c] != nil })
 }
 
-// keepable reports whether a task that starts now can be done by its deadline.
-func (w *decider) keepable(t *Task) bool {
-	at := w.s.Now
-	if t.NotBefore.After(at) {
-		at = t.NotBefore
+// keepable reports whether a task that starts now, or goes on, can be done by its deadline.
+func (w *decider) keepable(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	work := t.Remaining
+	if t.State == Running {
+		if w.inTime(i, []Phase{w.on(i)}) {
+			return true
+		}
+		work -= t.AtRisk
 	}
-	return !at.Add(t.fastestRuntime()).After(t.Deadline.Add(rounding))
+	last, _ := w.limits.lastStart(t, x.need, work, t.Deadline.Add(rounding))
+	return !x.arrival.After(last)
+}
+
+// workFrom is the work of a run of a task on a cluster from a time on, as run time at MinWorkers: less than
+// what remains if it goes on there as it is.
+func (w *decider) workFrom(i, cluster int, from time.Time) time.Duration {
+	t := &w.s.Tasks[i]
+	if t.State == Running && t.AtRisk > 0 && cluster == w.place(t.Cluster) && !from.After(w.s.Now) {
+		return w.ahead(i)
+	}
+	return t.Remaining
 }
 
 // on is the phase of a running task that goes on as it is. A task that should have ended
@@ -205,11 +245,16 @@ func (w *decider) on(i int) Phase {
 	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
 		workers = w.widest(w.ledger, i, w.place(t.Cluster))
 	}
-	left := t.Remaining - t.AtRisk
-	if left <= 0 {
-		left = w.s.Slot
+	return w.phase(i, w.place(t.Cluster), w.s.Now, w.ahead(i), workers)
+}
+
+// ahead is the work that a running task still does if it goes on as it is, as run time at MinWorkers.
+func (w *decider) ahead(i int) time.Duration {
+	t := &w.s.Tasks[i]
+	if left := t.Remaining - t.AtRisk; left > 0 {
+		return left
 	}
-	return w.phase(i, w.place(t.Cluster), w.s.Now, left, workers)
+	return w.s.Slot
 }
 
 func (w *decider) place(name string) int { return w.s.place(name) }
@@ -231,6 +276,17 @@ func (w *decider) phase(i, cluster int, from time.Time, work time.Duration, work
 	return Phase{From: from, To: from.Add(w.s.Tasks[i].runtime(work, workers)), Cluster: w.s.Clusters[cluster].Name, Workers: workers}
 }
 
+// standingOf is what the standing plan of a task does from now on; nil if its least pause delays it so
+// that it does not do the work any more.
+func (w *decider) standingOf(i int) []Phase {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	phases := t.Standing.from(x.earliest)
+	if x.earliest.After(x.arrival) && len(phases) > 0 && t.lags(phases, w.s.Now) {
+		return nil
+	}
+	return phases
+}
+
 // follow keeps the standing plans that go on: first those of tasks that run on as they are, then
 // of running tasks that change something, then of waiting tasks; by deadline in each group.
 func (w *decider) follow() {
@@ -239,10 +295,10 @@ func (w *decider) follow() {
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		switch {
-		case x.state != open || t.Replan || !w.s.stands(t):
+		case x.state != open || t.Replan || !w.stands(i):
 		case t.State != Running:
 			waiting = append(waiting, i)
-		case w.runsOn(i, t.Standing.from(x.earliest)):
+		case w.runsOn(i, w.standingOf(i)):
 			steady = append(steady, i)
 		default:
 			changing = append(changing, i)
@@ -252,23 +308,15 @@ func (w *decider) follow() {
 	w.sortByDeadline(changing)
 	w.sortByDeadline(waiting)
 	for _, i := range slices.Concat(steady, changing, waiting) {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		phases := t.Standing.from(x.earliest)
+		x := &w.items[i]
+		phases := w.standingOf(i)
 		if len(phases) == 0 || !w.fits(w.ledger, i, phases) && !w.goesOn(i, phases) {
 			continue
 		}
 		x.state, x.phases = followed, phases
 		w.take(w.ledger, i, phases, 1)
 	}
-	for i := range w.items {
-		if w.items[i].state == open && w.continuingPays(i) {
-			x := &w.items[i]
-			if phases := []Phase{w.on(i)}; w.fits(w.ledger, i, phases) {
-				x.state, x.code, x.phases = kept, CodePauseDoesNotPay, phases
-				w.take(w.ledger, i, phases, 1)
-			}
-		}
-	}
+	w.keepTooSoon()
 }
 
 // sortByDeadline sorts tasks, which are in the order of the snapshot, by their deadlines. Equal
@@ -307,11 +355,12 @@ func (w *decider) runsOn(i int, phases []Phase) bool {
 	return !p.From.After(w.s.Now) && p.Cluster == t.Cluster && (t.Scaling == nil || p.Workers == t.Workers)
 }
 
-// keepsRoom reports whether a running task goes on although it is to be planned anew: its cluster is
-// overfull and others make room (Task.KeepsRoom). A pause, a move or fewer workers that its standing
-// plan asks for now are not prevented.
-func (w *decider) keepsRoom(t *Task) bool {
-	if !t.KeepsRoom || t.State != Running || !t.Replan {
+// keepsRoom reports whether a running task goes on although it would be planned anew, as it asks for that or as
+// its plan no longer stands. Its cluster is overfull, and others make room (Task.KeepsRoom). A pause, a move or
+// fewer workers that its standing plan asks for now are not prevented.
+func (w *decider) keepsRoom(i int) bool {
+	t := &w.s.Tasks[i]
+	if !t.KeepsRoom || t.State != Running || !t.Replan && w.stands(i) {
 		return false
 	}
 	here := w.s.Place(t.Cluster).Name
@@ -323,6 +372,21 @@ func (w *decider) keepsRoom(t *Task) bool {
 	}
 	phase, _, done := t.Standing.At(w.s.Now)
 	return done || phase != nil && phase.Cluster == here && phase.Workers >= t.Workers
+}
+
+// neverFits reports whether a running task takes more than there is on any cluster that it may use, now
+// and later: after a pause it would not run again. Its room is not free, whatever its deadline.
+func (w *decider) neverFits(i int) bool {
+	t := &w.s.Tasks[i]
+	if t.State != Running || t.Unscheduled || w.s.soft() || !w.overfull(w.s.Place(t.Cluster).Name) {
+		return false
+	}
+	need, forever := w.items[i].need, w.s.Now.AddDate(50, 0, 0)
+	return !slices.ContainsFunc(w.allowed(t), func(c int) bool {
+		p := w.phase(i, c, w.s.Now, t.Remaining, t.least())
+		_, fits := w.empty.Earliest(w.empty.Cluster(p.Cluster), need, t.workersOf(&p), w.s.Now, p.To.Sub(p.From), forever)
+		return fits
+	})
 }
 
 // overfull reports whether more runs on a cluster now than it has room for.
@@ -337,40 +401,12 @@ func (w *decider) overfull(cluster string) bool {
 			}
 		}
 		for _, x := range l.Excesses(w.s.Now) {
-			if !x.From.After(w.s.Now) {
+			if !x.From.After(w.s.Now.Add(tick)) { // the ledger rounds times
 				w.overfullOn[x.Cluster] = true
 			}
 		}
 	}
 	return w.overfullOn[cluster]
-}
-
-// continuingPays reports whether a running task would lose so much by a pause, in work done
-// again and restart energy, that even the cleanest slots before its deadline emit no less.
-//
-// Complexity: O(slots log slots).
-func (w *decider) continuingPays(i int) bool {
-	t := &w.s.Tasks[i]
-	c := w.place(t.Cluster)
-	if w.s.soft() || t.State != Running || t.AtRisk <= 0 || t.Kind != workload.Interruptible || w.curves[c] == nil || t.Migratable {
-		return false
-	}
-	on := w.on(i)
-	if on.To.After(t.Deadline.Add(-w.s.Margin)) {
-		return false
-	}
-	values := slices.Clone(w.filled[c].Values[:max(1, min(w.grid.N, w.grid.CeilSlot(t.Deadline.Add(-w.s.Margin))))])
-	slices.Sort(values)
-	kW := w.watts(i, c, 1) / 1000
-	pause, left := t.RestartKWh*w.s.Clusters[c].pue()*values[0], t.Remaining
-	for _, v := range values {
-		part := min(left, w.s.Slot)
-		pause += kW * part.Hours() * v
-		if left -= part; left <= 0 {
-			break
-		}
-	}
-	return kW*w.curves[c].integral(on.From, on.To) <= pause
 }
 
 // watts is the power of a task on a cluster at a scale, PUE included.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 // gaps: what the series has, and for slots that it does not have the value that stands in
 // (carbon.FillSlots). The first step also covers earlier times, the last one later times.
 type curve struct {
-	at    []time.Time // beginnings of the steps
-	value []float64   // gCO2eq/kWh
-	sum   []float64   // sum[i] is the integral from at[0] to at[i], g/kWh x h
+	at    []time.Time     // beginnings of the steps
+	after []time.Duration // how long after at[0] each begins
+	value []float64       // gCO2eq/kWh
+	sum   []float64       // sum[i] is the integral from at[0] to at[i], g/kWh x h
 }
 
 // newCurve joins the samples of the series with the slots that were filled.
@@ -69,28 +71,34 @@ func (c *curve) add(from time.Time, v float64) {
 		sum = c.sum[n-1] + c.value[n-1]*from.Sub(c.at[n-1]).Hours()
 	}
 	c.at, c.value, c.sum = append(c.at, from), append(c.value, v), append(c.sum, sum)
+	c.after = append(c.after, from.Sub(c.at[0]))
 }
 
-// step returns the step that contains a time.
-func (c *curve) step(at time.Time) int {
-	return max(0, sort.Search(len(c.at), func(i int) bool { return c.at[i].After(at) })-1)
+// step returns the step that contains a time, given as the time since at[0].
+func (c *curve) step(d time.Duration) int {
+	i, begins := slices.BinarySearch(c.after, d)
+	if begins {
+		return i
+	}
+	return max(0, i-1)
 }
 
 // integral returns the intensity times hours over [from, to): grams of a power of 1 kW.
 //
 // Complexity: O(log steps).
-func (c *curve) integral(from, to time.Time) float64 {
-	upTo := func(t time.Time) float64 {
-		i := c.step(t)
-		return c.sum[i] + c.value[i]*t.Sub(c.at[i]).Hours()
-	}
-	return upTo(to) - upTo(from)
+func (c *curve) integral(from, to time.Time) float64 { return c.upTo(to) - c.upTo(from) }
+
+// upTo is the integral from at[0] to a time.
+func (c *curve) upTo(t time.Time) float64 {
+	d := t.Sub(c.at[0])
+	i := c.step(d)
+	return c.sum[i] + c.value[i]*(d-c.after[i]).Hours()
 }
 
 // mean returns the mean intensity over [from, to).
 func (c *curve) mean(from, to time.Time) float64 {
 	if !to.After(from) {
-		return c.value[c.step(from)]
+		return c.value[c.step(from.Sub(c.at[0]))]
 	}
 	return max(0, c.integral(from, to)/to.Sub(from).Hours())
 }

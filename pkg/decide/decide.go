@@ -59,6 +59,9 @@ type Action struct {
 	// Planned reports whether this decision made the plan; false if it followed a standing one
 	// or leaves the task to the queue of its cluster.
 	Planned bool
+	// Renewed reports that the plan replaces a standing one because tasks without a plan compete for its
+	// room (Task.Renewable).
+	Renewed bool
 	Reason  Reason
 }
 
@@ -72,8 +75,8 @@ type Decision struct {
 	Wake  time.Time
 	// Status is that of the planner's result, empty where no planner was needed.
 	Status plan.Status
-	// Gap is how far from the least emissions possible the plan of the tasks planned now is
-	// at most, a share of what it emits; nil where the planner proves no bound.
+	// Gap is how far the plan of the tasks planned now is at most from the least emissions possible beside all other
+	// tasks as they are, a share of the latter; nil where the planner proves no bound.
 	Gap *float64
 }
 
@@ -89,6 +92,9 @@ const longestWake = 24 * time.Hour
 //   - Without carbon data of any cluster that it may use a task runs: Lull never holds blindly.
 //   - A task with a standing plan follows it, unless it is to be planned anew or the plan has
 //     become impossible. If others find no place in time beside standing plans, all are made anew.
+//   - Tasks without a plan are planned beside standing plans. If they compete for scarce room with waiting
+//     tasks whose plans may be renewed, both are also planned together, and what emits less in total is taken:
+//     see renew.
 //   - If the planner finds no place in time for a task, the plan is repaired: see secure. A
 //     task for which no order of the work is in time runs in the room that others leave.
 //   - With Caspian's objective a task that came during the current slot waits for the next, and
@@ -108,15 +114,33 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err := s.validate(); err != nil {
 		return Decision{}, err
 	}
-	w := newDecider(&s)
+	s = s.withSaved().withPossible().withScales()
+	w, err := planned(ctx, &s, planner, false)
+	if err == nil {
+		w, err = w.renew(ctx, planner)
+	}
+	if err == nil && w.queueMatters() {
+		w, err = w.safest(ctx, planner)
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	return w.decision(), nil
+}
+
+// planned goes through the three stages. If pinned, a repair does not move what runs where released
+// tasks wait for room.
+func planned(ctx context.Context, s *Snapshot, planner plan.Planner, pinned bool) (*decider, error) {
+	w := newDecider(s)
+	w.pinned = pinned
 	w.commit()
 	w.follow()
 	if err := w.plan(ctx, planner); err != nil {
-		return Decision{}, err
+		return nil, err
 	}
 	w.placeLate(w.ledger)
 	w.adjust()
-	return w.decision(), nil
+	return w, nil
 }
 
 // RunAll is the decision where none can be made: every task runs, for the given
@@ -140,7 +164,7 @@ const (
 	open      state = iota // the planner places it
 	committed              // it runs now, or stays as it is, whatever the planner says
 	followed               // its standing plan goes on
-	kept                   // it runs on: a pause would lose more than it saves, or serve only the queue
+	kept                   // it runs on: a pause would serve only the queue, or come too soon
 	placed                 // it has a plan made by this decision
 	unplaced               // no place in time was found
 	late                   // its deadline cannot be kept
@@ -152,10 +176,20 @@ type item struct {
 	need   []capacity.Need
 	phases []Phase
 	code   Code
-	// earliest is when it may start, latest its latest safe start; zero where it may not wait.
-	earliest, latest time.Time
-	// queued reports that it is released but waits for room in the cluster's own queue.
-	queued bool
+	// arrival is when it may start at all; earliest is when a new plan may start it, after its least pause.
+	// latest is its latest safe start; zero where it may not wait.
+	arrival, earliest, latest time.Time
+	// unsafe reports that the clusters do not have the room for a run from latest on.
+	unsafe bool
+	// left reports that the queue of a cluster starts it, once it has come; queued, that it is expected to
+	// wait in one.
+	left, queued bool
+	// urgent reports that it was committed as its latest safe start has come. A repair may move it.
+	urgent bool
+	// crowded reports that its bounded delay is used up, and that what must run leaves no room.
+	crowded bool
+	// goesOn reports that the planner lets it run on as it is until it is done.
+	goesOn bool
 }
 
 // decider holds a decision while it is made.
@@ -168,8 +202,18 @@ type decider struct {
 	curves []*curve
 	filled []carbon.FilledSlots
 	bars   map[*carbon.Series][]float64
-	queue  []int // released tasks in the order in which the clusters' queues start them
+	queue  []int // tasks that are left to the clusters' queues, in the order of their release
 	fresh  []int // tasks that may not wait and are released by this decision
+	// pinned: what runs where released tasks wait for room goes on, whatever is missing.
+	pinned bool
+	// unchecked: standing plans are followed whether there is room or not.
+	unchecked bool
+	// foreseen is what the tasks will do by this decision, where released tasks wait in queues.
+	foreseen schedule
+	// empty is the capacity without any task.
+	empty *capacity.Ledger
+	// limits says how late a task can start.
+	limits *limits
 	// overfullOn names the clusters on which more runs than there is room for; nil until asked.
 	overfullOn map[string]bool
 	wake       time.Time
@@ -189,32 +233,46 @@ func newDecider(s *Snapshot) *decider {
 		}
 	}
 	for i := range s.Tasks {
+		w.items[i].need, w.items[i].arrival = w.ledger.Demand(s.Tasks[i].Request), s.arrival(&s.Tasks[i])
+	}
+	w.empty = w.ledger.Clone()
+	w.limits = newLimits(s, w.empty)
+	for i := range s.Tasks {
 		t, x := &s.Tasks[i], &w.items[i]
-		x.need = w.ledger.Demand(t.Request)
-		x.earliest = s.earliest(t)
 		if !t.Deadline.IsZero() {
-			x.latest = t.latestStart(s.Margin)
+			at, ok := w.limits.latestStart(t, x.need)
+			x.latest, x.unsafe = at, !ok
+		}
+		if x.earliest = w.earliest(i); x.earliest.After(x.arrival) && !w.known(t) {
+			x.earliest = x.arrival // it is not held
 		}
 	}
 	return w
 }
 
-// earliest is when a task may start: now, or when it is submitted, or after its least pause.
-func (s *Snapshot) earliest(t *Task) time.Time {
-	at := s.Now
-	if t.NotBefore.After(at) {
-		at = t.NotBefore
+// arrival is when a task may start: now, or when it is submitted. A task that runs already may run.
+func (s *Snapshot) arrival(t *Task) time.Time {
+	if t.State != Running && t.NotBefore.After(s.Now) {
+		return t.NotBefore
 	}
-	if t.State == Waiting && t.Paused && !t.Changed.IsZero() {
-		until := t.Changed.Add(s.MinPause)
-		if latest := t.latestStart(s.Margin); !t.Deadline.IsZero() && latest.Before(until) {
-			until = latest
-		}
-		if until.After(at) {
-			at = until
-		}
+	return s.Now
+}
+
+// earliest is when a new plan may start a task: at its arrival, or after its least pause if it may wait
+// for that.
+func (w *decider) earliest(i int) time.Time {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	if t.State != Waiting || !t.Paused || t.Changed.IsZero() || t.Deadline.IsZero() || t.HeldOut {
+		return x.arrival
 	}
-	return at
+	until := t.Changed.Add(w.s.MinPause)
+	if x.latest.Before(until) {
+		until = x.latest
+	}
+	if until.After(x.arrival.Add(rounding)) {
+		return until
+	}
+	return x.arrival
 }
 
 // grid spans from now to the last deadline of a task that may wait.
@@ -233,10 +291,13 @@ func (s *Snapshot) grid() timegrid.Grid {
 	return timegrid.Grid{Start: s.Now, Slot: s.Slot, N: max(1, min(n, maxSlots))}
 }
 
+// tick is the resolution of the ledger.
+const tick = time.Microsecond
+
 // ledger is the capacity of the clusters from now on, less what runs there that is not among
 // the tasks.
 func (s *Snapshot) ledger() *capacity.Ledger {
-	l := &capacity.Ledger{Tick: time.Microsecond}
+	l := &capacity.Ledger{Tick: tick}
 	start := timegrid.Align(s.Now, s.Slot)
 	forever := s.Now.AddDate(100, 0, 0)
 	for i := range s.Clusters {
@@ -251,7 +312,9 @@ func (s *Snapshot) ledger() *capacity.Ledger {
 				out[r] = v
 			}
 			for r, v := range c.CapacityAt {
-				out[r] = v[min(slot, len(v)-1)]
+				if len(v) > 0 { // as of CapacityNow
+					out[r] = v[min(slot, len(v)-1)]
+				}
 			}
 			return out
 		}
@@ -337,27 +400,43 @@ func (t *Task) runtime(work time.Duration, workers int) time.Duration {
 func (w *decider) allowed(t *Task) []int {
 	var out []int
 	for c := range w.s.Clusters {
-		name := w.s.Clusters[c].Name
-		switch {
-		case t.Cluster != "" && !t.Migratable && t.Cluster != name:
-		case t.Clusters != nil && t.Cluster == "" && !slices.Contains(t.Clusters, name):
-		case t.Clusters != nil && t.Cluster != name && !slices.Contains(t.Clusters, name):
-		default:
+		if w.s.MayUse(t, c) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// gapOf is how far the plan is from its bound, relative to the plan.
+// MayUse reports whether a task may run on a cluster of the snapshot, given by its index.
+func (s *Snapshot) MayUse(t *Task, cluster int) bool { return t.mayUse(s.Clusters[cluster].Name) }
+
+// mayUse reports whether a task may run on a cluster, given by its name.
+func (s *Snapshot) mayUse(t *Task, name string) bool { return s.has(name) && t.mayUse(name) }
+
+func (t *Task) mayUse(name string) bool {
+	switch {
+	case t.Cluster != "" && !t.Migratable && t.Cluster != name:
+		return false
+	case t.Clusters != nil && t.Cluster != name && !slices.Contains(t.Clusters, name):
+		return false
+	}
+	return true
+}
+
+// gapOf is how far the plan is from its bound, relative to the bound; nil where that is not known, or where the bound
+// is 0 and the plan is not.
 func gapOf(p *plan.Problem, res plan.Result) *float64 {
 	if res.Bound == nil || p.Objective.Kind != plan.Carbon || len(res.Unplaced) > 0 {
 		return nil
 	}
 	value := plan.Evaluate(p, res.Plan).CarbonG
 	share := 0.0
-	if value > 0 {
-		share = math.Max(0, 1-*res.Bound/value)
+	switch excess := value - *res.Bound; {
+	case excess <= 0:
+	case *res.Bound <= 0:
+		return nil
+	default:
+		share = excess / *res.Bound
 	}
 	return &share
 }
@@ -432,9 +511,13 @@ func (w *decider) soonest(at time.Time) {
 // action states the decision on a task.
 func (w *decider) action(i int) Action {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	a := Action{Task: t.ID, Phases: x.phases, Planned: x.state != followed && !x.queued && len(x.phases) > 0}
+	a := Action{Task: t.ID, Phases: w.withIntensities(x.phases), Planned: x.state != followed && (!x.queued || x.arrival.After(w.s.Now)) && len(x.phases) > 0}
+	a.Renewed = a.Planned && t.Renewable && t.Replan
 	r := w.reason(i)
 	runs := x.queued
+	if x.left {
+		w.soonest(x.arrival)
+	}
 	if len(x.phases) > 0 {
 		first := &x.phases[0]
 		if !first.From.After(w.s.Now) {
@@ -445,14 +528,14 @@ func (w *decider) action(i int) Action {
 			w.soonest(first.From)
 			w.soonest(x.latest)
 		}
-		if !x.queued && (runs || t.State != Running) {
+		if (!x.left || !x.queued) && (runs || t.State != Running) {
 			a.Cluster = first.Cluster
 		}
 	} else if x.state == committed || x.state == unplaced || x.state == late {
 		runs = x.code != CodeNextPeriod && (!w.s.soft() || x.state != unplaced)
 	}
-	runs = runs && !t.NotBefore.After(w.s.Now)
-	if t.Scaling != nil && runs && a.Workers == 0 && t.State == Running {
+	runs = runs && !x.arrival.After(w.s.Now)
+	if t.Scaling != nil && runs && (a.Workers == 0 || t.Unscheduled) && t.State == Running {
 		a.Workers = max(t.Workers, t.Scaling.MinWorkers)
 	}
 	a.set(t, runs, r)
@@ -460,6 +543,7 @@ func (w *decider) action(i int) Action {
 		a.Workers = t.Workers
 		a.Verb = Continue
 	}
+	w.saveFirst(i, &a)
 	if t.Unscheduled && a.Verb == Continue {
 		a.Reason.Code = CodeUnscheduled
 	}

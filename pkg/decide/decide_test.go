@@ -267,6 +267,22 @@ func TestRunningJobsTakeCapacity(t *testing.T) {
 	}
 }
 
+// TestPhasesStateTheirIntensity: what runs whatever Lull decides also states what it is expected to emit,
+// or savings would count hours of it as clean.
+func TestPhasesStateTheirIntensity(t *testing.T) {
+	rigid := task("rigid", at(8), at(40), 4*time.Hour)
+	rigid.State, rigid.Cluster = decide.Running, "c"
+	noSlack := task("no slack", at(8), time.Time{}, 4*time.Hour)
+	heldOut := task("held out", at(8), at(40), 4*time.Hour)
+	heldOut.HeldOut = true
+	for _, x := range []decide.Task{rigid, noSlack, heldOut} {
+		a, _ := one(t, snapshot(t, at(10), x))
+		if len(a.Phases) != 1 || a.Phases[0].Intensity <= 0 {
+			t.Errorf("%s: phases %+v; want one with its intensity", x.ID, a.Phases)
+		}
+	}
+}
+
 // failing is a planner that finds no place for anything, or fails.
 type failing struct{ err error }
 

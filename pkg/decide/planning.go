@@ -26,14 +26,10 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 		}
 		switch {
 		case w.commitOverdue(list):
-			w.reopen(placed, unplaced)
-			if len(w.ledger.Excesses(w.s.Now)) > 0 {
-				w.reopen(followed, kept)
-			}
 		case len(missing) > 0 && !w.s.soft() && w.makeRoom():
 			w.reopen(placed, unplaced)
 		case len(missing) > 0 && !w.s.soft():
-			w.secure(list)
+			w.secure(append(list, w.urgent()...))
 			again = false
 		default:
 			again = false
@@ -51,18 +47,28 @@ func (w *decider) listOf(s state) (out []int) {
 	return out
 }
 
+// urgent lists the tasks that run as their latest safe start has come.
+func (w *decider) urgent() (out []int) {
+	for i := range w.items {
+		if x := &w.items[i]; x.urgent && x.state == committed {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // reopen gives the capacity of the tasks in the given states back and lets the planner place
 // them; false if there were none.
 func (w *decider) reopen(states ...state) (any bool) {
 	for i := range w.items {
 		x := &w.items[i]
-		if !slices.Contains(states, x.state) {
+		if !slices.Contains(states, x.state) || w.pinned && x.code == CodeClusterQueue {
 			continue
 		}
 		if x.state != unplaced {
 			w.take(w.ledger, i, x.phases, -1)
 		}
-		x.state, x.phases, x.code, any = open, nil, "", true
+		x.state, x.phases, x.code, x.urgent, any = open, nil, "", false, true
 	}
 	return any
 }
@@ -77,11 +83,13 @@ func (w *decider) makeRoom() bool {
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns
 // those without a place in time.
 func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
+	w.takeFixed(list, 1) // what tasks do before they may change is load of the problem
 	problem, index := w.problem(list)
+	w.takeFixed(list, -1)
 	if err := problem.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
-	res, err := planner.Plan(ctx, problem)
+	res, err := plan.WithRestarts(ctx, planner, problem)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +100,7 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 	}
 	for job, i := range list {
 		x := &w.items[i]
+		x.goesOn = problem.GoesOn(job, segments[job])
 		x.phases = w.phasesOf(i, segments[job], index)
 		x.state = placed
 		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && w.fits(w.ledger, i, x.phases) {
@@ -104,16 +113,16 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 	return missing, nil
 }
 
-// inTime reports whether phases end by the task's deadline.
+// inTime reports whether there are phases, and they end by the task's deadline.
 func (w *decider) inTime(i int, phases []Phase) bool {
-	return !phases[len(phases)-1].To.After(w.s.Tasks[i].Deadline.Add(rounding))
+	return len(phases) > 0 && !phases[len(phases)-1].To.After(w.s.Tasks[i].Deadline.Add(rounding))
 }
 
 // problem is the planning problem of the listed tasks, in their order, and the index in the
 // snapshot of each of its clusters: those without carbon data are left out.
 func (w *decider) problem(list []int) (*plan.Problem, []int) {
 	s, g := w.s, w.grid
-	p := &plan.Problem{Grid: g, Objective: s.Objective}
+	p := &plan.Problem{Grid: g, Objective: s.Objective, Reserve: s.Reserve}
 	if p.Objective.Kind == "" {
 		p.Objective.Kind = plan.Carbon
 	}
@@ -194,10 +203,15 @@ func (w *decider) job(i int) workload.Job {
 	if t.Scaling != nil {
 		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
 	}
+	allowed := w.allowed(t)
 	if t.Kind != workload.Rigid {
 		j.RestartKWh, j.TransferKWh = t.RestartKWh, t.TransferKWh
+		if w.begin(i, &j); j.Begun != nil && t.State == Running && t.Remaining < s.Slot {
+			// No more than an estimate may be off: that moves nothing, and has one place only.
+			j.Migratable, allowed = false, []int{w.place(t.Cluster)}
+		}
 	}
-	allowed := w.allowed(t)
+	j.Quantiles = w.quantiles(t, j.Length)
 	for _, c := range allowed {
 		if len(allowed) < len(s.Clusters) && w.curves[c] != nil {
 			j.Clusters = append(j.Clusters, s.Clusters[c].Name)
@@ -220,7 +234,7 @@ const minLength = 1e-3
 // phasesOf turns the segments of a task into phases. Slots that follow one another at the same
 // cluster and scale become one phase. A slot to come that is used in part is used at its end if
 // the slot after it is used and the one before is not: that saves a restart. The last phase
-// ends when the work is done. It returns nil without segments.
+// ends when the work is done; pauses are at checkpoints. It returns nil without segments.
 func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase {
 	if len(segments) == 0 {
 		return nil
@@ -231,6 +245,12 @@ func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase 
 	}
 	var out []Phase
 	left := float64(t.Remaining)
+	if w.items[i].goesOn {
+		left = float64(w.ahead(i))
+	}
+	if p, slots := w.fixed(i); slots > 0 {
+		out, left = append(out, p), left-float64(t.workIn([]Phase{p}))
+	}
 	var last time.Time // end of the last segment
 	for k, seg := range segments {
 		from := g.Time(seg.Slot)
@@ -243,10 +263,7 @@ func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase 
 		if after && !before && (from.After(w.s.Now) || t.State != Running) {
 			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
 		}
-		rate := 1.0
-		if t.Scaling != nil {
-			rate = t.Scaling.Rate(seg.Workers)
-		}
+		rate := t.rate(seg.Workers)
 		if done := from.Add(time.Duration(math.Ceil(left / rate))); done.Before(to) || k == len(segments)-1 {
 			to = done
 		}
@@ -262,7 +279,7 @@ func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase 
 		}
 		out = append(out, Phase{From: from, To: to, Cluster: name, Workers: seg.Workers})
 	}
-	return w.priced(out)
+	return w.priced(t.atCheckpoints(out, w.s.Now))
 }
 
 // priced states the mean intensity of each phase.
@@ -273,50 +290,18 @@ func (w *decider) priced(phases []Phase) []Phase {
 	return phases
 }
 
-// commitOverdue runs those elastic tasks of unknown length whose delay is used up and that the
-// plan does not run now at their least scale; false if there are none.
-func (w *decider) commitOverdue(list []int) (any bool) {
-	for _, i := range list {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		if w.s.soft() || t.Scaling == nil || t.LatestStart.IsZero() || !w.usedUp(i) {
-			continue
-		}
-		if x.state == placed {
-			w.take(w.ledger, i, x.phases, -1)
-		}
-		x.state, x.code, x.phases = committed, CodeLatestStart, nil
-		for _, c := range w.allowed(t) {
-			phases := w.priced([]Phase{w.phase(i, c, w.s.Now, t.Remaining, t.Scaling.MinWorkers)})
-			if fits := w.fits(w.ledger, i, phases); fits || x.phases == nil {
-				x.phases = phases
-				if fits {
-					break
-				}
-			}
-		}
-		w.take(w.ledger, i, x.phases, 1)
-		any = true
+// withIntensities returns phases of which each states its mean intensity. Phases may be those of a
+// standing plan, which is not changed.
+func (w *decider) withIntensities(phases []Phase) []Phase {
+	missing := func(p Phase) bool { return p.Intensity == 0 && w.curves[w.place(p.Cluster)] != nil }
+	if !slices.ContainsFunc(phases, missing) {
+		return phases
 	}
-	return any
-}
-
-// usedUp reports whether the delay of a task is used up before the next slot, given the work
-// that its plan does in the slot that begins now.
-func (w *decider) usedUp(i int) bool {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	next := w.s.Now.Add(w.s.Slot)
-	done := time.Duration(0)
-	for k := range x.phases {
-		p := &x.phases[k]
-		to := p.To
-		if to.After(next) {
-			to = next
-		} else if k == len(x.phases)-1 {
-			return false // it ends within the slot, or runs on until it is done
-		}
-		if to.After(p.From) {
-			done += time.Duration(t.Scaling.Rate(p.Workers) * float64(to.Sub(p.From)))
+	out := slices.Clone(phases)
+	for k := range out {
+		if missing(out[k]) {
+			w.price(&out[k])
 		}
 	}
-	return x.latest.Add(done + time.Second).Before(next) // progress is counted in floating point
+	return out
 }

@@ -26,15 +26,11 @@ func (w *decider) enqueue(tasks []int) {
 	}
 	for n, phases := range w.runQueue(l, tasks) {
 		t, x := &w.s.Tasks[tasks[n]], &w.items[tasks[n]]
-		now := len(phases) > 0 && !phases[0].From.After(x.earliest)
-		if now && t.State == Running && w.fits(present, tasks[n], phases) {
-			phases, now = nil, false // by the sums there is room already, but no node has it
+		if t.State == Running && len(phases) > 0 && !phases[0].From.After(x.earliest) && w.fits(present, tasks[n], phases) {
+			phases = nil // by the sums there is room already, but no node has it
 		}
-		x.queued, x.phases = !now && !x.earliest.After(w.s.Now), phases
+		w.leave(tasks[n], phases)
 		w.take(w.ledger, tasks[n], phases, 1)
-		if x.queued {
-			w.queue = append(w.queue, tasks[n])
-		}
 	}
 }
 
@@ -44,7 +40,7 @@ func (w *decider) enqueue(tasks []int) {
 func (w *decider) goOnBesideQueue() {
 	waits := map[string]bool{}
 	for _, i := range w.queue {
-		if x := &w.items[i]; x.queued && len(x.phases) > 0 {
+		if x := &w.items[i]; x.queued && !x.arrival.After(w.s.Now) && len(x.phases) > 0 {
 			waits[x.phases[0].Cluster] = true
 		}
 	}
@@ -53,7 +49,8 @@ func (w *decider) goOnBesideQueue() {
 		if x.state != open || t.State != Running || w.s.soft() || !waits[w.s.Place(t.Cluster).Name] {
 			continue
 		}
-		if on := []Phase{w.on(i)}; w.inTime(i, on) {
+		// Room that an urgent task needs is not kept.
+		if on := []Phase{w.on(i)}; w.inTime(i, on) && (w.fits(w.ledger, i, on) || w.overfull(on[0].Cluster)) {
 			x.state, x.code, x.phases = kept, CodeClusterQueue, on
 			w.take(w.ledger, i, on, 1)
 		}
@@ -79,71 +76,77 @@ func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {
 	return out
 }
 
-// runQueue runs tasks in the order of a queue, as a scheduler does that knows nothing of the
-// future: whenever there is room at that moment for one that waits, it starts, at its least
-// scale and in one piece. What never finds room has no phases.
-//
-// Complexity: O(tasks x moments at which capacity or use change).
-func (w *decider) runQueue(l *capacity.Ledger, tasks []int) schedule {
-	out := make(schedule, len(tasks))
-	waiting := make([]int, len(tasks))
-	for k := range waiting {
-		waiting[k] = k
+// queuedWorkers is the scale of a task in a queue: the one that it asked for if it waits there already, else
+// its least.
+func (t *Task) queuedWorkers() int {
+	if t.State == Running && t.Unscheduled {
+		return max(t.Workers, t.least())
 	}
-	now := w.s.Now
-	forever := now.AddDate(50, 0, 0)
-	for len(waiting) > 0 {
-		var next time.Time
-		soonest := func(at time.Time) {
-			if at.After(now) && (next.IsZero() || at.Before(next)) {
-				next = at
-			}
+	return t.least()
+}
+
+// runQueue runs tasks in the order of a queue and counts them in the ledger, each in one piece. What
+// never finds room has no phases. What runs, or waits in the queue of a cluster, stays on that cluster.
+//
+// Complexity: see queueModel.run.
+func (w *decider) runQueue(l *capacity.Ledger, tasks []int) schedule {
+	released := func(i int, at time.Time) intent {
+		if earliest := w.items[i].earliest; earliest.After(at) {
+			return intent{next: earliest}
 		}
-		kept := waiting[:0]
-		for _, k := range waiting {
-			if at := w.items[tasks[k]].earliest; at.After(now) {
-				soonest(at)
-			} else if w.start(l, tasks[k], now, &out[k]) {
-				continue
-			}
-			kept = append(kept, k)
+		t, cluster := &w.s.Tasks[i], -1
+		if t.State == Running && t.Cluster != "" {
+			cluster = w.place(t.Cluster)
 		}
-		waiting = kept
-		for c := range w.s.Clusters {
-			if at, ok := l.NextChange(l.Cluster(w.s.Clusters[c].Name), now, forever); ok {
-				soonest(at)
-			}
-		}
-		if next.IsZero() {
-			break
-		}
-		now = next
+		return intent{released: true, cluster: cluster, workers: t.queuedWorkers()}
+	}
+	runs := w.newQueueModel(l.Clone(), tasks, released).run()
+	out := make(schedule, len(tasks))
+	for n, i := range tasks {
+		out[n] = w.priced(runs[i])
+		w.take(l, i, out[n], 1)
 	}
 	return out
 }
 
-// start runs a task from now on where there is room at this moment: on the cluster with the
-// least share in use.
-func (w *decider) start(l *capacity.Ledger, i int, now time.Time, out *[]Phase) bool {
+// foresee returns what each task will do if the plans of this decision are followed, beside what the
+// queues of the clusters do; nil for a task that never runs.
+func (w *decider) foresee() schedule {
+	m := w.newQueueModel(w.s.ledger(), w.order(), w.intends)
+	for i := range w.items {
+		m.observe(i)
+	}
+	return m.run()
+}
+
+// intends is what this decision has a task do at a time. What is left to a queue, or has no plan, is
+// released until it is done, and so is a task whose plan has ended.
+func (w *decider) intends(i int, at time.Time) intent {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	best, share := -1, 0.0
-	var phase Phase
-	for _, c := range w.allowed(t) {
-		p := w.phase(i, c, now, max(t.Remaining, time.Millisecond), t.least())
-		cluster := l.Cluster(p.Cluster)
-		if !l.Fits(cluster, x.need, t.workersOf(&p), now, now.Add(time.Microsecond)) {
-			continue
-		}
-		if used := l.Share(cluster, x.need, now); best < 0 || used < share {
-			best, share, phase = c, used, p
-		}
+	workers := t.least()
+	if t.State == Running {
+		workers = max(workers, t.Workers)
 	}
-	if best < 0 {
-		return false
+	out, phases := intent{released: true, cluster: -1, workers: workers}, x.phases
+	switch {
+	case x.arrival.After(at) && t.State != Running:
+		return intent{next: x.arrival}
+	case t.State == Running && t.Unscheduled && t.Cluster != "" && !t.Replan && t.Standing != nil && !t.Standing.Reason.Code.forced():
+		phases = t.Standing.Phases // it was released by its plan, which goes on
+	case x.left || t.State == Running && t.Unscheduled:
+		return out
 	}
-	*out = w.priced([]Phase{phase})
-	w.take(l, i, *out, 1)
-	return true
+	for k := range phases {
+		p := &phases[k]
+		switch {
+		case at.Before(p.From):
+			return intent{next: p.From}
+		case at.Before(p.To):
+			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
+		}
+		out.workers = p.Workers
+	}
+	return out
 }
 
 // queueFresh counts the tasks that may not wait from when the queue starts them in a schedule
@@ -151,21 +154,28 @@ func (w *decider) start(l *capacity.Ledger, i int, now time.Time, out *[]Phase) 
 // waits in the queue.
 func (w *decider) queueFresh(phases schedule) (waits bool) {
 	for k, i := range w.fresh {
-		x := &w.items[i]
-		x.phases = phases[k]
-		x.queued = w.queues(i)
-		if x.queued && !slices.Contains(w.queue, i) {
-			w.queue = append(w.queue, i)
-		}
-		waits = waits || x.queued
+		w.leave(i, phases[k])
+		waits = waits || w.items[i].queued && !w.items[i].arrival.After(w.s.Now)
 	}
 	return waits
 }
 
-// queues reports whether a released task waits in the queue of its cluster.
+// leave leaves a task that is released as submitted to the queue of its cluster, which is expected to do
+// the given phases.
+func (w *decider) leave(i int, phases []Phase) {
+	x := &w.items[i]
+	if !x.left {
+		w.queue = append(w.queue, i)
+	}
+	x.phases, x.left = phases, true
+	x.queued = w.queues(i)
+}
+
+// queues reports whether a task waits in the queue of its cluster once it is released. One that is yet to
+// be submitted is left to that queue too: when it starts is not known for sure.
 func (w *decider) queues(i int) bool {
 	x := &w.items[i]
-	return !x.earliest.After(w.s.Now) && (len(x.phases) == 0 || x.phases[0].From.After(x.earliest))
+	return x.arrival.After(w.s.Now) || !x.earliest.After(w.s.Now) && (len(x.phases) == 0 || x.phases[0].From.After(x.earliest))
 }
 
 // releaseAll releases the listed tasks, so that they run as submitted. Where the order of submission
@@ -175,14 +185,14 @@ func (w *decider) releaseAll(list []int, s schedule) {
 	for k, i := range list {
 		x := &w.items[i]
 		x.phases = s[k]
-		if x.earliest.After(w.s.Now) {
-			x.state = placed // it is yet to be submitted
+		if x.earliest.After(x.arrival) {
+			if x.state = placed; !w.inTime(i, x.phases) { // its least pause is not over
+				x.state = unplaced
+			}
 			continue
 		}
-		x.state, x.code, x.queued = committed, CodeClusterQueue, w.queues(i)
-		if x.queued {
-			w.queue = append(w.queue, i)
-		}
+		x.state, x.code = committed, CodeClusterQueue
+		w.leave(i, s[k])
 	}
 	slices.SortStableFunc(w.queue, func(a, b int) int {
 		if x, y := &w.s.Tasks[a], &w.s.Tasks[b]; x.State == Running && y.State == Running {

@@ -64,6 +64,9 @@ type Reason struct {
 	PlannedStart time.Time
 	// LatestStart is when it runs at the latest, whatever the grid does.
 	LatestStart time.Time
+	// Guard is the quantile of the run time that LatestStart leaves room for; zero if that is the
+	// expected run time.
+	Guard Quantile
 	// IntensityNow is that of the current slot, IntensityThen the mean over the
 	// planned run.
 	IntensityNow, IntensityThen units.CarbonIntensity
@@ -73,6 +76,9 @@ type Reason struct {
 	// ExpectedG is what the planned run emits, ImmediateG what it would emit in
 	// one piece from now on.
 	ExpectedG, ImmediateG units.Emissions
+	// Reserve is the share of the capacity that the plan keeps free for work to come; 0 if that is not
+	// learned.
+	Reserve float64
 	// Source names where the intensity of the planned start comes from, Basis what
 	// it rests on; Estimated says that the series has none for it and an earlier
 	// day stands in.
@@ -108,16 +114,20 @@ func (r Reason) Message() string {
 	case CodeCleanNow:
 		return fmt.Sprintf("runs now at %s%s", r.IntensityNow, estimated)
 	case CodeCleanerLater:
-		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; starts by %s at the latest",
+		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; %s",
 			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
-			100*r.Saving(), r.LatestStart.UTC().Format(time.RFC3339))
+			100*r.Saving(), r.latest())
 	case CodeSharedCapacity:
-		return fmt.Sprintf("waits until %s by the plan of all that share the capacity: %s%s over the run, %s now; starts by %s at the latest",
-			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow, r.LatestStart.UTC().Format(time.RFC3339))
+		kept := ""
+		if r.Reserve > 0 {
+			kept = fmt.Sprintf(" (%.0f %% of it is kept free for work to come)", 100*r.Reserve)
+		}
+		return fmt.Sprintf("waits until %s by the plan of all that share the capacity%s: %s%s over the run, %s now; %s",
+			r.PlannedStart.UTC().Format(time.RFC3339), kept, r.IntensityThen, estimated, r.IntensityNow, r.latest())
 	case CodePauseDoesNotPay:
 		return fmt.Sprintf("runs on at %s: a pause would lose more than it saves", r.IntensityNow)
 	case CodeLatestStart:
-		return fmt.Sprintf("latest safe start %s has come", r.LatestStart.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("latest safe start %s has come%s", r.LatestStart.UTC().Format(time.RFC3339), r.guarded())
 	case CodeNoSlack:
 		return "may not wait"
 	case CodeHeldOut:
@@ -149,8 +159,40 @@ func (r Reason) Message() string {
 	return string(r.Code)
 }
 
+// latest says when the task starts at the latest, and for which run time.
+func (r Reason) latest() string {
+	return fmt.Sprintf("starts by %s at the latest%s", r.LatestStart.UTC().Format(time.RFC3339), r.guarded())
+}
+
+// guarded says which run time the latest start leaves room for; nothing if that is the expected one.
+func (r Reason) guarded() string {
+	if r.Guard == (Quantile{}) {
+		return ""
+	}
+	return fmt.Sprintf(", as it may still take %v (%.4g %% quantile)", r.Guard.Remaining.Round(time.Second), 100*r.Guard.P)
+}
+
+// guardOf is the quantile that the latest safe start of a task leaves room for; zero if that is the
+// expected run time, or if its plan starts later, with a part of the guard given up.
+func (w *decider) guardOf(i int, latest time.Time) Quantile {
+	remaining, p := w.s.Tasks[i].Guarded()
+	if p == 0 || latest.IsZero() || w.s.soft() || !latest.Equal(w.items[i].latest) {
+		return Quantile{}
+	}
+	return Quantile{P: p, Remaining: remaining}
+}
+
 // reason states why the decision on a task is what it is.
 func (w *decider) reason(i int) Reason {
+	r := w.reasonOf(i)
+	if r.Code == CodeDeadlineAtRisk && r.PlannedStart.After(w.s.Now) && !r.LatestStart.After(w.s.Now) {
+		r.LatestStart = r.PlannedStart // no start is safe any more
+	}
+	r.Guard = w.guardOf(i, r.LatestStart)
+	return r
+}
+
+func (w *decider) reasonOf(i int) Reason {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	r := Reason{Code: x.code, LatestStart: x.latest}
 	if w.s.soft() {
@@ -196,27 +238,31 @@ func (w *decider) reason(i int) Reason {
 	at := x.earliest
 	r.ImmediateG = units.Emissions(w.grams(i, []Phase{w.phase(i, c, at, t.Remaining-t.AtRisk, t.least())}))
 	switch {
+	case !w.s.soft() && !t.LatestStart.IsZero() && first.From.After(t.LatestStart) && first.From.After(w.s.Now):
+		r.Code, r.PlannedStart = CodeDeadlineAtRisk, first.From // it waits for longer than it may
 	case x.code != "":
 		r.PlannedStart = w.s.Now
 	case !first.From.After(w.s.Now):
-		r.Code, r.PlannedStart = CodeCleanNow, w.s.Now
+		r.Code, r.PlannedStart = w.goOnCode(i), w.s.Now
 	default:
 		r.Code, r.PlannedStart = CodeCleanerLater, first.From
 		if !w.s.soft() && r.ExpectedG >= r.ImmediateG {
-			r.Code = CodeSharedCapacity
+			r.Code, r.Reserve = CodeSharedCapacity, w.s.Reserve
 		}
 	}
 	return r
 }
 
 // latestOf is the latest safe start of a task with a plan. A plan that gives up a part of the
-// margin starts after it: then it is the start of the plan.
+// margin starts after it: then it is the start of the plan. So it is if no other start is known to be safe.
 func (w *decider) latestOf(i int) time.Time {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch first := x.phases[0].From; {
 	case w.s.soft():
 		return t.Deadline
-	case first.After(x.latest) && t.LatestStart.IsZero():
+	case first.After(x.latest) && (t.LatestStart.IsZero() || !first.After(t.LatestStart)):
+		return first
+	case x.unsafe && first.After(w.s.Now):
 		return first
 	}
 	return x.latest
@@ -227,11 +273,16 @@ func (w *decider) followedReason(i int) Reason {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	r := t.Standing.Reason
 	r.LatestStart = w.latestOf(i)
-	if r.Code == CodeDeadlineAtRisk && x.phases[0].From.After(w.s.Now) {
-		r.PlannedStart = x.phases[0].From
+	first := &x.phases[0]
+	waits := first.From.After(w.s.Now)
+	late := !w.s.soft() && t.LatestStart.IsZero() && t.endOf(x.phases, w.s.Now).After(t.Deadline.Add(rounding))
+	if late || r.Code == CodeDeadlineAtRisk && waits {
+		if r.Code, r.PlannedStart = CodeDeadlineAtRisk, (time.Time{}); waits {
+			r.PlannedStart = first.From
+		}
 		return r
 	}
-	if first := &x.phases[0]; first.From.After(w.s.Now) {
+	if waits {
 		r.PlannedStart = first.From
 		if r.Code != CodeSharedCapacity || t.State == Running || t.Paused {
 			r.Code = CodeCleanerLater

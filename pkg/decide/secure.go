@@ -20,7 +20,10 @@ type schedule [][]Phase
 //  1. the plan, with what is missing placed where it fits;
 //  2. the standing plans, as far as they still fit, with the rest placed where it fits; if
 //     there are none, the order of submission, as the cluster itself would run the tasks;
-//  3. earliest deadline first.
+//  3. earliest deadline first;
+//  4. the most urgent task first, each at its cleanest place;
+//  5. the order of submission, if there are standing plans: tasks that have come since are in time by it, if what runs is
+//     what would run as submitted.
 //
 // It takes the first one without a late task. If there is none, it takes the one in which the
 // fewest tasks are late that are in time by (2), then the one with the fewest late tasks. Then
@@ -34,7 +37,7 @@ func (w *decider) secure(list []int) {
 	wanted := make(schedule, len(list))
 	for k, i := range list {
 		wanted[k] = w.items[i].phases
-		if w.items[i].state == placed {
+		if x := &w.items[i]; x.state == placed || x.urgent {
 			w.take(base, i, wanted[k], -1)
 		}
 	}
@@ -42,10 +45,11 @@ func (w *decider) secure(list []int) {
 		func(l *capacity.Ledger) schedule { return w.insert(l, list, wanted, nil) },
 		func(l *capacity.Ledger) schedule { return w.insert(l, list, w.standing(list), wanted) },
 		func(l *capacity.Ledger) schedule { return w.byDeadline(l, list) },
+		func(l *capacity.Ledger) schedule { return w.insert(l, list, nil, nil) },
 	}
 	var best schedule
 	var least lateness
-	const submitted = 3
+	const submitted = 4
 	chosen := -1
 	var queued schedule
 	protected := w.inTimeByStanding(list)
@@ -54,24 +58,34 @@ func (w *decider) secure(list []int) {
 			best, least, chosen, w.ledger = found, n, k, l
 		}
 	}
-	for k, repair := range repairs {
-		if k == 1 && protected == nil {
-			// What may not wait stands in the same queue as the open tasks.
-			all := append(slices.Clone(list), w.fresh...)
-			l := base.Clone()
-			for _, i := range w.fresh {
-				w.take(l, i, w.items[i].phases, -1)
-			}
-			queued = w.asSubmitted(l, all)
+	standing := protected != nil
+	asSubmitted := func() {
+		// What may not wait stands in the same queue as the open tasks.
+		all := append(slices.Clone(list), w.fresh...)
+		l := base.Clone()
+		for _, i := range w.fresh {
+			w.take(l, i, w.items[i].phases, -1)
+		}
+		queued = w.asSubmitted(l, all)
+		w.dropExcess(l, list, queued)
+		if !standing {
 			protected = w.inTimeOf(list, queued)
 			least = w.judge(list, best, protected)
-			consider(submitted, slices.Clone(queued[:len(list)]), l)
+		}
+		consider(submitted, slices.Clone(queued[:len(list)]), l)
+	}
+	for k, repair := range repairs {
+		if k == 1 && !standing {
+			asSubmitted()
 			continue
 		}
 		l := base.Clone()
 		if consider(k, repair(l), l); least.late == 0 {
 			break
 		}
+	}
+	if standing && least.late > 0 {
+		asSubmitted()
 	}
 	if chosen == submitted && w.queueFresh(queued[len(list):]) {
 		w.releaseAll(list, best)
@@ -83,6 +97,9 @@ func (w *decider) secure(list []int) {
 	for k, i := range list {
 		x := &w.items[i]
 		x.state, x.phases = placed, best[k]
+		if len(best[k]) > 0 && best[k][0].From.After(w.s.Now) {
+			x.code = "" // it was to run now, and has made room
+		}
 		if len(best[k]) == 0 || !w.inTime(i, best[k]) {
 			w.take(w.ledger, i, best[k], -1)
 			x.state, x.phases = unplaced, nil
@@ -91,7 +108,7 @@ func (w *decider) secure(list []int) {
 }
 
 // lateness is what is wrong with a schedule, the worst first: tasks that are late although
-// there is a way to be in time, late tasks, and tasks that give up a part of their margin.
+// there is a way to be in time, late tasks, and tasks that give up a part of their margin or guard.
 type lateness struct{ lost, late, margin int }
 
 func (a lateness) less(b lateness) bool {
@@ -108,11 +125,23 @@ func (w *decider) judge(list []int, s schedule, protected []bool) (n lateness) {
 			if protected != nil && protected[k] {
 				n.lost++
 			}
-		case s[k][len(s[k])-1].To.After(t.Deadline.Add(rounding - w.s.Margin)):
+		case s[k][len(s[k])-1].To.After(t.planEnd(w.s.Margin).Add(rounding)):
 			n.margin++
 		}
 	}
 	return n
+}
+
+// dropExcess takes those of the listed tasks out of a schedule for which there is less room later than when
+// the queue of a cluster starts them: the capacity falls while they run.
+func (w *decider) dropExcess(l *capacity.Ledger, list []int, s schedule) {
+	for k, i := range list {
+		w.take(l, i, s[k], -1)
+		if !w.fits(l, i, s[k]) {
+			s[k] = nil
+		}
+		w.take(l, i, s[k], 1)
+	}
 }
 
 // inTimeByStanding marks the tasks that are in time by their standing plans; nil if no task
@@ -158,17 +187,22 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 	if free != w.ledger {
 		ledgers = append(ledgers, w.ledger)
 	}
-	for _, i := range list {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		x.code = CodeLatestStart
+	for _, i := range list { // none waits for one that is placed anew
+		x := &w.items[i]
 		for _, l := range ledgers {
 			w.take(l, i, x.phases, -1)
 		}
-		x.phases = nil
+		x.code, x.phases = CodeLatestStart, nil
+	}
+	for _, i := range list {
+		t, x := &w.s.Tasks[i], &w.items[i]
 		if on := []Phase{w.on(i)}; t.State == Running && w.fits(free, i, on) {
 			x.phases = w.priced(on)
 		} else if phases, ok := w.soonestFit(free, i, forever); ok {
 			x.phases = phases
+		} else if t.State == Running && !t.Unscheduled {
+			// It runs, though there is less than it takes: that is not Lull's doing, and its room is not free.
+			x.state, x.code, x.phases = committed, CodeRunning, w.priced(on)
 		} else {
 			x.queued = !x.earliest.After(w.s.Now) // more than there ever is: the cluster may know better
 			continue
@@ -182,7 +216,8 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 	}
 }
 
-// standing lists what standing plans have ahead, if that does the work that is left.
+// standing lists what standing plans have ahead, if that does the work that is left. A deadline outranks
+// the least pause, so that delays none of them.
 func (w *decider) standing(list []int) schedule {
 	out := make(schedule, len(list))
 	for k, i := range list {
@@ -190,11 +225,8 @@ func (w *decider) standing(list []int) schedule {
 		if t.Standing == nil {
 			continue
 		}
-		phases := t.Standing.from(w.items[i].earliest)
-		if work := t.workIn(phases); work+rounding < t.Remaining-t.AtRisk {
-			continue
-		}
-		if t.Kind == workload.Rigid && len(phases) > 1 {
+		phases := t.Standing.from(w.items[i].arrival)
+		if len(phases) == 0 || t.lags(phases, w.s.Now) {
 			continue
 		}
 		out[k] = phases
@@ -206,11 +238,7 @@ func (w *decider) standing(list []int) schedule {
 func (t *Task) workIn(phases []Phase) time.Duration {
 	sum := 0.0
 	for k := range phases {
-		rate := 1.0
-		if t.Scaling != nil {
-			rate = t.Scaling.Rate(phases[k].Workers)
-		}
-		sum += rate * float64(phases[k].To.Sub(phases[k].From))
+		sum += t.rate(phases[k].Workers) * float64(phases[k].To.Sub(phases[k].From))
 	}
 	return time.Duration(math.Round(sum))
 }
@@ -247,16 +275,16 @@ func (w *decider) sortByUrgency(list, positions []int) {
 	})
 }
 
-// put places a task at its cleanest place in what is free, with the margin kept if possible.
+// put places a task at its cleanest place in what is free, with the margin and the guard kept if possible.
 func (w *decider) put(l *capacity.Ledger, i int, out *[]Phase) {
 	t := &w.s.Tasks[i]
-	by := t.Deadline.Add(-w.s.Margin)
+	by := t.planEnd(w.s.Margin)
 	phases, ok := w.cleanest(l, i, by)
 	if !ok {
 		phases, ok = w.soonestFit(l, i, by)
 	}
 	if !ok {
-		phases, ok = w.soonestFit(l, i, t.Deadline) // with as much of the margin as possible
+		phases, ok = w.soonestFit(l, i, t.Deadline) // with as much of both as possible
 	}
 	if ok {
 		*out = phases
@@ -294,7 +322,10 @@ func (w *decider) soonestFit(l *capacity.Ledger, i int, by time.Time) ([]Phase, 
 			best = phases
 		}
 	}
-	for _, c := range w.allowed(t) {
+	if on := w.on(i); t.State == Running && !on.To.After(by) && w.fits(l, i, []Phase{on}) {
+		consider([]Phase{on})
+	}
+	for _, c := range w.roomiest(l, i) {
 		for _, workers := range t.scales() {
 			p := w.phase(i, c, x.earliest, t.Remaining, workers)
 			if from, ok := l.Earliest(l.Cluster(p.Cluster), x.need, t.workersOf(&p), x.earliest, p.To.Sub(p.From), by); ok {
@@ -324,7 +355,7 @@ func (t *Task) scales() []int {
 const leastPiece = time.Minute
 
 // pieces fills what is free on a cluster from the earliest start on, an elastic task at the
-// largest scale that fits; nil if the work is not done by the given time.
+// largest scale that fits, each piece up to its last checkpoint; nil if the work is not done by the given time.
 func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	cluster, left := l.Cluster(w.s.Clusters[c].Name), float64(t.Remaining)
@@ -346,15 +377,16 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 			from = to
 			continue
 		}
-		rate := 1.0
-		if t.Scaling != nil {
-			rate = t.Scaling.Rate(workers)
+		joins := len(out) > 0 && out[len(out)-1].To.Equal(from)
+		if t.Checkpoint > 0 && !joins {
+			out = t.cut(out, w.s.Now)
+			left = float64(t.missing(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name}), w.s.Now))
 		}
+		rate := t.rate(workers)
 		end := from.Add(time.Duration(math.Ceil(left / rate)))
 		if end.After(to) {
 			end = to
 		}
-		joins := len(out) > 0 && out[len(out)-1].To.Equal(from)
 		if end.Sub(from) < leastPiece && !joins && float64(end.Sub(from))*rate < left {
 			from = to
 			continue
@@ -374,11 +406,15 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 }
 
 // cleanest places a task in one piece where it emits least among the starts that matter: now,
-// where intensity or use change, and where a run that begins earlier would end at such a change.
+// where intensity or use change, and where a run that begins earlier would end at such a change. The
+// reserve stays free: work to come may take it, and then what waits for it would be late.
 func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bool) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	var best Phase
 	least, found := math.Inf(1), false
+	if on := w.on(i); t.State == Running && !on.To.After(by) && w.fits(l, i, []Phase{on}) {
+		best, least, found = on, w.grams(i, []Phase{on}), true
+	}
 	for _, c := range w.allowed(t) {
 		if w.curves[c] == nil {
 			continue
@@ -391,6 +427,7 @@ func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bo
 				continue
 			}
 			kW := w.watts(i, c, workers)
+			need, times := w.besideReserve(l, i, c, workers)
 			consider := func(from time.Time) {
 				if from.Before(x.earliest) || from.After(last) {
 					return
@@ -399,7 +436,7 @@ func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bo
 				if found && g >= least*(1-1e-10) && !(g <= least*(1+1e-10) && from.Before(best.From)) {
 					return
 				}
-				if p := w.phase(i, c, from, t.Remaining, workers); w.fits(l, i, []Phase{p}) {
+				if p := w.phase(i, c, from, t.Remaining, workers); p.moment() || l.Fits(cluster, need, times, p.From, p.To) {
 					best, least, found = p, g, true
 				}
 			}
@@ -443,7 +480,7 @@ func (w *decider) improve(list []int, s, wanted schedule) {
 				if w.inTime(i, wanted[k]) && w.fits(w.ledger, i, wanted[k]) {
 					best = wanted[k]
 				}
-			} else if other, ok := w.cleanest(w.ledger, i, w.s.Tasks[i].Deadline.Add(-w.s.Margin)); ok && w.grams(i, other) < before*(1-1e-9) {
+			} else if other, ok := w.cleanest(w.ledger, i, w.s.Tasks[i].planEnd(w.s.Margin)); ok && w.grams(i, other) < before*(1-1e-9) {
 				best = other
 			}
 			changed = changed || !samePhases(best, s[k])

@@ -3,6 +3,7 @@ package decide
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
@@ -45,10 +46,17 @@ type Task struct {
 	// Remaining is the run time still needed at MinWorkers, as estimated; for a
 	// running rigid task, what is left of the estimate.
 	Remaining time.Duration
+	// Quantiles are run times still needed that are not exceeded with a probability, in rising order;
+	// Remaining is their mean then. None: Remaining is taken to be certain. See Guarded.
+	Quantiles []Quantile
 	// AtRisk is the part of Remaining that is done already and would be lost if
 	// the task were paused now: what it did since its last checkpoint.
 	AtRisk time.Duration
-	Kind   workload.Kind
+	// Checkpoint is the work, as run time at MinWorkers, after which a run of the task saves what it has
+	// done, each time anew. Plans count what a pause or move to come would lose. 0: that is not known, and
+	// plans take it to lose nothing.
+	Checkpoint time.Duration
+	Kind       workload.Kind
 	// Request is what the whole job asks for, by resource; what one worker asks for
 	// where Scaling is set.
 	Request map[string]float64
@@ -79,6 +87,9 @@ type Task struct {
 	Standing *Standing
 	// Replan asks for a new plan although there is a standing one.
 	Replan bool
+	// Renewable says that the standing plan of a waiting task may be made anew if tasks without a plan compete
+	// for its room, and all of them together emit less then. It has no effect if Replan is set.
+	Renewable bool
 	// KeepsRoom says that a running task is not paused because the capacity of its cluster fell below
 	// what runs there. While it is, the task goes on, even if Replan is set, unless its standing plan
 	// pauses it.
@@ -87,6 +98,8 @@ type Task struct {
 	// is not known. Clusters' queues start what was released first. Changing says that this is still under way.
 	Changed  time.Time
 	Changing bool
+	// savedIn is when its next checkpoint comes, from now, if that is at once: see withSaved.
+	savedIn time.Duration
 }
 
 // Scaling is how an elastic task scales: fields as of workload.Job.
@@ -101,9 +114,9 @@ func (s *Scaling) UpTo(workers int) *Scaling {
 	if n >= s.MaxWorkers {
 		return s
 	}
-	out := &Scaling{MinWorkers: s.MinWorkers, MaxWorkers: n, Curve: s.Curve[:n-s.MinWorkers+1]}
+	out := &Scaling{MinWorkers: s.MinWorkers, MaxWorkers: n, Curve: s.Curve[:min(n-s.MinWorkers+1, len(s.Curve))]}
 	if s.Watts != nil {
-		out.Watts = s.Watts[:n-s.MinWorkers+1]
+		out.Watts = s.Watts[:min(n-s.MinWorkers+1, len(s.Watts))]
 	}
 	return out
 }
@@ -112,6 +125,14 @@ func (s *Scaling) UpTo(workers int) *Scaling {
 // of workers (workload.Speedup).
 func (s *Scaling) Rate(workers int) float64 {
 	return workload.Speedup(s.Curve, s.MinWorkers, workers)
+}
+
+// rate is how many times as fast as at its least scale the task runs.
+func (t *Task) rate(workers int) float64 {
+	if t.Scaling == nil {
+		return 1
+	}
+	return t.Scaling.Rate(workers)
 }
 
 // fastest returns the smallest scale of the highest throughput and its Rate.
@@ -129,13 +150,24 @@ type Cluster struct {
 	// current slot and those after it; the last value goes on. LoadAt adds to Load
 	// what is planned or runs in those slots; nothing goes on after it.
 	CapacityAt, LoadAt map[string][]float64
-	Power              power.PerUnit
+	// Starts is how many runs have begun there, 0 if that is not known: of clusters in equal use, the one
+	// with the fewest starts the next task that waits.
+	Starts int
+	Power  power.PerUnit
 	// Carbon is the intensity of the zone, past and forecast; nil where nothing
 	// is known.
 	Carbon *carbon.Series
 	// CarbonLow and CarbonHigh are its 10 % and 90 % quantiles; nil where nobody
 	// states them.
 	CarbonLow, CarbonHigh *carbon.Series
+}
+
+// CapacityNow returns what tasks may use of a resource in the current slot.
+func (c *Cluster) CapacityNow(resource string) float64 {
+	if at := c.CapacityAt[resource]; len(at) > 0 {
+		return at[0]
+	}
+	return c.Capacity[resource]
 }
 
 // Snapshot is all that a decision depends on.
@@ -156,8 +188,28 @@ type Snapshot struct {
 	// MinRun and MinPause are the least times from a start or change of scale to the next
 	// change, and from a pause to the next start.
 	MinRun, MinPause time.Duration
-	Clusters         []Cluster
-	Tasks            []Task
+	// Reserve is the share of the capacity of each cluster that is kept free for work to come, learned
+	// from the recent past (package reserve); 0 keeps nothing. No task waits for a place in the reserve
+	// if it has one beside it, and a repair lets none wait for one. Planners with a reserve of their
+	// own keep that one instead.
+	Reserve  float64
+	Clusters []Cluster
+	Tasks    []Task
+}
+
+// anyTask reports whether something is true of any task. Tasks are large: they are not copied.
+func (s *Snapshot) anyTask(is func(*Task) bool) bool {
+	for i := range s.Tasks {
+		if is(&s.Tasks[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether the snapshot has a cluster of a name.
+func (s *Snapshot) has(name string) bool {
+	return slices.ContainsFunc(s.Clusters, func(c Cluster) bool { return c.Name == name })
 }
 
 // Place is the cluster of a name; the first one where there is none of that name.
@@ -187,20 +239,6 @@ func (s *Snapshot) Awaits(t *Task) bool {
 	return s.soft() && t.State == Waiting && !t.Paused && t.Submitted.After(start) && t.Deadline.After(start.Add(s.Slot))
 }
 
-// latestStart is when the task must run at the latest, an elastic one at its fastest
-// scale, to end by its deadline with the margin kept.
-func (t *Task) latestStart(margin time.Duration) time.Time {
-	if !t.LatestStart.IsZero() {
-		return t.LatestStart.Add(-margin)
-	}
-	remaining := t.Remaining
-	if t.Scaling != nil {
-		_, speedUp := t.Scaling.fastest()
-		remaining = time.Duration(float64(remaining) / speedUp)
-	}
-	return t.Deadline.Add(-remaining - margin)
-}
-
 func (s *Snapshot) validate() error {
 	switch {
 	case s.Now.IsZero():
@@ -209,6 +247,8 @@ func (s *Snapshot) validate() error {
 		return fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrSnapshot, s.Slot)
 	case s.Margin < 0:
 		return fmt.Errorf("%w: margin: %v; accepted: at least 0", ErrSnapshot, s.Margin)
+	case !(s.Reserve >= 0 && s.Reserve < 1):
+		return fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrSnapshot, s.Reserve)
 	case len(s.Clusters) == 0:
 		return fmt.Errorf("%w: clusters: none", ErrSnapshot)
 	}
@@ -217,6 +257,8 @@ func (s *Snapshot) validate() error {
 		switch {
 		case t.AtRisk < 0 || t.AtRisk > t.Remaining:
 			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
+		case t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:
+			return fmt.Errorf("%w: task %q: checkpoint: %v; accepted: at least 0, and not less than at risk (%v) if it is set", ErrSnapshot, t.ID, t.Checkpoint, t.AtRisk)
 		case t.Remaining < 0:
 			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
 		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible && t.Kind != workload.Elastic:
@@ -224,11 +266,16 @@ func (s *Snapshot) validate() error {
 		case (t.Kind == workload.Elastic) != (t.Scaling != nil):
 			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
 		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
-			return fmt.Errorf("%w: task %q: scaling: curve: %v; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve)
+			return fmt.Errorf("%w: task %q: scaling: curve begins with %g; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve[:min(1, len(t.Scaling.Curve))])
 		case t.Standing != nil && len(t.Standing.Phases) == 0:
 			return fmt.Errorf("%w: task %q: standing: no phases; accepted: at least one, or none standing", ErrSnapshot, t.ID)
+		case t.Cluster != "" && !s.has(t.Cluster):
+			return fmt.Errorf("%w: task %q: cluster: %q; accepted: one of the snapshot, or none", ErrSnapshot, t.ID, t.Cluster)
 		case t.State != Waiting && t.State != Running:
 			return fmt.Errorf("%w: task %q: state: %q; accepted: %q or %q", ErrSnapshot, t.ID, t.State, Waiting, Running)
+		}
+		if err := t.validateQuantiles(); err != nil {
+			return err
 		}
 	}
 	return nil

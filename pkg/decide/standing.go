@@ -1,9 +1,11 @@
 package decide
 
 import (
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
 )
 
 // Phase is a time at one cluster and scale, in grid time, half-open.
@@ -40,6 +42,21 @@ func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) 
 	return nil, time.Time{}, true
 }
 
+// Interrupts reports whether the plan, if it is followed at a time, pauses a running task where that
+// loses work, or moves it at a cost: at once, or by a pause from which it goes on elsewhere.
+func (st *Standing) Interrupts(t *Task, now time.Time) (pause, move bool) {
+	costs := t.PauseLoses() || t.RestartKWh+t.TransferKWh > 0
+	if t.State != Running || !costs {
+		return false, false
+	}
+	ahead := st.from(now)
+	if len(ahead) == 0 {
+		return false, false
+	}
+	move = t.Cluster != "" && ahead[0].Cluster != t.Cluster
+	return ahead[0].From.After(now) && t.PauseLoses(), move
+}
+
 // from returns what the plan does from a time on. The caller must not change it.
 func (st *Standing) from(at time.Time) []Phase {
 	if len(st.Phases) > 0 && !st.Phases[0].From.Before(at) {
@@ -59,24 +76,64 @@ func (st *Standing) from(at time.Time) []Phase {
 }
 
 // stands reports whether the standing plan of a task can be followed. It can if it has something
-// left, does not hold the task so long that it would miss its deadline, and does not pause it
-// where that would lose work. A plan that was late when it was made, because no place in time was
+// left, does the work in time, and neither pauses the task where that would lose work nor moves it at a cost:
+// what that costs now is weighed anew. A plan that was late when it was made, because no place in time was
 // found, is followed until the latest safe start.
-func (s *Snapshot) stands(t *Task) bool {
-	if t.Standing == nil {
+func (w *decider) stands(i int) bool {
+	s, t := w.s, &w.s.Tasks[i]
+	if t.Standing == nil || t.leftToQueue() {
 		return false
 	}
 	phase, _, done := t.Standing.At(s.Now)
-	if done || phase != nil || s.soft() {
+	if done || s.soft() {
 		return !done
 	}
-	if t.State == Running && t.AtRisk > 0 {
+	if pause, move := t.Standing.Interrupts(t, s.Now); pause || move {
 		return false
 	}
-	ahead := s.Now.Before(t.latestStart(s.Margin))
+	ahead := s.Now.Before(w.items[i].latest)
 	if !t.LatestStart.IsZero() || t.Standing.Reason.Code == CodeDeadlineAtRisk && ahead {
-		return ahead
+		return phase != nil || ahead
 	}
-	end := t.Standing.Phases[len(t.Standing.Phases)-1].To
-	return !end.After(t.Deadline.Add(rounding))
+	phases := t.Standing.from(s.Now)
+	return t.missing(phases, s.Now) <= s.Slot && !t.endOf(phases, s.Now).After(t.Deadline.Add(rounding))
+}
+
+// possible reports whether phases use only clusters of the snapshot that the task may use, one of them if it
+// cannot migrate.
+func (s *Snapshot) possible(t *Task, phases []Phase) bool {
+	for k := range phases {
+		if !s.mayUse(t, phases[k].Cluster) || k > 0 && !t.Migratable && phases[k].Cluster != phases[k-1].Cluster {
+			return false
+		}
+	}
+	return true
+}
+
+// withPossible returns the snapshot without standing plans that are for clusters that their tasks may not use,
+// that begin before their tasks may, or that interrupt a task that cannot be interrupted.
+func (s Snapshot) withPossible() Snapshot {
+	impossible := func(t *Task) bool {
+		if t.Standing == nil {
+			return false
+		}
+		ahead := t.Standing.from(s.Now)
+		return !s.possible(t, ahead) || t.Kind == workload.Rigid && len(ahead) > 1 || len(ahead) > 0 && t.State == Waiting && ahead[0].From.Before(t.NotBefore)
+	}
+	if !s.anyTask(impossible) {
+		return s
+	}
+	s.Tasks = slices.Clone(s.Tasks)
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; impossible(t) {
+			t.Standing = nil
+		}
+	}
+	return s
+}
+
+// leftToQueue reports whether a task that has not started is released as submitted, so that the queue of a
+// cluster starts it: its standing plan says when that is expected to be, but it is released when it arrives.
+func (t *Task) leftToQueue() bool {
+	return t.State == Waiting && !t.Paused && t.Standing != nil && t.Standing.Reason.Code == CodeClusterQueue
 }

@@ -56,12 +56,12 @@ func TestStandingPlanIsFollowed(t *testing.T) {
 	}
 	standing := &decide.Standing{Phases: phases, Reason: d.Actions[0].Reason}
 	p := &counting{Planner: carbonscaler.Planner{}}
-	running, workers := false, 0
+	running, workers, left := false, 0, s.Tasks[0].Remaining
 	for q := 0; q < 4*16; q++ {
 		now := at(float64(q) / 4)
 		x := s
 		x.Now, x.Tasks = now, []decide.Task{s.Tasks[0]}
-		x.Tasks[0].Standing = standing
+		x.Tasks[0].Standing, x.Tasks[0].Remaining = standing, left
 		if running {
 			x.Tasks[0].State, x.Tasks[0].Workers, x.Tasks[0].Cluster = decide.Running, workers, "c"
 		}
@@ -88,7 +88,9 @@ func TestStandingPlanIsFollowed(t *testing.T) {
 		if d.Wake.After(next) {
 			t.Fatalf("at %v: wakes at %v, after the next change %v", now, d.Wake, next)
 		}
-		running, workers = ph != nil, a.Workers
+		if running, workers = ph != nil, a.Workers; running {
+			left -= time.Duration(float64(s.Slot) * x.Tasks[0].Scaling.Rate(workers))
+		}
 	}
 	if len(p.jobs) != 0 {
 		t.Errorf("the planner was asked %v times", p.jobs)
@@ -181,35 +183,40 @@ func TestFallenCapacityPausesOnlyWhoMakesRoom(t *testing.T) {
 	for name, tc := range map[string]struct {
 		goesOn   [2]bool
 		standing *decide.Standing
+		follows  bool
 		paused   int
 	}{
-		"both may be paused":           {[2]bool{false, false}, runs, 1},
-		"the first goes on":            {[2]bool{true, false}, runs, 1},
-		"both go on":                   {[2]bool{true, true}, runs, 0},
-		"both go on, without a plan":   {[2]bool{true, true}, nil, 0},
-		"both go on after their plans": {[2]bool{true, true}, &decide.Standing{Phases: []decide.Phase{{From: at(0), To: at(1), Cluster: "c", Workers: 1}}}, 0},
+		"both may be paused":           {[2]bool{false, false}, runs, false, 1},
+		"the first goes on":            {[2]bool{true, false}, runs, false, 1},
+		"both go on":                   {[2]bool{true, true}, runs, false, 0},
+		"both go on as planned":        {[2]bool{true, true}, runs, true, 0},
+		"both go on though they lag":   {[2]bool{true, true}, &decide.Standing{Phases: []decide.Phase{{From: at(1), To: at(3), Cluster: "c", Workers: 1}}}, true, 0},
+		"both go on, without a plan":   {[2]bool{true, true}, nil, false, 0},
+		"both go on after their plans": {[2]bool{true, true}, &decide.Standing{Phases: []decide.Phase{{From: at(0), To: at(1), Cluster: "c", Workers: 1}}}, false, 0},
 	} {
 		var tasks []decide.Task
 		for k, id := range []string{"first", "second"} {
 			x := task(id, at(0), at(40), 4*time.Hour)
 			x.Kind, x.State, x.Cluster, x.Request = workload.Interruptible, decide.Running, "c", map[string]float64{"cpu": 3}
-			x.Standing, x.Replan, x.KeepsRoom = tc.standing, true, tc.goesOn[k]
+			x.Standing, x.Replan, x.KeepsRoom = tc.standing, !tc.follows, tc.goesOn[k]
 			tasks = append(tasks, x)
 		}
-		s := snapshot(t, at(2), tasks...)
-		s.Clusters[0].Capacity = map[string]float64{"cpu": 4}
-		d := must(t, s, asap.Planner{})
-		paused := 0
-		for k, a := range d.Actions {
-			if a.Verb == decide.Pause {
-				paused++
-				if tc.goesOn[k] {
-					t.Errorf("%s: %s is paused", name, s.Tasks[k].ID)
+		for _, offset := range []time.Duration{0, 900 * time.Nanosecond} { // the ledger counts microseconds
+			s := snapshot(t, at(2).Add(offset), tasks...)
+			s.Clusters[0].Capacity = map[string]float64{"cpu": 4}
+			d := must(t, s, asap.Planner{})
+			paused := 0
+			for k, a := range d.Actions {
+				if a.Verb == decide.Pause {
+					paused++
+					if tc.goesOn[k] {
+						t.Errorf("%s, %v later: %s is paused", name, offset, s.Tasks[k].ID)
+					}
 				}
 			}
-		}
-		if paused != tc.paused {
-			t.Errorf("%s: %d paused, want %d", name, paused, tc.paused)
+			if paused != tc.paused {
+				t.Errorf("%s, %v later: %d paused, want %d", name, offset, paused, tc.paused)
+			}
 		}
 	}
 }
@@ -258,6 +265,10 @@ func TestChangesKeepTheirDistance(t *testing.T) {
 		"paused a moment ago": {func(x *decide.Task) {
 			x.State, x.Paused, x.Workers, x.Changed = decide.Waiting, true, 0, at(10.9)
 		}, decide.Wait, 0},
+		// Four were asked for a moment ago, and two found nodes.
+		"denied": {func(x *decide.Task) {
+			x.Changed, x.Workers, x.Scaling, x.Replan = at(10.9), 4, x.Scaling.UpTo(2), true
+		}, decide.Scale, 1},
 		"deadline": {func(x *decide.Task) { x.Changed, x.Deadline = at(10.9), at(12); x.Standing = nil }, decide.Scale, 4},
 	} {
 		x := base
@@ -293,12 +304,9 @@ func TestPausesThatLoseWorkAreJudgedAnew(t *testing.T) {
 // after it has started nor for less than a slot of work.
 func TestMovesKeepTheirDistance(t *testing.T) {
 	s := snapshot(t, at(1), task("a", at(0), at(24), 4*time.Hour))
-	clean, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: at(-24), To: at(48), Value: 10}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	cleaner := s.Clusters[0]
-	cleaner.Name, cleaner.Carbon = "cleaner", clean
+	cleaner.Name, cleaner.Carbon = "cleaner", steady(t, 10)
+	s.Clusters[0].Carbon = steady(t, 300) // a pause alone saves nothing
 	s.Clusters = append(s.Clusters, cleaner)
 	s.MinRun = time.Hour
 	move := func(changed time.Time, remaining time.Duration) decide.Verb {
@@ -333,6 +341,16 @@ func TestMovesKeepTheirDistance(t *testing.T) {
 	}
 }
 
+// steady has the same intensity from a day ago for three days.
+func steady(t *testing.T, v units.CarbonIntensity) *carbon.Series {
+	t.Helper()
+	s, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: at(-24), To: at(48), Value: v}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestPauseAndGoOnElsewhere: a plan that pauses a task and goes on later at another cluster is judged
 // by what it emits then, not by the intensity of the other cluster now.
 func TestPauseAndGoOnElsewhere(t *testing.T) {
@@ -343,6 +361,8 @@ func TestPauseAndGoOnElsewhere(t *testing.T) {
 	}
 	other := s.Clusters[0]
 	other.Name, other.Carbon = "later", later
+	sunny := s.Clusters[0].Carbon
+	s.Clusters[0].Carbon = steady(t, 300) // a pause alone saves nothing
 	s.Clusters = append(s.Clusters, other)
 	x := &s.Tasks[0]
 	x.Kind, x.Migratable, x.State, x.Cluster = workload.Interruptible, true, decide.Running, s.Clusters[0].Name
@@ -362,5 +382,9 @@ func TestPauseAndGoOnElsewhere(t *testing.T) {
 		if got := must(t, s, cheapest.Planner{}).Actions[0]; got.Verb != decide.Continue || got.Reason.Code != decide.CodeMoveDoesNotPay {
 			t.Errorf("%s: %s for %s, where the transfer takes more than the work; want Continue", name, got.Verb, got.Reason.Code)
 		}
+	}
+	s.Clusters[0].Carbon = sunny // now a pause here saves more than going on, without a transfer
+	if got := must(t, s, cheapest.Planner{}).Actions[0]; got.Verb != decide.Pause || got.Phases[0].Cluster != s.Clusters[0].Name {
+		t.Errorf("%s for %s with %+v, want a pause and to go on here", got.Verb, got.Reason.Code, got.Phases)
 	}
 }

@@ -304,15 +304,16 @@ func TestReadRecorded(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for want, text := range map[string]string{
-		"header":                     "a,b,c,d\n",
-		"no rows":                    head,
-		"line 2":                     head + "x,2023-01-01T00:00:00Z,1,1\n",
-		"accepted: finite":           head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,NaN,1\n",
-		"is not after":               head + "2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
-		"line 3: time 2023-01-02T01": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-02T00:00:00Z,2023-01-02T01:00:00Z,1,1\n",
-		"line 2: time 2022-12-31T23": head + "2023-01-01T00:00:00Z,2022-12-31T23:00:00Z,1,1\n",
-		"line 5: time 2023-01-01T02": head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T01:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:30:00Z,1,1\n",
-		"does not lie a step af":     head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+		`header: "a,b,c,d"; accept`:         "a,b,c,d\n",
+		"header: it is empty; accepted: is": "",
+		"no rows":                           head,
+		"line 2":                            head + "x,2023-01-01T00:00:00Z,1,1\n",
+		"accepted: finite":                  head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,NaN,1\n",
+		"is not after":                      head + "2023-01-02T00:00:00Z,2023-01-02T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
+		"line 3: time 2023-01-02T01":        head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-02T00:00:00Z,2023-01-02T01:00:00Z,1,1\n",
+		"line 2: time 2022-12-31T23":        head + "2023-01-01T00:00:00Z,2022-12-31T23:00:00Z,1,1\n",
+		"line 5: time 2023-01-01T02":        head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T01:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:00:00Z,1,1\n2023-01-01T02:00:00Z,2023-01-01T02:30:00Z,1,1\n",
+		"does not lie a step af":            head + "2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n2023-01-01T00:00:00Z,2023-01-01T00:00:00Z,1,1\n",
 	} {
 		if _, err := ReadRecorded(strings.NewReader(text)); !errors.Is(err, ErrRecorded) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want ErrRecorded with %q, got %v", want, err)

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"lull.dev/lull/pkg/units"
 )
 
 // ErrRecorded marks a file of recorded forecasts that cannot be read.
@@ -42,8 +46,13 @@ func ReadRecorded(r io.Reader) ([]Issued, error) {
 	rows.ReuseRecord = true
 	rows.FieldsPerRecord = 4
 	header, err := rows.Read()
-	if err != nil || header[0] != "issued" || header[1] != "time" {
-		return nil, fmt.Errorf("%w: header: %q (%w); accepted: issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh", ErrRecorded, header, err)
+	const accepted = "issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh"
+	if err != nil {
+		return nil, fmt.Errorf("%w: header: %w; accepted: %s", ErrRecorded, units.ReadError(err), accepted)
+	}
+	header = slices.Clone(header) // the reader uses it again
+	if header[0] != "issued" || header[1] != "time" {
+		return nil, fmt.Errorf("%w: header: %q; accepted: %s", ErrRecorded, strings.Join(header, ","), accepted)
 	}
 	var out []Issued
 	for line := 2; ; line++ {
@@ -64,8 +73,13 @@ func ReadRecorded(r io.Reader) ([]Issued, error) {
 		if row[3] != "" {
 			actual, err4 = strconv.ParseFloat(row[3], 64)
 		}
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrRecorded, line, err)
+		for column, err := range []error{err1, err2} {
+			if err != nil {
+				return nil, fmt.Errorf("%w: line %d: %s: %q; accepted: RFC 3339, e.g. 2023-11-14T11:00:00Z", ErrRecorded, line, header[column], row[column])
+			}
+		}
+		if err := errors.Join(err3, err4); err != nil {
+			return nil, fmt.Errorf("%w: line %d: values %q and %q; accepted: finite numbers", ErrRecorded, line, row[2], row[3])
 		}
 		if math.IsNaN(value) || math.IsInf(value, 0) || math.IsInf(actual, 0) || actual < 0 {
 			return nil, fmt.Errorf("%w: line %d: values %q and %q; accepted: finite numbers", ErrRecorded, line, row[2], row[3])

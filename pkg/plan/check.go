@@ -18,7 +18,7 @@ const (
 )
 
 // Check reports every constraint that pl breaks: capacity, arrival, deadline,
-// scale, cluster, work, contiguity of rigid jobs and, for the carbon objective,
+// scale, cluster, work (Problem.Need), contiguity of rigid jobs and, for the carbon objective,
 // that every job is planned. The error joins one error per fault, each wrapping
 // ErrPlan; it is nil when pl is feasible.
 //
@@ -106,12 +106,12 @@ func (k *checker) job(jp JobPlan) {
 	if j.Kind == workload.Rigid && len(clusters) > 1 {
 		k.fault("job %q: rigid job on two clusters", j.ID)
 	}
-	// Z would reward a run that goes on, and a pause bridged by next to no work would
-	// spare its restart.
-	if (k.p.Objective.Kind == MOSP || j.RestartKWh > 0) && j.Kind != workload.Elastic && len(slots) > j.Slots() {
+	// Z would reward a run that goes on, a pause bridged by next to no work would spare its
+	// restart, and next to no work elsewhere would bring a move forward.
+	if (k.p.Objective.Kind == MOSP || j.RestartKWh+j.TransferKWh > 0) && j.Kind != workload.Elastic && len(slots) > j.Slots() {
 		k.fault("job %q: %d slots used, its work needs %d", j.ID, len(slots), j.Slots())
 	}
-	need := j.Work()
+	need := k.p.Need(jp.Job, jp.Segments)
 	cutOff := k.p.Objective.Kind == MOSP && j.Kind == workload.Rigid && last == k.p.Grid.N-1
 	if work+workEps*max(1, need) < need && !cutOff {
 		k.fault("job %q: %.4f of %.4f work done", j.ID, work, need)

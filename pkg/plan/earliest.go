@@ -12,7 +12,8 @@ import "lull.dev/lull/pkg/workload"
 // ends first wins, then the one that starts first, then the cluster least used
 // in that slot, then the order of the problem: a carbon-agnostic scheduler must
 // not favour a clean cluster by the order of the file. A rigid run that would
-// pass the horizon is cut off there when cutOff is set (Caspian's objective).
+// pass the horizon is cut off there when cutOff is set (Caspian's objective). A job
+// that runs goes on if it ends no later that way (Free.GoOn).
 //
 // Complexity: O(clusters x slots x length) at worst, O(clusters x slots) when
 // little is taken.
@@ -30,6 +31,9 @@ func (f *Free) Earliest(p *Problem, j, from, last int, reserve float64, cutOff b
 			segments = f.EarliestRun(p, j, c, from, last, reserve, cutOff)
 		} else {
 			segments = f.earliestSlots(p, job, j, c, from, last, reserve)
+			if on := f.GoOn(p, j, c, from, last, reserve); on != nil && (segments == nil || on[len(on)-1].Slot <= segments[len(segments)-1].Slot) {
+				segments = on
+			}
 		}
 		if segments == nil {
 			continue

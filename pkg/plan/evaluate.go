@@ -37,7 +37,10 @@ type Evaluation struct {
 // Evaluate prices pl:
 //
 //	E = sum over segments of fraction * hours * watts(workers) * PUE * intensity / 1000
+//	  + sum over restarts of restart energy * PUE * intensity + transfer energy * mean intensity
 //
+// A job restarts with each segment that does not follow the one before it in the next slot on the
+// same cluster, and with its first one if it has begun before and does not go on (Job.Begun).
 // It takes any plan whose indices are inside the problem, feasible or not; what
 // Check would refuse to count (an index outside) is left out here too. The sum
 // runs in the order of the plan's jobs.
@@ -52,16 +55,20 @@ func Evaluate(p *Problem, pl Plan) Evaluation {
 		}
 		j := &p.Jobs[jp.Job]
 		first, last := p.Grid.N, -1
+		cluster, workers, watts := -1, 0, 0.0 // of the segment before
 		for _, s := range jp.Segments {
 			if s.Cluster < 0 || s.Cluster >= len(p.Clusters) || s.Slot < 0 || s.Slot >= p.Grid.N ||
 				s.Workers < j.MinWorkers || s.Workers > j.MaxWorkers {
 				continue
 			}
-			grams := s.Fraction * p.SlotGrams(jp.Job, s.Cluster, s.Slot, s.Workers)
+			if s.Cluster != cluster || s.Workers != workers {
+				cluster, workers, watts = s.Cluster, s.Workers, p.Watts(jp.Job, s.Cluster, s.Workers)
+			}
+			grams := s.Fraction * p.grams(s.Cluster, s.Slot, watts)
 			e.CarbonG += grams
 			e.JobG[jp.Job] += grams
 			e.Money += s.Fraction * p.SlotPrice(jp.Job, s.Cluster, s.Slot, s.Workers)
-			e.EnergyKWh += s.Fraction * p.Grid.Hours() * p.Watts(jp.Job, s.Cluster, s.Workers) * p.Clusters[s.Cluster].PUE / 1000
+			e.EnergyKWh += s.Fraction * p.Grid.Hours() * watts * p.Clusters[s.Cluster].PUE / 1000
 			first, last = min(first, s.Slot), max(last, s.Slot)
 			if p.Objective.Kind == MOSP {
 				e.Z[0] += p.z1(jp.Job, s)
@@ -109,27 +116,19 @@ func Evaluate(p *Problem, pl Plan) Evaluation {
 
 // overheads adds what pauses and moves of a job that can have them cost.
 func (e *Evaluation) overheads(p *Problem, jp JobPlan) {
-	j := &p.Jobs[jp.Job]
-	if j.Kind == workload.Rigid {
-		return
-	}
-	for i := 1; i < len(jp.Segments); i++ {
-		a, b := jp.Segments[i-1], jp.Segments[i]
-		if b.Slot == a.Slot || (b.Slot == a.Slot+1 && b.Cluster == a.Cluster) || !p.inside(a) || !p.inside(b) {
-			continue
-		}
+	job := &p.Jobs[jp.Job]
+	p.restarts(jp.Job, jp.Segments, func(a int, b Segment) {
 		e.Restarts++
-		kWh := j.RestartKWh * p.Clusters[b.Cluster].PUE
-		grams := p.KWhGrams(b.Cluster, b.Slot, j.RestartKWh)
-		if a.Cluster != b.Cluster {
+		kWh := job.RestartKWh * p.Clusters[b.Cluster].PUE
+		if a != b.Cluster {
 			e.Moves++
-			kWh += j.TransferKWh
-			grams += p.TransferGrams(jp.Job, a.Cluster, b.Cluster, b.Slot)
+			kWh += job.TransferKWh
 		}
+		grams := p.RestartGrams(jp.Job, a, b.Cluster, b.Slot)
 		e.EnergyKWh += kWh
 		e.CarbonG += grams
 		e.JobG[jp.Job] += grams
-	}
+	})
 }
 
 func (p *Problem) inside(s Segment) bool {

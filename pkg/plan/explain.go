@@ -26,6 +26,9 @@ type Explanation struct {
 	Job     int
 	Planned JobPlan
 	Grams   float64
+	// Guard is the first slot that the job may not use as its uncertain run time is guarded (Guarded); 0 if
+	// that is its own deadline.
+	Guard int
 	// Alternatives are the other places within its window, the cheapest first.
 	Alternatives []Alternative
 }

@@ -40,3 +40,33 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", x.Alternatives)
 	}
 }
+
+// TestExplainGuarded: places that are too late for the guarded run time do not fit, as planners do not use
+// them. A rigid run of two slots that may take four has to end by slot 4 of 6.
+func TestExplainGuarded(t *testing.T) {
+	for kind, late := range map[workload.Kind]int{workload.Rigid: 3, workload.Interruptible: 4} {
+		job := plantest.Job("a", kind, 0, 6, 2)
+		job.Quantiles = []workload.Quantile{{P: 0.95, Length: 4}}
+		p := plantest.OneCluster(1, []float64{60, 50, 40, 30, 20, 10}, job)
+		g := plan.Guarded{Planner: cheapest.Planner{}, Probability: 0.95}
+		res, err := g.Plan(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, ok := g.Explain(p, res.Plan, 0)
+		if !ok || x.Guard != 4 || len(x.Alternatives) == 0 {
+			t.Fatalf("%s: %+v", kind, x)
+		}
+		for _, a := range x.Alternatives {
+			if fits := a.Slot < late; a.Fits != fits || fits != (a.Why == "") {
+				t.Errorf("%s: slot %d: fits %v, %q", kind, a.Slot, a.Fits, a.Why)
+			}
+			if a.Fits && a.Grams < x.Grams {
+				t.Errorf("%s: slot %d is said to be better than the plan", kind, a.Slot)
+			}
+		}
+		if x, _ := (plan.Guarded{Probability: 0.5}).Explain(plantest.OneCluster(1, []float64{60, 50}, plantest.Job("b", kind, 0, 2, 1)), plan.Plan{Jobs: []plan.JobPlan{{Job: 0, Segments: []plan.Segment{{Slot: 1, Workers: 1, Fraction: 1}}}}}, 0); x.Guard != 0 || !x.Alternatives[0].Fits {
+			t.Errorf("%s: a certain run time is guarded: %+v", kind, x)
+		}
+	}
+}

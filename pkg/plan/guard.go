@@ -6,6 +6,10 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
+// SafeProbability is that of the run time by which deadlines of jobs of uncertain length are guarded
+// where nobody states another: by planners, and by the latest safe starts of package decide.
+const SafeProbability = 0.95
+
 // Guarded plans jobs whose run time is uncertain with any planner: emissions and
 // capacity are those of the mean, Job.Length, but every slot is early enough for the
 // run time that is exceeded with no more than 1 - Probability to end by the deadline at
@@ -78,6 +82,13 @@ func unproven(res Result) Result {
 	return res
 }
 
+// deadline is that of a job brought forward by what the quantile exceeds the mean, with room for the mean.
+func (g Guarded) deadline(job *workload.Job) int {
+	safe := *job
+	safe.Length = job.LengthAt(g.Probability)
+	return min(job.Deadline, max(job.Deadline-(safe.Slots()-job.Slots()), job.Arrival+job.Slots()))
+}
+
 // guard returns p with the deadlines of jobs brought forward, those in except apart;
 // false where that changes none.
 func (g Guarded) guard(p *Problem, except map[int]bool) (*Problem, bool) {
@@ -85,12 +96,10 @@ func (g Guarded) guard(p *Problem, except map[int]bool) (*Problem, bool) {
 	guarded := false
 	for j := range p.Jobs {
 		job := &p.Jobs[j]
-		if len(job.Quantiles) == 0 || except[j] {
+		if except[j] {
 			continue
 		}
-		safe := *job
-		safe.Length = job.LengthAt(g.Probability)
-		deadline := min(job.Deadline, max(job.Deadline-(safe.Slots()-job.Slots()), job.Arrival+job.Slots()))
+		deadline := g.deadline(job)
 		if deadline == job.Deadline {
 			continue
 		}
@@ -101,4 +110,27 @@ func (g Guarded) guard(p *Problem, except map[int]bool) (*Problem, bool) {
 		out.Jobs[j].Deadline = deadline
 	}
 	return &out, guarded
+}
+
+// Explain is Explain for a plan of g: places after the deadline as it is guarded do not fit. Explanation.Guard
+// is that deadline.
+func (g Guarded) Explain(p *Problem, pl Plan, j int) (Explanation, bool) {
+	x, ok := Explain(p, pl, j)
+	job := &p.Jobs[j]
+	deadline := g.deadline(job)
+	if !ok || p.Objective.Kind == MOSP || deadline == job.Deadline {
+		return x, ok
+	}
+	x.Guard = deadline
+	for i := range x.Alternatives {
+		a := &x.Alternatives[i]
+		end := a.Slot + 1
+		if job.Kind == workload.Rigid {
+			end = a.Slot + job.Slots()
+		}
+		if a.Fits && end > deadline {
+			a.Fits, a.Why = false, "its deadline would not be kept for the guarded run time"
+		}
+	}
+	return x, true
 }

@@ -30,10 +30,13 @@ func Place(j *workload.Job, slots, clusters []int) []Segment {
 
 // TakeAll removes the segments of job j, in order of slots, from f. Where a job
 // shares a slot between scales the largest counts, and stands first.
-func (f *Free) TakeAll(j int, segments []Segment) {
+func (f *Free) TakeAll(j int, segments []Segment) { f.takeAll(j, segments, 1) }
+
+// takeAll is TakeAll, or with sign -1 gives the segments back.
+func (f *Free) takeAll(j int, segments []Segment, sign int) {
 	for i, s := range segments {
 		if i == 0 || segments[i-1].Slot != s.Slot {
-			f.Take(j, s.Cluster, s.Slot, s.Workers)
+			f.Take(j, s.Cluster, s.Slot, sign*s.Workers)
 		}
 	}
 }

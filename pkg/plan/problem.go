@@ -73,8 +73,12 @@ type Cluster struct {
 type Problem struct {
 	Grid      timegrid.Grid
 	Objective Objective
-	Clusters  []Cluster
-	Jobs      []workload.Job
+	// Reserve is the share of the capacity of each cluster that the caller asks to keep free for work
+	// to come, 0 <= Reserve < 1. Planners whose reserve is learned (KeptReserve) keep it; others
+	// ignore it.
+	Reserve  float64
+	Clusters []Cluster
+	Jobs     []workload.Job
 }
 
 // Segment is the use of Workers workers on a cluster for a fraction of a slot.
@@ -174,6 +178,9 @@ func (p *Problem) Validate() error {
 	if err := p.Objective.validate(); err != nil {
 		return err
 	}
+	if !(p.Reserve >= 0 && p.Reserve < 1) {
+		return fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrProblem, p.Reserve)
+	}
 	if len(p.Clusters) == 0 {
 		return fmt.Errorf("%w: clusters: none; accepted: at least one", ErrProblem)
 	}
@@ -207,13 +214,19 @@ func (p *Problem) Validate() error {
 				return fmt.Errorf("%w: job %q: clusters: %q is not a cluster of the instance", ErrProblem, j.ID, c)
 			}
 		}
+		if b := j.Begun; b != nil && !names[b.Cluster] {
+			return fmt.Errorf("%w: job %q: begun.cluster: %q is not a cluster of the instance", ErrProblem, j.ID, b.Cluster)
+		}
+		if j.Begun != nil && p.Objective.Kind != Carbon {
+			return fmt.Errorf("%w: job %q: begun: set; accepted: absent for objective %q", ErrProblem, j.ID, p.Objective.Kind)
+		}
 	}
 	return nil
 }
 
 func (o Objective) validate() error {
 	if !finite(o.PriceWeight) || o.PriceWeight < 0 {
-		return fmt.Errorf("%w: objective.priceWeight: %v; accepted: finite and at least 0", ErrProblem, o.PriceWeight)
+		return fmt.Errorf("%w: objective.priceWeight: %v; accepted: 0 to 1e+18", ErrProblem, o.PriceWeight)
 	}
 	switch o.Kind {
 	case Carbon:
@@ -224,13 +237,13 @@ func (o Objective) validate() error {
 	}
 	for i, w := range o.Weights {
 		if !finite(w) || w < 0 {
-			return fmt.Errorf("%w: objective.weights[%d]: %v; accepted: finite and at least 0", ErrProblem, i, w)
+			return fmt.Errorf("%w: objective.weights[%d]: %v; accepted: 0 to 1e+18", ErrProblem, i, w)
 		}
 	}
 	if o.Theta != nil {
 		for i, th := range o.Theta {
 			if !finite(th) || th <= 0 {
-				return fmt.Errorf("%w: objective.theta[%d]: %v; accepted: finite and above 0", ErrProblem, i, th)
+				return fmt.Errorf("%w: objective.theta[%d]: %v; accepted: above 0, at most 1e+18", ErrProblem, i, th)
 			}
 		}
 	}
@@ -245,11 +258,11 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 		return fmt.Errorf("%w: cluster %q: %s: %v; accepted: %s", ErrProblem, c.Name, field, value, accepted)
 	}
 	if !finite(c.PUE) || c.PUE < 1 {
-		return fault("pue", c.PUE, "at least 1")
+		return fault("pue", c.PUE, "1 to 1e+18")
 	}
 	for r, w := range c.Watts {
 		if !finite(w) || w < 0 {
-			return fault(fmt.Sprintf("watts[%q]", r), w, "finite and at least 0")
+			return fault(fmt.Sprintf("watts[%q]", r), w, "0 to 1e+18")
 		}
 	}
 	if len(c.Intensity) != n {
@@ -257,7 +270,7 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 	}
 	for t, v := range c.Intensity {
 		if !finite(v) || v < 0 {
-			return fault(fmt.Sprintf("intensity[%d]", t), v, "finite and at least 0")
+			return fault(fmt.Sprintf("intensity[%d]", t), v, "0 to 1e+18")
 		}
 		if v == 0 && objective == MOSP {
 			return fault(fmt.Sprintf("intensity[%d]", t), v, "above 0 for the mosp objective, which divides by it")
@@ -270,7 +283,7 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 		}
 		for t, v := range bound {
 			if !finite(v) || v < 0 {
-				return fault(fmt.Sprintf("%s[%d]", field, t), v, "finite and at least 0")
+				return fault(fmt.Sprintf("%s[%d]", field, t), v, "0 to 1e+18")
 			}
 		}
 	}
@@ -280,7 +293,7 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 		}
 		for t, v := range values {
 			if !finite(v) {
-				return fault(fmt.Sprintf("signals[%q][%d]", name, t), v, "finite")
+				return fault(fmt.Sprintf("signals[%q][%d]", name, t), v, "-1e+18 to 1e+18")
 			}
 		}
 	}
@@ -292,7 +305,7 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 			}
 			for t, v := range values {
 				if !finite(v) || v < 0 {
-					return fault(fmt.Sprintf("%s[%q][%d]", what, r, t), v, "finite and at least 0")
+					return fault(fmt.Sprintf("%s[%q][%d]", what, r, t), v, "0 to 1e+18")
 				}
 			}
 		}
@@ -390,4 +403,5 @@ func (p *Problem) Resources() []string {
 	return names
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// finite reports whether a number is one that a problem may have; NaN is none.
+func finite(v float64) bool { return math.Abs(v) <= workload.MaxNumber }

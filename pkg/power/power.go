@@ -49,17 +49,29 @@ type PerUnit struct {
 // (3.5 W per vCPU at 100 %; GCP 4.26, Azure 3.76).
 const DefaultWattsPerCPU = 3.5
 
+// Limits on what a model may state. A larger value is in another unit, and one absurd value
+// would spoil every sum that it enters.
+const (
+	// MaxWattsPerUnit bounds the power of one unit of a resource: a rack of accelerators
+	// takes less than 200 kW.
+	MaxWattsPerUnit = 1e6
+	// MaxWatts bounds the power of a workload: the largest data centers take about 1 GW.
+	MaxWatts = 1e9
+	// MaxPUE bounds the power usage effectiveness.
+	MaxPUE = 10
+)
+
 // NewPerUnit checks the model. A PUE of 0 means 1.
 func NewPerUnit(watts map[string]float64, pue float64) (PerUnit, error) {
 	if pue == 0 {
 		pue = 1
 	}
-	if !finite(pue) || pue < 1 {
-		return PerUnit{}, fmt.Errorf("%w: pue: %v; accepted: at least 1", ErrModel, pue)
+	if !(pue >= 1 && pue <= MaxPUE) {
+		return PerUnit{}, fmt.Errorf("%w: pue: %v; accepted: 1 to %v", ErrModel, pue, float64(MaxPUE))
 	}
 	for r, w := range watts {
-		if !finite(w) || w < 0 {
-			return PerUnit{}, fmt.Errorf("%w: watts[%q]: %v; accepted: finite and at least 0", ErrModel, r, w)
+		if !(w >= 0 && w <= MaxWattsPerUnit) {
+			return PerUnit{}, fmt.Errorf("%w: wattsPerUnit[%q]: %v; accepted: 0 to %v W", ErrModel, r, w, float64(MaxWattsPerUnit))
 		}
 	}
 	return PerUnit{Watts: watts, PUE: pue}, nil

@@ -21,6 +21,9 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	if len(e.tasks) == 0 {
 		return nil
 	}
+	for c := range e.base {
+		e.base[c].Starts = e.rooms[c].starts
+	}
 	s := decide.Snapshot{
 		Now: e.at(e.now), Slot: e.cfg.Slot, Margin: e.cfg.Margin, Objective: e.cfg.Objective, Horizon: e.cfg.Horizon,
 		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, Clusters: e.base, Tasks: e.tasks,
@@ -162,8 +165,11 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}
 	if j.Kind != workload.Rigid {
-		t.AtRisk = e.atRisk(l)
+		t.AtRisk, t.Checkpoint = e.atRisk(l), j.Checkpoint
 		t.Remaining += t.AtRisk
+	}
+	if !l.released || j.Kind != workload.Rigid {
+		t.Quantiles = e.quantiles(j, done, t.AtRisk)
 	}
 	if e.submitted(l.job) > e.now {
 		t.NotBefore = j.Submitted
@@ -220,6 +226,21 @@ func (e *engine) estimate(l *live, done time.Duration) time.Duration {
 		return 1 // it ends at this moment
 	}
 	return e.cfg.Slot // it should be done by now: any moment
+}
+
+// quantiles are those of the work that j has left when some is done and a part of it is at risk.
+func (e *engine) quantiles(j *Job, done, atRisk time.Duration) (out []decide.Quantile) {
+	if j.Deadline.IsZero() {
+		return nil
+	}
+	of := j.Quantiles
+	if u, ok := e.cfg.Lengths.(Uncertain); ok {
+		of = u.Quantiles(j, done)
+	}
+	for _, q := range of {
+		out = append(out, decide.Quantile{P: q.P, Remaining: max(0, q.Length-done) + atRisk})
+	}
+	return out
 }
 
 // renew takes up the outlooks of now, and notes when one of them changes next.

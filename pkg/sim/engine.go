@@ -3,15 +3,18 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
@@ -110,6 +113,7 @@ func newEngine(cfg Config) (*engine, error) {
 	if cfg.Deviation == 0 {
 		cfg.Deviation = 0.05
 	}
+	_, learned := plan.KeptReserve(cfg.Planner)
 	cfg.Planner = plan.ForSequence(cfg.Planner)
 	if err := cfg.Faults.validate(cfg.Clusters); err != nil {
 		return nil, err
@@ -127,6 +131,13 @@ func newEngine(cfg Config) (*engine, error) {
 	}
 	e.res.Start = e.start
 	e.buildRooms()
+	if learned && e.limited {
+		learner, err := reserve.New(reserve.Default())
+		if err != nil {
+			return nil, err
+		}
+		e.round.Reserve = learner
+	}
 	e.listEdges()
 	e.slotted = e.limited || cfg.Revise == EverySlot || cfg.Objective.Kind == plan.MOSP || e.surprises()
 	e.told = make([]Outlook, len(cfg.Clusters))
@@ -172,7 +183,10 @@ func (e *engine) admitAll() error {
 		case seen[j.ID]:
 			return fmt.Errorf("%w: jobs: id %q stands twice", ErrConfig, j.ID)
 		case !e.everFits(j):
-			return fmt.Errorf("%w: job %q asks for %v, more than any cluster has", ErrConfig, j.ID, j.Request)
+			return fmt.Errorf("%w: job %q asks for %s, more than any cluster has", ErrConfig, j.ID, amounts(j.Request))
+		}
+		if err := j.validateQuantiles(); err != nil {
+			return err
 		}
 		if j.Scale != nil {
 			if err := j.Scale.validate(j.ID); err != nil {
@@ -201,6 +215,15 @@ func (s *Scale) validate(id string) error {
 		return fmt.Errorf("%w: job %q: scale: a least scale without throughput", ErrConfig, id)
 	}
 	return nil
+}
+
+// amounts lists what is asked for, by resource.
+func amounts(request map[string]float64) string {
+	var parts []string
+	for _, r := range slices.Sorted(maps.Keys(request)) {
+		parts = append(parts, fmt.Sprintf("%g %s", request[r], r))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // everFits reports whether any cluster ever has room for the job.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"lull.dev/lull/pkg/workload"
@@ -12,6 +13,14 @@ type Lengths interface {
 	Estimate(j *Job, done time.Duration) time.Duration
 	// Observe is told of each job that ends.
 	Observe(j *Job)
+}
+
+// Uncertain is a Lengths that also says how far run times may exceed its estimate.
+type Uncertain interface {
+	Lengths
+	// Quantiles are whole run times of a job that has done some of it, in rising order; nil where too
+	// little is known.
+	Quantiles(j *Job, done time.Duration) []workload.RunTimeQuantile
 }
 
 // MeanOf estimates every job by the mean of its class (CarbonFlex, Section 6.1: queues
@@ -31,6 +40,8 @@ func (m MeanOf) Observe(*Job) {}
 // least as long as it has: the mean of the lengths above what it has done,
 //
 //	E[L | L > done].
+//
+// The quantiles of that distribution guard deadlines (workload.Lengths.Quantiles).
 //
 // Until a class has enough of them, Job.Estimate stands.
 type Learned struct {
@@ -67,4 +78,32 @@ func (l *Learned) Estimate(j *Job, done time.Duration) time.Duration {
 		return j.Estimate
 	}
 	return mean
+}
+
+// Quantiles implements Uncertain. Runs that have not ended are not counted.
+//
+// Complexity: O(log jobs).
+func (l *Learned) Quantiles(j *Job, done time.Duration) []workload.RunTimeQuantile {
+	o := l.classes[l.Class(j)]
+	if o == nil {
+		return nil
+	}
+	if _, n := o.Above(done); n < learnedFrom { // the estimate is not of these runs either
+		return nil
+	}
+	return o.Quantiles(done, nil, workload.Probabilities...)
+}
+
+func (j *Job) validateQuantiles() error {
+	last := workload.RunTimeQuantile{}
+	for k, q := range j.Quantiles {
+		switch {
+		case !(q.P > last.P && q.P < 1):
+			return fmt.Errorf("%w: job %q: quantiles[%d]: p: %v; accepted: above 0, below 1, rising", ErrConfig, j.ID, k, q.P)
+		case q.Length <= 0 || q.Length < last.Length:
+			return fmt.Errorf("%w: job %q: quantiles[%d]: length: %v; accepted: above 0, not falling", ErrConfig, j.ID, k, q.Length)
+		}
+		last = q
+	}
+	return nil
 }

@@ -81,7 +81,7 @@ func join(actual *carbon.Series, at time.Time, step time.Duration, values []floa
 			continue
 		}
 		t := at.Add(time.Duration(k) * step)
-		samples = append(samples, carbon.Sample{From: t, To: t.Add(step), Value: units.CarbonIntensity(math.Max(0, v)), Estimated: true})
+		samples = append(samples, carbon.Sample{From: t, To: t.Add(step), Value: min(units.CarbonIntensity(math.Max(0, v)), units.MaxCarbonIntensity), Estimated: true})
 	}
 	p := actual.Provenance
 	p.Basis, p.IssuedAt = basis, at

@@ -31,6 +31,10 @@ type Job struct {
 	Submitted time.Time
 	// Length is its real run time at its least scale, Estimate what planners are told.
 	Length, Estimate time.Duration
+	// Quantiles are whole run times at the least scale that planners are told are not exceeded with a
+	// probability, in rising order; Estimate is their mean. Config.Lengths may state others. They guard a
+	// Deadline (decide.Task.Guarded); a MaxDelay, whose deadline moves with the run time, needs no guard.
+	Quantiles []workload.RunTimeQuantile
 	// Deadline of completion. Where it is zero, MaxDelay is how much later than by
 	// running at once at its least scale the job may end; where both are zero only an
 	// elastic job is planned at all.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,16 +208,16 @@ func TestWrongEstimates(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	for name, breakIt := range map[string]func(*sim.Config){
-		"too large":   func(c *sim.Config) { c.Jobs[0].Request = map[string]float64{"cpu": 1e6} },
-		"no length":   func(c *sim.Config) { c.Jobs[0].Length = 0 },
-		"no estimate": func(c *sim.Config) { c.Jobs[0].Estimate = 0 },
-		"no cluster":  func(c *sim.Config) { c.Clusters = nil },
+	for want, breakIt := range map[string]func(*sim.Config){
+		"asks for 1e+06 cpu, 2 memory, more than": func(c *sim.Config) { c.Jobs[0].Request = map[string]float64{"memory": 2, "cpu": 1e6} },
+		"length 0s":   func(c *sim.Config) { c.Jobs[0].Length = 0 },
+		"estimate 0s": func(c *sim.Config) { c.Jobs[0].Estimate = 0 },
+		"clusters":    func(c *sim.Config) { c.Clusters = nil },
 	} {
 		cfg := config(t, 1, 3, 100, cheapest.Planner{})
 		breakIt(&cfg)
-		if _, err := sim.Simulate(context.Background(), cfg); !errors.Is(err, sim.ErrConfig) {
-			t.Errorf("%s: error %v, want ErrConfig", name, err)
+		if _, err := sim.Simulate(context.Background(), cfg); !errors.Is(err, sim.ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want ErrConfig with %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -48,7 +49,7 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 	cr.ReuseRecord = true
 	header, err := cr.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: %s,%s,%s,%s", ErrTrace, err, colID, colArrival, colLength, colCPUs)
+		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: %s,%s,%s,%s", ErrTrace, units.ReadError(err), colID, colArrival, colLength, colCPUs)
 	}
 	header = slices.Clone(header) // the reader uses it again
 	header[0] = strings.TrimPrefix(header[0], byteOrderMark)

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"lull.dev/lull/pkg/units"
 )
 
 // Profile is how a job scales, as measured: throughput in any unit, and watts of all
@@ -25,7 +27,7 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	cr := csv.NewReader(r)
 	header, err := cr.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: workers,throughput[,power_w]", ErrTrace, err)
+		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: workers,throughput[,power_w]", ErrTrace, units.ReadError(err))
 	}
 	at := map[string]int{}
 	for i, name := range header {

@@ -47,10 +47,15 @@ const (
 	PlanEnded Reason = "PlanEnded"
 	// PauseWouldLose: the plan pauses a task that would lose work.
 	PauseWouldLose Reason = "PauseWouldLose"
-	// ObjectChanged: the deadline, kind, request, least scale or expected run time has changed.
+	// MoveWouldCost: the plan moves a running task, and a restart, a transfer or lost work costs.
+	MoveWouldCost Reason = "MoveWouldCost"
+	// ObjectChanged: the deadline, kind, request, least scale, expected run time or its quantiles have changed.
 	ObjectChanged Reason = "ObjectChanged"
 	// NoRoom: the plan stood, but the decision changed it to make room for another task.
 	NoRoom Reason = "NoRoom"
+	// Competes: the plan stood, but a task that was submitted or has changed competes for its room, and the
+	// decision found new plans by which all of them together emit less.
+	Competes Reason = "Competes"
 	// NewPeriod: a period of planning has begun (Caspian's objective, Rules.EverySlot).
 	NewPeriod Reason = "NewPeriod"
 	// NewCapacity: what the plans may use has changed. Only the caller knows (Round.Renew).
@@ -100,12 +105,15 @@ type Rate struct {
 // Record is what is remembered of one task between decisions. Its zero value is that of a
 // task without a plan.
 type Record struct {
+	// known says that an earlier decision had the task.
+	known    bool
 	standing *decide.Standing
 	basis    basis
 	// plannedAt, doneThen, lengthThen are when the plan was made, the work done by then, and
-	// the whole work as it was expected to be.
-	plannedAt            time.Time
-	doneThen, lengthThen time.Duration
+	// the whole work as it was expected to be; guardedThen is the whole work that the latest
+	// safe start left room for (Task.Guarded).
+	plannedAt                         time.Time
+	doneThen, lengthThen, guardedThen time.Duration
 	// scaling and speed are how fast each scale was taken to be.
 	scaling *decide.Scaling
 	speed   float64

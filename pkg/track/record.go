@@ -76,7 +76,7 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	switch {
 	case r.standing == nil:
 		return Trigger{Reason: Submitted}
-	case !r.basis.holds(t):
+	case !r.holds(t, o):
 		return Trigger{ObjectChanged, "what the workload asks for has changed"}
 	case r.basis.forecast != rules.Forecast:
 		return Trigger{NewForecast, issued}
@@ -110,8 +110,11 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	switch phase, _, done := r.standing.At(s.Now); {
 	case done:
 		return Trigger{PlanEnded, "the plan has ended and the work has not"}
-	case phase == nil && t.State == decide.Running && t.AtRisk > 0:
+	case phase == nil && t.State == decide.Running && t.PauseLoses():
 		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
+	}
+	if _, move := r.standing.Interrupts(t, s.Now); move && s.Objective.Kind != plan.MOSP {
+		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}
 	}
 	return Trigger{}
 }
@@ -139,9 +142,9 @@ func basisOf(t *decide.Task, forecast string) basis {
 }
 
 // holds reports whether the task asks for the same as before. Deadlines are compared by the second. One
-// that rests on the expected run time moves with it (Task.LatestStart): length watches over that.
-func (b *basis) holds(t *decide.Task) bool {
-	least := 0
+// that rests on the expected run time moves with it, by as much: length watches over that.
+func (r *Record) holds(t *decide.Task, o *Observation) bool {
+	b, least := &r.basis, 0
 	if t.Scaling != nil {
 		least = t.Scaling.MinWorkers
 	}
@@ -149,7 +152,10 @@ func (b *basis) holds(t *decide.Task) bool {
 		return false
 	}
 	if t.LatestStart.IsZero() && b.deadline.Unix() != t.Deadline.Unix() {
-		return false
+		moved, longer := t.Deadline.Sub(b.deadline), lengthOf(t, o)-r.lengthThen
+		if t.AtRisk > 0 || r.lengthThen == 0 || (moved-longer).Abs() > time.Second {
+			return false
+		}
 	}
 	return maps.Equal(b.request, t.Request)
 }
@@ -159,7 +165,13 @@ func lengthOf(t *decide.Task, o *Observation) time.Duration {
 	return o.Done + time.Duration(float64(t.Remaining)*o.Speed)
 }
 
-// length says how the expected run time differs from that of the plan, if by more than the threshold of
+// guardedOf is the whole work of a task that its latest safe start leaves room for, and its probability.
+func guardedOf(t *decide.Task, o *Observation) (time.Duration, float64) {
+	remaining, p := t.Guarded()
+	return o.Done + time.Duration(float64(remaining)*o.Speed), p
+}
+
+// length says how the expected or the guarded run time differs from that of the plan, if by more than the threshold of
 // it and of a slot. A task with work at risk is left out: its remaining work changes with each part that it
 // ends or begins.
 func (r *Record) length(t *decide.Task, o *Observation, s *decide.Snapshot, rules *Rules) string {
@@ -167,10 +179,13 @@ func (r *Record) length(t *decide.Task, o *Observation, s *decide.Snapshot, rule
 		return ""
 	}
 	now := lengthOf(t, o)
-	if math.Abs(float64(now-r.lengthThen)) <= rules.Threshold*float64(max(r.lengthThen, s.Slot)) {
-		return ""
+	if math.Abs(float64(now-r.lengthThen)) > rules.Threshold*float64(max(r.lengthThen, s.Slot)) {
+		return fmt.Sprintf("the work is expected to take %v, was %v", now.Round(time.Second), r.lengthThen.Round(time.Second))
 	}
-	return fmt.Sprintf("the work is expected to take %v, was %v", now.Round(time.Second), r.lengthThen.Round(time.Second))
+	if now, p := guardedOf(t, o); math.Abs(float64(now-r.guardedThen)) > rules.Threshold*float64(max(r.guardedThen, s.Slot)) {
+		return fmt.Sprintf("the work may take %v (%.4g %% quantile), was %v", now.Round(time.Second), 100*p, r.guardedThen.Round(time.Second))
+	}
+	return ""
 }
 
 // deviates says how progress differs from the plan, if by more than the threshold of what
@@ -231,9 +246,10 @@ func (r *Record) throughput(t *decide.Task, o *Observation, s *decide.Snapshot, 
 // keep takes a plan over; nil for none.
 func (r *Record) keep(standing *decide.Standing, t *decide.Task, o *Observation, rules Rules, now time.Time) {
 	r.standing, r.basis = standing, basisOf(t, rules.Forecast)
-	r.plannedAt, r.doneThen, r.lengthThen = now, o.Done, 0
+	r.plannedAt, r.doneThen, r.lengthThen, r.guardedThen = now, o.Done, 0, 0
 	if t.AtRisk == 0 {
 		r.lengthThen = lengthOf(t, o)
+		r.guardedThen, _ = guardedOf(t, o)
 	}
 	r.scaling, r.speed = t.Scaling, o.Speed
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -15,19 +16,29 @@ type Round struct {
 	Rules    Rules
 	Records  []*Record
 	Seen     []Observation
+	// Reserve learns the reserve from what comes, and Prepare sets Snapshot.Reserve to it; nil keeps
+	// none. It is set for planners whose reserve is learned (plan.KeptReserve).
+	Reserve *reserve.Learner
 	// Triggers say why each task is planned anew; without a reason where its plan stands.
 	Triggers []Trigger
 }
 
-// Prepare sets Task.Standing of each task that has a plan, and Task.Replan and a trigger for each that
+// Prepare sets Snapshot.Reserve, if it is learned, Task.Standing of each task that has a plan, and Task.Replan and a trigger for each that
 // is to be planned anew. A task whose workers were denied scales no further than those that run. The plan of a task that asks for something else than before is dropped. A
 // task that awaits the plan of the next slot (decide.Snapshot.Awaits) has no trigger.
+//
+// When a task is submitted or asks for something else, the plans of the tasks that wait stand, but may be
+// renewed (Task.Renewable): the decision says whether they compete, and Keep why they were made anew.
 //
 // Complexity: O(tasks), and O(phases) for those that have run since the last slot.
 func (r *Round) Prepare() {
 	s := r.Snapshot
 	began := slotOf(s)
 	issued := "a forecast was issued: " + r.Rules.Forecast
+	if r.Reserve != nil {
+		r.learn()
+	}
+	newcomers := false
 	r.Triggers = r.Triggers[:0]
 	for i := range s.Tasks {
 		t, rec := &s.Tasks[i], r.Records[i]
@@ -35,6 +46,7 @@ func (r *Round) Prepare() {
 		if trigger.Reason == Submitted && s.Awaits(t) {
 			trigger = Trigger{}
 		}
+		rec.known = true
 		t.Standing, t.Replan = rec.standing, trigger.Reason != ""
 		if trigger.Reason == ScaleUpDenied && rec.most > 0 {
 			t.Scaling = t.Scaling.UpTo(rec.most)
@@ -43,6 +55,11 @@ func (r *Round) Prepare() {
 			t.Standing = nil
 		}
 		r.Triggers = append(r.Triggers, trigger)
+		newcomers = newcomers || trigger.Reason == Submitted || trigger.Reason == ObjectChanged
+	}
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		t.Renewable = newcomers && t.State == decide.Waiting && t.Standing != nil && !t.Replan
 	}
 }
 
@@ -50,7 +67,7 @@ func (r *Round) Prepare() {
 // anew already. It is called between Prepare and the decision.
 func (r *Round) Renew(i int, t Trigger) {
 	if r.Triggers[i].Reason == "" {
-		r.Triggers[i], r.Snapshot.Tasks[i].Replan = t, true
+		r.Triggers[i], r.Snapshot.Tasks[i].Replan, r.Snapshot.Tasks[i].Renewable = t, true, false
 	}
 }
 
@@ -66,6 +83,9 @@ func (r *Round) Keep(d *decide.Decision, made func(i int, t Trigger)) (wake time
 		t, a, rec, trigger := &s.Tasks[i], &d.Actions[i], r.Records[i], r.Triggers[i]
 		if trigger.Reason == "" && a.Planned && !rec.follows(t, a, s.Now) {
 			trigger = Trigger{NoRoom, "another workload found no place in time beside this plan"}
+			if a.Renewed {
+				trigger = Trigger{Competes, "another workload competes for the room of the plan, and all together emit less by new plans"}
+			}
 		}
 		if trigger.Reason != "" {
 			rec.keep(standing(s, t, a), t, &r.Seen[i], r.Rules, s.Now)
@@ -90,6 +110,10 @@ func (r *Record) follows(t *decide.Task, a *decide.Action, now time.Time) bool {
 	}
 	if t.State == decide.Running && t.Kind == workload.Rigid {
 		return true
+	}
+	queue := decide.CodeClusterQueue
+	if t.State == decide.Waiting && (a.Reason.Code == queue) != (r.standing.Reason.Code == queue) {
+		return false // it is released at another time
 	}
 	old, next := ahead(r.standing.Phases, now), ahead(a.Phases, now)
 	if len(old) != len(next) {

@@ -68,6 +68,7 @@ func round(s *decide.Snapshot, o track.Observation, r *track.Record) *track.Roun
 // TestTriggers: a plan stands while all goes as it says; each thing that does not has its own reason.
 func TestTriggers(t *testing.T) {
 	gap := []decide.Phase{{From: at(0), To: at(1), Cluster: "local", Workers: 2}, {From: at(6), To: at(9), Cluster: "local", Workers: 2}}
+	moves := []decide.Phase{gap[0], {From: at(3), To: at(6), Cluster: "other", Workers: 2}}
 	for name, tc := range map[string]struct {
 		now    time.Time
 		done   time.Duration
@@ -86,6 +87,12 @@ func TestTriggers(t *testing.T) {
 		"a deadline that moves with the estimate": {now: at(2), done: 4 * time.Hour, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
 			s.Tasks[0].Deadline, s.Tasks[0].LatestStart = at(24.1), at(16)
 		}},
+		"a deadline that moves with the run time": {now: at(2), done: 4 * time.Hour, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
+			s.Tasks[0].Deadline, s.Tasks[0].Remaining = at(24.2), s.Tasks[0].Remaining+12*time.Minute
+		}},
+		"a deadline that moves otherwise than the run time": {now: at(2), done: 4 * time.Hour, want: track.ObjectChanged, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
+			s.Tasks[0].Deadline, s.Tasks[0].Remaining = at(23.8), s.Tasks[0].Remaining+12*time.Minute
+		}},
 		"another request": {now: at(2), done: 4 * time.Hour, want: track.ObjectChanged, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
 			s.Tasks[0].Request = map[string]float64{"cpu": 2}
 		}},
@@ -99,6 +106,10 @@ func TestTriggers(t *testing.T) {
 		"a pause":            {now: at(3), done: 2 * time.Hour, phases: gap},
 		"a pause that loses work": {now: at(3), done: 2 * time.Hour, phases: gap, want: track.PauseWouldLose, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
 			s.Tasks[0].AtRisk = time.Hour
+		}},
+		"a move": {now: at(3), done: 2 * time.Hour, phases: moves, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) { s.Tasks[0].Cluster = "local" }},
+		"a move that costs": {now: at(3), done: 2 * time.Hour, phases: moves, want: track.MoveWouldCost, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
+			s.Tasks[0].Cluster, s.Tasks[0].TransferKWh = "local", 0.1
 		}},
 		"a new slot, planned in every slot":         {now: at(0.25), done: 30 * time.Minute, want: track.NewPeriod, change: func(_ *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
 		"the same slot, planned in every slot":      {now: at(0.2), done: 24 * time.Minute, change: func(_ *decide.Snapshot, _ *track.Observation, r *track.Rules) { r.EverySlot = true }},
@@ -189,6 +200,22 @@ func TestQueueIsNoPlan(t *testing.T) {
 	}}}, nil)
 	if phase, _, _ := rec.Standing().At(at(1.5)); phase == nil {
 		t.Errorf("the plan is %+v, want one that runs now", rec.Standing())
+	}
+}
+
+// TestAnnouncedReleaseIsRecorded: a task that was held until its plan starts is to be released when it is
+// submitted, and expected to start at the same time. That is a plan of its own.
+func TestAnnouncedReleaseIsRecorded(t *testing.T) {
+	s := snapshot(t, at(1), 0)
+	s.Tasks[0].State, s.Tasks[0].Workers, s.Tasks[0].NotBefore = decide.Waiting, 0, at(2)
+	rec := standing(t, decide.Phase{From: at(3), To: at(7), Cluster: "local", Workers: 2})
+	rd := round(s, track.Observation{Speed: 1}, rec)
+	rd.Prepare()
+	rd.Keep(&decide.Decision{Wake: at(2), Actions: []decide.Action{{
+		Task: "a", Verb: decide.Wait, Planned: true, Reason: decide.Reason{Code: decide.CodeClusterQueue}, Phases: rec.Standing().Phases,
+	}}}, nil)
+	if code := rec.Standing().Reason.Code; code != decide.CodeClusterQueue {
+		t.Errorf("the plan is kept for %q; want ClusterQueue", code)
 	}
 }
 

@@ -15,7 +15,7 @@ var ErrDuration = errors.New("not a duration")
 
 // AcceptedDurations says in words what ParseDuration takes; error messages and
 // help texts quote it.
-const AcceptedDurations = `a Go duration such as "90m" or "1h30m", or an ISO 8601 one such as "PT1H30M" or "P1DT6H"`
+const AcceptedDurations = `a duration such as "90m" or "1h30m", or in ISO 8601 such as "PT1H30M" or "P1DT6H"`
 
 // maxDurationText bounds the input of ParseDuration.
 const maxDurationText = 64

@@ -6,6 +6,7 @@ package units
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -48,20 +49,23 @@ func FromPoundsPerMegawattHour(v float64) CarbonIntensity {
 	return CarbonIntensity(v * gramsPerPound / kilowattHoursPerMegawattHour)
 }
 
-// Valid reports whether ci is a usable intensity: finite and not negative.
-func (ci CarbonIntensity) Valid() bool {
-	return !math.IsNaN(float64(ci)) && !math.IsInf(float64(ci), 0) && ci >= 0
-}
+// MaxCarbonIntensity is the largest intensity that Lull accepts. The dirtiest power
+// plants emit less than 2,000 gCO2eq/kWh, life cycle included; a larger value is in
+// another unit, such as g/MWh.
+const MaxCarbonIntensity CarbonIntensity = 3000
+
+// Valid reports whether ci is a usable intensity: a number from 0 to MaxCarbonIntensity.
+func (ci CarbonIntensity) Valid() bool { return ci >= 0 && ci <= MaxCarbonIntensity }
 
 // String prints the intensity in its base unit, e.g. "412 gCO2eq/kWh".
-func (ci CarbonIntensity) String() string { return fmt.Sprintf("%.4g gCO2eq/kWh", float64(ci)) }
+func (ci CarbonIntensity) String() string { return Number("%.4g gCO2eq/kWh", float64(ci)) }
 
 // String prints the power in watts or kilowatts.
 func (p Power) String() string {
 	if math.Abs(float64(p)) >= wattsPerKilowatt {
-		return fmt.Sprintf("%.4g kW", float64(p)/wattsPerKilowatt)
+		return Number("%.4g kW", float64(p)/wattsPerKilowatt)
 	}
-	return fmt.Sprintf("%.4g W", float64(p))
+	return Number("%.4g W", float64(p))
 }
 
 // String prints the energy in Wh, kWh or MWh.
@@ -70,11 +74,11 @@ func (e Energy) String() string {
 	case v == 0:
 		return "0 kWh"
 	case v < 1:
-		return fmt.Sprintf("%.4g Wh", float64(e)*1000)
+		return Number("%.4g Wh", float64(e)*1000)
 	case v >= 1000:
-		return fmt.Sprintf("%.4g MWh", float64(e)/1000)
+		return Number("%.4g MWh", float64(e)/1000)
 	default:
-		return fmt.Sprintf("%.4g kWh", float64(e))
+		return Number("%.4g kWh", float64(e))
 	}
 }
 
@@ -82,10 +86,25 @@ func (e Energy) String() string {
 func (m Emissions) String() string {
 	switch v := math.Abs(float64(m)); {
 	case v >= 1e6:
-		return fmt.Sprintf("%.4g tCO2eq", float64(m)/1e6)
+		return Number("%.4g tCO2eq", float64(m)/1e6)
 	case v >= 1e3:
-		return fmt.Sprintf("%.4g kgCO2eq", float64(m)/1e3)
+		return Number("%.4g kgCO2eq", float64(m)/1e3)
 	default:
-		return fmt.Sprintf("%.4g gCO2eq", float64(m))
+		return Number("%.4g gCO2eq", float64(m))
 	}
+}
+
+// Number formats a number with a verb of package fmt and a unit, such as "%.1f" or "%+.2f %%". What rounds to zero has no
+// minus: the sign would tell of a difference that the digits do not show.
+func Number(verb string, v float64) string {
+	text := fmt.Sprintf(verb, v)
+	if digits, minus := strings.CutPrefix(text, "-"); minus && !math.IsInf(v, 0) {
+		if rest := strings.TrimLeft(digits, "0."); rest == "" || !strings.ContainsRune("123456789", rune(rest[0])) {
+			text = digits
+			if strings.Contains(verb, "+") {
+				text = "+" + digits
+			}
+		}
+	}
+	return text
 }

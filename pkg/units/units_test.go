@@ -46,7 +46,7 @@ func TestStrings(t *testing.T) {
 
 func TestValid(t *testing.T) {
 	for v, want := range map[CarbonIntensity]bool{
-		0: true, 1e6: true, -1: false,
+		0: true, MaxCarbonIntensity: true, MaxCarbonIntensity + 1: false, 1.7e308: false, -1: false,
 		CarbonIntensity(math.Inf(1)): false, CarbonIntensity(math.NaN()): false,
 	} {
 		if v.Valid() != want {
@@ -99,4 +99,29 @@ func FuzzParseDuration(f *testing.F) {
 			t.Fatalf("%q -> %v -> %v, %v", text, d, again, err)
 		}
 	})
+}
+
+// TestNumber: what rounds to zero has no minus, in any unit.
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		verb string
+		v    float64
+		want string
+	}{
+		{"%.1f %%", -0.04, "0.0 %"}, {"%.1f %%", -0.06, "-0.1 %"}, {"%.1f", 0.04, "0.0"}, {"%.0f%%", math.Copysign(0, -1), "0%"},
+		{"%+.1f", -0.04, "+0.0"}, {"%+.1f", 0.04, "+0.0"}, {"%+.1f", -0.06, "-0.1"}, {"%+g", math.Copysign(0, -1), "+0"},
+		{"%.4g", -1e-9, "-1e-09"}, {"%.4g", math.Copysign(0, -1), "0"}, {"%.1f", math.Inf(-1), "-Inf"}, {"%.1f", math.NaN(), "NaN"},
+	} {
+		if got := Number(c.verb, c.v); got != c.want {
+			t.Errorf("Number(%q, %v) = %q, want %q", c.verb, c.v, got, c.want)
+		}
+	}
+	zero := math.Copysign(0, -1)
+	for want, got := range map[string]string{
+		"0 gCO2eq/kWh": CarbonIntensity(zero).String(), "0 W": Power(zero).String(), "0 kWh": Energy(zero).String(), "0 gCO2eq": Emissions(zero).String(),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -28,6 +28,9 @@ const (
 // Eps is the tolerance for comparing amounts of work and of resources.
 const Eps = 1e-6
 
+// MaxNumber bounds all numbers of planning problems, so that sums of their products stay finite.
+const MaxNumber = 1e18
+
 // MaxScale bounds MaxWorkers.
 const MaxScale = 100_000
 
@@ -57,6 +60,9 @@ type Job struct {
 	// after a pause or on another cluster; TransferKWh what moving it between two
 	// clusters takes. Rigid jobs have neither.
 	RestartKWh, TransferKWh float64
+	// Begun is the state in which slot Arrival finds a job that has run before; nil if it
+	// has not. Rigid jobs have none.
+	Begun *Begun
 	// Quantiles are run times that are not exceeded with a probability, in slots at
 	// MinWorkers, in rising order; Length is their mean then. None: Length is certain.
 	Quantiles []Quantile
@@ -66,6 +72,23 @@ type Job struct {
 	// PriorityClass is the Kubernetes priority class, for planners that let
 	// critical classes pass.
 	PriorityClass string
+}
+
+// Begun is the state of a job that has run before. What it does until slot Arrival begins, as
+// when a change is under way, is not part of its schedule.
+//
+// A job that runs goes on at no cost in slot Arrival on Cluster. Any other schedule restarts
+// it: that takes RestartKWh, and TransferKWh if it goes on at another cluster.
+type Begun struct {
+	// Cluster is where it runs, or where it was paused.
+	Cluster string
+	// Paused says that it does not run.
+	Paused bool
+	// Lost is the part of Length, in slots at MinWorkers, that is done already and that the
+	// next pause or move loses, whenever it is. A schedule that goes on in slot Arrival
+	// and neither pauses nor moves does Length - Lost, all others do Length. Lost is less than
+	// Length, and 0 if the job is paused.
+	Lost float64
 }
 
 // Quantile is a run time that is not exceeded with probability P.
@@ -153,7 +176,7 @@ func (j *Job) Validate() error {
 	}
 	for i, c := range j.Curve {
 		if !finite(c) || c < 0 || (i == 0 && c == 0) {
-			return fault(fmt.Sprintf("curve[%d]", i), c, "finite and at least 0, the first above 0")
+			return fault(fmt.Sprintf("curve[%d]", i), c, "0 to 1e+18, the first above 0")
 		}
 	}
 	if j.Watts != nil && len(j.Watts) != scales {
@@ -161,13 +184,17 @@ func (j *Job) Validate() error {
 	}
 	for i, w := range j.Watts {
 		if !finite(w) || w < 0 {
-			return fault(fmt.Sprintf("watts[%d]", i), w, "finite and at least 0")
+			return fault(fmt.Sprintf("watts[%d]", i), w, "0 to 1e+18")
 		}
 	}
-	for what, v := range map[string]float64{"restartKWh": j.RestartKWh, "transferKWh": j.TransferKWh} {
-		if !finite(v) || v < 0 {
-			return fault(what, v, "finite and at least 0")
-		}
+	if v := j.RestartKWh; !finite(v) || v < 0 {
+		return fault("restartKWh", v, "0 to 1e+18")
+	}
+	if v := j.TransferKWh; !finite(v) || v < 0 {
+		return fault("transferKWh", v, "0 to 1e+18")
+	}
+	if field, value, accepted := j.begunFault(); field != "" {
+		return fault(field, value, accepted)
 	}
 	for i, q := range j.Quantiles {
 		if !(q.P > 0 && q.P < 1) || (i > 0 && q.P <= j.Quantiles[i-1].P) {
@@ -182,7 +209,7 @@ func (j *Job) Validate() error {
 	}
 	for r, q := range j.Request {
 		if r == "" || !finite(q) || q < 0 {
-			return fault(fmt.Sprintf("request[%q]", r), q, "a named resource, finite and at least 0")
+			return fault(fmt.Sprintf("request[%q]", r), q, "a named resource, 0 to 1e+18")
 		}
 	}
 	if j.Clusters != nil && len(j.Clusters) == 0 {
@@ -191,4 +218,22 @@ func (j *Job) Validate() error {
 	return nil
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// begunFault names what is wrong with Begun; no field if nothing is.
+func (j *Job) begunFault() (field string, value any, accepted string) {
+	b := j.Begun
+	switch {
+	case b == nil:
+		return "", nil, ""
+	case j.Kind == Rigid:
+		return "begun", "set", "absent for rigid jobs: one that runs is load of its cluster"
+	case b.Cluster == "":
+		return "begun.cluster", `""`, "a name"
+	case !finite(b.Lost) || b.Lost < 0 || b.Lost >= j.Length:
+		return "begun.lost", b.Lost, fmt.Sprintf("at least 0, below length (%v)", j.Length)
+	case b.Paused && b.Lost > 0:
+		return "begun.lost", b.Lost, "0 for a job that is paused"
+	}
+	return "", nil, ""
+}
+
+func finite(v float64) bool { return math.Abs(v) <= MaxNumber }

@@ -275,8 +275,8 @@ func TestPoliciesShareTheCluster(t *testing.T) {
 		j.Spec.Template.Annotations["lab.lull.dev/runtime"] = annotations[v1alpha1.AnnotationRuntime]
 		b.submit(j)
 	}
-	// There are two nodes of 16 CPUs: each holds one of them.
-	first, second := newBed(t, hourly, nil), newBed(t, hourly, nil)
+	// There are two nodes of 16 CPUs: each holds one of them. A reserve would keep one of them free.
+	first, second := newBed(t, hourly, noReserve(nil)), newBed(t, hourly, noReserve(nil))
 	for _, name := range []string{"full-0", "full-1"} {
 		large(first, name, map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationRuntime: "6h"})
 	}

@@ -59,9 +59,9 @@ func TestQueueOnOneCluster(t *testing.T) {
 			hourly[h] = 100
 		}
 	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
-	})
+	}))
 	b.inQueue()
 	b.submit(b.queued("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
 	long := b.queued("pauses", map[string]string{v1alpha1.AnnotationMaxDelay: "60h", v1alpha1.AnnotationRuntime: "4h", v1alpha1.AnnotationInterruptible: "true"})
@@ -118,7 +118,7 @@ func TestQueueWithoutGates(t *testing.T) {
 			hourly[h] = 100
 		}
 	}
-	b := newBed(t, hourly, nil)
+	b := newBed(t, hourly, noReserve(nil))
 	b.inQueue()
 	b.submit(b.queued("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
 	b.eventually("it to be held", func() bool {
@@ -153,9 +153,9 @@ func TestQueueFailsafe(t *testing.T) {
 			hourly[h] = 400
 		}
 	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
-	})
+	}))
 	b.inQueue()
 	parts, one, indexed := int32(6), int32(1), batchv1.IndexedCompletion
 	long := b.queued("paused", map[string]string{v1alpha1.AnnotationDeadline: gridStart.Add(18 * time.Hour).Format(time.RFC3339), v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationInterruptible: "true"})
@@ -267,7 +267,7 @@ func sendsWorkWhereItIsClean(t *testing.T, _ string, at map[string]client.Client
 			second[h] = 50
 		}
 	}
-	b := newBed(t, home, nil)
+	b := newBed(t, home, noReserve(nil))
 	ctx := context.Background()
 	b.onSpokes(at)
 	b.cluster("spoke-1", first)
@@ -343,9 +343,9 @@ func pausesAndMoves(t *testing.T, _ string, at map[string]client.Client) {
 			second[h] = 100
 		}
 	}
-	b := newBed(t, home, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, home, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
-	})
+	}))
 	b.onSpokes(at)
 	b.cluster("spoke-1", first)
 	b.cluster("spoke-2", second)
@@ -389,7 +389,7 @@ func clusterLost(t *testing.T, dir string, at map[string]client.Client) {
 	for h := range home {
 		first[h], second[h], home[h] = 100, 300, 500
 	}
-	b := newBed(t, home, nil)
+	b := newBed(t, home, noReserve(nil))
 	b.onSpokes(at)
 	b.cluster("spoke-1", first)
 	b.cluster("spoke-2", second)
@@ -445,7 +445,7 @@ func fleetFailsafe(t *testing.T, _ string, at map[string]client.Client) {
 	for h := range hourly {
 		hourly[h] = 500 - float64(h) // later is cleaner
 	}
-	b := newBed(t, hourly, nil)
+	b := newBed(t, hourly, noReserve(nil))
 	b.onSpokes(at)
 	b.cluster("spoke-1", hourly)
 	b.cluster("spoke-2", hourly)

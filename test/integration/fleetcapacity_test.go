@@ -63,11 +63,11 @@ func TestQueueCapacity(t *testing.T) {
 			hourly[h] = 50
 		}
 	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		hour := &metav1.Duration{Duration: time.Hour}
 		p.Spec.Planner, p.Spec.Slot = v1alpha1.PlannerSpec{Name: "carbonflex"}, hour
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
-	})
+	}))
 	must(t, env.client.Create(context.Background(), concave(b.ns)))
 	b.inQueue()
 	before := quota(t)
@@ -168,7 +168,7 @@ func TestQueueCapacityOfCohort(t *testing.T) {
 	queueLab(t)
 	startController(t)
 	ctx := context.Background()
-	b := newBed(t, []float64{300}, nil)
+	b := newBed(t, []float64{300}, noReserve(nil))
 	object := func(kind, name string, spec map[string]any) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		u.SetGroupVersionKind(kueue.GroupVersion.WithKind(kind))

@@ -31,10 +31,10 @@ func cleanLater() []float64 {
 // elasticBed is one whose plans scale.
 func elasticBed(t *testing.T, hourly []float64) bed {
 	t.Helper()
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{} // Kueue sets the pace
-	})
+	}))
 	must(t, env.client.Create(context.Background(), concave(b.ns)))
 	return b
 }

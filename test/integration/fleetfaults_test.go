@@ -30,7 +30,7 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 		}
 		return out
 	}
-	b := newBed(t, steady(500), nil)
+	b := newBed(t, steady(500), noReserve(nil))
 	b.onSpokes(at)
 	b.cluster("spoke-1", steady(100))
 	b.cluster("spoke-2", steady(300))

@@ -220,16 +220,16 @@ func TestDeletedPolicyReleases(t *testing.T) {
 	b.eventually("the Job to be released", func() bool { return !b.suspended("orphan") && b.decision("orphan") == "PolicyGone" })
 }
 
-// TestMissingZoneAndUnknownPlannerHoldNothing: a policy that cannot decide says
+// TestMissingZoneAndRefusedPlannerHoldNothing: a policy that cannot decide says
 // so in its status, and its Jobs run.
-func TestMissingZoneAndUnknownPlannerHoldNothing(t *testing.T) {
+func TestMissingZoneAndRefusedPlannerHoldNothing(t *testing.T) {
 	startController(t)
 	for name, tc := range map[string]struct {
 		change  func(*v1alpha1.CarbonPolicy)
 		message string
 	}{
 		"zone":    {func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = "atlantis" }, `no GridZone "atlantis"`},
-		"planner": {func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner.Name = "crystal-ball" }, `"crystal-ball"; accepted: asap`},
+		"planner": {func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner.Name = "exact" }, `does not allow planner "exact"`},
 	} {
 		b := newBed(t, dirtyThenClean(), tc.change)
 		b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
@@ -425,13 +425,13 @@ func TestValidation(t *testing.T) {
 		"exactly one of the fields": zone(func(s *v1alpha1.GridZoneSpec) {
 			s.Source.ConfigMap = &v1alpha1.ConfigMapKey{Namespace: "a", Name: "b", Key: "c.csv"}
 		}),
-		"in [zone cloudRegion]": zone(func(s *v1alpha1.GridZoneSpec) { s.Zone = "" }),
-		"spec.source.file":      zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
-		"spec.signal":           zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
-		"spec.replay.factor":    zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
-		"spec.mode":             policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
-		"spec.power.pue":        policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
-		"watts must be at lea":  policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),
+		"in [zone cloudRegion]":   zone(func(s *v1alpha1.GridZoneSpec) { s.Zone = "" }),
+		"spec.source.file":        zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
+		"spec.signal":             zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
+		"spec.replay.factor":      zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
+		"spec.mode":               policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
+		"spec.power.pue":          policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
+		"spec.power.wattsPerUnit": policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),
 	} {
 		if err := env.client.Create(ctx, obj, client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want a refusal that names %q, got %v", want, err)

@@ -253,7 +253,7 @@ func TestPlugin(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := run("lull", "status"); !strings.Contains(out, "controller") {
+	if out := run("lull", "status", "--system-namespace", "default"); !strings.Contains(out, "controller") {
 		t.Errorf("kubectl lull status:\n%s", out)
 	}
 	if out := run("lull", "plans", "--help"); !strings.Contains(out, "kubectl lull plans [flags]") {

@@ -240,6 +240,22 @@ type bed struct {
 	zone string
 }
 
+// noReserve completes a policy of tests that fill their cluster: its planner keeps no reserve, which a default
+// policy learns and begins with half of the cluster.
+func noReserve(change func(*v1alpha1.CarbonPolicy)) func(*v1alpha1.CarbonPolicy) {
+	return func(p *v1alpha1.CarbonPolicy) {
+		if change != nil {
+			change(p)
+		}
+		switch p.Spec.Planner.Name {
+		case "":
+			p.Spec.Planner = v1alpha1.PlannerSpec{Name: "cheapest"}
+		case "joint":
+			p.Spec.Planner.Parameters = map[string]string{"reserve": "0"}
+		}
+	}
+}
+
 // newBed makes a zone that starts now at hour 0 of a series of the given hourly
 // intensities (repeated for four days), and a policy for Jobs labelled
 // team=batch.

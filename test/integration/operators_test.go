@@ -344,7 +344,7 @@ func TestOperators(t *testing.T) {
 func pausesAndResumes(t *testing.T) {
 	t.Parallel()
 	hourly := []float64{100, 100, 100, 600, 600, 600, 600, 100, 100, 100, 100, 100, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "MPIJob"} })
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "MPIJob"} }))
 	obj := documented(t, "mpijob")[0]
 	obj.SetNamespace(b.ns)
 	live(obj.Object, true)

@@ -136,9 +136,9 @@ func TestRealNode(t *testing.T) {
 			hourly[h] = 100
 		}
 	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
-	})
+	}))
 
 	// How fast is this machine? A part should take about five seconds with its share of a CPU.
 	// CPU time is what counts: others may use the machine too.

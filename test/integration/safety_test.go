@@ -74,9 +74,35 @@ func TestFailsafe(t *testing.T) {
 	if !b.suspended("long") {
 		t.Error("a Job with weeks of slack was released")
 	}
-	must(t, env.client.Delete(context.Background(), &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns}}))
-	b.eventually("the Job whose policy is gone to be released", func() bool { return !b.suspended("long") })
-	b.eventually("all to finish", func() bool { return b.finished("seen") && b.finished("unseen") && b.finished("long") })
+	// One that must not wait any more, one that its user opens and suspends again, and all when the policy is paused.
+	weeks := map[string]string{v1alpha1.AnnotationMaxDelay: "480h"}
+	b.submit(b.job("edited", weeks))
+	b.submit(b.job("users", weeks))
+	change := func(obj client.Object, patch string) {
+		must(t, env.client.Patch(context.Background(), obj, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	}
+	change(b.get("edited"), `{"metadata":{"annotations":{"lull.dev/max-delay":"0s"}}}`)
+	b.eventually("the edited Job to be released", func() bool { return !b.suspended("edited") })
+	change(b.get("users"), `{"spec":{"suspend":false}}`)
+	b.eventually("the opened Job to lose its mark", func() bool { return b.get("users").Annotations[v1alpha1.AnnotationHold] == "" })
+	change(b.get("users"), `{"spec":{"suspend":true}}`)
+	b.submit(b.job("paused", weeks))
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns}}
+	if !b.suspended("paused") {
+		t.Fatal("a Job with weeks of slack is not held")
+	}
+	change(policy, `{"spec":{"paused":true}}`)
+	b.eventually("what a paused policy held to be released", func() bool { return !b.suspended("paused") })
+	change(policy, `{"spec":{"paused":false}}`)
+	b.submit(b.job("last", weeks))
+	must(t, env.client.Delete(context.Background(), policy))
+	b.eventually("the Job whose policy is gone to be released", func() bool { return !b.suspended("long") && !b.suspended("last") })
+	b.eventually("all to finish", func() bool {
+		return b.finished("seen") && b.finished("unseen") && b.finished("long") && b.finished("edited") && b.finished("last")
+	})
+	if !b.suspended("users") {
+		t.Error("what its user suspended was resumed")
+	}
 }
 
 // TestPausedOpensEverything: a policy, and a zone, that is paused releases what is held and
@@ -125,6 +151,9 @@ func TestReleaseByHand(t *testing.T) {
 	if b.suspended("one") || b.get("one").Annotations[v1alpha1.AnnotationPolicy] != "" || !strings.Contains(out, "no longer governed") {
 		t.Errorf("after release of one: %s\n%v", out, b.get("one").Annotations)
 	}
+	if out := command(t, "explain", "job/one", "-n", b.ns); !strings.Contains(out, "was released by an operator") || !strings.Contains(out, "kubectl annotate job/one") {
+		t.Errorf("explain after release: %s", out)
+	}
 	out = command(t, "release", "--all", "-n", b.ns)
 	if b.suspended("two") || b.suspended("three") || !strings.Contains(out, "2 workloads released") || !strings.Contains(out, "1 of 1 policies paused") {
 		t.Errorf("after release of all: %s", out)
@@ -146,7 +175,7 @@ func TestOperatorsCommands(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"status", "-n", b.ns}, []string{"controller", "nobody holds the lease", "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
+		{[]string{"status", "-n", b.ns, "--system-namespace", b.ns}, []string{"controller", "no lease in namespace " + b.ns, "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
 		{[]string{"top", "-n", b.ns}, []string{"WORKLOAD", "job/wide", "job/plain", "Waiting"}},
 		{[]string{"top", "-n", b.ns, "--by", "policy"}, []string{b.ns + "/clean", "2"}},
 		{[]string{"explain", "job/wide", "-n", b.ns}, []string{"saves", "deadline", "proven", "HOUR", "as it is", "6 hours more", "4 times the workers"}},

@@ -124,7 +124,11 @@ func auditRuns(cfg *sim.Config, res *sim.Result, i int, lossy bool) error {
 		return fmt.Errorf("job %s: never ran", j.ID)
 	}
 	done, last := 0.0, j.Submitted.Sub(res.Start)
-	for _, r := range o.Runs {
+	lost := 1e-6*j.Length.Hours() + 1e-9 // at most: each pause and move loses what was done since the last checkpoint
+	for k, r := range o.Runs {
+		if k > 0 && (r.From > o.Runs[k-1].To || r.Cluster != o.Runs[k-1].Cluster) {
+			lost += j.Checkpoint.Hours()
+		}
 		switch {
 		case r.From < last:
 			return fmt.Errorf("job %s: runs from %v, before %v: its submission or the end of its run before", j.ID, r.From, last)
@@ -142,7 +146,7 @@ func auditRuns(cfg *sim.Config, res *sim.Result, i int, lossy bool) error {
 		return fmt.Errorf("job %s: finished at %v, its last run ended at %v", j.ID, o.Finish, last)
 	}
 	want := j.Length.Hours()
-	if short := want - done; short > 1e-6*want+1e-9 || !lossy && cfg.Overhead == 0 && -short > 1e-6*want+1e-9 {
+	if short := want - done; short > 1e-6*want+1e-9 || !lossy && cfg.Overhead == 0 && -short > lost {
 		return fmt.Errorf("job %s: did %v hours of work of %v", j.ID, done, want)
 	}
 	end := o.Runs[len(o.Runs)-1]

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/sim"
 )
 
 // witness follows the decisions of a simulation and says why a deadline was lost: what was new
@@ -63,4 +64,26 @@ func (w *witness) explain(task string) (string, bool) {
 		return fmt.Sprintf("it lost its plan at %s, when nothing came", x.at.Format(time.RFC3339)), false
 	}
 	return fmt.Sprintf("it lost its plan at %s, when %v came", x.at.Format(time.RFC3339), x.came), true
+}
+
+// overrun names a job that ran longer than it was said to at a time: it had done all the work that was
+// estimated and was not done. Plans that count on its end then lose the room that it takes.
+func overrun(cfg *sim.Config, res *sim.Result, at time.Time) (string, bool) {
+	when := at.Sub(res.Start)
+	for i := range cfg.Jobs {
+		j := &cfg.Jobs[i]
+		if j.Length <= j.Estimate || res.Jobs[i].Finish < when {
+			continue
+		}
+		hours := 0.0
+		for _, r := range res.Jobs[i].Runs {
+			if r.From < when {
+				hours += (min(r.To, when) - r.From).Hours() * speed(j, int(r.Workers))
+			}
+		}
+		if hours >= j.Estimate.Hours()*(1-1e-6) {
+			return j.ID, true
+		}
+	}
+	return "", false
 }

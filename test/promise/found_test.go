@@ -27,6 +27,15 @@ func TestFound(t *testing.T) {
 		{1010, "cheapest", "an urgent task was scaled into the room of what runs"},
 		{109, "asap", "an urgent task took room that another one had just taken"},
 		{783, "cheapest", "an urgent task made no room for itself and ended late"},
+		{451, "carbonscaler", "urgent tasks took the room of others that as submitted are in time"},
+		{894, "asap", "urgent tasks were scaled beyond what as submitted leaves for others"},
+		{1222, "asap", "clusters in equal use were told apart by rounding"},
+		{975, "carbonscaler", "a queue took the room of a pause that was to save another task"},
+		{975, "asap", "a task in the queue that could start at once was forgotten"},
+		{213, "carbonscaler", "a queue took the room that the next task was planned in"},
+		{19, "gaia-saving", "a task scaled up into room that a task in the queue took at that moment"},
+		{1407, "cheapest", "a rigid task that a queue had started was expected to be paused by its plan"},
+		{1449, "waitawhile-threshold", "tasks were released for a plan that had them wait, and a queue started them"},
 		{338, "asap", "microseconds of overrun cost a task its standing plan"},
 	} {
 		for _, m := range methods {

@@ -228,9 +228,11 @@ func (in *instance) span() time.Duration {
 	return time.Duration(math.Min(hours, 7*24) * float64(time.Hour))
 }
 
-// submit sets when jobs come: not at boundaries of slots, but for a few.
+// submit sets when jobs come: not at boundaries of slots, but for a few. In every third instance, times and lengths are
+// not whole microseconds.
 func (in *instance) submit(rng *rand.Rand, span time.Duration) {
-	start := day0.Add(time.Duration(rng.IntN(24*3600)) * time.Second)
+	odd := nanoseconds(rand.New(rand.NewPCG(in.seed, 0x6f6464)), in.seed%3 == 0)
+	start := day0.Add(time.Duration(rng.IntN(24*3600))*time.Second + odd())
 	bursts := make([]time.Duration, 1+rng.IntN(4))
 	for i := range bursts {
 		bursts[i] = time.Duration(rng.Float64() * float64(span))
@@ -247,7 +249,12 @@ func (in *instance) submit(rng *rand.Rand, span time.Duration) {
 		if in.class.arrivals != atStart && rng.IntN(8) == 0 {
 			at = at.Truncate(in.cfg.Slot)
 		}
-		in.cfg.Jobs[i].Submitted = at
+		if in.class.arrivals != atStart {
+			at = at.Add(odd())
+		}
+		j := &in.cfg.Jobs[i]
+		j.Length += odd()
+		j.Submitted, j.Estimate = at, j.Length
 	}
 }
 

@@ -4,7 +4,7 @@
 //
 // Environment:
 //
-//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 500)
+//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 200)
 //	LULL_PROMISE_SEED     replays one instance, whose seed a failure prints
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)
 //	LULL_PROMISE_DETAIL   prints a row for each planner, kind and load
@@ -49,8 +49,9 @@ type method struct {
 // reserve is the share of capacity that the planners with a reserve keep free.
 const reserve = 0.2
 
-// reserved is the planner whose promise on unknown arrivals is bounded.
-const reserved = "joint+reserve"
+// reserved is the planner whose promise on unknown arrivals is bounded: that of a CarbonPolicy that names
+// none.
+const reserved = "joint+learned reserve"
 
 // ready builds a planner without parameters.
 func ready(p plan.Planner) func() (plan.Planner, error) {
@@ -88,11 +89,9 @@ var methods = []method{
 	{name: "follow", build: func() (plan.Planner, error) { return follow.New(follow.Params{}) }},
 	{name: "exact", build: ready(exact.Planner{MaxSchedules: 2000, MaxSteps: 200_000}), most: 3},
 	{name: "joint", build: func() (plan.Planner, error) { return joint.New(1, 0, 0) }, mostElastic: 8},
-	{name: reserved, build: func() (plan.Planner, error) { return joint.New(1, 0, reserve) }, mostElastic: 8},
+	{name: "joint+reserve", build: func() (plan.Planner, error) { return joint.New(1, 0, reserve) }, mostElastic: 8},
+	{name: reserved, build: ready(joint.Planner{Effort: 1, Learned: true}), mostElastic: 8},
 }
-
-// safeProbability is that of the command line's guard of uncertain run times.
-const safeProbability = 0.95
 
 // planner builds the method as "lull simulate" does.
 func (m method) planner(t testing.TB) plan.Planner {
@@ -101,7 +100,7 @@ func (m method) planner(t testing.TB) plan.Planner {
 	if err != nil {
 		t.Fatalf("planner %s: %v", m.name, err)
 	}
-	return plan.Guarded{Planner: p, Probability: safeProbability}
+	return plan.Guarded{Planner: p, Probability: plan.SafeProbability}
 }
 
 // byName returns the methods of the names.

@@ -134,7 +134,7 @@ func (y *tally) print(t testing.TB) {
 }
 
 // jobsDefault is the number of simulated jobs of a random test, over all planners.
-const jobsDefault = 500
+const jobsDefault = 200
 
 // jobsWanted reads LULL_PROMISE_JOBS.
 func jobsWanted(t testing.TB) int {
@@ -200,6 +200,9 @@ func trial(t testing.TB, in *instance, m method, base *sim.Result, excuse func(j
 			c.broken++
 			c.worst = max(c.worst, by)
 			why, explained := saw.explain(cfg.Jobs[i].ID)
+			if id, found := overrun(&cfg, &res, saw.lost[cfg.Jobs[i].ID].at); !explained && found {
+				why, explained = why+", while "+id+" ran longer than it was said to", true
+			}
 			if !explained {
 				c.unexplained++
 			}

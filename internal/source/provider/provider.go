@@ -64,10 +64,6 @@ type Provider interface {
 	Fetch(ctx context.Context, get Getter, q Query) (Answer, error)
 }
 
-// MaxIntensity is the largest intensity that is believed, gCO2eq/kWh: the
-// dirtiest power plants stay below 2000. More is another unit.
-const MaxIntensity = 3000
-
 // maxPoints bounds the values of an answer: a year of five minutes.
 const maxPoints = 110_000
 
@@ -108,7 +104,7 @@ func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.
 		switch {
 		case pt.gap:
 			continue
-		case !v.Valid() || v > MaxIntensity:
+		case !v.Valid():
 			bad = append(bad, fmt.Sprintf("%s: %v", pt.where, pt.value))
 			continue
 		}
@@ -119,7 +115,7 @@ func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.
 		out = append(out, carbon.Sample{From: pt.at, To: end, Value: v, Estimated: pt.estimated, Of: &p})
 	}
 	if len(bad) > 0 {
-		return out, fmt.Errorf("%w: %s (and %d more); accepted: 0 to %d gCO2eq/kWh", ErrWire, bad[0], len(bad)-1, MaxIntensity)
+		return out, fmt.Errorf("%w: %s (and %d more); accepted: 0 to %v gCO2eq/kWh", ErrWire, bad[0], len(bad)-1, float64(units.MaxCarbonIntensity))
 	}
 	return out, nil
 }
@@ -150,7 +146,7 @@ func decode(body []byte, form any) error {
 		return fmt.Errorf("%w: %q; accepted: JSON", ErrWire, clip(string(trimmed)))
 	}
 	if err := json.Unmarshal(trimmed, form); err != nil {
-		return fmt.Errorf("%w: %w", ErrWire, err)
+		return fmt.Errorf("%w: %w", ErrWire, units.ReadError(err))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ async function ask(path) {
   return body;
 }
 
-const saving = (expected, baseline) => (baseline > 0 ? `${(100 * (1 - expected / baseline)).toFixed(0)} %` : '');
+const saving = (expected, baseline) => (baseline > 0 ? `${Math.round(100 * (1 - expected / baseline))} %` : '');
 
 async function zones() {
   const { zones, policies } = await ask('api/overview');
@@ -85,7 +85,8 @@ async function savings() {
   return [
     h('h2', {}, 'Savings'),
     h('p', { class: 'big' }, grams(t.savedGCO2eq), h('span', { class: 'soft' }, ` CO2eq saved of ${grams(t.asSubmittedGCO2eq)}, by ${t.workloads} workloads, give or take ${grams(t.uncertainGCO2eq)}`)),
-    t.withheld > 0 && h('p', { class: 'bad' }, `Emissions and savings of ${t.withheld} of ${t.workloads} workloads are withheld: they have hours without a known carbon intensity.`),
+    h('p', { class: 'soft' }, `Of the workloads settled in the last ${s.days} days${s.older ? `, without the ${s.older} oldest of them, which are too many for a page` : ''}; lull report has all.`),
+    t.withheld > 0 && h('p', { class: 'bad' }, `Emissions and savings of ${t.withheld} of ${t.workloads} workloads are withheld: they have hours without a known carbon intensity, or a figure that no workload has.`),
     t.filledHours > 0 && h('p', { class: 'soft' }, `${number(t.filledHours)} hours without a known carbon intensity take the value of the same hour of another day.`),
     days(recent, grams),
     table('By policy', head, (s.of.groups || []).map(row)),

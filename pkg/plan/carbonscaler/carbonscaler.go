@@ -36,7 +36,8 @@ type Planner struct{}
 // Optimality: for a single job (Theorem 1, with slots shared in time), unless it may
 // migrate and the cleanest cluster of a slot has room for fewer scales than another.
 // Bound: the sum of what each job would emit alone in an empty system; absent where a
-// job cannot be done at all.
+// job cannot be done at all, or may go on with less work than Length (workload.Begun): the
+// method does not count that, nor restarts.
 //
 // Errors: that of ctx. Complexity: O(T log K log 1/eps + T log T) a job where the
 // curve is concave, O(S log T + K * min(K, T)) for S increments taken where it is not.
@@ -53,7 +54,7 @@ func (Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 			if !alone || !s.exact { // else nothing beats it
 				least, possible = best(p, empty, j, relaxed)
 			}
-			bounded = possible
+			bounded = possible && (p.Jobs[j].Begun == nil || p.Jobs[j].Begun.Lost == 0)
 			bound += least.grams
 		}
 		exact = exact && alone && s.exact

@@ -26,6 +26,16 @@ type Planner struct {
 	// not wait, 0 <= Reserve < 1. A job that finds no place beside the reserve
 	// uses it: the deadline outranks the reserve.
 	Reserve float64
+	// Learned keeps the reserve of the problem (plan.Problem.Reserve) instead of Reserve.
+	Learned bool
+}
+
+// KeptReserve returns the reserve, or learned if it is that of the problem: see plan.ReserveKeeper.
+func (pl Planner) KeptReserve() (share float64, learned bool) {
+	if pl.Learned {
+		return 0, true
+	}
+	return pl.Reserve, false
 }
 
 // New returns the planner with a reserve, or an error wrapping ErrParams.
@@ -42,6 +52,8 @@ func New(reserve float64) (Planner, error) {
 //	interruptible  the ceil(l) cheapest slots of one cluster; the part of a slot
 //	               that a fractional length leaves goes to the dearest of them
 //	elastic        as interruptible, at MinWorkers (it does not scale)
+//	has begun      at MinWorkers, the cheapest slots with restarts and moves, or the run
+//	               that goes on as it is (workload.Begun)
 //
 // Ties: the earlier slot, then the cluster first in the problem. For the MOSP
 // objective, whose deadlines are soft, slots before the deadline are preferred
@@ -49,10 +61,14 @@ func New(reserve float64) (Planner, error) {
 //
 // Optimality: for a single rigid or interruptible job. Bound: the sum of every
 // job's cheapest place in an empty system, which no plan can beat; proven for
-// problems without elastic jobs, absent otherwise.
+// problems without elastic jobs, absent otherwise. Restarts and moves of jobs that have not begun
+// are left out.
 //
 // Errors: that of ctx. Complexity: O(jobs x clusters x T log T).
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	if pl.Learned {
+		pl.Reserve = p.Reserve
+	}
 	s := search{p: p, free: plan.NewFree(p), reserve: pl.Reserve}
 	// A job that is alone has nobody to make room for: its place is the bound.
 	alone := len(p.Jobs) == 1 && pl.Reserve == 0
@@ -130,6 +146,9 @@ func (s *search) best(j int) (segments []plan.Segment, grams float64, ok bool) {
 		segments, grams, n, ok = s.free.CheapestRun(s.p, j, from, last, s.reserve)
 		s.considered += n
 		return segments, grams, ok
+	}
+	if job.Begun != nil {
+		return s.bestBegun(j, last)
 	}
 	for _, clusters := range s.p.Choices(j) {
 		one, g, n, found := s.free.CheapestSlots(s.p, j, job.MinWorkers, clusters, from, last, s.reserve)

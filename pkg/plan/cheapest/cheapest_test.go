@@ -35,6 +35,7 @@ func TestReserveStaysFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	plantest.Reserve(t, planner)
+	plantest.LearnedReserve(t, planner, cheapest.Planner{Learned: true})
 	plantest.Laws(t, planner, 200, plantest.Options{})
 	for _, reserve := range []float64{-0.1, 1, math.NaN()} {
 		if _, err := cheapest.New(reserve); !errors.Is(err, cheapest.ErrParams) {

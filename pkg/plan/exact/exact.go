@@ -27,6 +27,9 @@ type Planner struct {
 	MaxSchedules, MaxSteps int
 }
 
+// CountsBegun implements plan.CountsBegun.
+func (Planner) CountsBegun() bool { return true }
+
 // Plan enumerates the schedules of each job that could be part of an optimal plan and
 // searches their combinations, cheapest first, cutting branches that cannot beat the
 // best plan so far:
@@ -35,11 +38,13 @@ type Planner struct {
 //	interruptible  every set of slots, the dearest used for the part needed
 //	elastic        every vector of largest scales by slot; within it the work is
 //	               spread at least cost, slots shared in time
+//	running        these, and the run that goes on as it is (workload.Begun)
 //
 // Where not every job can be planned, as many as possible are. For the MOSP objective
 // theta must be given; elastic jobs run at MinWorkers and no bound is claimed then. Nor
 // is one where an elastic job, or one of a fractional length, has a restart or transfer
-// energy: longer schedules with fewer pauses are not enumerated.
+// energy: longer schedules with fewer pauses are not enumerated. Nor is one where a pause of an
+// elastic job loses work.
 //
 // Optimality: proven. Errors: one wrapping ErrTooLarge, or that of ctx. Complexity:
 // exponential in jobs and windows.
@@ -142,6 +147,7 @@ func (s *search) enumerate(j int) ([]schedule, error) {
 		for _, set := range s.p.Choices(j) {
 			s.sets(j, set, job.Arrival, nil, add, &tooMany)
 		}
+		s.goOn(j, add)
 	default:
 		for _, set := range s.p.Choices(j) {
 			s.peaks(j, set, job.Arrival, nil, add, &tooMany)
@@ -223,6 +229,15 @@ func (s *search) sets(j int, set []int, t int, chosen []plan.Segment, add func([
 	s.sets(j, set, t+1, chosen, add, stop)
 }
 
+// goOn adds the run in which a running job that may pause goes on as it is.
+func (s *search) goOn(j int, add func([]plan.Segment)) {
+	for _, c := range s.p.Allowed(j) {
+		if on := s.free.GoOn(s.p, j, c, s.p.Jobs[j].Arrival, s.p.LastSlot(j), 0); on != nil {
+			add(on)
+		}
+	}
+}
+
 // slotCost is what w workers cost through the whole of a segment's slot.
 func (s *search) slotCost(j int, g plan.Segment, w int) float64 {
 	return s.p.SlotGrams(j, g.Cluster, g.Slot, w) + s.p.Objective.PriceWeight*s.p.SlotPrice(j, g.Cluster, g.Slot, w)
@@ -247,8 +262,13 @@ func (s *search) peaks(j int, set []int, t int, chosen []plan.Segment, add func(
 		return
 	}
 	if t >= s.p.LastSlot(j) {
-		if segments, ok := s.spread(j, chosen); ok {
+		if segments, ok := s.spread(j, chosen, job.Work()); ok {
 			add(segments)
+		}
+		if b := job.Begun; b != nil && b.Lost > 0 {
+			if segments, ok := s.spread(j, chosen, job.Work()-b.Lost*job.Curve[0]); ok && s.p.GoesOn(j, segments) {
+				add(segments)
+			}
 		}
 		return
 	}
@@ -260,10 +280,10 @@ func (s *search) peaks(j int, set []int, t int, chosen []plan.Segment, add func(
 	}
 }
 
-// spread does the job's work at least cost with at most the given scales: steps of
+// spread does some work of the job at least cost with at most the given scales: steps of
 // the lower hull of each slot's cost over work, cheapest first. ok is false where they
 // are too small, or larger than what is used of them (then another vector serves).
-func (s *search) spread(j int, peaks []plan.Segment) ([]plan.Segment, bool) {
+func (s *search) spread(j int, peaks []plan.Segment, work float64) ([]plan.Segment, bool) {
 	job := &s.p.Jobs[j]
 	type point struct {
 		workers    int
@@ -295,12 +315,12 @@ func (s *search) spread(j int, peaks []plan.Segment) ([]plan.Segment, bool) {
 		}
 	}
 	sort.SliceStable(steps, func(a, b int) bool { return steps[a].cost*steps[b].work < steps[b].cost*steps[a].work })
-	left := job.Work()
+	left := work
 	at := make([]point, len(peaks))
 	var shared step
 	share := 1.0
 	for _, x := range steps {
-		if left <= 1e-9*job.Work() {
+		if left <= 1e-9*work {
 			break
 		}
 		at[x.slot] = x.to
@@ -309,7 +329,7 @@ func (s *search) spread(j int, peaks []plan.Segment) ([]plan.Segment, bool) {
 		}
 		left -= x.work
 	}
-	if left > 1e-9*job.Work() {
+	if left > 1e-9*work {
 		return nil, false
 	}
 	var out []plan.Segment
@@ -393,7 +413,7 @@ func (s *search) result() plan.Result {
 	unproven := false
 	for i, j := range s.order {
 		if job := &s.p.Jobs[j]; job.Kind == workload.Elastic {
-			unproven = unproven || s.mosp || job.RestartKWh+job.TransferKWh > 0
+			unproven = unproven || s.mosp || job.RestartKWh+job.TransferKWh > 0 || job.Begun != nil && job.Begun.Lost > 0
 		} else if job.Kind == workload.Interruptible {
 			unproven = unproven || (job.RestartKWh+job.TransferKWh > 0 && job.Length != float64(job.Slots()))
 		}

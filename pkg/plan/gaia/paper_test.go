@@ -113,4 +113,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-func BenchmarkPlan(b *testing.B) { plantest.Bench(b, planner(b, Params{Policy: LowestWindow})) }
+func BenchmarkPlan(b *testing.B) {
+	for _, policy := range []Policy{LowestSlot, LowestWindow, Saving} {
+		b.Run("policy="+string(policy), func(b *testing.B) { plantest.Bench(b, planner(b, Params{Policy: policy})) })
+	}
+}

@@ -22,10 +22,9 @@ func (s *search) unusedRow() int {
 		return -1
 	}
 	row, most := -1, 0.0
-	left := s.room.Left()
 	for range fillRows {
 		i := int(s.scarce[s.rng.IntN(len(s.scarce))])
-		if worth := s.prices[i] * left[i] * (0.5 + s.rng.Float64()); worth > most {
+		if worth := s.prices[i] * s.room.FreeRow(i) * (0.5 + s.rng.Float64()); worth > most {
 			row, most = i, worth
 		}
 	}
@@ -65,7 +64,7 @@ func (s *search) takeAround(c, t, most int, take func(int32), out *[]int32) {
 			if len(*out) >= most {
 				return
 			}
-			take(list[(i+shift)%len(list)])
+			take(list[(i+shift)%len(list)].job)
 		}
 	}
 	for d := 1; d < s.m.T; d++ {
@@ -77,7 +76,7 @@ func (s *search) takeAround(c, t, most int, take func(int32), out *[]int32) {
 				if len(*out) >= most {
 					return
 				}
-				take(j)
+				take(j.job)
 			}
 		}
 	}

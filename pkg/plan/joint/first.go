@@ -14,14 +14,14 @@ var paces = []float64{0.003, 0.03, 0.1}
 func (v *solver) firstPlan(ctx context.Context) *search {
 	winner := v.newSearch()
 	winner.reprice(v.lambda)
-	winner.build(winner.bySize())
+	winner.buildAlike(winner.bySize())
 	try := func(s *search) {
 		if s.betterThan(winner.missing, winner.total) {
 			winner = s
 		}
 	}
 	for i, pace := range paces {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || winner.missing == 0 && winner.total-v.bound.Bound <= v.near() {
 			break
 		}
 		s := v.newSearch()

@@ -26,8 +26,12 @@ type Planner struct {
 	Gap float64
 	// Reserve is the share of each resource that is kept free for work that may not wait,
 	// 0 <= Reserve < 1. A job that finds no place beside the reserve may use it, since
-	// deadlines outrank it; all others stay out of it.
+	// deadlines outrank it. A job that may pause uses it as long as it can give it back: if it
+	// pauses at any time, there is still a place in time for it beside the reserve. All others stay
+	// out of it.
 	Reserve float64
+	// Learned keeps the reserve of the problem (plan.Problem.Reserve) instead of Reserve.
+	Learned bool
 	// Progress, where given, is called now and then with the share of the work
 	// done, 0..1.
 	Progress func(share float64)
@@ -48,6 +52,14 @@ func New(effort, gap, reserve float64) (Planner, error) {
 	return Planner{Effort: effort, Gap: gap, Reserve: reserve}, nil
 }
 
+// KeptReserve returns the reserve, or learned if it is that of the problem: see plan.ReserveKeeper.
+func (pl Planner) KeptReserve() (share float64, learned bool) {
+	if pl.Learned {
+		return 0, true
+	}
+	return pl.Reserve, false
+}
+
 const (
 	maxEffort = 1000
 	// The Lagrangian is evaluated 100 to 380 times at effort 1, fewer times the
@@ -55,6 +67,8 @@ const (
 	mostEvaluations  = 380
 	leastEvaluations = 100
 	manySlots        = 160_000
+	// mostMore is how many times as often it is evaluated if jobs that are alike make it cheap.
+	mostMore = 2
 	// threshold by which a worse plan is accepted at first, in mean costs of a job.
 	threshold = 0.3
 	seed      = 1
@@ -62,7 +76,13 @@ const (
 	// prove it wrong; optimalGap is the gap at which a plan counts as optimal.
 	boundRounding = 1e-9
 	optimalGap    = 1e-8
+	// closeGap is the gap at which a plan of at least closeJobs jobs is good enough at effort 1.
+	closeGap  = 2e-4
+	closeJobs = 1000
 )
+
+// CountsBegun implements plan.CountsBegun.
+func (Planner) CountsBegun() bool { return true }
 
 // Plan minimises emissions with hard deadlines, or maximises Caspian's Z with soft
 // ones, mixed with the price of resources by the objective's price weight,
@@ -81,8 +101,9 @@ const (
 // Jobs left out are placed by ejection chains. Plan never leaves out more jobs than
 // running each as soon as possible, in order of arrival or of deadline, would.
 //
-// Without a deadline of ctx, Plan does a fixed amount of work and is deterministic; the
-// order of jobs in the problem decides nothing. With a deadline, it searches until then,
+// Without a deadline of ctx, Plan does a bounded amount of work and is deterministic; the
+// order of jobs in the problem decides nothing. It ends early if a plan of 1,000 jobs or more is
+// proven to be within 0.02 % of the optimum, divided by the effort. With a deadline, it searches until then,
 // or until the gap wanted or the optimum is proven, whatever the effort; at most 30 % of
 // the time goes into prices, 40 % with a reserve. When ctx ends, the best plan so far is
 // returned.
@@ -98,8 +119,11 @@ const (
 // there is a first plan.
 //
 // Complexity: O(jobs x window) an evaluation of the Lagrangian, 100 to 380 of them; O(jobs
-// x clusters x window) an insertion of all; O(clusters x window) a move, at most
-// 60,000 of them. A wide gap takes up to 24 times the moves and 16 times the
+// x clusters x window) an insertion of all; O(clusters x window + parts) a move, at most
+// 60,000 of them. With hard deadlines, O(200 + 40 x jobs left out) steps of a repair, fewer for windows of more
+// than 336 slots, of some tens of insertions each; ten times as many, up to three times, if few jobs are left
+// out. If at least half of the jobs are alike others (equal requests, lengths, arrivals
+// and deadlines), one stands for all that are in an evaluation, and there are up to twice as many. A wide gap takes up to 24 times the moves and 16 times the
 // evaluations, a reserve half as many evaluations again. Memory: jobs + clusters x resources x slots.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 	res, _, err := pl.Replan(ctx, p, nil)

@@ -282,6 +282,7 @@ func TestReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	plantest.Reserve(t, planner)
+	plantest.LearnedReserve(t, planner, joint.Planner{Learned: true}, joint.NewWarm(joint.Planner{Learned: true}))
 	p := plantest.FourEqual()
 	res, err := planner.Plan(context.Background(), p)
 	if err != nil || res.Bound == nil || *res.Bound > 400+1e-6 {

@@ -45,6 +45,7 @@ type budget struct {
 // above the best plan that shrinks to nothing. first, where given, are the jobs with
 // which moves begin. It leaves the best plan found and returns the number of moves.
 func (s *search) mend(ctx context.Context, b budget, first []int32) int {
+	s.list()
 	best := s.keep()
 	k, share := 0, b.from
 	for ; ; k++ {
@@ -73,31 +74,24 @@ func (s *search) mend(ctx context.Context, b budget, first []int32) int {
 
 // meanCost is the mean cost of the jobs that have a place.
 func (s *search) meanCost() float64 {
-	sum, n := 0.0, 0
-	for j, parts := range s.parts {
+	n := 0
+	for _, parts := range s.parts {
 		if len(parts) > 0 {
-			sum += s.cost[j]
 			n++
 		}
 	}
-	return math.Abs(sum) / math.Max(1, float64(n))
+	return s.placedCost() / math.Max(1, float64(n))
 }
 
-// settle lets the jobs, in order of arrival, take their cheapest place in what is
-// left, without prices: the earlier of equal ones, so that nothing waits for nothing.
-func (s *search) settle(jobs []int) {
-	s.e.Set(make([]float64, len(s.m.Cap)))
-	for _, j := range jobs {
-		old, total := s.parts[j], s.total
-		if len(old) == 0 {
-			s.insert(j)
-			continue
-		}
-		s.put(j, nil)
-		if !s.insert(j) || s.total > total+1e-12*math.Abs(total) {
-			s.put(j, old)
+// placedCost is what the jobs cost that have a place.
+func (s *search) placedCost() float64 {
+	sum := 0.0
+	for j, parts := range s.parts {
+		if len(parts) > 0 {
+			sum += s.cost[j]
 		}
 	}
+	return math.Abs(sum)
 }
 
 // farthest is a job far from its best response, or any.
@@ -135,14 +129,14 @@ func (s *search) ruin(first int) {
 	for tries := 0; tries < 3*ruinJobs && len(out) < ruinJobs && len(parts) > 0; tries++ {
 		p := parts[s.rng.IntN(len(parts))]
 		if list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]; len(list) > 0 {
-			take(list[s.rng.IntN(len(list))])
+			take(list[s.rng.IntN(len(list))].job)
 		}
 	}
 	if own := s.parts[first]; len(own) > 0 {
 		for range ownDrawn * s.reach {
 			p := own[s.rng.IntN(len(own))]
 			list := s.in[int(p.Cluster)*s.m.T+int(p.Slot)]
-			take(list[s.rng.IntN(len(list))])
+			take(list[s.rng.IntN(len(list))].job)
 		}
 	}
 	for range chainDrawn * s.reach { // where those displaced might go, others may have to
@@ -151,7 +145,7 @@ func (s *search) ruin(first int) {
 		if width := min(s.m.P.LastSlot(int(j)), s.m.T) - job.Arrival; width > 0 {
 			list := s.in[s.rng.IntN(s.m.M)*s.m.T+job.Arrival+s.rng.IntN(width)]
 			if len(list) > 0 {
-				take(list[s.rng.IntN(len(list))])
+				take(list[s.rng.IntN(len(list))].job)
 			}
 		}
 	}
@@ -172,7 +166,7 @@ func (s *search) window(parts []relax.Part, take func(int32), out *[]int32) {
 				continue
 			}
 			for _, j := range s.in[row+t] {
-				take(j)
+				take(j.job)
 				if len(*out) >= windowJobs {
 					return
 				}

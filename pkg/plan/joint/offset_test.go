@@ -126,7 +126,7 @@ func TestWarmAtAnyOffset(t *testing.T) {
 			p.Grid.Slot = 15 * time.Minute
 		}
 		first, memory := remembered(t, p)
-		for _, o := range []struct{ share, kept float64 }{{-0.2, 0.9}, {7.0 / 60, 0.85}, {0.47, 0.5}, {53.0 / 60, 0.85}} {
+		for _, o := range []struct{ share, kept float64 }{{-0.2, 0.85}, {7.0 / 60, 0.85}, {0.47, 0.5}, {53.0 / 60, 0.85}} {
 			d := time.Duration(o.share * float64(p.Grid.Slot)).Truncate(time.Second)
 			q := with(p, 5, uint64(i))
 			q.Grid.Start = p.Grid.Start.Add(d)

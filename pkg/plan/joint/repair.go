@@ -12,10 +12,11 @@ import (
 // This file finds places for jobs that were left out, where deadlines are hard.
 
 const (
-	// repairBase and repairEach bound the steps of a repair: so many, and so many more
-	// for every job left out.
-	repairBase = 200
-	repairEach = 40
+	// repairBase and repairEach bound the steps of a repair: so many, and so many more for every job
+	// left out; fewer, in proportion, if windows are longer than repairWindow slots.
+	repairBase   = 200
+	repairEach   = 40
+	repairWindow = 336
 	// ejectionTries is how many places of a job are looked at for one to clear.
 	ejectionTries = 32
 )
@@ -42,6 +43,10 @@ func (s *search) leftOut() []int32 {
 // job without a place takes one, those it displaces look for another, and a job that
 // often finds none is displaced by fewer. It leaves the best plan found, and returns
 // the jobs that still lack a place.
+//
+// Complexity: at most effort x (200 + 40 x jobs left out) steps, fewer for windows of more than 336
+// slots, so that the slots looked at do not grow with the window. A step looks at up to 32 places of a job, each O(length + jobs displaced x their parts), and places the
+// job and those displaced: O(clusters x window) each.
 func (s *search) repair(ctx context.Context, effort float64) []int32 {
 	if !s.hard || s.missing == 0 {
 		return nil
@@ -50,10 +55,11 @@ func (s *search) repair(ctx context.Context, effort float64) []int32 {
 	if len(pool) == 0 {
 		return nil
 	}
+	s.list()
 	best := s.keep()
 	failures := make([]int32, len(s.parts))
 	var victims, touched []int32
-	for k := int(effort * float64(repairBase+repairEach*len(pool))); k > 0 && len(pool) > 0; k-- {
+	for k := int(effort * s.repairSteps(pool)); k > 0 && len(pool) > 0; k-- {
 		if k%checkEvery == 0 && ctx.Err() != nil {
 			break
 		}
@@ -86,6 +92,15 @@ func (s *search) repair(ctx context.Context, effort float64) []int32 {
 	return s.leftOut()
 }
 
+// repairSteps is how many steps a repair of the jobs may take at effort 1.
+func (s *search) repairSteps(pool []int32) float64 {
+	longest := repairWindow
+	for _, j := range pool {
+		longest = max(longest, s.m.P.LastSlot(int(j))-s.m.P.Jobs[j].Arrival)
+	}
+	return float64(repairBase+repairEach*len(pool)) * repairWindow / float64(longest)
+}
+
 // larger orders jobs by size, the largest first.
 func (s *search) larger(a, b int32) int {
 	switch x, y := s.m.Size(int(a)), s.m.Size(int(b)); {
@@ -105,24 +120,34 @@ func (s *search) ejection(j int, failures, into []int32) []int32 {
 	from, last := job.Arrival, s.m.P.LastSlot(j)
 	need := job.Slots()
 	choices := s.m.Choices(j)
-	if len(choices) == 0 || last-from < need {
+	home, on := s.m.RunOn(j)
+	if from+on > last {
+		on = 0
+	}
+	if len(choices) == 0 || last-from < need && on == 0 {
 		return into
 	}
 	var trial []int32
+	free := make([][]bool, len(choices)) // by choice: the first slots in which the job fits as it is
 	best := int32(-1)
-	for range ejectionTries {
-		set := choices[s.rng.IntN(len(choices))]
+	for try := range ejectionTries {
+		k := s.rng.IntN(len(choices))
+		set := choices[k]
 		var cost int32
 		var ok bool
 		trial = trial[:0]
-		if job.Kind == workload.Rigid {
-			c, start := set[0], from+s.rng.IntN(last-from-need+1)
-			cost, ok = 0, true
-			for t := start; t < start+need && ok; t++ {
-				trial, cost, ok = s.clear(j, c, t, failures, trial, cost, best)
+		switch {
+		case try == 0 && on > 0: // it goes on where it runs
+			trial, cost, ok = s.clearRun(j, home, from, from+on, failures, trial, best)
+		case last-from < need:
+		case job.Kind == workload.Rigid:
+			start := from + s.rng.IntN(last-from-need+1)
+			trial, cost, ok = s.clearRun(j, set[0], start, start+need, failures, trial, best)
+		default:
+			if free[k] == nil {
+				free[k] = s.freeSlots(j, set, from, last, need)
 			}
-		} else {
-			trial, cost, ok = s.clearSlots(j, set, from, last, need, failures, trial, best)
+			trial, cost, ok = s.clearSlots(j, set, free[k], from, need, failures, trial, best)
 		}
 		if ok && (best < 0 || cost < best) {
 			into, best = append(into[:0], trial...), cost
@@ -132,6 +157,15 @@ func (s *search) ejection(j int, failures, into []int32) []int32 {
 		}
 	}
 	return into
+}
+
+// clearRun makes room for job j on cluster c in slots [from, to).
+func (s *search) clearRun(j, c, from, to int, failures, trial []int32, limit int32) (out []int32, cost int32, ok bool) {
+	ok = true
+	for t := from; t < to && ok; t++ {
+		trial, cost, ok = s.clear(j, c, t, failures, trial, cost, limit)
+	}
+	return trial, cost, ok
 }
 
 // clear takes jobs out of the room until MinWorkers of job j fit on cluster c in slot t,
@@ -146,7 +180,7 @@ func (s *search) clear(j, c, t int, failures, trial []int32, cost, limit int32) 
 			shift = s.rng.IntN(len(list))
 		}
 		for i := range list {
-			k := list[(i+shift)%len(list)]
+			k := list[(i+shift)%len(list)].job
 			if price := failures[k] + 1; (victim < 0 || price < least) && !slices.Contains(trial, k) {
 				victim, least = k, price
 			}
@@ -163,36 +197,46 @@ func (s *search) clear(j, c, t int, failures, trial []int32, cost, limit int32) 
 	return trial, cost, true
 }
 
-// clearSlots makes room for job j, which may pause, in as many slots as it needs: those
-// that are free, then others from a random one on.
-func (s *search) clearSlots(j int, set []int, from, last, need int, failures, trial []int32, limit int32) ([]int32, int32, bool) {
-	found := 0
-	shift := s.rng.IntN(last - from)
-	done := make([]bool, last-from)
-	for t := from; t < last && found < need; t++ {
+// freeSlots marks, in the slots [from, last), the first slots in which job j fits on a cluster of
+// the set, as many as it needs at most.
+func (s *search) freeSlots(j int, set []int, from, last, need int) []bool {
+	free := make([]bool, last-from)
+	for t := from; t < last && need > 0; t++ {
 		for _, c := range set {
 			if s.room.Scales(j, c, t) > 0 {
-				done[t-from] = true
-				found++
+				free[t-from] = true
+				need--
 				break
 			}
 		}
 	}
+	return free
+}
+
+// clearSlots makes room for job j, which may pause, in as many slots as it needs: those
+// that are free, then others from a random one on.
+func (s *search) clearSlots(j int, set []int, free []bool, from, need int, failures, trial []int32, limit int32) ([]int32, int32, bool) {
+	for _, is := range free {
+		if is {
+			need--
+		}
+	}
+	shift := s.rng.IntN(len(free))
 	cost := int32(0)
-	for i := 0; i < last-from && found < need; i++ {
-		t := from + (i+shift)%(last-from)
-		if done[t-from] {
+	for i := 0; i < len(free) && need > 0; i++ {
+		at := (i + shift) % len(free)
+		if free[at] {
 			continue
 		}
 		var ok bool
-		trial, cost, ok = s.clear(j, set[s.rng.IntN(len(set))], t, failures, trial, cost, limit)
+		trial, cost, ok = s.clear(j, set[s.rng.IntN(len(set))], from+at, failures, trial, cost, limit)
 		if ok {
-			found++
+			need--
 		} else if limit >= 0 && cost >= limit {
 			break
 		}
 	}
-	return trial, cost, found >= need
+	return trial, cost, need <= 0
 }
 
 // earliest is the plan that gives jobs in the given order their earliest place in the

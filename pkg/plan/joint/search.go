@@ -25,9 +25,11 @@ type search struct {
 	// missing counts the jobs left out, 0 where deadlines are soft.
 	missing int
 	// open marks the jobs that may use the reserve; nil without one.
-	open []bool
-	// in lists, for every cluster and slot, the jobs that run there.
-	in [][]int32
+	open    []bool
+	reserve []float64 // by row, nil without one
+	kins    []int32   // of each job: see kinsOf
+	kinds   int       // how many different ones
+	lists
 
 	changed []int32 // jobs touched by the move under way
 	before  [][]relax.Part
@@ -42,17 +44,26 @@ type search struct {
 	rng       *rand.Rand
 }
 
-// newSearch begins with every job left out. reserve is what is kept of every row, nil
-// for nothing.
-func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
-	n := len(m.P.Jobs)
+// newSearch begins with every job left out. It takes over the memory of v.spare, which is no longer
+// needed.
+func (v *solver) newSearch() *search {
+	m, e, reserve, n := v.m, v.e, v.reserve, len(v.m.P.Jobs)
 	s := &search{
-		m: m, e: e, room: relax.NewRoom(m), parts: make([][]relax.Part, n), cost: make([]float64, n), in: make([][]int32, m.M*m.T),
-		hard: m.P.Objective.Kind == plan.Carbon, best: make([]float64, n), reach: 1, marked: make([]bool, n), rng: rand.New(rand.NewPCG(seed, uint64(n))),
+		m: m, e: e, room: relax.NewRoom(m), hard: m.P.Objective.Kind == plan.Carbon,
+		kins: v.kins, kinds: v.kinds, reach: 1, rng: rand.New(rand.NewPCG(seed, uint64(n))),
+	}
+	if old := v.spare; old != nil {
+		s.parts, s.cost, s.best, s.marked, s.noted = old.parts, old.cost, old.best, old.marked, old.noted[:0]
+		clear(s.parts)
+		clear(s.marked)
+		v.spare = nil
+	} else {
+		s.parts, s.cost, s.best, s.marked = make([][]relax.Part, n), make([]float64, n), make([]float64, n), make([]bool, n)
 	}
 	s.fillShare = fillShare * (1 - elasticShare(m.P))
 	if reserve != nil {
 		s.room.Keep(reserve)
+		s.reserve = reserve
 		s.open = make([]bool, n)
 	}
 	for j := range s.cost {
@@ -67,7 +78,10 @@ func newSearch(m *relax.Model, e *relax.Pricer, reserve []float64) *search {
 }
 
 // put gives job j the parts (none: leaves it out).
-func (s *search) put(j int, parts []relax.Part) {
+func (s *search) put(j int, parts []relax.Part) { s.putAt(j, parts, s.m.Cost(j, parts)) }
+
+// putAt is put for parts whose cost is known.
+func (s *search) putAt(j int, parts []relax.Part, cost float64) {
 	if s.hard {
 		if len(s.parts[j]) > 0 {
 			s.missing++
@@ -77,30 +91,34 @@ func (s *search) put(j int, parts []relax.Part) {
 		}
 	}
 	s.room.Take(j, s.parts[j], -1)
-	s.each(s.parts[j], func(at int) {
-		list := s.in[at]
-		for i, other := range list {
-			if other == int32(j) {
-				list[i] = list[len(list)-1]
-				s.in[at] = list[:len(list)-1]
-				break
-			}
-		}
-	})
-	s.parts[j] = parts
 	s.room.Take(j, parts, 1)
-	s.each(parts, func(at int) { s.in[at] = append(s.in[at], int32(j)) })
-	cost := s.m.Cost(j, parts)
+	if s.in != nil {
+		s.leave(j, s.parts[j])
+		s.enter(j, parts)
+	} else {
+		s.note(j, parts)
+	}
+	s.parts[j] = parts
 	s.total += cost - s.cost[j]
 	s.cost[j] = cost
 }
 
-func (s *search) each(parts []relax.Part, do func(at int)) {
-	for i, p := range parts {
-		if i == 0 || parts[i-1].Slot != p.Slot {
-			do(int(p.Cluster)*s.m.T + int(p.Slot))
-		}
+// sum is the total cost, added up anew: total has taken up and lost the large costs of jobs that were left out,
+// which leave their rounding in it.
+func (s *search) sum() float64 {
+	sum := 0.0
+	for _, cost := range s.cost {
+		sum += cost
 	}
+	return sum
+}
+
+// count is how many parts the plan has.
+func (s *search) count() (n int) {
+	for _, parts := range s.parts {
+		n += len(parts)
+	}
+	return n
 }
 
 // insert places job j at the prices if it fits anywhere.

@@ -25,7 +25,10 @@ type solver struct {
 	reserve       []float64 // by row, nil without one
 	lambda        []float64 // prices of the search
 	e             *relax.Pricer
-	moves         int64 // made so far
+	kins          []int32 // of each job: see kinsOf
+	kinds         int     // how many different ones
+	spare         *search // one that is no longer needed, or nil: see newSearch
+	moves         int64   // made so far
 	clock         clock
 }
 
@@ -67,11 +70,15 @@ func (pl Planner) begin(ctx context.Context, p *plan.Problem) (*solver, error) {
 	if err != nil {
 		return nil, err
 	}
+	if pl.Learned {
+		pl.Reserve = p.Reserve
+	}
 	if pl.Progress == nil {
 		pl.Progress = func(float64) {}
 	}
 	ordered, index := byID(p)
 	v := &solver{pl: pl, p: p, index: index, effort: pl.Effort, clock: clock, m: relax.New(ordered, relax.TermsOf(ordered))}
+	v.kins, v.kinds = kinsOf(v.m)
 	if v.effort == 0 {
 		v.effort = 1
 	}
@@ -105,8 +112,6 @@ func (v *solver) takePrices() {
 	}
 }
 
-func (v *solver) newSearch() *search { return newSearch(v.m, v.e, v.reserve) }
-
 // The shares of a limited time after which prices, and the bound of the problem with the
 // reserve, are no longer sought: prices are worth nothing without a plan.
 const (
@@ -116,7 +121,7 @@ const (
 
 // climb finds prices and the bound.
 func (v *solver) climb(ctx context.Context) {
-	steps := int(v.effort * evaluations(v.m.Work()))
+	steps := v.steps(1)
 	until, cancel := v.clock.until(ctx, pricesUntil)
 	v.prices.Climb(until, steps, func(share float64) { v.pl.Progress(share * pricesUntil) })
 	v.further(until, v.prices, steps)
@@ -156,7 +161,7 @@ func (v *solver) cold(ctx context.Context, last *Memory) *search {
 	if last != nil {
 		again := v.newSearch()
 		again.resume(last)
-		again.build(again.bySize())
+		again.buildAlike(again.bySize())
 		if again.betterThan(s.missing, s.total) {
 			s = again
 		}
@@ -205,9 +210,20 @@ const (
 // timedSlices is how often, in a limited time, jobs without a place are sought one anew.
 const timedSlices = 8
 
+// near is the distance to the bound at which the search ends: that of the gap wanted, or of the
+// optimum. Without a limit of time a plan of many jobs that is closeGap from the optimum is good
+// enough, or nearer with more effort.
+func (v *solver) near() float64 {
+	gap := math.Max(v.pl.Gap, optimalGap)
+	if !v.clock.limited() && len(v.p.Jobs) >= closeJobs {
+		gap = math.Max(gap, closeGap/math.Max(1, v.effort))
+	}
+	return gap * math.Abs(v.bound.Bound)
+}
+
 // mend improves the plan with the effort set, or until the time is over.
 func (v *solver) mend(ctx context.Context, s *search) {
-	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
+	near := v.near()
 	n := int(v.effort * moves(v.p))
 	b := budget{width: threshold * s.meanCost(), from: 0, to: 1, stop: func(total float64) bool { return total-v.bound.Bound <= near }}
 	if !v.clock.limited() {
@@ -299,7 +315,8 @@ func (v *solver) placeLast(ctx context.Context, s *search) bool {
 }
 
 // uncontended places every job at its cheapest without prices. Where they all get it,
-// the plan is optimal: nothing competes. value is the bound, L at no prices.
+// the plan is optimal: nothing competes. value is the bound, L at no prices. With hard deadlines
+// a job that would find no place beside the reserve even if it were alone may use it.
 func (v *solver) uncontended() (s *search, value float64, ok bool) {
 	m := v.m
 	zero := make([]float64, len(m.Cap))
@@ -307,13 +324,25 @@ func (v *solver) uncontended() (s *search, value float64, ok bool) {
 	near := optimalGap * math.Abs(value)
 	s = v.newSearch()
 	for _, j := range plan.ByArrival(m.P) {
-		if best, _ := v.e.Best(j); !s.insert(j) || s.cost[j] > best+near {
-			if best < s.cost[j]-near { // else it is better left out
-				return nil, 0, false
-			}
+		best, _ := v.e.Best(j)
+		placed := s.insert(j)
+		if !placed && s.hard && s.open != nil && !s.fitsAlone(j) {
+			s.open[j] = true
+			placed = s.insert(j)
+		}
+		if (!placed || s.cost[j] > best+near) && best < s.cost[j]-near { // else it is better left out
+			return nil, 0, false
 		}
 	}
-	return s, value, s.total <= value+near
+	return s, value, s.sum() <= value+near
+}
+
+// fitsAlone reports whether job j would have a place beside the reserve without the other jobs.
+func (s *search) fitsAlone(j int) bool {
+	room := relax.NewRoom(s.m)
+	room.Keep(s.reserve)
+	_, _, ok := s.e.PlaceIn(j, room)
+	return ok
 }
 
 // gap is how far the plan is from the bound of the problem that the search plans, less
@@ -337,6 +366,14 @@ func (v *solver) gap(s *search) float64 {
 		}
 	}
 	return (total - bound) / math.Max(1e-300, math.Abs(placed))
+}
+
+// steps is how often the Lagrangian is evaluated for a share of the full effort: more often if
+// jobs that are alike make that cheap.
+func (v *solver) steps(share float64) int {
+	n := v.prices.Work()
+	more := math.Max(1, math.Min(mostMore, float64(v.m.Work())/math.Max(1, float64(n))))
+	return int(more * share * v.effort * evaluations(n))
 }
 
 func evaluations(slots int) float64 {
@@ -387,7 +424,11 @@ func byID(p *plan.Problem) (*plan.Problem, []int) {
 	if sorted {
 		return p, index
 	}
-	slices.SortFunc(index, func(a, b int) int { return strings.Compare(p.Jobs[a].ID, p.Jobs[b].ID) })
+	ids := make([]string, len(index)) // side by side: sorting reads them often
+	for i := range ids {
+		ids[i] = p.Jobs[i].ID
+	}
+	slices.SortFunc(index, func(a, b int) int { return strings.Compare(ids[a], ids[b]) })
 	out := *p
 	out.Jobs = make([]workload.Job, len(p.Jobs))
 	for i, j := range index {
@@ -402,18 +443,21 @@ func (v *solver) result(s *search, value float64) plan.Result {
 	p := v.p
 	placed := make([]plan.JobPlan, 0, len(s.parts))
 	var unplaced []plan.Unplaced
+	segments := make([]plan.Segment, 0, s.count())
 	for i, parts := range s.parts {
 		j := v.index[i]
 		if len(parts) == 0 {
 			unplaced = append(unplaced, plan.Unplaced{Job: j, Why: plan.WhyNot(p, j)})
 			continue
 		}
-		placed = append(placed, plan.JobPlan{Job: j, Segments: v.m.Segments(i, parts)})
+		from := len(segments)
+		segments = v.m.AppendSegments(segments, i, parts)
+		placed = append(placed, plan.JobPlan{Job: j, Segments: segments[from:len(segments):len(segments)]})
 	}
 	res := plan.Finish(p, placed, unplaced)
 	if bound, ok := proven(p, value); ok && res.Status == plan.Feasible {
 		res.Bound = &bound
-		if s.total-value <= optimalGap*math.Abs(value) {
+		if s.sum()-value <= optimalGap*math.Abs(value) {
 			res.Status = plan.Optimal
 		}
 	}

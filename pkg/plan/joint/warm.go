@@ -1,10 +1,8 @@
 package joint
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
 	"sync"
 
 	"lull.dev/lull/pkg/plan"
@@ -31,6 +29,12 @@ func NewWarm(planner Planner) *Warm { return &Warm{planner: planner} }
 // Sequence returns NewWarm(pl): see plan.Sequential.
 func (pl Planner) Sequence() plan.Planner { return NewWarm(pl) }
 
+// KeptReserve is that of the planner without a memory: see plan.ReserveKeeper.
+func (w *Warm) KeptReserve() (share float64, learned bool) { return w.planner.KeptReserve() }
+
+// CountsBegun implements plan.CountsBegun.
+func (*Warm) CountsBegun() bool { return true }
+
 // Plan is Planner.Plan that begins at the last plan of each job, and remembers the one it
 // returns.
 //
@@ -53,13 +57,18 @@ func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 // used where they still fit. Slots may begin at any time: jobs go to the nearest ones. The search
 // is spent on the jobs whose place does not fit, as long as the plan stays about as near to
 // its bound as the last full search came. Otherwise prices are refined and the jobs that are
-// far from their best place are moved; if that is not enough, Replan also plans without the
-// memory and returns the better plan. It returns the memory for the next call. A memory of places only (see Remember) is one more
-// first plan of Plan.
+// far from their best place are moved, or all are placed anew; if that is not enough, a part of a
+// full search follows. If that is not enough either, Replan also plans without the memory and
+// returns the better plan. It returns the memory for the next call. A memory of places only (see
+// Remember) is one more first plan of Plan.
 //
 // The result depends on the memory. The reserve and the bound are as in Plan. If Replan finds
 // no place for a job that has one in an empty cluster, it also plans without the memory: it never
 // leaves out more jobs than Plan does.
+//
+// Complexity: O(jobs x parts + rows) if the places still fit. Else, in addition, some tens of
+// evaluations of the Lagrangian, or up to 1,500 where jobs that are alike make them cheap, and two
+// to four insertions of all jobs; see Plan for both.
 func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, *Memory, error) {
 	v, err := pl.begin(ctx, p)
 	if err != nil {
@@ -82,12 +91,16 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 	if prices != nil {
 		v.ascend(prices, last.worth.pricesIn(v.m, last.worth.bound))
 		s, gap := v.warm(ctx, last)
+		memory := v.remember(s, gap)
+		v.lend(ctx, s)
 		v.pl.Progress(1)
-		return v.finish(s, v.bound.Bound), v.remember(s, gap), nil
+		return v.finish(s, v.bound.Bound), memory, nil
 	}
 	s := v.cold(ctx, last)
+	memory := v.remember(s, v.reached(s, typicalGap))
+	v.lend(ctx, s)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), v.remember(s, v.reached(s, typicalGap)), nil
+	return v.finish(s, v.bound.Bound), memory, nil
 }
 
 // reached is the gap that a full search reached, as later plans are measured by it: at most
@@ -102,13 +115,16 @@ func (v *solver) reached(s *search, otherwise float64) float64 {
 const (
 	// A warm plan is good enough if its gap is no larger than this multiple of that of
 	// the last full search and enoughMore; otherwise it is polished. If the gap is then
-	// above that multiple and acceptedMore, the plan is made anew.
-	gapGrowth    = 1.1
+	// above that multiple and acceptedMore, a part of a full search improves it; if it still is,
+	// the plan is made anew.
+	gapGrowth    = 1.05
 	enoughMore   = 1e-3
-	acceptedMore = 1.2e-3
-	// A plan anew of manyJobs takes seconds, in which decisions wait: more is accepted then.
-	manyJobs     = 10_000
-	manyAccepted = 3.5e-3
+	acceptedMore = 2e-3
+	// A plan anew of manyJobs may take seconds, in which decisions wait: more is accepted then,
+	// and where prices are cheap, so that a full search comes nearer to the bound than elsewhere.
+	manyJobs      = 10_000
+	manyAccepted  = 2.5e-3
+	cheapAccepted = 3e-3
 	// typicalGap is that of a full search if its own is not known, largestGap the largest
 	// that is accepted as one.
 	typicalGap = 0.01
@@ -116,12 +132,6 @@ const (
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
-	// polishes is how often at most a plan that is not good enough is polished; the first
-	// takes so many evaluations of prices, each further one twice as many. One that leaves
-	// more than the share worthPolishing of the gap is the last.
-	polishes       = 3
-	polishPrices   = 16
-	worthPolishing = 0.9
 )
 
 // warm plans from the memory. It returns the gap that a full search reached: the one
@@ -137,19 +147,25 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	s.build(order)
 	v.placeAll(ctx, s)
 	limit := func(more float64) float64 { return math.Max(v.pl.Gap, last.worth.gap*gapGrowth+more) }
-	if v.gap(s) <= limit(enoughMore) || len(changed) < len(s.parts)/4 {
+	// If prices are cheap, a plan that is not good enough is about to be made anew at them.
+	if v.gap(s) <= limit(enoughMore) || len(changed) < len(s.parts)/4 && !v.cheap() {
 		v.around(ctx, s, changed)
 	}
 	accepted := acceptedMore
-	if len(s.parts) >= manyJobs {
+	switch {
+	case v.cheap():
+		accepted = cheapAccepted
+	case len(s.parts) >= manyJobs:
 		accepted = manyAccepted
 	}
 	polished := v.gap(s) > limit(enoughMore)
 	if polished {
-		v.polish(ctx, s, limit(enoughMore))
-	} else {
-		s.settle(order)
+		s = v.polish(ctx, s, limit(enoughMore))
+		if v.gap(s) > limit(accepted) {
+			v.finer(ctx, s, limit(enoughMore))
+		}
 	}
+	s.settle(order)
 	if s.open != nil {
 		s.withdraw()
 	}
@@ -158,62 +174,6 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 		return out, v.reached(out, last.worth.gap)
 	}
 	return s, last.worth.gap
-}
-
-// polish improves the prices a little and puts all jobs that are far from their best
-// response where they are best at these prices, then all where that costs least without
-// prices. It leaves the best plan found.
-func (v *solver) polish(ctx context.Context, s *search, enough float64) {
-	all := plan.ByArrival(v.m.P)
-	gap := v.gap(s)
-	for k := 0; k < polishes && gap > enough && ctx.Err() == nil; k++ {
-		v.prices.RefineSampled(ctx, polishPrices<<k)
-		if v.bound != v.prices {
-			v.bound.RefineSampled(ctx, polishPrices<<k/2)
-		}
-		v.takePrices()
-		s.reprice(v.lambda)
-		before := s.keep()
-		v.moves += int64(s.reseat())
-		s.settle(all)
-		s.reprice(v.lambda)
-		if !s.betterThan(before.missing, before.total) {
-			for j := range s.parts {
-				before.dirty[int32(j)] = struct{}{}
-			}
-			before.restore(s)
-			return
-		}
-		last := gap
-		if gap = v.gap(s); gap > last*worthPolishing {
-			return
-		}
-	}
-}
-
-// regretShare is the share of the mean cost of a job that a regret must exceed.
-const regretShare = 1e-3
-
-// reseat places the jobs that are far from their best response anew at the prices, the
-// farthest first. It returns how many they were. No job loses its place.
-func (s *search) reseat() int {
-	least := regretShare * s.meanCost()
-	far := make([]int32, 0, len(s.parts)/4)
-	regret := make([]float64, len(s.parts))
-	for j := range s.parts {
-		if regret[j] = s.regret(j); regret[j] > least {
-			far = append(far, int32(j))
-		}
-	}
-	slices.SortStableFunc(far, func(a, b int32) int { return cmp.Compare(regret[b], regret[a]) })
-	for _, j := range far {
-		old := s.parts[j]
-		s.put(int(j), nil)
-		if !s.insert(int(j)) {
-			s.put(int(j), old)
-		}
-	}
-	return len(far)
 }
 
 // anew plans without the memory, as Plan does to the bit, and returns the better of that
@@ -255,12 +215,7 @@ func (v *solver) around(ctx context.Context, s *search, changed []int32) {
 
 // round spends shares of the full effort on prices and on the plan.
 func (v *solver) round(ctx context.Context, s *search, prices, mending float64) {
-	steps := int(prices * v.effort * evaluations(v.m.Work()))
-	v.prices.Refine(ctx, steps)
-	if v.bound != v.prices {
-		v.bound.Refine(ctx, steps/2)
-	}
-	v.takePrices()
+	v.refine(ctx, prices)
 	s.reprice(v.lambda)
 	n := mending * v.effort * moves(v.p)
 	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
@@ -268,6 +223,16 @@ func (v *solver) round(ctx context.Context, s *search, prices, mending float64) 
 		share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
 		stop: func(total float64) bool { return total-v.bound.Bound <= near },
 	}, nil))
+}
+
+// refine spends a share of the full effort on prices.
+func (v *solver) refine(ctx context.Context, share float64) {
+	steps := v.steps(share)
+	v.prices.Refine(ctx, steps)
+	if v.bound != v.prices {
+		v.bound.Refine(ctx, steps/2)
+	}
+	v.takePrices()
 }
 
 // finish returns the result with its statistics.

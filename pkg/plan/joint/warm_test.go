@@ -103,6 +103,10 @@ func planned(t testing.TB, planner plan.Planner, p *plan.Problem) plan.Result {
 	return res
 }
 
+// worstLent is worstPoints with a reserve: lending moves one job at a time, so it ends further apart from
+// two plans beside the reserve that are as good.
+const worstLent = 0.7
+
 // TestWarmIsAsGoodAsCold: after an hour with ten new jobs, and after a forecast that
 // changed everywhere.
 func TestWarmIsAsGoodAsCold(t *testing.T) {
@@ -130,8 +134,12 @@ func TestWarmIsAsGoodAsCold(t *testing.T) {
 				e, c := plan.Evaluate(q, res.Plan), plan.Evaluate(q, cold.Plan)
 				points := 100 * (e.CarbonG - c.CarbonG) / c.CarbonG
 				t.Logf("%s, reserve %v, hour %d: %.3f points worse than cold", name(o), reserve, hour, points)
-				if points > worstPoints && len(res.Unplaced) == len(cold.Unplaced) {
-					t.Errorf("%s, reserve %v, hour %d: %.3f points worse than cold, want at most %v", name(o), reserve, hour, points, worstPoints)
+				worst := worstPoints
+				if reserve > 0 {
+					worst = worstLent
+				}
+				if points > worst && len(res.Unplaced) == len(cold.Unplaced) {
+					t.Errorf("%s, reserve %v, hour %d: %.3f points worse than cold, want at most %v", name(o), reserve, hour, points, worst)
 				}
 			}
 		}

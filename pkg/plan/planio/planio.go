@@ -77,6 +77,13 @@ type jobJSON struct {
 	RestartKWh  float64        `json:"restartKWh,omitempty"`
 	TransferKWh float64        `json:"transferKWh,omitempty"`
 	Quantiles   []quantileJSON `json:"quantiles,omitempty"`
+	Begun       *begunJSON     `json:"begun,omitempty"`
+}
+
+type begunJSON struct {
+	Cluster string  `json:"cluster"`
+	Paused  bool    `json:"paused,omitempty"`
+	Lost    float64 `json:"lost,omitempty"`
 }
 
 type quantileJSON struct {
@@ -136,7 +143,7 @@ func decode(r io.Reader, into any) error {
 		if bounded.N == 0 {
 			return fmt.Errorf("%w: larger than %d MiB", ErrFormat, MaxBytes>>20)
 		}
-		return fmt.Errorf("%w: %w", ErrFormat, err)
+		return fmt.Errorf("%w: %w", ErrFormat, units.ReadError(err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more data after the JSON object", ErrFormat)
@@ -263,6 +270,7 @@ func (j jobJSON) job() workload.Job {
 	for _, q := range j.Quantiles {
 		out.Quantiles = append(out.Quantiles, workload.Quantile(q))
 	}
+	out.Begun = (*workload.Begun)(j.Begun)
 	if j.MinWorkers != nil {
 		out.MinWorkers = *j.MinWorkers
 	}
@@ -314,6 +322,7 @@ func WriteInstance(w io.Writer, p *plan.Problem) error {
 			ID: j.ID, Arrival: j.Arrival, Length: j.Length, Deadline: j.Deadline, Kind: j.Kind, Request: j.Request,
 			MinWorkers: &j.MinWorkers, MaxWorkers: &j.MaxWorkers, Curve: j.Curve, Watts: j.Watts,
 			Clusters: j.Clusters, Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, Quantiles: quantiles,
+			Begun: (*begunJSON)(j.Begun),
 		})
 	}
 	return encode(w, out)

@@ -20,7 +20,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, objective := range []plan.ObjectiveKind{plan.Carbon, plan.MOSP} {
-			p := plantest.Random(seed, plantest.Options{Objective: objective, NoLoad: true})
+			p := plantest.Random(seed, plantest.Options{Objective: objective, NoLoad: true, Begun: objective == plan.Carbon && seed%2 == 0})
 			var b bytes.Buffer
 			if err := planio.WriteInstance(&b, p); err != nil {
 				t.Fatal(err)
@@ -61,8 +61,8 @@ func TestReadInstanceErrors(t *testing.T) {
 		t.Fatalf("the instance the others are made from: %v", err)
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":             {"", "EOF"},
-		"array":             {"[]", "cannot unmarshal"},
+		"empty":             {"", "it is empty"},
+		"array":             {"[]", "; accepted: "},
 		"trailing":          {good + "{}", "more data"},
 		"unknown field":     {strings.Replace(good, `"slot"`, `"colour": 1, "slot"`, 1), `"colour"`},
 		"unknown job field": {strings.Replace(good, `"kind"`, `"speed": 1, "kind"`, 1), `"speed"`},
@@ -74,7 +74,7 @@ func TestReadInstanceErrors(t *testing.T) {
 		"short intensity":   {strings.Replace(good, `[10, 100, 20]`, `[10, 100]`, 1), "2 values"},
 		"no intensity":      {strings.Replace(good, `, "intensity": [10, 100, 20]`, ``, 1), "intensity: absent"},
 		"empty intensity":   {strings.Replace(good, `[10, 100, 20]`, `[]`, 1), "0 values"},
-		"text intensity":    {strings.Replace(good, `[10, 100, 20]`, `"low"`, 1), "cannot unmarshal"},
+		"text intensity":    {strings.Replace(good, `[10, 100, 20]`, `"low"`, 1), "; accepted: "},
 		"kind":              {strings.Replace(good, `"rigid"`, `"soft"`, 1), `"soft"`},
 		"weights":           {strings.Replace(good, `"clusters"`, `"objective": {"kind": "mosp", "weights": [1]}, "clusters"`, 1), "weights: 1 values"},
 		"theta for carbon":  {strings.Replace(good, `"clusters"`, `"objective": {"kind": "carbon", "theta": [1,1,1]}, "clusters"`, 1), "belong to kind"},

@@ -24,6 +24,9 @@ type Options struct {
 	Loose bool
 	// Costs adds prices of resources and the energy of restarts and moves.
 	Costs bool
+	// Begun makes about half of the jobs that may pause run, or be paused, when they arrive, with
+	// the energy of restarts and moves and with work that a pause loses. Not for MOSP.
+	Begun bool
 	// Whole keeps lengths whole numbers of slots.
 	Whole bool
 	// NoLoad leaves out what runs on clusters already: the file format does not state it.
@@ -74,7 +77,38 @@ func Random(seed uint64, o Options) *plan.Problem {
 	if seed%2 == 1 {
 		harden(rng, o, p)
 	}
+	if o.Begun {
+		addBegun(rng, o, p)
+	}
 	return p
+}
+
+// addBegun draws what jobs do when they arrive. Energies are up to what a job takes in two slots.
+func addBegun(rng *rand.Rand, o Options, p *plan.Problem) {
+	for j := range p.Jobs {
+		job := &p.Jobs[j]
+		if job.Kind == workload.Rigid || rng.IntN(3) == 0 {
+			continue
+		}
+		c := rng.IntN(len(p.Clusters))
+		slotKWh := p.Watts(j, c, job.MinWorkers) * p.Grid.Hours() / 1000
+		job.RestartKWh, job.TransferKWh = slotKWh*float64(rng.IntN(3)), slotKWh*float64(rng.IntN(3))
+		if rng.IntN(4) == 0 {
+			continue
+		}
+		b := &workload.Begun{Cluster: p.Clusters[c].Name, Paused: rng.IntN(4) == 0}
+		if !b.Paused && rng.IntN(3) > 0 {
+			b.Lost = math.Floor(job.Length*rng.Float64()*4) / 4
+			if o.Whole {
+				b.Lost = math.Floor(b.Lost)
+			}
+			b.Lost = math.Max(0, math.Min(b.Lost, job.Length-0.25))
+		}
+		job.Begun = b
+		if rng.IntN(2) == 0 { // as at the time of a decision
+			job.Arrival, job.Deadline = 0, job.Deadline-job.Arrival
+		}
+	}
 }
 
 func addCosts(rng *rand.Rand, p *plan.Problem) {

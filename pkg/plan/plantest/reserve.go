@@ -60,3 +60,39 @@ func Reserve(t *testing.T, planner plan.Planner) {
 		t.Errorf("%d jobs that cannot wait run, want 4", in(1))
 	}
 }
+
+// LearnedReserve checks planners whose reserve is learned: they plan beside the reserve of the problem
+// as stated, which keeps a quarter free, does whatever the problem says.
+func LearnedReserve(t *testing.T, stated plan.Planner, learned ...plan.Planner) {
+	t.Helper()
+	if share, is := plan.KeptReserve(plan.Guarded{Planner: stated}); share != 0.25 || is {
+		t.Errorf("the stated reserve is %v, learned %v; want 0.25, not learned", share, is)
+	}
+	clean := func(planner plan.Planner, reserve float64) (n int) {
+		p := FourEqual()
+		p.Reserve = reserve
+		res, err := planner.Plan(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, jp := range res.Plan.Jobs {
+			if jp.Segments[0].Slot == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	for _, reserve := range []float64{0, 0.25, 0.5} {
+		if n := clean(stated, reserve); n != 3 {
+			t.Errorf("a stated reserve of a quarter: %d jobs in the clean slot with %v in the problem, want 3", n, reserve)
+		}
+		for _, planner := range learned {
+			if share, is := plan.KeptReserve(planner); share != 0 || !is {
+				t.Errorf("the learned reserve is %v, learned %v; want that of the problem", share, is)
+			}
+			if n, want := clean(planner, reserve), int(4*(1-reserve)); n != want {
+				t.Errorf("a learned reserve of %v: %d jobs in the clean slot, want %d", reserve, n, want)
+			}
+		}
+	}
+}

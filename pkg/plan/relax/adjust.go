@@ -29,6 +29,14 @@ func (e *Pricer) Adjust(j int, parts []Part, room *Room) (out []Part, changed, o
 	if cl.kind == workload.Rigid {
 		return e.adjustRun(jb, cl, parts[0], room)
 	}
+	if jb.begun != nil && jb.begun.lost > 0 {
+		if goesOn(jb, parts) {
+			if out, ok = e.adjustBegun(jb, cl, parts, room); ok {
+				return out, len(out) > len(parts), true
+			}
+		}
+		changed = true // what a pause loses is another amount each time
+	}
 	out = make([]Part, 0, max(len(parts), cl.slots))
 	for i, s := range parts {
 		if i > 0 && parts[i-1].Slot == s.Slot && cl.kind == workload.Interruptible {

@@ -11,8 +11,11 @@ import (
 // (see Ascent.shift). The volume algorithm (Barahona and Anbil 2000) then steps from the
 // best prices along an average of the demands.
 type Ascent struct {
-	m *Model
-	e *Pricer
+	m *Model  // with jobs that are alike merged
+	e *Pricer // of m
+	// all is the model that was given, full its pricer once it was asked for.
+	all  *Model
+	full *Pricer
 	// Lambda are the prices of the best bound, Bound is L there.
 	Lambda []float64
 	Bound  float64
@@ -27,9 +30,11 @@ type Ascent struct {
 
 // NewAscent starts at the prices start, or at those of Model.Fluid where it is nil.
 func NewAscent(m *Model, start []float64) *Ascent {
+	all := m
+	m = all.merged()
 	n := len(m.Cap)
 	a := &Ascent{
-		m: m, e: NewPricer(m), Lambda: make([]float64, n), Bound: math.Inf(-1),
+		m: m, e: NewPricer(m), all: all, Lambda: make([]float64, n), Bound: math.Inf(-1),
 		at: make([]float64, n), use: make([]float64, n), mean: make([]float64, n), excess: make([]float64, n), square: make([]float64, n),
 	}
 	if start == nil {
@@ -81,11 +86,14 @@ func (a *Ascent) Anneal(ctx context.Context, steps int, step float64) {
 		}
 		size := step * firstStep / (1 + 10*float64(k)/float64(steps))
 		a.shift(size, scale)
-		for i := range a.at {
-			g := (a.use[i] - a.m.Cap[i]) / math.Max(1e-9, a.m.Cap[i])
-			a.excess[i] += (1 - momentum) * (g - a.excess[i])
-			a.square[i] += (1 - squareMemory) * (g*g - a.square[i])
-			a.at[i] = a.m.Bounded(i, a.at[i]+size*scale[i/a.m.T%a.m.R]*a.excess[i]/(math.Sqrt(a.square[i])+1e-3))
+		for row := 0; row < len(a.at); row += a.m.T {
+			step := size * scale[row/a.m.T%a.m.R]
+			for i := row; i < row+a.m.T; i++ {
+				g := (a.use[i] - a.m.Cap[i]) / max(1e-9, a.m.Cap[i])
+				a.excess[i] += (1 - momentum) * (g - a.excess[i])
+				a.square[i] += (1 - squareMemory) * (g*g - a.square[i])
+				a.at[i] = a.m.Bounded(i, a.at[i]+step*a.excess[i]/(math.Sqrt(a.square[i])+1e-3))
+			}
 		}
 	}
 }
@@ -124,7 +132,7 @@ func (a *Ascent) Volume(ctx context.Context, steps int) {
 		norm := 0.0
 		for i, w := range a.mean {
 			if g := w - a.m.Cap[i]; a.m.Cap[i] > 0 && (bar[i] > 0 || g > 0) {
-				norm += g * g * a.m.weight(i)
+				norm += g * g * a.m.weights[i]
 			}
 		}
 		if norm == 0 {
@@ -136,11 +144,11 @@ func (a *Ascent) Volume(ctx context.Context, steps int) {
 		size := pace * (target - best) / norm
 		agree := 0.0
 		for i, w := range a.mean {
-			a.at[i] = a.m.Bounded(i, bar[i]+size*(w-a.m.Cap[i])*a.m.weight(i))
+			a.at[i] = a.m.Bounded(i, bar[i]+size*(w-a.m.Cap[i])*a.m.weights[i])
 		}
 		v := a.evaluate()
 		for i, w := range a.mean {
-			agree += (a.use[i] - a.m.Cap[i]) * (w - a.m.Cap[i]) * a.m.weight(i)
+			agree += (a.use[i] - a.m.Cap[i]) * (w - a.m.Cap[i]) * a.m.weights[i]
 		}
 		if v > best {
 			best = v
@@ -186,9 +194,10 @@ func (a *Ascent) Climb(ctx context.Context, evaluations int, report func(share f
 	if report == nil {
 		report = func(float64) {}
 	}
-	if n := len(a.m.jobs); n >= manyJobs {
+	if len(a.m.jobs) >= manyJobs {
+		n := len(a.all.jobs)
 		stride := n / max(manyJobs/4, len(a.m.Cap)/2)
-		s := NewAscent(a.m.sample(max(1, stride)), a.at)
+		s := NewAscent(a.all.sample(max(1, stride)), a.at)
 		s.cycle(ctx, stride*evaluations, report)
 		copy(a.at, s.Lambda)
 		a.evaluate()
@@ -198,7 +207,7 @@ func (a *Ascent) Climb(ctx context.Context, evaluations int, report func(share f
 	a.cycle(ctx, evaluations, report)
 }
 
-// manyJobs is the number of jobs from which on a sample of them is priced first.
+// manyJobs is the number of jobs, those that are alike merged, from which on a sample of them is priced first.
 const manyJobs = 20_000
 
 func (a *Ascent) cycle(ctx context.Context, evaluations int, report func(share float64)) {
@@ -210,5 +219,21 @@ func (a *Ascent) cycle(ctx context.Context, evaluations int, report func(share f
 	}
 }
 
-// Pricer returns the pricer in use.
-func (a *Ascent) Pricer() *Pricer { return a.e }
+// Work is about how many slots an evaluation of L looks at: see Model.Work. It is less than that of
+// the model if jobs are alike.
+func (a *Ascent) Work() int { return a.m.Work() }
+
+// Rounds is how often L may be evaluated at about the cost of placing all jobs once.
+func (a *Ascent) Rounds() int {
+	place, set := a.all.placing()
+	return 2 * place / (set + a.m.responding())
+}
+
+// Pricer returns a pricer of the model of the ascent, always the same one. Its prices are not
+// those of the ascent until they are set.
+func (a *Ascent) Pricer() *Pricer {
+	if a.full == nil {
+		a.full = NewPricer(a.all)
+	}
+	return a.full
+}

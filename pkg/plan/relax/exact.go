@@ -212,7 +212,7 @@ func (m *Model) costAt(price []float64, j int, parts []Part) float64 {
 		cost += s.Fraction * m.slotCost(cl, price, int(s.Cluster), int(s.Slot), int(s.Scale))
 		first = min(first, int(s.Slot))
 	}
-	cost += m.overhead(cl, parts)
+	cost += m.overhead(jb, cl, parts)
 	if cl.kind == workload.Elastic {
 		return cost * jb.size
 	}

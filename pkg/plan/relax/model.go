@@ -66,8 +66,10 @@ type Model struct {
 	jobs      []job
 	// lanes are the classes that differ in what they ask for, one for each table of
 	// prices: elastic and interruptible jobs of one request share theirs.
-	lanes   []lane
-	weights []float64 // by resource
+	lanes []lane
+	// weights make steps along rows of different resources comparable: by row, the inverse square
+	// of the mean capacity of its resource.
+	weights []float64
 	// rigid and rigidWatts are what rigid jobs ask for together, by resource, and what
 	// power they state.
 	rigid      []float64
@@ -121,6 +123,7 @@ type job struct {
 	rest float64
 	// large jobs do not fit everywhere, even alone: their responses are those that do.
 	large bool
+	begun *begun // nil if it has not run before
 }
 
 // New lays out p under the given terms.
@@ -218,6 +221,9 @@ func (m *Model) classify() {
 			class: at, size: size, weight: 1, large: m.large(&m.classes[at], size),
 			arrival: int32(min(pj.Arrival, m.T)), last: int32(p.LastSlot(j)), deadline: int32(max(-longestRun, min(pj.Deadline, math.MaxInt32))),
 		}
+		if pj.Begun != nil {
+			m.jobs[j].begun, m.jobs[j].large = m.begunOf(j), false // its best response is a bound as it is
+		}
 	}
 }
 
@@ -257,13 +263,10 @@ func (m *Model) cluster(c int) {
 
 const highestPrice = 100
 
-// weight makes steps along rows of different resources comparable: the inverse square
-// of the mean capacity of the row's resource.
-func (m *Model) weight(row int) float64 { return m.weights[row/m.T%m.R] }
-
+// weigh sets the weights.
 func (m *Model) weigh() {
-	m.weights = make([]float64, m.R)
-	for r := range m.weights {
+	weights := make([]float64, m.R)
+	for r := range weights {
 		sum, open := 0.0, 0.0
 		for c := range m.M {
 			for t := range m.T {
@@ -274,8 +277,12 @@ func (m *Model) weigh() {
 			}
 		}
 		if mean := sum / math.Max(1, open); mean > 0 {
-			m.weights[r] = 1 / (mean * mean)
+			weights[r] = 1 / (mean * mean)
 		}
+	}
+	m.weights = make([]float64, len(m.Cap))
+	for i := range m.weights {
+		m.weights[i] = weights[i/m.T%m.R]
 	}
 }
 
@@ -285,7 +292,7 @@ func (m *Model) Bounded(row int, price float64) float64 {
 	if m.Cap[row] == 0 {
 		return 0
 	}
-	return math.Max(0, math.Min(price, m.highest))
+	return max(0, min(price, m.highest))
 }
 
 // closeRows makes rows without capacity dearer than any other, so that nothing is
@@ -495,22 +502,18 @@ func (m *Model) slotCost(cl *class, price []float64, c, t, i int) float64 {
 	return cost*scale + cl.watts[i]*m.perWatt[c*m.T+t]
 }
 
-// overhead is what pauses and moves of a schedule of a job of class cl and size 1 cost.
-func (m *Model) overhead(cl *class, parts []Part) float64 {
+// overhead is what pauses and moves of a schedule of a job of class cl cost, for a size of 1.
+func (m *Model) overhead(jb *job, cl *class, parts []Part) float64 {
 	if cl.restart == 0 && cl.move == 0 {
 		return 0
 	}
-	cost := 0.0
+	cost := m.beginCost(jb, cl, int(parts[0].Cluster), int(parts[0].Slot))
 	for i := 1; i < len(parts); i++ {
 		a, b := &parts[i-1], &parts[i]
 		if a.Slot == b.Slot || (a.Slot+1 == b.Slot && a.Cluster == b.Cluster) {
 			continue
 		}
-		cost += cl.restart * m.perKWh(int(b.Cluster), int(b.Slot))
-		if a.Cluster != b.Cluster {
-			ci := m.P.Clusters[a.Cluster].Intensity[b.Slot] + m.P.Clusters[b.Cluster].Intensity[b.Slot]
-			cost += m.terms.Carbon * cl.move * ci / 2
-		}
+		cost += m.restartCost(cl, int(a.Cluster), int(b.Cluster), int(b.Slot))
 	}
 	return cost
 }
@@ -564,14 +567,20 @@ func (m *Model) sample(stride int) *Model {
 // Rounds is how often prices may be set while all jobs are placed once, at about
 // the cost of placing them: at most 1,000 times.
 func (m *Model) Rounds() int {
-	place, set := 0, 1
+	place, set := m.placing()
+	return max(10, min(1000, 2*place/set))
+}
+
+// placing is about how many slots are looked at to place all jobs, and to set prices.
+func (m *Model) placing() (place, set int) {
+	set = 1
 	for _, l := range m.lanes {
 		set += m.M * max(0, l.last-l.from)
 	}
 	for i := range m.jobs {
 		place += m.M * max(0, int(m.jobs[i].last-m.jobs[i].arrival))
 	}
-	return max(10, min(1000, 2*place/set))
+	return place, set
 }
 
 // Work is about how many slots an evaluation of the Lagrangian looks at; an elastic

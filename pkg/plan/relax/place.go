@@ -18,7 +18,10 @@ func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool
 	jb := &e.m.jobs[j]
 	cl := &e.m.classes[jb.class]
 	if cl.kind == workload.Rigid {
-		return e.placeRun(jb, cl, room, int(jb.last), e.m.cutOff())
+		return e.placeRun(jb, cl, room, int(jb.last), e.m.cutOff(), math.Inf(1))
+	}
+	if jb.begun != nil {
+		return e.placeBegun(j, jb, cl, room)
 	}
 	best := math.Inf(1)
 	if e.m.cutOff() {
@@ -32,7 +35,7 @@ func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool
 		if cl.kind == workload.Interruptible {
 			v, found = e.pick(jb, cl, tb)
 		} else {
-			v, found = e.scale(j, jb, cl, tb)
+			v, found = e.scale(j, jb, cl, tb, cl.length)
 		}
 		if found && v < best {
 			best, ok = v, true
@@ -42,19 +45,63 @@ func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool
 	return best, e.best, ok
 }
 
+// PlaceBelow is PlaceIn that need not find a run of a rigid job that costs at least most.
+func (e *Pricer) PlaceBelow(j int, room *Room, most float64) (cost float64, parts []Part, ok bool) {
+	jb := &e.m.jobs[j]
+	if cl := &e.m.classes[jb.class]; cl.kind == workload.Rigid {
+		return e.placeRun(jb, cl, room, int(jb.last), e.m.cutOff(), most)
+	}
+	return e.PlaceIn(j, room)
+}
+
+// MayFitAt reports whether a run of rigid job j that takes any of the parts, costs less than most and lies
+// in the window of the job may fit the room once the job has left its own place, which begins with own. If
+// not, there is none.
+//
+// Complexity: O((parts + slots of the job) x slots of the job).
+func (e *Pricer) MayFitAt(parts []Part, j int, own Part, room *Room, most float64) bool {
+	jb := &e.m.jobs[j]
+	cl := &e.m.classes[jb.class]
+	if e.m.timed() || len(cl.choices) == 0 {
+		return true
+	}
+	tb, last := &e.tables[cl.lane][0], int(jb.last)
+	if !e.m.cutOff() {
+		last -= cl.slots - 1
+	}
+	for i := range parts {
+		c, to := int(parts[i].Cluster), int(parts[i].Slot)
+		from := max(int(jb.arrival), to-cl.slots+1)
+		if i > 0 && parts[i-1].Cluster == parts[i].Cluster {
+			from = max(from, int(parts[i-1].Slot)+1)
+		}
+		for t := from; t < min(to+1, last); t++ {
+			if jb.size*tb.cost[t] >= most || len(cl.choices) > 1 && jb.size*e.runCost(cl, c, t) >= most {
+				continue
+			}
+			beside := c != int(own.Cluster) || t >= int(own.Slot)+cl.slots || t+cl.slots <= int(own.Slot)
+			if !beside || room.runFits(cl, jb.size, c, t) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // PlaceRunBefore is PlaceIn for a rigid job that may use no slot from last on; with
 // cutOff a run that would pass it ends there.
 func (e *Pricer) PlaceRunBefore(j int, room *Room, last int, cutOff bool) (parts []Part, ok bool) {
 	jb := &e.m.jobs[j]
-	_, parts, ok = e.placeRun(jb, &e.m.classes[jb.class], room, last, cutOff)
+	_, parts, ok = e.placeRun(jb, &e.m.classes[jb.class], room, last, cutOff, math.Inf(1))
 	return parts, ok
 }
 
-func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool) (float64, []Part, bool) {
+// placeRun is PlaceIn for a rigid job at a cost below most. A slot in which a run does not fit rules out all starts up to it.
+func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool, most float64) (float64, []Part, bool) {
 	m := e.m
-	best, at, on := math.Inf(1), -1, 0
+	best, at, on := most, -1, 0
 	if m.cutOff() {
-		best = 0
+		best = min(0, most)
 	}
 	if len(cl.choices) == 0 {
 		return 0, nil, false
@@ -63,19 +110,31 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool)
 	if !cutOff {
 		last -= cl.slots - 1
 	}
+	e.blocked = append(e.blocked[:0], make([]int32, len(cl.choices))...)
+	timed, start := m.timed(), 0.0
 	for t := int(jb.arrival); t < last; t++ {
-		start := m.startCost(jb, cl.slots, t)
+		if timed {
+			start = m.startCost(jb, cl.slots, t)
+		}
 		if jb.size*tb.least[t]+start >= best { // the start costs no less later
 			break
 		}
 		if jb.size*tb.cost[t]+start >= best {
 			continue
 		}
-		for _, set := range cl.choices {
-			v := jb.size*e.runCost(cl, set[0], t) + start
-			if v < best && (at < 0 || v < best-plan.TieShare*math.Abs(best)) && room.runFits(cl, jb.size, set[0], t) {
-				best, at, on = v, t, set[0]
+		for i, set := range cl.choices {
+			if t < int(e.blocked[i]) {
+				continue
 			}
+			v := jb.size*e.runCost(cl, set[0], t) + start
+			if v >= best || at >= 0 && v >= best-plan.TieShare*math.Abs(best) {
+				continue
+			}
+			if full := room.runBlocked(cl, jb.size, set[0], t); full >= 0 {
+				e.blocked[i] = int32(full) + 1
+				continue
+			}
+			best, at, on = v, t, set[0]
 		}
 	}
 	if at < 0 {
@@ -89,7 +148,7 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool)
 }
 
 // restricted tabulates the slots of a job with one choice of clusters in the room:
-// in each the cheapest cluster where it fits.
+// in each the cheapest cluster where it fits. all is the table of that choice, nil if there is none.
 func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Room) *table {
 	m := e.m
 	tb := &e.scratch
@@ -99,7 +158,7 @@ func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Roo
 	tb.hulls = nil
 	for t := int(jb.arrival); t < int(jb.last); t++ {
 		tb.cost[t], tb.limit[t] = math.Inf(1), 0
-		if len(set) == 1 && all.hulls == nil {
+		if len(set) == 1 && all != nil && all.hulls == nil {
 			if n := room.fits(cl, jb.size, set[0], t); n > 0 {
 				tb.cost[t], tb.at[t], tb.limit[t] = all.cost[t], int32(set[0]), int32(n)
 			} else if cl.kind == workload.Elastic {
@@ -159,8 +218,12 @@ func (e *Pricer) truncatedHulls(jb *job, cl *class, tb *table) []hull {
 
 // Segments turns a schedule of job j into segments of a plan.
 func (m *Model) Segments(j int, parts []Part) []plan.Segment {
+	return m.AppendSegments(make([]plan.Segment, 0, len(parts)), j, parts)
+}
+
+// AppendSegments appends Segments to a slice.
+func (m *Model) AppendSegments(to []plan.Segment, j int, parts []Part) []plan.Segment {
 	jb := &m.jobs[j]
-	out := make([]plan.Segment, len(parts))
 	for i, s := range parts {
 		f := s.Fraction
 		if f > 1-workload.Eps {
@@ -169,9 +232,9 @@ func (m *Model) Segments(j int, parts []Part) []plan.Segment {
 		if rest := jb.rest; i == len(parts)-1 && rest > 0 {
 			f = rest // Z counts whole slots; what runs is the part needed
 		}
-		out[i] = plan.Segment{Slot: int(s.Slot), Cluster: int(s.Cluster), Workers: m.P.Jobs[j].MinWorkers + int(s.Scale), Fraction: f}
+		to = append(to, plan.Segment{Slot: int(s.Slot), Cluster: int(s.Cluster), Workers: m.P.Jobs[j].MinWorkers + int(s.Scale), Fraction: f})
 	}
-	return out
+	return to
 }
 
 // Size is the demand of job j: its request times its length, relative to the others

@@ -310,6 +310,7 @@ func BenchmarkLagrangian(b *testing.B) {
 		{Jobs: 1000, Clusters: 3, Slots: 24, Objective: plan.MOSP},
 		{Jobs: 1000, Clusters: 10, Slots: 24, Objective: plan.MOSP},
 		{Jobs: 5000, Clusters: 30, Slots: 48, Objective: plan.MOSP},
+		{Jobs: 5000, Clusters: 1, Slots: 336, Load: 0.5},
 		{Jobs: 2000, Clusters: 1, Slots: 336, Load: 0.5, Kinds: []workload.Kind{workload.Elastic}, MaxScale: 16, MaxLength: 24},
 	} {
 		p, err := generate.Instance(o)
@@ -326,6 +327,26 @@ func BenchmarkLagrangian(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				e.Lagrangian(lambda, use)
+			}
+		})
+	}
+}
+
+// BenchmarkRefine has jobs that may all begin at once, as tasks that wait do: many are alike.
+func BenchmarkRefine(b *testing.B) {
+	for _, n := range []int{5000, 50_000} {
+		p, err := generate.Instance(generate.Options{Jobs: n, Clusters: 1, Slots: 168, Load: 0.5})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for j := range p.Jobs {
+			p.Jobs[j].Arrival = 0
+		}
+		m := relax.New(p, relax.TermsOf(p))
+		b.Run(fmt.Sprintf("jobs=%d/clusters=1/slots=168/evaluations=100", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				relax.NewAscent(m, nil).Refine(context.Background(), 100)
 			}
 		})
 	}

@@ -36,11 +36,19 @@ type Pricer struct {
 	lo    float64
 	taken []increment
 	share float64
+	// brackets counts the passes over windows in search of thresholds.
+	brackets int
 	// corners is the scratch of partsOf: by slot the corner reached, -1 none.
 	corners []int32
 	empty   *Room // nothing placed: where large jobs fit
+	runsOf  plan.Runs
+	// of starts
+	rigid []int32
+	start []int32 // by job: the cheapest slot to begin in, -1 for none
+	stack []int32
 	// of PlaceIn
 	scratch  table
+	blocked  []int32 // by choice: no run fits before
 	cutHulls []hull
 }
 
@@ -143,7 +151,9 @@ func (e *Pricer) runs(cl *class, l *lane, tb *table) {
 	}
 	least := math.Inf(1)
 	for t := l.last - 1; t >= l.from; t-- {
-		least = math.Min(least, tb.cost[t])
+		if v := tb.cost[t]; v < least {
+			least = v
+		}
 		tb.least[t] = least
 	}
 }
@@ -180,7 +190,7 @@ func (e *Pricer) sums() {
 		s := e.priceSum[cr*(T+1) : (cr+1)*(T+1)]
 		for t, v := range e.price[cr*T : (cr+1)*T] {
 			s[t+1] = s[t] + v
-			largest = math.Max(largest, math.Abs(s[t+1]))
+			largest = max(largest, math.Abs(s[t+1]))
 		}
 		e.rounding += sumRounding * largest * m.rigid[cr%m.R]
 	}
@@ -243,17 +253,22 @@ func (e *Pricer) hulls(cl *class, l *lane, set []int, tb *table) {
 // how much of every row the best responses ask for.
 //
 // Complexity: O(lanes x clusters x resources x slots + jobs x window), times the
-// number of clusters for jobs that may pause and may not migrate.
+// number of clusters for jobs that may pause and may not migrate. Of a rigid job O(log window),
+// unless the moment at which it begins has a cost.
 func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 	e.Set(lambda)
 	m := e.m
+	if e.start == nil {
+		e.start, e.rigid = make([]int32, len(m.jobs)), m.runJobs()
+	}
+	e.starts()
 	clear(e.diff)
 	total := 0.0
 	for j := range m.jobs {
 		jb := &m.jobs[j]
 		cl := &m.classes[jb.class]
 		if cl.kind == workload.Rigid && !jb.large {
-			cost, t, c := e.run(jb, cl)
+			cost, t, c := e.started(j)
 			total += cost
 			if t >= 0 {
 				for _, d := range cl.need {
@@ -264,9 +279,9 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 			}
 			continue
 		}
-		if cl.kind == workload.Elastic && len(cl.choices) == 1 && !jb.large { // without making parts
+		if cl.kind == workload.Elastic && len(cl.choices) == 1 && !jb.large && jb.begun == nil { // without making parts
 			tb := &e.tables[cl.lane][0]
-			cost, ok := e.threshold(j, jb, cl, tb)
+			cost, ok := e.threshold(j, jb, cl, tb, cl.length)
 			if shed := cl.shed * jb.size; !ok || cost >= shed {
 				total += shed
 				continue
@@ -352,6 +367,9 @@ func (e *Pricer) Best(j int) (cost float64, parts []Part) {
 	m := e.m
 	jb := &m.jobs[j]
 	cl := &m.classes[jb.class]
+	if jb.begun != nil {
+		return e.bestBegun(j, jb, cl)
+	}
 	if jb.large {
 		if e.empty == nil {
 			e.empty = NewRoom(m)
@@ -379,7 +397,7 @@ func (e *Pricer) Best(j int) (cost float64, parts []Part) {
 		if cl.kind == workload.Interruptible {
 			v, ok = e.pick(jb, cl, &e.tables[cl.lane][i])
 		} else {
-			v, ok = e.scale(j, jb, cl, &e.tables[cl.lane][i])
+			v, ok = e.scale(j, jb, cl, &e.tables[cl.lane][i], cl.length)
 		}
 		if ok && v < best {
 			best = v

@@ -41,6 +41,11 @@ func (r *Room) Left() []float64 {
 // Free returns what is left of a resource on cluster c in slot t, less the reserve.
 func (r *Room) Free(c, resource, t int) float64 { return r.slots.Free(c, resource, t) }
 
+// FreeRow returns what is left of a row, less the reserve.
+func (r *Room) FreeRow(row int) float64 {
+	return r.slots.Free(row/r.m.T/r.m.R, row/r.m.T%r.m.R, row%r.m.T)
+}
+
 // Take removes a schedule of job j from the room; sign -1 gives it back. A slot
 // counts with the largest scale used in it.
 func (r *Room) Take(j int, parts []Part, sign float64) {
@@ -77,7 +82,13 @@ func (r *Room) fits(cl *class, size float64, c, t int) int {
 
 // runFits reports whether a run of a rigid job that begins in slot t fits on cluster c.
 func (r *Room) runFits(cl *class, size float64, c, t int) bool {
-	return r.slots.Blocked(c, cl.need, size, t, min(r.m.T, t+cl.slots)) < 0
+	return r.runBlocked(cl, size, c, t) < 0
+}
+
+// runBlocked returns the first slot in which a run of a rigid job that begins in slot t does not fit on
+// cluster c; -1 if it fits.
+func (r *Room) runBlocked(cl *class, size float64, c, t int) int {
+	return r.slots.Blocked(c, cl.need, size, t, min(r.m.T, t+cl.slots))
 }
 
 // Choices are the sets of clusters that job j may use together.

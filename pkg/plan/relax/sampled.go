@@ -10,13 +10,12 @@ func (m *Model) Unit(row int) float64 { return m.unit[row] }
 // are very many jobs, a sample of them is evaluated instead, and L once: the prices are
 // about as good, the bound is less tight.
 func (a *Ascent) RefineSampled(ctx context.Context, evaluations int) {
-	n := len(a.m.jobs)
-	if n < manyJobs {
+	if len(a.m.jobs) < manyJobs {
 		a.Refine(ctx, evaluations)
 		return
 	}
 	a.Start()
-	s := NewAscent(a.m.sample(n/(manyJobs/4)), a.Lambda)
+	s := NewAscent(a.all.sample(len(a.all.jobs)/(manyJobs/4)), a.Lambda)
 	s.Refine(ctx, evaluations)
 	a.Try(s.Lambda)
 }

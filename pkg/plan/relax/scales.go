@@ -6,13 +6,13 @@ import (
 
 // This file has the best responses of elastic jobs: how far to scale in which slot.
 
-// scale takes the steps of scale of least cost per work until the work is done: one
+// scale takes the steps of scale of least cost per work until so many slots of work at the least scale are done: one
 // threshold on the density over all slots of the window, shared in time in the
 // last. The search starts near the threshold of the last prices.
 //
 // Complexity: O(window log scales + steps near the threshold).
-func (e *Pricer) scale(j int, jb *job, cl *class, tb *table) (float64, bool) {
-	cost, ok := e.threshold(j, jb, cl, tb)
+func (e *Pricer) scale(j int, jb *job, cl *class, tb *table, length float64) (float64, bool) {
+	cost, ok := e.threshold(j, jb, cl, tb, length)
 	if ok {
 		e.partsOf(cl, tb, int(jb.arrival), int(jb.last))
 	}
@@ -27,14 +27,24 @@ const workRounding = 1e-12
 // rounding leaves; far below what Check allows.
 const partRounding = 1e-9
 
-// near is the relative width of the first bracket around a threshold.
-const near = 0.03
+const (
+	// near is the relative width of the first bracket around a threshold.
+	near = 0.03
+	// If the threshold is not there, the next bracket reaches down or up by these factors. From
+	// steadyBrackets on, each reaches by the square of the factor before.
+	firstFall, firstRise = 0.7, 1.5
+	steadyBrackets       = 8
+)
 
 // threshold leaves the schedule it finds in e.lo (all steps of a density up to it are
 // taken), e.taken (steps above, in no order, the last one in part) and e.share.
-func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool) {
+//
+// Complexity: O(window x log scales + steps in the bracket) a bracket. One bracket shows that the
+// window does not hold the work. A threshold that is x times the last one takes O(log |log x|)
+// brackets, 20 at most.
+func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table, length float64) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
-	work := cl.length * cl.curve[0]
+	work := length * cl.curve[0]
 	rounding := work * workRounding
 	work -= rounding
 	if e.theta[j] == 0 {
@@ -42,24 +52,27 @@ func (e *Pricer) threshold(j int, jb *job, cl *class, tb *table) (float64, bool)
 	}
 	lo, hi := e.theta[j]*(1-near), e.theta[j]*(1+near)
 	var below, cost float64
-	for {
-		var within float64
-		below, cost, within = e.bracket(cl, tb, from, last, lo, hi)
+	for fall, rise, n := firstFall, firstRise, 1; ; n++ {
+		if n > steadyBrackets {
+			fall, rise = fall*fall, rise*rise
+		}
+		var within, all float64
+		below, cost, within, all = e.bracket(cl, tb, from, last, lo, hi)
 		if below < work && below+within >= work {
 			break
 		}
 		switch {
+		case all < work || math.IsInf(hi, 1):
+			return 0, false // the window does not hold the work
 		case below >= work:
-			hi, lo = lo, lo*0.7
+			hi, lo = lo, lo*fall
 			if lo < 1e-300 {
 				lo = -1
 			}
-		case math.IsInf(hi, 1):
-			return 0, false // the window does not hold the work
 		case hi < 1e-300:
 			lo, hi = -1, math.Inf(1)
 		default:
-			if lo, hi = hi, hi*1.5; hi > math.MaxFloat64/16 {
+			if lo, hi = hi, hi*rise; hi > math.MaxFloat64/16 {
 				hi = math.Inf(1)
 			}
 		}
@@ -123,12 +136,19 @@ func (e *Pricer) guess(cl *class, tb *table, from, last int, work float64) float
 	return hi
 }
 
-// bracket returns the work and the cost of all steps of a density up to lo and the
-// work of those up to hi, which it puts in the pool.
-func (e *Pricer) bracket(cl *class, tb *table, from, last int, lo, hi float64) (below, cost, within float64) {
+// bracket returns the work and the cost of all steps of a density up to lo, the work of
+// those above it up to hi, which it puts in the pool, and the work of all steps.
+//
+// Complexity: O(window x log scales + steps in the pool).
+func (e *Pricer) bracket(cl *class, tb *table, from, last int, lo, hi float64) (below, cost, within, all float64) {
+	e.brackets++
 	e.pool = e.pool[:0]
 	for t := from; t < last; t++ {
 		h, scale := e.slotHull(cl, tb, t)
+		if len(h.work) == 0 {
+			continue
+		}
+		all += h.work[len(h.work)-1]
 		a := h.upTo(ratio(lo, scale))
 		done := 0.0
 		if a > 0 {
@@ -147,7 +167,7 @@ func (e *Pricer) bracket(cl *class, tb *table, from, last int, lo, hi float64) (
 			e.pool = append(e.pool, increment{d, w, int32(t), int32(i)})
 		}
 	}
-	return below, cost, within
+	return below, cost, within, all
 }
 
 // before is the order in which steps are taken.

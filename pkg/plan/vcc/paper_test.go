@@ -3,6 +3,7 @@ package vcc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -137,4 +138,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-func BenchmarkPlan(b *testing.B) { plantest.Bench(b, planner(b, vcc.Params{Scaling: true})) }
+func BenchmarkPlan(b *testing.B) {
+	for _, scaling := range []bool{false, true} {
+		b.Run(fmt.Sprintf("scaling=%v", scaling), func(b *testing.B) { plantest.Bench(b, planner(b, vcc.Params{Scaling: scaling})) })
+	}
+}

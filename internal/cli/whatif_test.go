@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kube"
+)
+
+// TestExplainReleased: after lull release, lull explain says who has released the workload and when, and how
+// the policy governs it again; of a finished one there is nothing to do.
+func TestExplainReleased(t *testing.T) {
+	ctx := t.Context()
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finished := range []bool{false, true} {
+		held := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team-a", Annotations: map[string]string{v1alpha1.AnnotationPolicy: "batch", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission}},
+			Spec:       batchv1.JobSpec{Suspend: new(true)},
+		}
+		if finished {
+			held.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(held).Build()
+		fetch := func() *kube.Workload {
+			w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(held))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		var out bytes.Buffer
+		before := time.Now().UTC().Truncate(time.Second)
+		if err := releaseOne(ctx, &out, c, fetch()); err != nil {
+			t.Fatal(err)
+		}
+		out.Reset()
+		if err := explainWorkload(ctx, &out, c, fetch()); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		for _, want := range []string{"Job team-a/train, not governed: it was released by an operator (lull release)", "CarbonPolicy batch at ", before.Format(time.DateOnly)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("finished %v: lacks %q: %s", finished, want, text)
+			}
+		}
+		if again := strings.Contains(text, "kubectl annotate job/train -n team-a lull.dev/policy=batch"); again == finished {
+			t.Errorf("finished %v: %s", finished, text)
+		}
+		again := fetch().Objects[0]
+		again.SetAnnotations(map[string]string{v1alpha1.AnnotationPolicy: "batch", v1alpha1.AnnotationDecision: again.GetAnnotations()[v1alpha1.AnnotationDecision]})
+		if err := c.Update(ctx, again); err != nil {
+			t.Fatal(err)
+		}
+		if err := explainWorkload(ctx, &out, c, fetch()); err == nil || !strings.Contains(err.Error(), "CarbonPolicy batch") {
+			t.Errorf("governed again: %v", err) // its policy is asked for, and is not there
+		}
+	}
+}
+
+// TestExplainNamesMisspeltAnnotations: of a workload that is governed, and of one that is not.
+func TestExplainNamesMisspeltAnnotations(t *testing.T) {
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "annotation lull.dev/max-dealy is unknown and has no effect; the nearest is lull.dev/max-delay"
+	w := func(annotations map[string]any) *kube.Workload {
+		return kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "train", "namespace": "n", "annotations": annotations},
+		}})
+	}
+	if _, err := gather(t.Context(), nil, w(map[string]any{"lull.dev/max-dealy": "6h"})); err == nil || !strings.Contains(err.Error(), "is not governed") || !strings.Contains(err.Error(), want) {
+		t.Errorf("not governed: %v", err)
+	}
+	var out bytes.Buffer
+	x := &explanation{w: w(map[string]any{"lull.dev/max-dealy": "6h", v1alpha1.AnnotationPolicy: "clean"})}
+	x.w.Facts.Finished = true
+	if err := x.write(t.Context(), &out, time.Now()); err != nil || !strings.Contains(out.String(), "warning: "+want+"\n") {
+		t.Errorf("governed: %v\n%s", err, out.String())
+	}
+}
+
+// TestExplainReserve: the reserve is named where it may be why a workload waits.
+func TestExplainReserve(t *testing.T) {
+	learned := &v1alpha1.ReserveStatus{Share: 0.43, ObservedUntil: &metav1.Time{Time: time.Now()}, HourlyPeaks: []int32{0, 430, 0}}
+	for name, tc := range map[string]struct {
+		reserve *v1alpha1.ReserveStatus
+		state   v1alpha1.PlanState
+		reason  string
+		want    string
+	}{
+		"learned, waits beside it": {learned, v1alpha1.PlanWaiting, "SharedCapacity", "plans keep 43 % of the capacity free for work that cannot wait (learned from 3 of the last 168 hours; spec.planner.parameters.reserve of the policy states another share); this workload waits for room beside it"},
+		"stated, waits":            {&v1alpha1.ReserveStatus{Share: 0.2}, v1alpha1.PlanPaused, "CleanerLater", "plans keep 20 % of the capacity free for work that cannot wait (stated by spec.planner.parameters.reserve of the policy)\n"},
+		"runs":                     {learned, v1alpha1.PlanRunning, "CleanNow", ""},
+		"none is kept":             {nil, v1alpha1.PlanWaiting, "SharedCapacity", ""},
+		"it is 0":                  {&v1alpha1.ReserveStatus{}, v1alpha1.PlanWaiting, "SharedCapacity", ""},
+	} {
+		x := &explanation{plan: &v1alpha1.CarbonPlan{Status: v1alpha1.CarbonPlanStatus{State: tc.state, Reason: tc.reason}}}
+		x.policy.Status.Reserve = tc.reserve
+		var out bytes.Buffer
+		x.writePlan(&out)
+		if got := strings.Contains(out.String(), "reserve "); got != (tc.want != "") || !strings.Contains(out.String(), tc.want) {
+			t.Errorf("%s: %s", name, out.String())
+		}
+	}
+}
+
+// TestExplainExcluded: a hook that no policy governs is explained by what it is, not by the lack of a policy.
+func TestExplainExcluded(t *testing.T) {
+	ctx := t.Context()
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        string
+	}{
+		"hook":           {map[string]string{"helm.sh/hook": "pre-upgrade"}, "it is a hook of Helm (helm.sh/hook). One that is created with the name of its CarbonPolicy in the annotation lull.dev/govern-by is"},
+		"another policy": {map[string]string{v1alpha1.AnnotationGovernBy: "green"}, `it asks for the CarbonPolicy "green"`},
+		"neither":        {nil, "no CarbonPolicy of its namespace selected it"},
+	} {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team-a", Annotations: tc.annotations}}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(j).Build()
+		w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := explainWorkload(ctx, &bytes.Buffer{}, c, w); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestExplainCronJob: what would change a Job of a CronJob is found with the next run as its deadline.
+func TestExplainCronJob(t *testing.T) {
+	ctx := t.Context()
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "team-a", UID: "c"}, Spec: batchv1.CronJobSpec{Schedule: "0 18 * * *", ConcurrencyPolicy: batchv1.ForbidConcurrent}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: "a", Namespace: "team-a", CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{v1alpha1.AnnotationPolicy: "p"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cron, kube.CronJobGVK)},
+	}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(j, cron,
+		&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "team-a"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}}).Build()
+	w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(j))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := gather(ctx, c, w)
+	if err != nil || !x.w.Next.At.Equal(created.Add(6*time.Hour)) {
+		t.Errorf("next run %+v, %v", x.w.Next, err)
+	}
+}

@@ -1,0 +1,46 @@
+package kube
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// TestLimits: what was stored before the API server refused it is refused here, by field and value.
+func TestLimits(t *testing.T) {
+	if _, err := PowerModel(&v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 1e308}}); !errors.Is(err, power.ErrModel) || !strings.Contains(err.Error(), `wattsPerUnit["cpu"]: 1e+308; accepted: 0 to 1e+06 W`) {
+		t.Errorf("power: %v", err)
+	}
+	watts := 1e300
+	for field, profile := range map[string]v1alpha1.ScalingProfile{
+		"spec.points[1].throughput": {Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 1e-300}, {Workers: 2, Throughput: 1e300}}}},
+		"spec.points[0].throughput": {Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1}}}},
+		"spec.points[0].watts":      {Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 1, Watts: &watts}}}},
+		"status.observed[0].throughput": {
+			Spec:   v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 1}}},
+			Status: v1alpha1.ScalingProfileStatus{Observed: []v1alpha1.ObservedPoint{{Workers: 2, Throughput: 1e300}}},
+		},
+	} {
+		profile.Name = "wide"
+		if _, err := Throughput(&profile, 2); !errors.Is(err, ErrProfile) || !strings.Contains(err.Error(), "ScalingProfile wide: "+field+": ") || !strings.Contains(err.Error(), "accepted: ") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestIdle: a Job that was released and whose pods a ResourceQuota refuses has none, by what it tells and
+// by what is seen; one that tells of a pod which is not seen yet is not idle.
+func TestIdle(t *testing.T) {
+	for active, want := range map[int32]bool{0: true, 1: false} {
+		v := observe(t, policy, timegrid.Timeline{}, newJob("a", running, func(j *batchv1.Job) { j.Status.Active = active }))
+		if got := v.Progress[0].Idle; got != want {
+			t.Errorf("%d active: idle %v, want %v", active, got, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// finishedWork writes workloads that are settled, and intensities, ten entries a workload, at a time
+// long ago.
+func finishedWork(t testing.TB, l *Ledger, workloads int) {
+	t.Helper()
+	l.clock = func() time.Time { return time.Now().Add(-2 * readBack) }
+	defer func() { l.clock = time.Now }()
+	for from := 0; from < workloads; from += 1000 {
+		var list []New
+		for i := from; i < min(from+1000, workloads); i++ {
+			uid := fmt.Sprint("old-", i)
+			list = append(list, New{KindSubmitted, "submitted/" + uid, uid, Submitted{Policy: "ns/p", At: at(0), Workers: 1, Zone: "z"}},
+				New{KindStarted, "started/" + uid, uid, Started{Run: uid, Node: "n", At: at(0), Zone: "z", Workers: 1}}, New{KindEnded, "ended/" + uid, uid, Ended{Run: uid, At: at(1)}},
+				New{KindFinished, "finished/" + uid, uid, Finished{At: at(1)}}, New{KindSettled, "settled/" + uid + "/0", uid, Settled{Of: Submitted{Zone: "z"}}})
+			for k := range 5 {
+				h := at(float64(5*i + k))
+				list = append(list, New{KindIntensity, intensityKey("old", h.Unix(), 0), "", Intensity{Zone: "old", From: h, To: h.Add(time.Hour), Value: 100}})
+			}
+		}
+		appendTo(t, l, list...)
+	}
+}
+
+// rowsOfStart counts what is read of a ledger until a look can be recorded, and until a settler has made
+// its first pass.
+func rowsOfStart(t testing.TB, l *Ledger) (record, settle int64) {
+	t.Helper()
+	before := l.rows.Load()
+	r := NewRecorder(l)
+	r.wanted["z"] = []int64{at(0).Unix(), at(1).Unix(), at(2).Unix()}
+	if err := r.Write(context.Background()); err != nil || !r.Health().Loaded || len(r.workloads) != 1 || len(r.hours["z"]) != 2 {
+		t.Fatalf("%v: %d workloads, hours %v", err, len(r.workloads), r.hours["z"])
+	}
+	record = l.rows.Load() - before
+	before = l.rows.Load()
+	if _, err := NewSettler(l).Settle(context.Background(), func(string) time.Time { return at(3) }); err != nil {
+		t.Fatal(err)
+	}
+	return record, l.rows.Load() - before
+}
+
+// TestStart: a start reads no more of a large ledger than of a small one.
+func TestStart(t *testing.T) {
+	rows := map[int][2]int64{}
+	for _, workloads := range []int{10, 10_000} {
+		l := fresh(t)
+		finishedWork(t, l, workloads)
+		b := book{t, l}
+		b.submit("open", 0)
+		b.add(KindStarted, "started/open-1", "open", Started{Run: "open-1", Node: "n", At: at(0), Zone: "z"})
+		for k := range 2 {
+			b.add(KindIntensity, intensityKey("z", at(float64(k)).Unix(), 0), "", Intensity{Zone: "z", From: at(float64(k)), To: at(float64(k + 1)), Value: 1})
+		}
+		b.add(KindIntensity, intensityKey("z", at(1).Unix(), 1), "", Intensity{Zone: "z", From: at(1), To: at(2), Value: 2, Revision: 1})
+		l.caughtUp = false // as in a process that begins
+		record, settle := rowsOfStart(t, l)
+		rows[workloads] = [2]int64{record, settle}
+		if plan := explain(t, l, unfinished); strings.Contains(plan, "SCAN ledger\n") || !strings.Contains(plan, "SEARCH ledger USING INDEX ledger_workload (workload=?)") {
+			t.Errorf("what is open is not found by the workload:\n%s", plan)
+		}
+	}
+	small, large := rows[10], rows[10_000]
+	t.Logf("rows read by a start: %v of 105 entries, %v of 100,005", small, large)
+	if large[0] != small[0] || large[0] > 10 {
+		t.Errorf("the recorder read %d rows of the large ledger, %d of the small one", large[0], small[0])
+	}
+	if large[1] > small[1]+30 { // a search by halves
+		t.Errorf("the settler read %d rows of the large ledger, %d of the small one", large[1], small[1])
+	}
+}
+
+func explain(t *testing.T, l *Ledger, query string) string {
+	t.Helper()
+	rows, err := l.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var out strings.Builder
+	for rows.Next() {
+		var id, parent, unused int
+		var text string
+		if err := rows.Scan(&id, &parent, &unused, &text); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestOpenIsMadeAnew: what an older version has written without ledger_open is taken into it.
+func TestOpenIsMadeAnew(t *testing.T) {
+	b := book{t, fresh(t)}
+	open := func() (out []string) {
+		for e, err := range b.l.unfinished(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, e.Key)
+		}
+		return out
+	}
+	for i, uid := range []string{"a", "b", "c"} {
+		b.submit(uid, float64(i))
+		b.ran(uid, uid+"-1", 4, 5)
+	}
+	b.finished("a", 5)
+	b.add(KindSettled, "settled/a/0", "a", Settled{})
+	b.finished("b", 5)
+	want := open()
+	if !slices.Equal(want, []string{"submitted/c", "started/c-1", "ended/c-1"}) {
+		t.Errorf("open: %v", want)
+	}
+	first, err := b.l.firstOpen(t.Context())
+	if err != nil || first != 4 {
+		t.Errorf("the first that is not settled is %d, want 4: %v", first, err)
+	}
+	for _, change := range []string{`DELETE FROM ledger_open`, `UPDATE ledger_open SET seq = 3 WHERE workload = ''`} {
+		if _, err := b.l.db.ExecContext(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		b.l.caughtUp = false
+		if got := open(); !slices.Equal(got, want) {
+			t.Errorf("after %s: %v, want %v", change, got, want)
+		}
+		if again, err := b.l.firstOpen(t.Context()); err != nil || again != first {
+			t.Errorf("after %s: the first is %d, %v", change, again, err)
+		}
+	}
+}
+
+// TestSince: entries are chosen by when they were written, without a read of the others.
+func TestSince(t *testing.T) {
+	l := fresh(t)
+	now := day
+	l.clock = func() time.Time { return now }
+	for i := range 200 {
+		appendTo(t, l, numbered(i, i+1)...)
+		now = now.Add(time.Hour)
+	}
+	before := l.rows.Load()
+	n := 0
+	for e, err := range l.Read(t.Context(), Query{Since: at(195)}) {
+		if err != nil || e.At.Before(at(195)) {
+			t.Fatal(e, err)
+		}
+		n++
+	}
+	if read := l.rows.Load() - before; n != 5 || read > 5+10 {
+		t.Errorf("%d entries, %d rows read", n, read)
+	}
+	for _, since := range []float64{-1, 1000} {
+		n := 0
+		for _, err := range l.Read(t.Context(), Query{Since: at(since)}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if want := map[float64]int{-1: 200, 1000: 0}[since]; n != want {
+			t.Errorf("since hour %v: %d entries, want %d", since, n, want)
+		}
+	}
+}
+
+// BenchmarkStart is a start of a recorder on a ledger of a million entries, and the first pass of a settler.
+func BenchmarkStart(b *testing.B) {
+	l := fresh(b)
+	finishedWork(b, l, 100_000)
+	appendTo(b, l, New{KindSubmitted, "submitted/open", "open", Submitted{Policy: "ns/p", At: at(0), Zone: "z"}},
+		New{KindIntensity, intensityKey("z", at(0).Unix(), 0), "", Intensity{Zone: "z", From: at(0), To: at(1)}}, New{KindIntensity, intensityKey("z", at(1).Unix(), 0), "", Intensity{Zone: "z", From: at(1), To: at(2)}})
+	for b.Loop() {
+		l.caughtUp = false
+		rowsOfStart(b, l)
+	}
+}

@@ -1,0 +1,63 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"lull.dev/lull/internal/ledger"
+)
+
+// TestSavingsAreBounded: the page keeps the last workloads in memory, no more than mostSettled, asks the
+// ledger for no older ones, and says so; what it sums goes on where the database fails in the middle.
+func TestSavingsAreBounded(t *testing.T) {
+	now := time.Now().UTC()
+	entry := func(i int, age time.Duration) ledger.Entry {
+		body, err := json.Marshal(ledger.Settled{Method: "3", KWh: 1, Grams: 100, Signal: "average", Runs: 1, Of: ledger.Submitted{Policy: "ns/p", Labels: map[string]string{"a": "b"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ledger.Entry{Seq: int64(i + 1), At: now.Add(-age), Kind: ledger.KindSettled, Workload: fmt.Sprint(i), Body: body}
+	}
+	total, fails := 2*mostSettled+500, true
+	s := &Server{Ledger: func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
+		return q.Of(func(yield func(ledger.Entry, error) bool) {
+			if !yield(entry(0, 100*24*time.Hour), nil) {
+				return
+			}
+			for i := 1; i <= total; i++ {
+				if i == total-5 && fails {
+					yield(ledger.Entry{}, errors.New("gone"))
+					return
+				}
+				if !yield(entry(i, time.Hour-time.Duration(i)*time.Millisecond), nil) {
+					return
+				}
+			}
+		})
+	}}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/savings", nil)
+	if _, err := s.saved(r); err == nil {
+		t.Error("the database fails")
+	}
+	fails = false
+	for range 2 {
+		got, err := s.saved(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := got.(Savings)
+		if v.Of.All.Workloads != mostSettled || len(s.settled) != mostSettled || v.Older != total-mostSettled || v.Days != savingsDays || v.Problem != "" {
+			t.Errorf("%d workloads, %d kept, %d older: %s", v.Of.All.Workloads, len(s.settled), v.Older, v.Problem)
+		}
+		if b, there := s.settled[fmt.Sprint(total)]; !there || b.Of.Labels != nil {
+			t.Errorf("the last one: %v %+v", there, b)
+		}
+	}
+}

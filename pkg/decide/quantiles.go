@@ -1,0 +1,79 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/workload"
+)
+
+// Quantile is a run time still needed at MinWorkers that is not exceeded with probability P. Like
+// Task.Remaining it includes what would be done again after a pause.
+type Quantile struct {
+	P         float64
+	Remaining time.Duration
+}
+
+// Guarded returns the run time still needed at MinWorkers that the latest safe start leaves room for:
+// the quantile of plan.SafeProbability, or the largest one known, if that is more than Remaining; and its
+// probability, 0 if it is Remaining. A task whose delay is bounded (LatestStart) has a deadline that moves
+// with its run time: it is not guarded.
+func (t *Task) Guarded() (remaining time.Duration, p float64) {
+	if !t.LatestStart.IsZero() {
+		return t.Remaining, 0
+	}
+	remaining = t.Remaining
+	for _, q := range t.Quantiles {
+		if remaining, p = t.Remaining, 0; q.Remaining > t.Remaining {
+			remaining, p = q.Remaining, q.P
+		}
+		if q.P >= plan.SafeProbability {
+			break
+		}
+	}
+	return remaining, p
+}
+
+// planEnd is when the plan of a task should end: by its deadline with the margin kept, and with room for
+// what the guarded run time exceeds the expected one, an elastic task at its fastest scale. Commit, the
+// repair and the latest safe start use it. Like the margin, the guard yields to deadlines.
+func (t *Task) planEnd(margin time.Duration) time.Time {
+	guard, _ := t.Guarded()
+	guard -= t.Remaining
+	if t.Scaling != nil {
+		_, speedUp := t.Scaling.fastest()
+		guard = time.Duration(float64(guard) / speedUp)
+	}
+	return t.Deadline.Add(-margin).Add(-guard)
+}
+
+// quantiles converts those of a task to slots, for plan.Guarded: each exceeds the length of the job by as
+// much as it exceeds Remaining. Soft deadlines are not guarded: they are terms of the objective.
+func (w *decider) quantiles(t *Task, jobLength float64) []workload.Quantile {
+	if len(t.Quantiles) == 0 || !t.LatestStart.IsZero() || w.s.soft() {
+		return nil
+	}
+	out := make([]workload.Quantile, len(t.Quantiles))
+	for k, q := range t.Quantiles {
+		length := math.Min(math.Max(jobLength+float64(q.Remaining-t.Remaining)/float64(w.s.Slot), minLength), math.MaxInt32)
+		out[k] = workload.Quantile{P: q.P, Length: length}
+	}
+	return out
+}
+
+// validateQuantiles reports the first quantile that is not valid.
+func (t *Task) validateQuantiles() error {
+	last := Quantile{}
+	for k, q := range t.Quantiles {
+		switch {
+		case !(q.P > last.P && q.P < 1):
+			return fmt.Errorf("%w: task %q: quantiles[%d]: p: %v; accepted: above 0, below 1, rising", ErrSnapshot, t.ID, k, q.P)
+		case q.Remaining < last.Remaining:
+			return fmt.Errorf("%w: task %q: quantiles[%d]: remaining: %v; accepted: at least 0, not falling", ErrSnapshot, t.ID, k, q.Remaining)
+		}
+		last = q
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/workload"
+)
+
+// standing is a waiting task of an hour and 2 CPUs with a plan that begins after some hours.
+func standing(id string, t0 time.Time, after, due float64) Task {
+	hours := func(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
+	return Task{
+		ID: id, Kind: workload.Rigid, State: Waiting, Request: map[string]float64{"cpu": 2}, Remaining: time.Hour, Deadline: hours(due),
+		Standing: &Standing{Phases: []Phase{{From: hours(after), To: hours(after + 1), Cluster: "c", Workers: 1}}, Reason: Reason{Code: CodeCleanerLater}},
+	}
+}
+
+// goingOn is a snapshot of a cluster with some CPUs.
+func goingOn(t *testing.T, t0 time.Time, cpu float64, tasks ...Task) *Snapshot {
+	t.Helper()
+	series, err := carbon.NewSeries(carbon.Provenance{}, []carbon.Sample{{From: t0, To: t0.Add(24 * time.Hour), Value: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Snapshot{Now: t0, Slot: time.Hour, Clusters: []Cluster{{Name: "c", Capacity: map[string]float64{"cpu": cpu}, Carbon: series}}, Tasks: tasks}
+}
+
+// TestGoOnDropsImpossiblePlans: a decision that makes no plan does not follow a plan that takes more than there
+// is now, or that ends after a deadline that has changed.
+func TestGoOnDropsImpossiblePlans(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	w := goingOn(t, t0, 2, standing("late", t0, 3, 2)).goOn(false)
+	if p := w.items[0].phases; len(p) != 1 || !p[0].From.Equal(t0) {
+		t.Errorf("a task with a late plan is to run as %+v; want it at once, in time", p)
+	}
+	w = goingOn(t, t0, 1, standing("big", t0, 3, 9)).goOn(false)
+	if x := w.items[0]; x.state != unplaced || len(x.phases) > 0 {
+		t.Errorf("a task that asks for more than there is: state %v with %+v; want it unplaced", x.state, x.phases)
+	}
+}
+
+// TestPlansYieldToWhatTakesTheirRoom: the capacity has fallen so that one of two plans has room. The other one
+// begins when the first has ended.
+func TestPlansYieldToWhatTakesTheirRoom(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	w := goingOn(t, t0, 2, standing("first", t0, 3, 9), standing("second", t0, 3.5, 9)).goOn(false)
+	if w.foreseen = w.foresee(); !w.overcommits() {
+		t.Fatal("both plans have room: the test shows nothing")
+	}
+	w.foreseeSettled()
+	if p := w.items[1].phases; w.overcommits() || len(p) != 1 || !p[0].From.Equal(t0.Add(4*time.Hour)) {
+		t.Errorf("the second task is to run as %+v; want it from 4:00 on", p)
+	}
+}
+
+// TestGoOnStaysWhereAQueueHasStartedATask: a task waited in a queue and was expected to start on one cluster,
+// but was started on another. A decision that makes no plan leaves it there.
+func TestGoOnStaysWhereAQueueHasStartedATask(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	x := standing("started", t0, 0, 1)
+	x.Kind, x.State, x.Cluster, x.Migratable, x.Replan = workload.Interruptible, Running, "d", true, true
+	x.Standing.Reason.Code = CodeUnscheduled
+	s := goingOn(t, t0, 2, x)
+	other := s.Clusters[0]
+	other.Name = "d"
+	s.Clusters = append(s.Clusters, other)
+	w := s.goOn(false)
+	if p := w.items[0].phases; len(p) != 1 || p[0].Cluster != "d" {
+		t.Errorf("it runs as %+v; want it to stay on d", p)
+	}
+}
+
+// TestAQueuedTaskKeepsItsPlan: a task that was released by its plan waits for room. It is expected to pause when
+// its plan says so, also by the decision that makes no plan.
+func TestAQueuedTaskKeepsItsPlan(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	x := standing("queued", t0, 3, 9)
+	x.Kind, x.State, x.Unscheduled, x.Cluster, x.Remaining = workload.Interruptible, Running, true, "c", 2*time.Hour
+	first := Phase{From: t0, To: t0.Add(time.Hour), Cluster: "c", Workers: 1}
+	x.Standing.Phases = []Phase{first, x.Standing.Phases[0]}
+	w := goingOn(t, t0, 2, x).goOn(false)
+	if seen := w.foresee()[0]; len(seen) != 2 || !seen[0].To.Equal(first.To) {
+		t.Errorf("it is foreseen to run as %+v; want a pause at 1:00", seen)
+	}
+}
+
+// TestAQueueStartsNowWhatWasExpectedLater: a task was expected to wait in a queue, but is foreseen to start now.
+// A plan that takes the same room overcommits the cluster.
+func TestAQueueStartsNowWhatWasExpectedLater(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	w := newDecider(goingOn(t, t0, 2, standing("queued", t0, 3, 9), standing("planned", t0, 3, 9)))
+	w.items[0].left, w.items[0].queued = true, true
+	w.items[1].phases = []Phase{w.phase(1, 0, t0, time.Hour, 1)}
+	w.foreseen = schedule{w.items[1].phases, nil}
+	if !w.overcommits() {
+		t.Error("both take all of the cluster now, and that is not seen")
+	}
+}
+
+// TestLatePlansArePossible: a plan that was late when it was made is followed, whatever reason states that. One whose
+// deadline has been brought forward since is not.
+func TestLatePlansArePossible(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for code, want := range map[Code]bool{CodeDeadlineAtRisk: false, CodeLatestStart: false, CodeTooSoon: false, CodeCleanNow: true, CodeSharedCapacity: true} {
+		s := &Snapshot{
+			Now: start, Slot: time.Hour, Clusters: []Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 4}}},
+			Tasks: []Task{{
+				ID: "a", Kind: workload.Interruptible, State: Running, Cluster: "c", Remaining: 2 * time.Hour, Deadline: start.Add(time.Hour), Request: map[string]float64{"cpu": 1},
+				Standing: &Standing{Phases: []Phase{{From: start.Add(time.Hour), To: start.Add(3 * time.Hour), Cluster: "c", Workers: 1}}, Reason: Reason{Code: code}},
+			}},
+		}
+		if got := newDecider(s).impossible(0); got != want {
+			t.Errorf("%s: impossible %v, want %v", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// RunTime is the annotation of a pod template that says how long a pod of it runs.
+const RunTime = "lab.lull.dev/runtime"
+
+// Cluster is the model of a Job controller, a scheduler and kubelets.
+type Cluster struct {
+	store *Store
+	rng   *rand.Rand
+	pods  map[types.UID]*running
+	// left is what pods that were stopped have left to do, by the Job, where its work may be interrupted.
+	left map[types.UID][]time.Duration
+}
+
+// running is what a kubelet knows of a pod.
+type running struct {
+	starts, ends time.Time // zero before it is bound
+}
+
+// NewCluster returns a cluster with nodes of so many CPUs each.
+func NewCluster(store *Store, seed uint64, nodes ...string) *Cluster {
+	c := &Cluster{store: store, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}}
+	for i, cpus := range nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity(cpus), corev1.ResourceMemory: quantity("64Gi"), corev1.ResourcePods: quantity("110")}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		mustStore(store.Create("", store.Resource("Node"), object(node)))
+	}
+	return c
+}
+
+// Run acts on changes until ctx ends.
+func (c *Cluster) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		changed := c.store.Changed()
+		next := c.step()
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(0, time.Until(next))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			_ = sleep(ctx, time.Duration(c.rng.Int64N(int64(300*time.Millisecond))))
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step brings the cluster up to the present. It returns when something happens next by itself.
+func (c *Cluster) step() time.Time {
+	now := time.Now()
+	pods := c.kubelets(now)
+	jobs, _ := c.store.List(c.store.Resource("Job"), "")
+	for _, u := range jobs {
+		var job batchv1.Job
+		typed(u, &job)
+		c.job(&job, pods[job.UID], now)
+	}
+	c.schedule(now)
+	var next time.Time
+	for _, r := range c.pods {
+		for _, at := range []time.Time{r.starts, r.ends} {
+			if at.After(now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+// kubelets starts and ends pods whose time has come. It returns the pods by the Job that owns them.
+func (c *Cluster) kubelets(now time.Time) map[types.UID][]*corev1.Pod {
+	out := map[types.UID][]*corev1.Pod{}
+	list, _ := c.store.List(c.store.Resource("Pod"), "")
+	for _, u := range list {
+		pod := &corev1.Pod{}
+		typed(u, pod)
+		r := c.pods[pod.UID]
+		if r != nil && !r.starts.IsZero() && pod.DeletionTimestamp == nil {
+			switch {
+			case pod.Status.Phase == corev1.PodPending && !now.Before(r.starts):
+				started := metav1.NewTime(r.starts.Truncate(time.Second))
+				c.podStatus(pod, func() {
+					pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &started
+					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: started}}
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}}
+				})
+			case pod.Status.Phase == corev1.PodRunning && !now.Before(r.ends):
+				c.podStatus(pod, func() {
+					pod.Status.Phase = corev1.PodSucceeded
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+						StartedAt: metav1.NewTime(r.starts.Truncate(time.Second)), FinishedAt: metav1.NewTime(r.ends.Truncate(time.Second)), Reason: "Completed",
+					}}}}
+				})
+			}
+		}
+		for _, o := range pod.OwnerReferences {
+			out[o.UID] = append(out[o.UID], pod)
+		}
+	}
+	return out
+}
+
+// job does what the Job controller does for one Job.
+func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
+	if job.Status.CompletionTime != nil {
+		return
+	}
+	parallelism, completions := int32(1), int32(1)
+	if job.Spec.Parallelism != nil {
+		parallelism = *job.Spec.Parallelism
+	}
+	if job.Spec.Completions != nil {
+		completions = *job.Spec.Completions
+	}
+	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
+	status := job.Status.DeepCopy()
+	var active []*corev1.Pod
+	done := int32(0)
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodSucceeded {
+			done++
+		} else {
+			active = append(active, pod)
+		}
+	}
+	want := min(parallelism, completions-done)
+	if suspended {
+		want = 0
+	}
+	for len(active) > int(want) {
+		pod := active[len(active)-1]
+		active = active[:len(active)-1]
+		c.stop(job, pod, now)
+	}
+	created := 0
+	for len(active)+created < int(want) {
+		c.start(job)
+		created++
+	}
+	status.Active, status.Succeeded = int32(len(active)+created), done
+	ready := int32(0)
+	for _, pod := range active {
+		if pod.Status.Phase == corev1.PodRunning {
+			ready++
+		}
+	}
+	status.Ready = &ready
+	second := metav1.NewTime(now.Truncate(time.Second))
+	switch {
+	case suspended && status.StartTime != nil || suspended && len(status.Conditions) == 0:
+		status.StartTime = nil
+		status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue, LastTransitionTime: second}}
+	case !suspended && status.StartTime == nil:
+		status.StartTime = &second
+		if len(status.Conditions) > 0 {
+			status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, LastTransitionTime: second}}
+		}
+	}
+	if done >= completions && len(active) == 0 {
+		status.CompletionTime = &second
+		status.Conditions = append(status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: second})
+	}
+	mustStore(c.store.Change("", c.store.Resource("Job"), nameOf(job), true, func(u *unstructured.Unstructured) error {
+		u.Object["status"] = object(&batchv1.Job{Status: *status}).Object["status"]
+		return nil
+	}))
+}
+
+// stop deletes a pod. What it has done is lost unless the work may be interrupted.
+func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
+	if r := c.pods[pod.UID]; r != nil && !r.starts.IsZero() && job.Annotations[v1alpha1.AnnotationInterruptible] == "true" {
+		began := r.starts
+		if now.Before(began) {
+			began = now
+		}
+		c.left[job.UID] = append(c.left[job.UID], max(time.Second, r.ends.Sub(r.starts)-now.Sub(began)))
+	}
+	delete(c.pods, pod.UID)
+	must(c.store.Delete("", c.store.Resource("Pod"), nameOf(pod), pod.UID))
+}
+
+// start creates a pod of a Job.
+func (c *Cluster) start(job *batchv1.Job) {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.GenerateName, pod.Namespace = job.Name+"-", job.Namespace
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[batchv1.JobNameLabel] = job.Name
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: &yes}}
+	mustStore(c.store.Create("", c.store.Resource("Pod"), object(pod)))
+}
+
+// schedule binds pods to nodes with room, in the order of their creation.
+func (c *Cluster) schedule(now time.Time) {
+	free := map[string]int64{}
+	nodes, _ := c.store.List(c.store.Resource("Node"), "")
+	for _, u := range nodes {
+		var node corev1.Node
+		typed(u, &node)
+		ready := slices.ContainsFunc(node.Status.Conditions, func(x corev1.NodeCondition) bool {
+			return x.Type == corev1.NodeReady && x.Status == corev1.ConditionTrue
+		})
+		if ready && !node.Spec.Unschedulable {
+			free[node.Name] = node.Status.Allocatable.Cpu().MilliValue()
+		}
+	}
+	names := slices.Sorted(maps.Keys(free))
+	list, _ := c.store.List(c.store.Resource("Pod"), "")
+	var pending []*corev1.Pod
+	for _, u := range list {
+		pod := &corev1.Pod{}
+		typed(u, pod)
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case pod.Spec.NodeName != "":
+			free[pod.Spec.NodeName] -= cpu(pod)
+		default:
+			pending = append(pending, pod)
+		}
+	}
+	slices.SortStableFunc(pending, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, pod := range pending {
+		at := slices.IndexFunc(names, func(n string) bool { return free[n] >= cpu(pod) })
+		if at < 0 {
+			if len(pod.Status.Conditions) == 0 {
+				c.podStatus(pod, func() {
+					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}}
+				})
+			}
+			continue
+		}
+		free[names[at]] -= cpu(pod)
+		c.bind(pod, names[at], now)
+	}
+}
+
+func (c *Cluster) bind(pod *corev1.Pod, node string, now time.Time) {
+	length, err := time.ParseDuration(pod.Annotations[RunTime])
+	must(err)
+	owner := pod.OwnerReferences[0].UID
+	if left := c.left[owner]; len(left) > 0 {
+		length, c.left[owner] = left[0], left[1:]
+	}
+	starts := now.Add(500*time.Millisecond + time.Duration(c.rng.Int64N(int64(2500*time.Millisecond))))
+	c.pods[pod.UID] = &running{starts, starts.Add(length)}
+	mustStore(c.store.Change("", c.store.Resource("Pod"), nameOf(pod), false, func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, node, "spec", "nodeName")
+	}))
+	pod.Spec.NodeName = node
+	c.podStatus(pod, func() {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}}
+	})
+}
+
+// podStatus changes the status of a pod.
+func (c *Cluster) podStatus(pod *corev1.Pod, change func()) {
+	change()
+	mustStore(c.store.Change("", c.store.Resource("Pod"), nameOf(pod), true, func(u *unstructured.Unstructured) error {
+		u.Object["status"] = object(pod).Object["status"]
+		return nil
+	}))
+}
+
+func cpu(pod *corev1.Pod) int64 {
+	sum := int64(0)
+	for _, x := range pod.Spec.Containers {
+		sum += x.Resources.Requests.Cpu().MilliValue()
+	}
+	return sum
+}
+
+// object converts a typed object, typed converts it back.
+func object(o runtime.Object) *unstructured.Unstructured {
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	must(err)
+	return &unstructured.Unstructured{Object: m}
+}
+
+func typed(u *unstructured.Unstructured, into runtime.Object) {
+	must(runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into))
+}

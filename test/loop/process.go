@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+// Faults are the shares of calls that go wrong, and what else does.
+type Faults struct {
+	// Fail, Lose and Conflict are shares of writes: those that fail without an effect, those that take effect though
+	// the answer is lost, and those that are refused for a conflict.
+	Fail, Lose, Conflict float64
+	// Kill is the share of writes at which the process is killed, half of them before the write and half after it.
+	Kill float64
+	// Lag is the longest time after which a watch tells a change. Break is how long a watch lasts at most.
+	Lag, Break time.Duration
+	// Latency is the longest time that a call takes.
+	Latency time.Duration
+}
+
+// Process is the connection of one process to the API server, with the faults of that connection. It implements
+// http.RoundTripper. Which calls go wrong depends on the seed, on what they ask for and on how often it was asked for.
+type Process struct {
+	Name   string
+	Store  *Store
+	Faults Faults
+	Seed   uint64
+	// Killed is called once, when a write kills the process. From then on no call of it has an effect.
+	Killed func()
+	// Down reports whether the API server cannot be reached; nil if it always can.
+	Down func() bool
+	// Calm reports whether writes go wrong no more; nil if they always may.
+	Calm func() bool
+
+	mu    sync.Mutex
+	count map[string]uint64
+	dead  bool
+	// Calls counts the calls by verb.
+	Calls map[string]int
+}
+
+var (
+	errDown = errors.New("connection refused (a fault of the model)")
+	errDead = errors.New("the process was killed (a fault of the model)")
+	errLost = errors.New("the answer was lost (a fault of the model)")
+)
+
+// Config returns the configuration with which clients connect.
+func (p *Process) Config() *rest.Config {
+	return &rest.Config{
+		Host: "http://model.invalid", Transport: p, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+	}
+}
+
+// Kill ends the process: no call of it has an effect from now on.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	was := p.dead
+	p.dead = true
+	p.mu.Unlock()
+	if !was && p.Killed != nil {
+		p.Killed()
+	}
+}
+
+// Dead reports whether the process was killed.
+func (p *Process) Dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// draw returns random numbers for a call that depend on nothing but the seed and the number of such calls before.
+func (p *Process) draw(c *call) *rand.Rand {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.count == nil {
+		p.count, p.Calls = map[string]uint64{}, map[string]int{}
+	}
+	p.Calls[c.verb]++
+	what := c.String() + strconv.FormatBool(c.status)
+	p.count[what]++
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, p.Name+what)
+	return rand.New(rand.NewPCG(p.Seed^h.Sum64(), p.count[what]))
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		_ = req.Body.Close()
+	}
+	if p.Dead() {
+		return nil, errDead
+	}
+	if p.Down != nil && p.Down() {
+		return nil, errDown
+	}
+	c, a := p.Store.parse(p.Name, req, body)
+	if c == nil {
+		return a.response(req), nil
+	}
+	rng := p.draw(c)
+	if err := sleep(req.Context(), time.Duration(rng.Float64()*float64(p.Faults.Latency))); err != nil {
+		return nil, err
+	}
+	if c.verb == "watch" {
+		return p.watch(req, c, rng)
+	}
+	if !c.writes() {
+		return p.Store.serve(c).response(req), nil
+	}
+	f := p.Faults
+	if p.Calm != nil && p.Calm() {
+		f = Faults{}
+	}
+	switch dice := rng.Float64(); {
+	case dice < f.Kill/2:
+		p.Kill()
+		return nil, errDead
+	case dice < f.Kill:
+		p.serveAlive(c)
+		p.Kill()
+		return nil, errDead
+	case dice < f.Kill+f.Fail:
+		return failed(apierrors.NewInternalError(errDown)).response(req), nil
+	case dice < f.Kill+f.Fail+f.Lose:
+		p.serveAlive(c)
+		return nil, errLost
+	case dice < f.Kill+f.Fail+f.Lose+f.Conflict && c.verb != "create":
+		return failed(apierrors.NewConflict(c.resource.gr(), c.key.Name, errDown)).response(req), nil
+	}
+	return p.serveAlive(c).response(req), nil
+}
+
+// serveAlive serves a call unless the process was killed meanwhile.
+func (p *Process) serveAlive(c *call) answer {
+	if p.Dead() {
+		return failed(apierrors.NewInternalError(errDead))
+	}
+	return p.Store.serve(c)
+}
+
+func (p *Process) watch(req *http.Request, c *call, rng *rand.Rand) (*http.Response, error) {
+	matches, err := c.matches()
+	if err != nil {
+		return failed(apierrors.NewBadRequest(err.Error())).response(req), nil
+	}
+	if c.query.Get("sendInitialEvents") == "true" {
+		return failed(apierrors.NewBadRequest("sendInitialEvents: not served by this model")).response(req), nil
+	}
+	version, malformed := strconv.ParseInt(c.query.Get("resourceVersion"), 10, 64)
+	if malformed != nil {
+		return failed(apierrors.NewBadRequest("resourceVersion: " + malformed.Error())).response(req), nil //nolint:nilerr // the answer says it
+	}
+	if rng.Float64() < 0.1 && p.Faults.Break > 0 {
+		return failed(apierrors.NewResourceExpired("too old (a fault of the model)")).response(req), nil
+	}
+	lasts := 24 * time.Hour
+	if p.Faults.Break > 0 {
+		lasts = time.Second + time.Duration(rng.Float64()*float64(p.Faults.Break))
+	}
+	seed := rng.Uint64()
+	w := &stream{
+		store: p.Store, call: c, matches: matches, ctx: req.Context(), version: version, end: time.Now().Add(lasts), done: make(chan struct{}),
+		lag: func(e *Event) time.Duration {
+			r := rand.New(rand.NewPCG(seed, uint64(e.Version)))
+			return time.Duration(r.Float64() * r.Float64() * r.Float64() * float64(p.Faults.Lag))
+		},
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: w, ContentLength: -1,
+	}, nil
+}
+
+// response is an answer as HTTP.
+func (a answer) response(req *http.Request) *http.Response {
+	text, err := json.Marshal(a.value)
+	if err != nil {
+		panic(err) // values of the store are JSON
+	}
+	return &http.Response{
+		StatusCode: a.code, Status: strconv.Itoa(a.code) + " " + http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}
+}
+
+// sleep waits; it returns the error of the context if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

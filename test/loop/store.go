@@ -1,0 +1,264 @@
+// Package loop runs the real controllers, watchdog and ledger of Lull in one process against a model of a
+// cluster: an API server (Store, Process), and a Job controller, a scheduler and kubelets (Cluster). Time is
+// virtual (testing/synctest), so that days pass in seconds, and faults come from a seed.
+//
+// The model of the API server speaks HTTP to an http.RoundTripper, so that everything of client-go and
+// controller-runtime runs as in production: reflectors, caches, work queues, leader election.
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Resource is a kind of object that the API server serves. Every kind has a status subresource.
+type Resource struct {
+	Group, Version, Name, Kind string
+	Namespaced                 bool
+}
+
+func (r *Resource) apiVersion() string {
+	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
+}
+
+func (r *Resource) gr() schema.GroupResource {
+	return schema.GroupResource{Group: r.Group, Resource: r.Name}
+}
+
+// Event is a change of an object. Objects of events are never changed.
+type Event struct {
+	At       time.Time
+	Version  int64
+	Type     watch.EventType
+	Resource *Resource
+	// Object is as after the change, Before as before it; nil if it was created.
+	Object, Before *unstructured.Unstructured
+	// By is the name of the process that made the change; empty for the cluster itself.
+	By string
+}
+
+// Store is what an API server keeps: objects, with resource versions, and all changes of them. It is safe
+// for concurrent use.
+type Store struct {
+	mu        sync.Mutex
+	resources []*Resource
+	objects   map[*Resource]map[types.NamespacedName]*unstructured.Unstructured
+	log       []Event
+	version   int64
+	changed   chan struct{} // closed at the next change
+	uids      int
+	// Admit is called with each object that a process creates, before it is stored; nil for none.
+	Admit func(r *Resource, obj *unstructured.Unstructured)
+	// Check is called with each change that a process asks for, before it is stored; nil for none.
+	Check func(e *Event)
+}
+
+// NewStore returns an empty store that serves the given resources.
+func NewStore(resources []*Resource) *Store {
+	s := &Store{resources: resources, objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: make(chan struct{})}
+	for _, r := range resources {
+		s.objects[r] = map[types.NamespacedName]*unstructured.Unstructured{}
+	}
+	return s
+}
+
+// Resource returns the resource of a kind; it panics if there is none, which is a fault of the test.
+func (s *Store) Resource(kind string) *Resource {
+	for _, r := range s.resources {
+		if r.Kind == kind {
+			return r
+		}
+	}
+	panic("no resource of kind " + kind)
+}
+
+// Changed returns a channel that is closed at the next change.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Get returns an object, which the caller must not change; nil if there is none.
+func (s *Store) Get(r *Resource, key types.NamespacedName) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[r][key]
+}
+
+// List returns the objects of a resource by name, of a namespace or of all, and the version of the store.
+// The caller must not change the objects.
+func (s *Store) List(r *Resource, namespace string) ([]*unstructured.Unstructured, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*unstructured.Unstructured
+	for key, obj := range s.objects[r] {
+		if namespace == "" || key.Namespace == namespace {
+			out = append(out, obj)
+		}
+	}
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	return out, s.version
+}
+
+// Since returns the changes after a version.
+func (s *Store) Since(version int64) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(s.log, version+1, func(e Event, v int64) int { return cmp.Compare(e.Version, v) })
+	return s.log[i:]
+}
+
+// Create stores a new object. It returns the stored one, or an AlreadyExists error.
+func (s *Store) Create(by string, r *Resource, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	obj = obj.DeepCopy()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uids++
+	if obj.GetName() == "" {
+		if obj.GetGenerateName() == "" {
+			return nil, apierrors.NewBadRequest("metadata.name: required")
+		}
+		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.uids))
+	}
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if s.objects[r][key] != nil {
+		return nil, apierrors.NewAlreadyExists(r.gr(), obj.GetName())
+	}
+	obj.SetAPIVersion(r.apiVersion())
+	obj.SetKind(r.Kind)
+	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+	obj.SetGeneration(1)
+	if by != "" {
+		unstructured.RemoveNestedField(obj.Object, "status")
+		if s.Admit != nil {
+			s.Admit(r, obj)
+		}
+	}
+	return obj, s.put(Event{Type: watch.Added, Resource: r, Object: obj, By: by})
+}
+
+// Change stores what f makes of an object. f may return an error, which ends the change. Changes of the
+// status are kept only with status, all others only without. It returns the object as stored, or a NotFound error.
+func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status bool, f func(obj *unstructured.Unstructured) error) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.objects[r][key]
+	if before == nil {
+		return nil, apierrors.NewNotFound(r.gr(), key.Name)
+	}
+	asked := before.DeepCopy()
+	if err := f(asked); err != nil {
+		return nil, err
+	}
+	if v := asked.GetResourceVersion(); v != "" && v != before.GetResourceVersion() {
+		return nil, apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("version %s, asked to change %s", before.GetResourceVersion(), v))
+	}
+	if uid := asked.GetUID(); uid != "" && uid != before.GetUID() {
+		return nil, apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("another object of that name"))
+	}
+	obj := asked
+	if status {
+		obj = before.DeepCopy()
+		obj.Object["status"] = asked.Object["status"]
+	} else if was, is := before.Object["status"]; is && by != "" {
+		obj.Object["status"] = was
+	} else if by != "" {
+		delete(obj.Object, "status")
+	}
+	for _, same := range []string{"uid", "creationTimestamp", "deletionTimestamp", "generation", "name", "namespace"} {
+		if v, is := before.Object["metadata"].(map[string]any)[same]; is {
+			obj.Object["metadata"].(map[string]any)[same] = v
+		}
+	}
+	if !equalJSON(before.Object["spec"], obj.Object["spec"]) {
+		obj.SetGeneration(before.GetGeneration() + 1)
+	}
+	obj.SetResourceVersion(before.GetResourceVersion())
+	if equalJSON(before.Object, obj.Object) {
+		return before, nil // as an API server, which stores no change
+	}
+	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
+		return obj, s.remove(by, r, before)
+	}
+	return obj, s.put(Event{Type: watch.Modified, Resource: r, Object: obj, Before: before, By: by})
+}
+
+// Delete removes an object, and those that it owns; one with finalizers waits for them. It returns a
+// NotFound error if there is none, and a Conflict error if it is not the one of the UID, where that is given.
+func (s *Store) Delete(by string, r *Resource, key types.NamespacedName, uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	obj := s.objects[r][key]
+	switch {
+	case obj == nil:
+		return apierrors.NewNotFound(r.gr(), key.Name)
+	case uid != "" && uid != obj.GetUID():
+		return apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("another object of that name"))
+	case len(obj.GetFinalizers()) > 0:
+		if obj.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		ending := obj.DeepCopy()
+		now := metav1.NewTime(time.Now().Truncate(time.Second))
+		ending.SetDeletionTimestamp(&now)
+		return s.put(Event{Type: watch.Modified, Resource: r, Object: ending, Before: obj, By: by})
+	}
+	return s.remove(by, r, obj)
+}
+
+// remove deletes an object and what it owns, by an owner reference. The caller holds mu.
+func (s *Store) remove(by string, r *Resource, obj *unstructured.Unstructured) error {
+	if err := s.put(Event{Type: watch.Deleted, Resource: r, Object: obj.DeepCopy(), Before: obj, By: by}); err != nil {
+		return err
+	}
+	for _, owned := range s.resources {
+		keys := slices.SortedFunc(maps.Keys(s.objects[owned]), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			x := s.objects[owned][key]
+			if x == nil || !slices.ContainsFunc(x.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == obj.GetUID() }) {
+				continue
+			}
+			if err := s.remove("", owned, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put stores an event and its object. The caller holds mu and has made Object, which is not changed afterwards.
+func (s *Store) put(e Event) error {
+	if e.By != "" && s.Check != nil {
+		s.Check(&e)
+	}
+	s.version++
+	e.At, e.Version = time.Now(), s.version
+	e.Object.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	key := types.NamespacedName{Namespace: e.Object.GetNamespace(), Name: e.Object.GetName()}
+	if e.Type == watch.Deleted {
+		delete(s.objects[e.Resource], key)
+	} else {
+		s.objects[e.Resource][key] = e.Object
+	}
+	s.log = append(s.log, e)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return nil
+}
