@@ -37,22 +37,38 @@ bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
 demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender, capacity)
 	./bin/lull demo $(DEMO)
 
+# The lab of the integration tests: three of them in make test, as the simulation (test/loop) covers the control loop.
+INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
+SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
+
 .PHONY: test
-test: deps build ## unit, property, fuzz-seed and integration tests
+test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, and three tests on a real control plane
 	$(GO) test ./...
-	cd lab && $(GO) test -vet=off ./...
 	cd tools/release && $(GO) test ./...
-	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
+	$(INTEGRATION) -run '$(SMOKE)'
+
+SUITES := verify test test-lab test-seeds test-integration test-operators test-browser test-fleet test-realnode test-demos test-upgrade
+
+# One after another, as each needs both cores. A suite that fails does not keep the others from running.
+.PHONY: test-all
+test-all: ## make verify, make test and every other suite, with a table at the end (hours; as root); one target each, too
+	./tools/suites.sh $(SUITES)
+
+.PHONY: test-lab
+test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which compile Kubernetes once more
+	cd lab && $(GO) test -vet=off ./...
+	cd lab && ../bin/golangci-lint run --config ../.golangci.yml --enable-only $(LAB_LINTERS) ./...
 
 # Integration tests wait most of the time: two halves run side by side, each with a lab of its own.
-INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
 HALF := ^Test[CEG-KU]
 
-.PHONY: test-integration-first test-integration-second
+.PHONY: test-integration test-integration-first test-integration-second
+test-integration: deps build ## the other tests on a real control plane, which wait for real time (twenty minutes)
+	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 test-integration-first: build
-	$(INTEGRATION) -run '$(HALF)'
+	$(INTEGRATION) -run '$(HALF)' -skip '$(SMOKE)'
 test-integration-second: build
-	$(INTEGRATION) -skip '$(HALF)'
+	$(INTEGRATION) -skip '$(HALF)|$(SMOKE)'
 
 .PHONY: test-demos
 test-demos: build kueue ## the demos that take minutes; each fails where a Job is late, or the service was away
@@ -170,7 +186,6 @@ LAB_LINTERS := errcheck,gocritic,ineffassign,misspell,revive,unconvert
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint with the import rules
 	./bin/golangci-lint run ./...
-	cd lab && ../bin/golangci-lint run --config ../.golangci.yml --enable-only $(LAB_LINTERS) ./...
 
 .PHONY: fmt
 fmt: ## format the code
@@ -212,6 +227,9 @@ vulnerabilities: bin/govulncheck $(if $(VULNDB),bin/vulndb) ## known vulnerabili
 	@out=$$(./bin/govulncheck $(if $(VULNDB),-db file://$(CURDIR)/bin/vulndb/db) ./cmd/lull 2>&1) && echo "$$out" | sed '/^Use/d' || \
 		{ echo "$$out"; echo "$$out" | grep -q "fetching vulnerabilities" && echo "NOT CHECKED for vulnerabilities: their database cannot be reached"; }
 
+# The last tag, or the commit before this one.
+FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --short HEAD~1 2>/dev/null)
+
 .PHONY: test-upgrade
 test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the chart's test, upgrading from the chart and image of commit or tag FROM (needs root)
 	@[ -n "$(FROM)" ] || { echo "FROM: not set; accepted: a commit or tag, as in make test-upgrade FROM=v0.1.0"; exit 1; }
@@ -224,6 +242,7 @@ test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## th
 .PHONY: verify
 verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
+	$(GO) vet -tags integration,fleet,operators,browser,realnode ./test/integration
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
 	@git diff --exit-code -- api charts kustomize docs/reference.md docs/reference-fields.md docs/reference-commands.md docs/licences.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)

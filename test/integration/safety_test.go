@@ -45,12 +45,12 @@ func command(t *testing.T, args ...string) string {
 // controller held, and of one whose policy is gone.
 func TestFailsafe(t *testing.T) {
 	controller := startController(t)
-	b := newBed(t, dirtyThenClean(), nil)
-	b.submit(b.job("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b := newBed(t, dirtyDay(), nil)
+	b.submit(b.job("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"}))
 	b.eventually("a decision", func() bool { return b.decision("seen") == "CleanerLater" })
 	must(t, controller.Process.Kill())
 	_ = controller.Wait()
-	// The clean hours come and nobody releases; what stands in the object does.
+	// Nobody plans any more; what stands in the objects decides.
 	start(t, []string{"failsafe", "--kubeconfig", env.failsafe, "--grace", "0s", "--every", "200ms"})
 	b.submit(b.job("unseen", map[string]string{v1alpha1.AnnotationMaxDelay: "12h"}))
 	b.submit(b.job("long", map[string]string{v1alpha1.AnnotationMaxDelay: "480h"}))
