@@ -16,8 +16,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -320,7 +322,9 @@ func TestControllerKilled(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("job-%d", i) }
 	deadline := func(i int) time.Time { return gridStart.Add(time.Duration(20+4*i) * time.Hour) }
 	for i := range jobs {
-		b.submit(b.job(name(i), map[string]string{v1alpha1.AnnotationDeadline: deadline(i).Format(time.RFC3339)}))
+		j := b.job(name(i), map[string]string{v1alpha1.AnnotationDeadline: deadline(i).Format(time.RFC3339)})
+		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6") // two a node
+		b.submit(j)
 	}
 	released := func() int {
 		n := 0
@@ -332,14 +336,20 @@ func TestControllerKilled(t *testing.T) {
 		return n
 	}
 	b.eventually("decisions", func() bool { return b.decision(name(jobs-1)) != "" })
-	for range 2 {
-		before := released()
-		b.eventually("a release", func() bool { return released() > before })
+	kill := func() {
 		must(t, controllerProcess.Process.Signal(syscall.SIGKILL))
 		_ = controllerProcess.Wait()
-		t.Logf("killed the controller after %d of %d releases", released(), jobs)
+		n := released()
+		t.Logf("killed the controller after %d of %d releases", n, jobs)
+		if n == jobs {
+			t.Error("the controller was killed after its last release")
+		}
 		controllerProcess = startController(t)
 	}
+	kill()
+	before := released()
+	b.eventually("the restarted controller to release a Job", func() bool { return released() > before })
+	kill()
 	for i := range jobs {
 		b.eventually(name(i)+" to finish", func() bool { return b.finished(name(i)) })
 		if at := b.gridTime(b.get(name(i)).Status.CompletionTime.Time); at.After(deadline(i)) {
