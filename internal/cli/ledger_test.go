@@ -141,7 +141,7 @@ func TestLedgerCommands(t *testing.T) {
 	if out, errs, status := run("ledger", "drop", "--database", file, "--before", "2026-01-01"); status != 0 || out != "0 entries less\n" {
 		t.Errorf("drop: %s%s", out, errs)
 	}
-	if out, errs, status := run("ledger", "drop", "--database", file, "--before", time.Now().AddDate(0, 0, 1).Format(time.DateOnly)); status != 0 || out != "8 entries less\n" {
+	if out, errs, status := run("ledger", "drop", "--database", file, "--before", time.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly)); status != 0 || out != "8 entries less\n" {
 		t.Errorf("drop: %s%s", out, errs)
 	}
 }

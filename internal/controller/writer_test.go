@@ -5,19 +5,23 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// run starts a writer and ends it with the test.
-func run(t *testing.T, q *writer) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() { _ = q.Start(ctx) })
-	t.Cleanup(func() { cancel(); group.Wait() })
+// withWriter runs a test with a writer in virtual time, which passes only while everything waits. begin starts the
+// writer; the end of the test ends it.
+func withWriter(t *testing.T, test func(t *testing.T, q *writer, begin func())) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := newWriter()
+		var group sync.WaitGroup
+		defer func() { cancel(); group.Wait() }()
+		test(t, q, func() { group.Go(func() { _ = q.Start(ctx) }) })
+	})
 }
 
 // receive waits for what a write sends.
@@ -26,104 +30,115 @@ func receive(t *testing.T, from <-chan string) string {
 	select {
 	case got := <-from:
 		return got
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Hour):
 		t.Fatal("nothing was written")
 		return ""
 	}
 }
 
+// nothingMore lets more time pass than the writer ever waits, and checks that it has written nothing.
+func nothingMore(t *testing.T, from <-chan string, why string) {
+	t.Helper()
+	time.Sleep(2 * longestRewrite)
+	synctest.Wait()
+	if len(from) > 0 {
+		t.Errorf("%s: %q", why, <-from)
+	}
+}
+
 func TestWriterWritesTheLastOnly(t *testing.T) {
-	q := newWriter()
-	out := make(chan string, 10)
-	write := func(text string) func(context.Context) error {
-		return func(context.Context) error { out <- text; return nil }
-	}
-	a, b := writeKey{writePlan, "a"}, writeKey{writePlan, "b"}
-	q.put(a, write("old"))
-	q.put(a, write("new"))
-	q.put(writeKey{writeTell, "a"}, write("taken back"))
-	q.drop(writeKey{writeTell, "a"})
-	q.put(b, write("other"))
-	run(t, q)
-	got := map[string]bool{receive(t, out): true, receive(t, out): true}
-	if !got["new"] || !got["other"] {
-		t.Errorf("written: %v; want new and other", got)
-	}
-	q.put(b, write("end"))
-	if x := receive(t, out); x != "end" {
-		t.Errorf("written: %q; want end", x)
-	}
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		out := make(chan string, 10)
+		write := func(text string) func(context.Context) error {
+			return func(context.Context) error { out <- text; return nil }
+		}
+		a, b := writeKey{writePlan, "a"}, writeKey{writePlan, "b"}
+		q.put(a, write("old"))
+		q.put(a, write("new"))
+		q.put(writeKey{writeTell, "a"}, write("taken back"))
+		q.drop(writeKey{writeTell, "a"})
+		q.put(b, write("other"))
+		begin()
+		got := map[string]bool{receive(t, out): true, receive(t, out): true}
+		if !got["new"] || !got["other"] {
+			t.Errorf("written: %v; want new and other", got)
+		}
+		q.put(b, write("end"))
+		if x := receive(t, out); x != "end" {
+			t.Errorf("written: %q; want end", x)
+		}
+		nothingMore(t, out, "written beside the last of each key")
+	})
 }
 
 func TestWriterTriesAgain(t *testing.T) {
-	q := newWriter()
-	run(t, q)
-	out := make(chan string, 10)
-	tries := 0
-	q.put(writeKey{writePlan, "a"}, func(context.Context) error {
-		if tries++; tries < 3 {
-			return errors.New("refused")
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		begin()
+		out := make(chan string, 10)
+		tries := 0
+		from := time.Now()
+		q.put(writeKey{writePlan, "a"}, func(context.Context) error {
+			if tries++; tries < 3 {
+				return errors.New("refused")
+			}
+			out <- "done"
+			return nil
+		})
+		receive(t, out)
+		if took := time.Since(from); tries != 3 || took != 3*shortestRewrite {
+			t.Errorf("%d tries within %v; want 3, after a pause of %v and one twice as long", tries, took, shortestRewrite)
 		}
-		out <- "done"
-		return nil
 	})
-	receive(t, out)
-	if tries != 3 {
-		t.Errorf("%d tries; want 3", tries)
-	}
 }
 
 func TestWriterGivesWayToAnother(t *testing.T) {
-	q := newWriter()
-	run(t, q)
-	out := make(chan string, 10)
-	key := writeKey{writePlan, "a"}
-	q.put(key, func(context.Context) error {
-		out <- "old"
-		return errors.New("refused")
-	})
-	receive(t, out)
-	q.put(key, func(context.Context) error { out <- "new"; return nil })
-	for {
-		if got := receive(t, out); got == "new" {
-			break
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		begin()
+		out := make(chan string, 10)
+		key := writeKey{writePlan, "a"}
+		q.put(key, func(context.Context) error {
+			out <- "old"
+			return errors.New("refused")
+		})
+		receive(t, out)
+		q.put(key, func(context.Context) error { out <- "new"; return nil })
+		for {
+			if got := receive(t, out); got == "new" {
+				break
+			}
 		}
-	}
-	time.Sleep(3 * shortestRewrite)
-	if len(out) > 0 {
-		t.Errorf("written after its successor: %q", <-out)
-	}
+		nothingMore(t, out, "written after its successor")
+	})
 }
 
 func TestWriterDropsWhatHasChanged(t *testing.T) {
-	q := newWriter()
-	run(t, q)
-	out := make(chan string, 10)
-	q.put(writeKey{writeTell, "a"}, func(context.Context) error {
-		out <- "tried"
-		return apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "a", errors.New("changed"))
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		begin()
+		out := make(chan string, 10)
+		q.put(writeKey{writeTell, "a"}, func(context.Context) error {
+			out <- "tried"
+			return apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "a", errors.New("changed"))
+		})
+		receive(t, out)
+		nothingMore(t, out, "tried again although its object has changed")
 	})
-	receive(t, out)
-	time.Sleep(3 * shortestRewrite)
-	if len(out) > 0 {
-		t.Error("tried again although its object has changed")
-	}
 }
 
 // TestWriterStatesPlansInTheEnd: nobody else writes plans, so what conflicts is tried again: the last plan of a
 // workload that has ended is stated once only.
 func TestWriterStatesPlansInTheEnd(t *testing.T) {
-	q := newWriter()
-	run(t, q)
-	out := make(chan string, 10)
-	conflicts := 2
-	q.put(writeKey{writePlan, "a"}, func(context.Context) error {
-		if conflicts > 0 {
-			conflicts--
-			return apierrors.NewConflict(schema.GroupResource{Resource: "carbonplans"}, "a", errors.New("changed"))
-		}
-		out <- "stated"
-		return nil
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		begin()
+		out := make(chan string, 10)
+		conflicts := 2
+		q.put(writeKey{writePlan, "a"}, func(context.Context) error {
+			if conflicts > 0 {
+				conflicts--
+				return apierrors.NewConflict(schema.GroupResource{Resource: "carbonplans"}, "a", errors.New("changed"))
+			}
+			out <- "stated"
+			return nil
+		})
+		receive(t, out)
 	})
-	receive(t, out)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -223,39 +224,37 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 }
 
-// TestKilled: a writer is killed at 100 random moments. What it was told is written is there, nothing is
-// there twice, and the chain holds.
+// TestKilled kills 40 writers one after the other. Each is killed once it has told of a random number of new entries,
+// up to those of eight batches, and a random moment later. What a writer told is in the ledger, no entry is there twice,
+// and the chain holds.
+//
+// A writer does not wait for the test. So the kill strikes while it tells of a batch, begins a transaction, writes it or
+// brings it to the disk; and the next writer finds the database as the kill left it. The log says how many kills left
+// entries that were written and not told.
 func TestKilled(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ledger.db")
-	if os.Getenv("LULL_LEDGER_WRITER") != "" {
-		writer(os.Getenv("LULL_LEDGER_WRITER"))
+	const writers, mostBatches = 40, 8
+	if file := os.Getenv("LULL_LEDGER_WRITER"); file != "" {
+		writer(file)
 		return
 	}
+	file := filepath.Join(t.TempDir(), "ledger.db")
 	rnd := rand.New(rand.NewPCG(1, 1))
 	told := map[string]bool{}
-	for range 100 {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestKilled$")
-		cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+file)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+	untold := 0
+	for range writers {
+		before := len(told)
+		found := runKilled(t, file, told, before+1+rnd.IntN(mostBatches*batch), time.Duration(rnd.Int64N(int64(killSpread))))
+		if t.Failed() {
+			return
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		if found > before {
+			untold++
 		}
-		kill := time.AfterFunc(time.Duration(10+rnd.IntN(60))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if key, ok := strings.CutPrefix(lines.Text(), "wrote "); ok {
-				told[key] = true
-			}
-		}
-		_ = cmd.Wait() // it was killed
-		kill.Stop()
 	}
 	l := open(t, file)
 	there := map[string]bool{}
 	sum := 0
-	for e, err := range l.Read(context.Background(), Query{}) {
+	for e, err := range l.Read(t.Context(), Query{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,26 +266,83 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%s was told to be written, and is not there", key)
 		}
 	}
-	v, err := Verify(l.Read(context.Background(), Query{}))
+	v, err := Verify(l.Read(t.Context(), Query{}))
 	if err != nil || int(v.Entries) != sum || len(there) != sum {
 		t.Errorf("%d entries, %d keys, verified %d: %v", sum, len(there), v.Entries, err)
 	}
 	if len(told) < 100 {
 		t.Errorf("only %d entries were told to be written", len(told))
 	}
-	t.Logf("%d entries, %d of them told", sum, len(told))
+	t.Logf("%d entries, %d of them told; %d of %d kills left entries that were written and not told", sum, len(told), untold, writers)
+}
+
+const (
+	// batch is how many entries a writer of TestKilled writes at a time.
+	batch = 7
+	// killSpread is about how long a writer takes for a batch. It spreads the kills; no result depends on it.
+	killSpread = 5 * time.Millisecond
+	// writerLimit ends a writer that makes no progress.
+	writerLimit = 5 * time.Minute
+)
+
+// runKilled runs a writer and kills it, after a pause, once all writers together have told of so many entries. It adds
+// to told, and returns how many entries the writer found. A writer that ends otherwise is an error.
+func runKilled(t *testing.T, file string, told map[string]bool, kill int, pause time.Duration) (found int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), writerLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKilled$")
+	cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+file)
+	var unexpected bytes.Buffer
+	cmd.Stderr = &unexpected
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		if key, ok := strings.CutPrefix(line, "wrote "); ok {
+			told[key] = true
+		} else if _, err := fmt.Sscanf(line, "found %d", &found); err != nil {
+			fmt.Fprintln(&unexpected, line)
+		}
+		if len(told) >= kill && !killed {
+			time.Sleep(pause)
+			killed = true
+			if err := cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err = cmd.Wait()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !killed || status.Signal() != syscall.SIGKILL || unexpected.Len() > 0 {
+		t.Errorf("a writer was not killed but ended, or did not get that far within %v: %v; %d entries told, the kill was due at %d; it said:\n%s",
+			writerLimit, err, len(told), kill, &unexpected)
+	}
+	return found
 }
 
 // writer writes the same entries from the beginning on, as a controller that observes anew.
 func writer(file string) {
-	l, err := Open(context.Background(), file)
+	ctx := context.Background()
+	l, err := Open(ctx, file)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	seq, _, err := l.Head(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("found", seq)
 	for i := 0; ; i++ {
-		list := numbered(7*i, 7*i+7)
-		if _, err := l.Append(context.Background(), list...); err != nil {
+		list := numbered(batch*i, batch*(i+1))
+		if _, err := l.Append(ctx, list...); err != nil {
 			fmt.Println(err)
 			return
 		}

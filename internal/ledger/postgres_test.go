@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -52,15 +51,7 @@ func postgres(t *testing.T) string {
 	if out, err := run("initdb", "-D", data, "-U", "lull", "--auth", "trust", "--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	server := run("postgres", "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir)
+	server := run("postgres", "-D", data, "-h", "", "-k", dir) // a socket in dir: no port that another could take
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +59,12 @@ func postgres(t *testing.T) string {
 		_ = server.Process.Signal(syscall.SIGINT)
 		_ = server.Wait()
 	})
-	url := fmt.Sprintf("postgres://lull@127.0.0.1:%d/postgres?sslmode=disable", port)
+	url := "postgres://lull@/postgres?sslmode=disable&host=" + dir
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("PostgreSQL did not come up: %v", db.Ping())
 		}

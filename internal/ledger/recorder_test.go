@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -269,46 +270,51 @@ func TestRecordElsewhere(t *testing.T) {
 }
 
 // TestRecordWithoutDatabase: a database that cannot be written keeps no look waiting; what was found is
-// written once it can be.
+// written once it can be. The time is virtual: it passes only while everything waits.
 func TestRecordWithoutDatabase(t *testing.T) {
-	s := newScene(t)
-	s.look(0.5)
-	other := open(t, filepath.Join(s.dir, "ledger.db"))
-	tx, err := other.db.BeginTx(t.Context(), nil) // takes the only lock
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now()
-	s.pods = []*corev1.Pod{runningPod("p1", 1)}
-	s.record(1)
-	s.pods = []*corev1.Pod{endedPod("p1", 1, 2)}
-	for _, hour := range []float64{2, 2.5, 3} {
-		s.record(hour)
-	}
-	if took := time.Since(begin); took > time.Second {
-		t.Errorf("four looks waited %v", took)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := s.r.Write(short); !errors.Is(err, ErrDatabase) {
-		t.Errorf("written too early: %v", err)
-	}
-	if h := s.r.Health(); h.Queued == 0 || h.Problem == "" || h.Since.IsZero() || h.LostLooks > 0 {
-		t.Errorf("while it cannot be written: %+v", h)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	s.write()
-	if h := s.r.Health(); h.Queued > 0 || h.Problem != "" {
-		t.Errorf("once it can be written: %+v", h)
-	}
-	s.finish(4)
-	s.look(4)
-	if len(s.story(KindStarted)) != 1 || len(s.ends()) != 1 || len(s.story(KindFinished)) != 1 {
-		t.Errorf("%d starts, %d ends", len(s.story(KindStarted)), len(s.ends()))
-	}
-	if _, err := Verify(s.l.Read(t.Context(), Query{})); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.look(0.5)
+		other := open(t, filepath.Join(s.dir, "ledger.db"))
+		tx, err := other.db.BeginTx(t.Context(), nil) // takes the only lock
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		s.pods = []*corev1.Pod{runningPod("p1", 1)}
+		s.record(1)
+		s.pods = []*corev1.Pod{endedPod("p1", 1, 2)}
+		for _, hour := range []float64{2, 2.5, 3} {
+			s.record(hour)
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("four looks waited %v", took)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.r.Write(short); !errors.Is(err, ErrDatabase) {
+			t.Errorf("written too early: %v", err)
+		}
+		if took := time.Since(begin); took == 0 {
+			t.Error("the write did not wait for the database")
+		}
+		if h := s.r.Health(); h.Queued == 0 || h.Problem == "" || h.Since.IsZero() || h.LostLooks > 0 {
+			t.Errorf("while it cannot be written: %+v", h)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		s.write()
+		if h := s.r.Health(); h.Queued > 0 || h.Problem != "" {
+			t.Errorf("once it can be written: %+v", h)
+		}
+		s.finish(4)
+		s.look(4)
+		if len(s.story(KindStarted)) != 1 || len(s.ends()) != 1 || len(s.story(KindFinished)) != 1 {
+			t.Errorf("%d starts, %d ends", len(s.story(KindStarted)), len(s.ends()))
+		}
+		if _, err := Verify(s.l.Read(t.Context(), Query{})); err != nil {
+			t.Error(err)
+		}
+	})
 }

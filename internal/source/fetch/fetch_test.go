@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -37,8 +39,40 @@ func (c *clock) sleep(_ context.Context, d time.Duration) error {
 	return nil
 }
 
+// limit is how long a request may take on a busy machine.
+const limit = 5 * time.Minute
+
 func newClient(c *clock, dir string) *Client {
-	return &Client{Now: c.now, Sleep: c.sleep, Cache: NewCache(dir)}
+	client := &Client{Now: c.now, Sleep: c.sleep, Cache: NewCache(dir)}
+	client.init()
+	client.HTTP.Timeout = limit
+	return client
+}
+
+// answers answers requests without a network.
+type answers func(*http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answered(text string) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))}
+}
+
+// expiring is a context whose deadline passes when expire is closed.
+type expiring struct {
+	context.Context //nolint:containedctx // that of the test, with another end
+	expire          chan struct{}
+}
+
+func (c expiring) Deadline() (time.Time, bool) { return time.Now().Add(limit), true }
+func (c expiring) Done() <-chan struct{}       { return c.expire }
+func (c expiring) Err() error {
+	select {
+	case <-c.expire:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // TestKeptAnswers: a fresh answer costs no request, a stale one a conditional
@@ -142,26 +176,29 @@ func TestSecretsStayInside(t *testing.T) {
 
 // TestOneFlight: equal requests at the same time are one.
 func TestOneFlight(t *testing.T) {
-	release := make(chan struct{})
-	url, n := server(t, func(w http.ResponseWriter, _ *http.Request) {
-		<-release
-		fmt.Fprint(w, "ok")
-	})
-	client := newClient(&clock{}, "")
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			if _, err := client.Get(context.Background(), Request{URL: url, Fresh: time.Minute}); err != nil {
-				t.Error(err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		release, requests := make(chan struct{}), 0
+		client := newClient(&clock{}, "")
+		client.HTTP.Transport = answers(func(*http.Request) (*http.Response, error) {
+			requests++
+			<-release
+			return answered("ok"), nil
 		})
-	}
-	time.Sleep(50 * time.Millisecond) // lets them gather; not needed for the result
-	close(release)
-	wg.Wait()
-	if n.Load() != 1 {
-		t.Errorf("%d requests", n.Load())
-	}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, err := client.Get(t.Context(), Request{URL: "http://host/", Fresh: time.Minute}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait() // all 20 wait for an answer
+		close(release)
+		wg.Wait()
+		if requests != 1 {
+			t.Errorf("%d requests", requests)
+		}
+	})
 }
 
 // TestRetries: server errors are tried three times with pauses, client errors
@@ -178,11 +215,16 @@ func TestRetries(t *testing.T) {
 			t.Errorf("%d: no pause between the tries", status)
 		}
 	}
-	url, n := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := newClient(&clock{}, "").Get(ctx, Request{URL: url}); !errors.Is(err, context.DeadlineExceeded) || n.Load() != 1 {
-		t.Errorf("%d requests, %v", n.Load(), err)
+	for _, private := range []bool{false, true} {
+		ctx := expiring{context.Background(), make(chan struct{})}
+		url, n := server(t, func(_ http.ResponseWriter, r *http.Request) {
+			close(ctx.expire) // while the request is under way
+			<-r.Context().Done()
+		})
+		c := &clock{}
+		if _, err := newClient(c, "").Get(ctx, Request{URL: url, Private: private}); !errors.Is(err, context.DeadlineExceeded) || n.Load() != 1 || c.at.Load() != 0 {
+			t.Errorf("private %v: %d requests, a pause of %d s, %v", private, n.Load(), c.at.Load(), err)
+		}
 	}
 }
 
@@ -235,23 +277,29 @@ func TestQuota(t *testing.T) {
 	if waited := patient.at.Load(); n.Load() != 40 || waited < 17 {
 		t.Errorf("%d requests in %d s", n.Load(), waited)
 	}
-	n.Store(0)
-	client = newClient(&clock{}, "")
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-	defer cancel()
-	refused := 0
-	for i := range 40 {
-		_, err := client.Get(ctx, Request{URL: fmt.Sprintf("%s/%d", url, i), Quota: Quota{Requests: 100, Per: time.Minute}})
-		if err != nil {
-			if !errors.Is(err, ErrQuota) {
-				t.Fatal(err)
+	// In virtual time, which does not pass: a burst of a tenth of the quota goes out, the rest cannot within 0.5 s.
+	synctest.Test(t, func(t *testing.T) {
+		sent, refused := 0, 0
+		client := newClient(&clock{}, "")
+		client.HTTP.Transport = answers(func(*http.Request) (*http.Response, error) {
+			sent++
+			return answered("ok"), nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		for i := range 40 {
+			_, err := client.Get(ctx, Request{URL: fmt.Sprintf("http://host/%d", i), Quota: Quota{Requests: 100, Per: time.Minute}})
+			if err != nil {
+				if !errors.Is(err, ErrQuota) {
+					t.Fatal(err)
+				}
+				refused++
 			}
-			refused++
 		}
-	}
-	if n.Load() > 12 || refused < 28 {
-		t.Errorf("%d requests went out of a burst of 40, %d were refused; want about a tenth of the quota", n.Load(), refused)
-	}
+		if sent != 10 || refused != 30 {
+			t.Errorf("%d requests went out of a burst of 40, %d were refused; want a tenth of the quota", sent, refused)
+		}
+	})
 }
 
 // TestBounds: size, redirects, TLS and malformed URLs.

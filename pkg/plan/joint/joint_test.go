@@ -96,23 +96,61 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// armed is a context whose time begins when its deadline is first read: it does not end before the planner begins.
+type armed struct {
+	context.Context
+	arm func() context.Context
+}
+
+func (a *armed) now() context.Context {
+	if a.arm != nil {
+		a.Context, a.arm = a.arm(), nil
+	}
+	return a.Context
+}
+
+func (a *armed) Deadline() (time.Time, bool) { return a.now().Deadline() }
+
+// TestDeadlineOfTheContextEndsWithAPlan: wherever the deadline strikes, there is a plan.
 func TestDeadlineOfTheContextEndsWithAPlan(t *testing.T) {
 	p := instance(t, generate.Options{Jobs: 2000, Clusters: 10, Slots: 48, Load: 0.5})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-	defer cancel()
 	pl, err := joint.New(1000, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := pl.Plan(ctx, p)
-	if err != nil {
-		t.Fatal(err)
+	try := func(t *testing.T, what string, ctx context.Context, pl joint.Planner) {
+		t.Helper()
+		res, err := pl.Plan(ctx, p)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if len(res.Plan.Jobs) == 0 || res.Status == plan.Feasible && res.Bound == nil {
+			t.Errorf("%s: %d jobs planned, status %s, bound %v", what, len(res.Plan.Jobs), res.Status, res.Bound)
+		}
+		if end, _ := ctx.Deadline(); time.Now().Before(end) {
+			t.Errorf("%s: ended before the deadline", what)
+		}
 	}
-	if len(res.Plan.Jobs) == 0 || res.Status == plan.Feasible && res.Bound == nil {
-		t.Errorf("%d jobs planned, status %s, bound %v", len(res.Plan.Jobs), res.Status, res.Bound)
-	}
-	gone, stop := context.WithCancel(context.Background())
+	// Amid the search for prices, whose steps only time ends, as fast as the machine is.
+	var stop context.CancelFunc
+	try(t, "amid prices", &armed{context.Background(), func() (ctx context.Context) {
+		ctx, stop = context.WithTimeout(context.Background(), 30*time.Millisecond)
+		return ctx
+	}}, pl)
 	stop()
+	// After some steps of each kind.
+	pl.Effort = 1
+	for _, reports := range []int{1, 2, 4, 10, 100} {
+		ticking(t, func(t *testing.T, tick func(float64)) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(reports)*time.Millisecond)
+			defer cancel()
+			pl := pl
+			pl.Progress = tick
+			try(t, fmt.Sprintf("after %d reports", reports), ctx, pl)
+		})
+	}
+	gone, end := context.WithCancel(context.Background())
+	end()
 	if _, err := pl.Plan(gone, p); err == nil {
 		t.Error("a context that had ended before gave a plan and no error")
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lull.dev/lull/pkg/plan"
@@ -193,6 +194,15 @@ func checkReserve(t *testing.T, p *plan.Problem, res plan.Result, reserve float6
 	}
 }
 
+// ticking runs a test in virtual time, which passes by a millisecond each time that a planner reports its progress, and
+// not otherwise: a deadline then ends a search after so many reports, however busy the machine is.
+func ticking(t *testing.T, test func(t *testing.T, tick func(share float64))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, func(float64) { time.Sleep(time.Millisecond) })
+	})
+}
+
 // TestReserveIsKeptJobByJob: one job that has no place beside the reserve uses it, alone.
 func TestReserveIsKeptJobByJob(t *testing.T) {
 	intensity := make([]float64, 24)
@@ -208,22 +218,13 @@ func TestReserveIsKeptJobByJob(t *testing.T) {
 	big.Request = map[string]float64{"server": 70}
 	p := plantest.OneCluster(80, intensity, append(jobs, big)...)
 	planner := joint.Planner{Reserve: 0.3}
-	limited, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	warm := joint.NewWarm(planner)
-	for _, run := range []struct {
-		what string
-		ctx  context.Context
-		with plan.Planner
-	}{
-		{"cold", context.Background(), planner}, {"limited", limited, planner},
-		{"warm, first", context.Background(), warm}, {"warm, again", context.Background(), warm},
-	} {
-		res, err := run.with.Plan(run.ctx, p)
+	check := func(t *testing.T, what string, ctx context.Context, with plan.Planner) {
+		t.Helper()
+		res, err := with.Plan(ctx, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkPlaced(t, p, res, run.what)
+		checkPlaced(t, p, res, what)
 		checkReserve(t, p, res, planner.Reserve)
 		free := plan.NewFree(p)
 		for _, jp := range res.Plan.Jobs {
@@ -231,38 +232,54 @@ func TestReserveIsKeptJobByJob(t *testing.T) {
 		}
 		for slot := range 24 {
 			if used := 80 * free.Used(0, slot); slot != 3 && used > 56+1e-6 {
-				t.Errorf("%s: %v of 80 used in slot %d, want at most 56", run.what, used, slot)
+				t.Errorf("%s: %v of 80 used in slot %d, want at most 56", what, used, slot)
 			}
 		}
 		// What is proven holds without the reserve, too: 80 in the cleanest slot, 20 next.
 		if all := 80*50 + 20*60 + 70*300.; res.Bound == nil || *res.Bound > all*(1+1e-9) || *res.Bound < 0.99*all {
-			t.Errorf("%s: bound %v, want %v", run.what, res.Bound, all)
+			t.Errorf("%s: bound %v, want %v", what, res.Bound, all)
 		}
 	}
+	warm := joint.NewWarm(planner)
+	check(t, "cold", context.Background(), planner)
+	check(t, "warm, first", context.Background(), warm)
+	check(t, "warm, again", context.Background(), warm)
+	ticking(t, func(t *testing.T, tick func(float64)) {
+		limited, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		ticked := planner
+		ticked.Progress = tick
+		check(t, "limited", limited, ticked)
+		if end, _ := limited.Deadline(); time.Now().Before(end) {
+			t.Error("the search ended before its deadline")
+		}
+	})
 }
 
-// TestUsesItsTime: with a deadline the search goes on where it would have ended.
+// TestUsesItsTime: with a deadline the search goes on where it would have ended, to the deadline, or to the gap wanted.
 func TestUsesItsTime(t *testing.T) {
 	p := instance(t, generate.Options{Seed: 3, Jobs: 200, Clusters: 3, Slots: 40, Load: 0.6})
-	planner := joint.Planner{Effort: 0.1}
-	short, err := planner.Plan(context.Background(), p)
+	short, err := joint.Planner{Effort: 0.1}.Plan(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	long, err := planner.Plan(ctx, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// ctx.Err is set by a timer, which may fire a moment after the deadline has passed.
-	end, _ := ctx.Deadline()
-	if early := time.Now().Before(end); early || long.Considered <= short.Considered {
-		t.Errorf("ended before the deadline: %v; %d places considered, %d without a deadline", early, long.Considered, short.Considered)
-	}
-	ample, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	if _, err := (joint.Planner{Effort: 0.1, Gap: 0.5}).Plan(ample, p); err != nil || ample.Err() != nil {
-		t.Errorf("the gap wanted does not end the search: %v", err)
-	}
+	ticking(t, func(t *testing.T, tick func(float64)) {
+		const limit = time.Second
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		long, err := joint.Planner{Effort: 0.1, Progress: tick}.Plan(ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A report or two come after the deadline.
+		if took := time.Since(begin); took < limit || took > limit+5*time.Millisecond || long.Considered <= short.Considered {
+			t.Errorf("ended after %v of %v; %d places considered, %d without a deadline", took, limit, long.Considered, short.Considered)
+		}
+		ample, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if _, err := (joint.Planner{Effort: 0.1, Gap: 0.5, Progress: tick}).Plan(ample, p); err != nil || ample.Err() != nil {
+			t.Errorf("the gap wanted does not end the search: %v", err)
+		}
+	})
 }
