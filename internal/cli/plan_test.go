@@ -15,6 +15,7 @@ import (
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/planio"
 	"lull.dev/lull/pkg/plan/plantest"
+	"lull.dev/lull/test/size"
 )
 
 // sharedFolder holds the scorer and the examples, beside the project's root.
@@ -144,12 +145,8 @@ func TestPlansAgreeWithTheIndependentScorer(t *testing.T) {
 			compare(t, s, file, filepath.Join(dir, "plan.json"), name)
 		}
 	}
-	instances := 1000
-	if testing.Short() {
-		instances = 100
-	}
 	file := filepath.Join(dir, "instance.json")
-	for seed := range uint64(instances) {
+	for seed := range size.Of[uint64](240, 1000) { // 60 have each mix of options with each third of the planners once
 		o := plantest.Options{Loose: seed%4 == 1, NoLoad: true}
 		if seed%5 == 0 {
 			o.MaxJobs, o.MaxSlots, o.MaxHosts = 4, 5, 2

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lull.dev/lull/internal/reproduce"
+	"lull.dev/lull/test/size"
 )
 
 // recorded are the figures of docs/reproduction.md.
@@ -36,6 +37,8 @@ const drift = 0.05
 
 // TestHeadlines: headline experiments come to what docs/reproduction.md says. After a
 // change that is meant to move figures run "lull reproduce all" anew (docs/reference.md).
+// By default those of a few seconds, and of carbonflex fig11 one trace of two; six years of starts
+// (carbonscaler fig12) and both traces belong to the large run.
 func TestHeadlines(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "shared", "data")
 	if dir := os.Getenv("LULL_DATA"); dir != "" {
@@ -46,7 +49,20 @@ func TestHeadlines(t *testing.T) {
 		t.Skip(err)
 	}
 	found := recorded(t)
-	for _, name := range []string{"caspian fig4-5", "carbonscaler fig12", "carbonflex fig11", "low-carbon-scheduler fig5", "low-carbon-scheduler ranks"} {
+	names := []string{"caspian fig4-5", "carbonscaler fig14", "low-carbon-scheduler fig5", "low-carbon-scheduler ranks"}
+	if size.Large() {
+		names = append(names, "carbonscaler fig12", "carbonflex fig11")
+	} else {
+		t.Run("carbonflex fig11, "+reproduce.FlexAzure, func(t *testing.T) {
+			rows, err := reproduce.FlexTrace(context.Background(), env, reproduce.FlexAzure)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := found["carbonflex fig11"].Rows
+			sameFigures(t, rows, want[:min(len(rows), len(want))])
+		})
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			paper, id, _ := strings.Cut(name, " ")
 			list, err := reproduce.Select(paper, id)
@@ -57,16 +73,20 @@ func TestHeadlines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := found[name].Rows
-			if len(res.Rows) != len(want) || len(want) == 0 {
-				t.Fatalf("%d figures, %d recorded", len(res.Rows), len(want))
-			}
-			for i, r := range res.Rows {
-				if r.What != want[i].What || !near(r.Here, want[i].Here) || !near(r.Joint, want[i].Joint) {
-					t.Errorf("%s: here %v, joint %v; recorded: %s: %v, %v", r.What, r.Here, r.Joint, want[i].What, want[i].Here, want[i].Joint)
-				}
-			}
+			sameFigures(t, res.Rows, found[name].Rows)
 		})
+	}
+}
+
+func sameFigures(t *testing.T, rows, want []reproduce.Row) {
+	t.Helper()
+	if len(rows) != len(want) || len(want) == 0 {
+		t.Fatalf("%d figures, %d recorded", len(rows), len(want))
+	}
+	for i, r := range rows {
+		if r.What != want[i].What || !near(r.Here, want[i].Here) || !near(r.Joint, want[i].Joint) {
+			t.Errorf("%s: here %v, joint %v; recorded: %s: %v, %v", r.What, r.Here, r.Joint, want[i].What, want[i].Here, want[i].Joint)
+		}
 	}
 }
 

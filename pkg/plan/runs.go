@@ -174,6 +174,9 @@ func (r *Runs) use(part, k, t int) {
 			continue
 		}
 		running[c] = reached{cost, int32(len(r.nodes))}
+		if len(r.nodes) == cap(r.nodes) {
+			r.nodes = slices.Grow(r.nodes, len(r.nodes)+64) // append grows large slices by a quarter, and copies five times as much
+		}
 		r.nodes = append(r.nodes, node{int32(t), int32(c), from.node, isPart})
 	}
 }

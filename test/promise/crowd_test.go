@@ -35,7 +35,7 @@ func crowdedCluster(seed uint64, kind workload.Kind, jobs int) *instance {
 func TestCrowdedCluster(t *testing.T) {
 	y := newTally()
 	seeds, jobs := uint64(2), 100
-	if jobsWanted(t) > 10*jobsDefault {
+	if jobsWanted(t) > 2000 {
 		seeds, jobs = 20, 200
 	}
 	for seed := range seeds {

@@ -11,6 +11,7 @@ import (
 
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // momentSeeds is the number of instances of TestSecondMoment: LULL_MOMENTS, by default few.
@@ -18,7 +19,7 @@ func momentSeeds() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("LULL_MOMENTS"), 10, 64); err == nil {
 		return n
 	}
-	return 600
+	return size.Of[uint64](200, 600)
 }
 
 // TestSecondMoment: some jobs are submitted at once, and at a later moment, which nobody knows before, some more.

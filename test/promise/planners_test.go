@@ -4,8 +4,10 @@
 //
 // Environment:
 //
-//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners (default 200)
-//	LULL_PROMISE_SEED     replays one instance, whose seed a failure prints
+//	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners. By default each has few small
+//	                      instances: see defaultSeeds
+//	LULL_PROMISE_SEED     replays one instance, as a failure prints it: with LULL_PROMISE_JOBS where it was large
+//	LULL_LARGE            makes the other tests large: see package size
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)
 //	LULL_PROMISE_DETAIL   prints a row for each planner, kind and load
 //	LULL_PROMISE_SHRINK   shrinks the first broken promise of each planner and prints it
@@ -13,6 +15,7 @@
 package promise_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -91,6 +94,26 @@ var methods = []method{
 	{name: "joint", build: func() (plan.Planner, error) { return joint.New(1, 0, 0) }, mostElastic: 8},
 	{name: "joint+reserve", build: func() (plan.Planner, error) { return joint.New(1, 0, reserve) }, mostElastic: 8},
 	{name: reserved, build: ready(joint.Planner{Effort: 1, Learned: true}), mostElastic: 8},
+}
+
+// few bounds the jobs of an instance by defaultJobs.
+func (m method) few() method {
+	if m.most == 0 || m.most > defaultJobs {
+		m.most = defaultJobs
+	}
+	if m.mostElastic > m.most {
+		m.mostElastic = 0
+	}
+	return m
+}
+
+// replay is the environment that runs the instance of a seed again.
+func (m method) replay(seed uint64) string {
+	jobs := ""
+	if n := os.Getenv("LULL_PROMISE_JOBS"); n != "" {
+		jobs = "LULL_PROMISE_JOBS=1 "
+	}
+	return fmt.Sprintf("%sLULL_PROMISE_SEED=%d LULL_PROMISE_PLANNER=%q", jobs, seed, m.name)
 }
 
 // planner builds the method as "lull simulate" does.

@@ -60,8 +60,8 @@ func expectNone(t *testing.T, y *tally) {
 	t.Helper()
 	for _, m := range methods {
 		if c := y.sum(func(k row) bool { return k.planner == m.name }); c.broken > 0 {
-			t.Errorf("%s: %d of %d promises broken, worst by %v; want none. Replay: LULL_PROMISE_SEED=%d LULL_PROMISE_PLANNER=%s",
-				m.name, c.broken, c.kept, c.worst, y.seeds[m.name][0], m.name)
+			t.Errorf("%s: %d of %d promises broken, worst by %v; want none. Replay: %s",
+				m.name, c.broken, c.kept, c.worst, m.replay(y.seeds[m.name][0]))
 		}
 	}
 }
@@ -82,8 +82,8 @@ func TestUnknownArrivals(t *testing.T) {
 	check := func(name string, most float64, match func(row) bool) {
 		c := y.sum(match)
 		if allowed := int(math.Floor(most * float64(c.kept))); c.broken > allowed {
-			t.Errorf("%s, %s: %d of %d promises broken, worst by %v; accepted: %d. Replay: LULL_PROMISE_SEED=%d LULL_PROMISE_PLANNER=%s",
-				reserved, name, c.broken, c.kept, c.worst, allowed, y.seeds[reserved][0], reserved)
+			t.Errorf("%s, %s: %d of %d promises broken, worst by %v; accepted: %d. Replay: %s",
+				reserved, name, c.broken, c.kept, c.worst, allowed, byName(t, reserved)[0].replay(y.seeds[reserved][0]))
 		}
 	}
 	// Whatever the planner, a deadline is lost only to work that came too late to be planned for.

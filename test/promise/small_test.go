@@ -10,10 +10,11 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // smallSeeds is the number of instances of each kind in TestSmall.
-const smallSeeds = 400
+var smallSeeds = size.Of(120, 400)
 
 // nanoseconds returns a source of durations below 2 microseconds, or if none are asked for, of 0.
 func nanoseconds(rng *rand.Rand, some bool) func() time.Duration {

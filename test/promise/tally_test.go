@@ -133,15 +133,21 @@ func (y *tally) print(t testing.TB) {
 	t.Logf("broken: deadlines kept as submitted and missed by Lull\n%s", b.String())
 }
 
-// jobsDefault is the number of simulated jobs of a random test, over all planners.
-const jobsDefault = 200
+// Without LULL_PROMISE_JOBS, a random test has defaultSeeds instances of at most defaultJobs jobs for each planner, one of
+// each kind and one at each load. Wild seeds, whose instances take minutes of planning, and crowds of up to 40 jobs belong
+// to the large run, make test-seeds.
+const (
+	defaultSeeds = 4
+	defaultJobs  = 8
+)
 
-// jobsWanted reads LULL_PROMISE_JOBS.
+// jobsWanted reads LULL_PROMISE_JOBS: the number of simulated jobs of a random test, over all planners. It is 0 where
+// the variable is not set.
 func jobsWanted(t testing.TB) int {
 	t.Helper()
 	text := os.Getenv("LULL_PROMISE_JOBS")
 	if text == "" {
-		return jobsDefault
+		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -224,7 +230,7 @@ type random struct {
 	excuse func(in *instance) func(j *sim.Job) bool
 }
 
-// run simulates instances with all planners until the jobs asked for are spent.
+// run simulates instances with all planners: small ones, or until the jobs asked for are spent.
 func (r random) run(t *testing.T) *tally {
 	t.Helper()
 	data, y, list := recorded(t), newTally(), tried(t)
@@ -232,9 +238,19 @@ func (r random) run(t *testing.T) *tally {
 	if !replay {
 		seed = r.first
 	}
+	wanted := jobsWanted(t)
+	large := wanted > 0
 	shrunk := map[string]bool{}
-	for left := jobsWanted(t); left > 0; seed++ {
+	for left, n := wanted, 0; left > 0 || !large && n < defaultSeeds; seed++ {
+		if !large && !replay && seed%wild == 0 {
+			t.Logf("seed %d is wild: left to the large run", seed)
+			continue
+		}
+		n++
 		for _, m := range list {
+			if !large {
+				m = m.few()
+			}
 			in := generate(t, seed, r.known, m, data)
 			if r.change != nil {
 				r.change(in)

@@ -42,19 +42,19 @@ func (s *search) bestBegun(j, last int) (segments []plan.Segment, least float64,
 // cost. Without restarts and moves, or with too many states, they are the slots of least emissions.
 func (s *search) slots(j int, clusters []int, last int) (segments []plan.Segment, least float64, ok bool) {
 	p, job, w := s.p, &s.p.Jobs[j], s.p.Jobs[j].MinWorkers
-	r := plan.Runs{
-		N: job.Slots(), Part: math.Min(1, job.Length-float64(job.Slots()-1)), From: job.Arrival, Last: last, Clusters: len(clusters),
-		Slot: func(k, t int) float64 {
-			if !s.free.FitsUnder(j, clusters[k], t, w, s.reserve) {
-				return math.Inf(1)
-			}
-			s.considered++
-			return p.SlotCost(j, clusters[k], t, w)
-		},
-		Start:  func(k, t int) float64 { return p.BeginGrams(j, clusters[k], t) },
-		Resume: func(k, t int) float64 { return p.RestartGrams(j, clusters[k], clusters[k], t) },
-		Leave:  func(k, t int) float64 { return p.TransferGrams(j, clusters[k], clusters[k], t) / 2 },
+	r := &s.runs // its buffers are used again
+	r.N, r.Part = job.Slots(), math.Min(1, job.Length-float64(job.Slots()-1))
+	r.From, r.Last, r.Clusters = job.Arrival, last, len(clusters)
+	r.Slot = func(k, t int) float64 {
+		if !s.free.FitsUnder(j, clusters[k], t, w, s.reserve) {
+			return math.Inf(1)
+		}
+		s.considered++
+		return p.SlotCost(j, clusters[k], t, w)
 	}
+	r.Start = func(k, t int) float64 { return p.BeginGrams(j, clusters[k], t) }
+	r.Resume = func(k, t int) float64 { return p.RestartGrams(j, clusters[k], clusters[k], t) }
+	r.Leave = func(k, t int) float64 { return p.TransferGrams(j, clusters[k], clusters[k], t) / 2 }
 	r.Arrive = r.Leave
 	if job.RestartKWh+job.TransferKWh == 0 || r.Size() > mostStates {
 		segments, least, n, ok := s.free.CheapestSlots(p, j, w, clusters, job.Arrival, last, s.reserve)

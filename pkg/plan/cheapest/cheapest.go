@@ -135,6 +135,7 @@ type search struct {
 	free       *plan.Free
 	reserve    float64
 	considered int64
+	runs       plan.Runs
 }
 
 // best returns the place of least emissions for job j and what it emits.
