@@ -252,6 +252,17 @@ verify: generate lint licences vulnerabilities ## fail if generated files, forma
 bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
+N ?= 10
+PKG ?= ./pkg/... ./internal/...
+RUN ?= .
+
+.PHONY: test-repeat
+test-repeat: bin/gotestsum ## tests RUN of PKG, N times on a busy machine; lists what failed, and how often
+	tools/test-repeat.sh $(N) '$(RUN)' $(PKG)
+
+bin/gotestsum: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../$@ gotest.tools/gotestsum
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME each
 	@for target in $$(grep -rho --include='*_test.go' '^func Fuzz[A-Za-z]*' pkg internal | sed 's/func //' | sort -u); do \

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -125,10 +124,8 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	before := zone.DeepCopy()
 	fillStatus(&zone, o, cfg, timeline, now, err)
 	setMetrics(&zone, o, at)
-	if !reflect.DeepEqual(before.Status, zone.Status) {
-		if err := r.Client.Status().Patch(ctx, &zone, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
+	if _, err := kube.PatchStatus(ctx, r.Client, &zone, before); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: next(feed, o, timeline, now)}, nil
 }

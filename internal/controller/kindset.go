@@ -162,8 +162,9 @@ func (s *KindSet) sync(ctx context.Context) {
 	s.mu.Lock()
 	s.known = all
 	s.mu.Unlock()
-	for gvk, k := range all {
-		if k.Spec.Hold.Gate {
+	for _, k := range usable { // in their order, which is the same each time
+		gvk := k.GVK()
+		if k.Spec.Hold.Gate || all[gvk] != k {
 			continue // Pods are watched anyway
 		}
 		service, err := kube.ServiceOf(ctx, s.live, k)
@@ -185,6 +186,7 @@ func (s *KindSet) sync(ctx context.Context) {
 		}
 	}
 	s.mu.RUnlock()
+	slices.SortFunc(gone, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 	for _, gvk := range gone {
 		s.drop(ctx, gvk)
 	}

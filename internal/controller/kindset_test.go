@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,38 @@ func TestWorkloadKindsRefused(t *testing.T) {
 		ready := meta.FindStatusCondition(w.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil || (ready.Status == metav1.ConditionTrue) != (want == "") || !strings.Contains(ready.Message, want) || want != "" && !strings.Contains(ready.Message, name) {
 			t.Errorf("%s: %+v, want %s named", name, ready, want)
+		}
+	}
+}
+
+// asked records which kinds are asked for, in their order.
+type asked struct {
+	nothing
+	kinds *[]string
+}
+
+func (a asked) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	*a.kinds = append(*a.kinds, list.GetObjectKind().GroupVersionKind().String())
+	return a.nothing.List(ctx, list, opts...)
+}
+
+// TestKindsAreAskedForInOneOrder: sync goes through the kinds in the same order each time.
+func TestKindsAreAskedForInOneOrder(t *testing.T) {
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewKindSet()
+	var first []string
+	for range 5 {
+		var kinds []string
+		s.cache, s.live = listCache{client: fake.NewClientBuilder().WithScheme(scheme).Build()}, asked{kinds: &kinds}
+		s.sync(t.Context())
+		if first == nil {
+			first = kinds
+		}
+		if len(kinds) < 5 || !slices.Equal(kinds, first) {
+			t.Fatalf("asked for %v, before for %v", kinds, first)
 		}
 	}
 }

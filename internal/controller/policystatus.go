@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -66,10 +65,8 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	if view.Waiting == 0 {
 		s.NextDecision = nil
 	}
-	if reflect.DeepEqual(before.Status, *s) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, policy, client.MergeFrom(before)))
+	_, err := kube.PatchStatus(ctx, r.Client, policy, before)
+	return client.IgnoreNotFound(err)
 }
 
 // unknownAnnotations names the workloads whose annotations are unknown, in the order of their names, and what is meant; "" where

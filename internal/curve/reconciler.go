@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"sync"
 	"time"
 
@@ -476,8 +475,6 @@ func (r *Reconciler) state(ctx context.Context, c, before *v1alpha1.CapacityCurv
 	metrics.Capacity.WithLabelValues(c.Name, "floor").Set(st.Floor)
 	metrics.Capacity.WithLabelValues(c.Name, "used").Set(st.Used)
 	metrics.Capacity.WithLabelValues(c.Name, "waiting").Set(st.Waiting)
-	if reflect.DeepEqual(before.Status, *st) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, c, client.MergeFrom(before)))
+	_, err := kube.PatchStatus(ctx, r.Client, c, before)
+	return client.IgnoreNotFound(err)
 }

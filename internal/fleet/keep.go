@@ -80,7 +80,7 @@ func (r *Reconciler) remove(ctx context.Context, cc *v1alpha1.ComputeCluster) er
 			cc.Status.RemovedFrom = append(cc.Status.RemovedFrom, configs[i].GetName())
 		}
 	}
-	if err := r.Client.Status().Patch(ctx, cc, client.MergeFrom(before)); err != nil {
+	if _, err := kube.PatchStatus(ctx, r.Client, cc, before); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("Lost: taken out of MultiKueue", "cluster", cc.Name, "configs", cc.Status.RemovedFrom)

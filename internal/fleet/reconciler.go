@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"sync"
 	"time"
 
@@ -198,10 +197,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	metrics.Reachable.WithLabelValues(cc.Name).Set(bit(answers))
 
 	fillStatus(&cc, c, outlook, grid, err, unreached)
-	if !reflect.DeepEqual(before.Status, cc.Status) {
-		if err := r.Client.Status().Patch(ctx, &cc, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
+	if _, err := kube.PatchStatus(ctx, r.Client, &cc, before); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: refresh}, nil
 }

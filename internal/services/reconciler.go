@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"time"
 
@@ -93,11 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else {
 		wait = s.leave(ctx)
 	}
-	if !reflect.DeepEqual(before.Status, f.Status) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Status().Patch(ctx, &f, patch); err != nil {
-			return r.again(err)
-		}
+	if wrote, err := kube.PatchStatus(ctx, r.Client, &f, before, client.MergeFromWithOptimisticLock{}); err != nil {
+		return r.again(err)
+	} else if wrote {
 		s.tell()
 	}
 	if f.DeletionTimestamp != nil && len(f.Status.Placements) == 0 {
