@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // later is p one slot on, after the plan was followed: rigid jobs that began are gone and
@@ -187,7 +188,7 @@ func TestWarmForgetsWhatDoesNotFit(t *testing.T) {
 func TestWarmLaws(t *testing.T) {
 	for _, o := range []plantest.Options{{}, {Loose: true, Costs: true}, {Objective: plan.MOSP}} {
 		warm := joint.NewWarm(joint.Planner{Reserve: 0.1})
-		for seed := range uint64(instances(t, 60)) {
+		for seed := range uint64(size.Of(60, 1200)) {
 			p := plantest.Random(seed, o)
 			res := planned(t, warm, p)
 			if o.Objective == plan.MOSP {
