@@ -50,6 +50,13 @@ type bench struct {
 func (b bench) pass(d time.Duration) { b.clock.Add(int64(d / time.Second)) }
 func (b bench) now() time.Time       { return now.Add(time.Duration(b.clock.Load()) * time.Second) }
 
+// patience is how long the client waits for an answer that comes, also on a busy machine; impatience for one that
+// never comes.
+const (
+	patience   = 10 * time.Second
+	impatience = 50 * time.Millisecond
+)
+
 func newBench(t *testing.T) bench {
 	t.Helper()
 	b := bench{clock: &atomic.Int64{}}
@@ -62,7 +69,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(server.Close)
 	b.url = server.URL
 	b.client = &fetch.Client{
-		HTTP: &http.Client{Timeout: 700 * time.Millisecond}, Cache: fetch.NewCache(t.TempDir()), Now: b.now,
+		HTTP: &http.Client{Timeout: patience}, Cache: fetch.NewCache(t.TempDir()), Now: b.now,
 		Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 	return b
@@ -218,6 +225,9 @@ func TestBrokenAnswers(t *testing.T) {
 			{fakegrid.FaultError, nil}, {fakegrid.FaultTimeout, nil}, {fakegrid.FaultRefused, fetch.ErrRefused}, {fakegrid.FaultTooMany, fetch.ErrQuota},
 		} {
 			must(t, b.grid.SetFaults(fakegrid.Fault{Kind: tc.kind, RetryAfter: 30}))
+			if tc.kind == fakegrid.FaultTimeout {
+				b.client.HTTP.Timeout = impatience
+			}
 			a, err := p.Fetch(context.Background(), b.client, days40(b))
 			if err == nil || (tc.want != nil && !errors.Is(err, tc.want)) {
 				t.Errorf("%s: error %v, want %v", tc.kind, err, tc.want)
@@ -226,6 +236,7 @@ func TestBrokenAnswers(t *testing.T) {
 				t.Errorf("%s: %d and %d samples", tc.kind, len(a.Past), len(a.Forecast))
 			}
 			must(t, b.grid.SetFaults())
+			b.client.HTTP.Timeout = patience
 			if tc.kind == fakegrid.FaultTooMany {
 				if _, err := p.Fetch(context.Background(), b.client, days40(b)); !errors.Is(err, fetch.ErrQuota) {
 					t.Errorf("asked again before Retry-After was over: %v", err)
