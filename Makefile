@@ -233,6 +233,16 @@ verify: generate lint licences vulnerabilities ## fail if generated files, forma
 bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
+# The packages whose tests have a large size: they import lull.dev/lull/test/size.
+LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: test-seeds
+test-seeds: deps ## the large sizes of the tests that are small by default; takes hours
+	LULL_LARGE=1 $(GO) test -count=1 -timeout 2h $(LARGE)
+	LULL_LARGE=1 LULL_PROMISE_JOBS=20000 $(GO) test -count=1 -timeout 12h ./test/promise
+	LULL_RANDOM=20 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide
+	$(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/loop -seeds 300
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME each
 	@for target in $$(grep -rho --include='*_test.go' '^func Fuzz[A-Za-z]*' pkg internal | sed 's/func //' | sort -u); do \
