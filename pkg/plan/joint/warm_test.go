@@ -14,7 +14,6 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
-	"lull.dev/lull/test/size"
 )
 
 // later is p one slot on, after the plan was followed: rigid jobs that began are gone and
