@@ -237,11 +237,13 @@ bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -mod
 LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: test-seeds
-test-seeds: deps ## the large sizes of the tests that are small by default; takes hours
-	LULL_LARGE=1 $(GO) test -count=1 -timeout 2h $(LARGE)
-	LULL_LARGE=1 LULL_PROMISE_JOBS=20000 $(GO) test -count=1 -timeout 12h ./test/promise
-	LULL_RANDOM=20 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide
-	$(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/loop -seeds 300
+test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes hours
+	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
+		run LULL_LARGE=1 $(GO) test -count=1 -timeout 2h $(LARGE); \
+		run LULL_LARGE=1 LULL_PROMISE_JOBS=20000 $(GO) test -count=1 -timeout 12h ./test/promise; \
+		run LULL_RANDOM=20 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide; \
+		run $(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/loop -seeds 300; \
+		[ -z "$$failed" ]
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME each
