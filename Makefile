@@ -263,6 +263,18 @@ test-repeat: bin/gotestsum ## tests RUN of PKG, N times on a busy machine; lists
 bin/gotestsum: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o ../$@ gotest.tools/gotestsum
 
+# The packages whose tests have a large size: they import lull.dev/lull/test/size.
+LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: test-seeds
+test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes hours
+	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
+		run LULL_LARGE=1 $(GO) test -count=1 -timeout 2h $(LARGE); \
+		run LULL_LARGE=1 LULL_PROMISE_JOBS=20000 $(GO) test -count=1 -timeout 12h ./test/promise; \
+		run LULL_RANDOM=20 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide; \
+		run $(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/loop -seeds 300; \
+		[ -z "$$failed" ]
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME each
 	@for target in $$(grep -rho --include='*_test.go' '^func Fuzz[A-Za-z]*' pkg internal | sed 's/func //' | sort -u); do \

@@ -330,6 +330,7 @@ func hourOf(t *testing.T, n New) (hour float64) {
 // TestDropChangesNothing: a month with drops every few days is settled as one without, by a settler that
 // goes on and by others that begin anew; and the auditor agrees with what is left.
 func TestDropChangesNothing(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	ctx := context.Background()
 	play := func(drops bool) map[string]Settled {
 		b := book{t, fresh(t)}
@@ -412,6 +413,7 @@ func TestDropChangesNothing(t *testing.T) {
 // TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
 // workloads that share a cluster: elastic, paused, measured, revised.
 func TestAuditor(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed")

@@ -13,6 +13,7 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // What a reserve of 0.2 may cost where all jobs are known from the start, in points of saving below a
@@ -25,12 +26,9 @@ const (
 
 // TestKnownJobsKeepTheirSaving compares planner joint with a reserve, in the simulator, with the better
 // one of three plans made once with full knowledge: joint without a reserve, CarbonFlex's oracle, and joint
-// without a reserve followed by the simulator. Forecasts are perfect and run times exact. Run it with -v for
-// the table of docs/capacity.md.
+// without a reserve followed by the simulator. Forecasts are perfect and run times exact. By default each zone has
+// one week; run it with LULL_LARGE=1 and -v for all and the table of docs/capacity.md.
 func TestKnownJobsKeepTheirSaving(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about a minute")
-	}
 	data := os.Getenv("LULL_DATA")
 	if data == "" {
 		data = filepath.Join("..", "..", "..", "shared", "data")
@@ -39,11 +37,14 @@ func TestKnownJobsKeepTheirSaving(t *testing.T) {
 	if err := env.Check(); err != nil {
 		t.Skip(err)
 	}
-	for _, zone := range []string{"AU-SA", "CA-ON", "DE"} {
-		for _, x := range []struct {
+	for i, zone := range []string{"AU-SA", "CA-ON", "DE"} {
+		for k, x := range []struct {
 			week int
 			used float64
 		}{{13, 0.5}, {37, 0.5}, {13, 0.7}} {
+			if !size.Large() && k != i {
+				continue
+			}
 			for _, kind := range []workload.Kind{workload.Elastic, workload.Interruptible, workload.Rigid} {
 				w := knownWeek(t, env, zone, x.week, x.used, kind)
 				base, err := sim.AsSubmitted(t.Context(), w.known(nil))

@@ -28,7 +28,7 @@ func (c counting) Sequence() plan.Planner {
 func TestSimulationsPlanAsControllersDo(t *testing.T) {
 	var sequences, apart int
 	for _, revise := range []sim.Revision{sim.EverySlot, sim.OnChange} {
-		cfg := config(t, 3, 60, 20, plan.Guarded{Planner: counting{&sequences, &apart}, Probability: 0.95})
+		cfg := config(t, 3, 25, 9, plan.Guarded{Planner: counting{&sequences, &apart}, Probability: 0.95})
 		cfg.Revise = revise
 		a, b := simulate(t, cfg), simulate(t, cfg)
 		if !reflect.DeepEqual(a, b) {

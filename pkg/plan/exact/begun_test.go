@@ -12,15 +12,13 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // TestBegunAgainstExact compares planners that count restarts and lost work with proven optima of small
 // instances whose jobs run or are paused already.
 func TestBegunAgainstExact(t *testing.T) {
-	enough := 4000
-	if testing.Short() {
-		enough = 400
-	}
+	enough := size.Of(800, 4000)
 	compared, optimal, within, goOn := 0, 0, 0, 0
 	for seed := uint64(0); compared < enough; seed++ {
 		o := plantest.Options{MaxJobs: 3, MaxSlots: 5, MaxHosts: 2, Begun: true, Whole: seed%2 == 0}

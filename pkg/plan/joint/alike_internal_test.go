@@ -10,6 +10,7 @@ import (
 	"lull.dev/lull/pkg/plan/generate"
 	"lull.dev/lull/pkg/plan/relax"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // crowded is a search of an instance with few slots, in which many jobs are alike, at prices
@@ -68,7 +69,7 @@ func checkLists(t *testing.T, s *search) {
 
 // TestAlikeJobsArePlacedAsOthers: with the look-up, jobs have the places that they have without.
 func TestAlikeJobsArePlacedAsOthers(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range size.Of[uint64](8, 60) {
 		reserve := 0.2 * float64(seed%2)
 		s, plain := crowded(t, seed, reserve), crowded(t, seed, reserve)
 		s.buildAlike(s.bySize())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,21 +17,8 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/plantest"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
-
-// instances is how many random instances a test draws: LULL_INSTANCES, else few.
-func instances(t *testing.T, few int) int {
-	t.Helper()
-	text := os.Getenv("LULL_INSTANCES")
-	if text == "" {
-		return few
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("LULL_INSTANCES: %v", err)
-	}
-	return n
-}
 
 // deadlineFirst counts the jobs that find no place when each gets its earliest, the one
 // of the earliest deadline first.
@@ -125,7 +111,7 @@ func crowded(t testing.TB, seed uint64) *plan.Problem {
 
 // TestNeverLeavesOutMore: cold, with a reserve, and warm after an hour has passed.
 func TestNeverLeavesOutMore(t *testing.T) {
-	for seed := range uint64(instances(t, 60)) {
+	for seed := range size.Of[uint64](20, 60) {
 		p := crowded(t, seed)
 		planner := joint.Planner{Effort: 0.3, Reserve: 0.2 * float64(seed%3)}
 		res, err := planner.Plan(context.Background(), p)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"syscall"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/plan/planio"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/size"
 )
 
 // The shapes of instances that the search finds hardest.
@@ -123,12 +123,12 @@ func gapOf(t testing.TB, p *plan.Problem, res plan.Result) float64 {
 }
 
 // TestHardGaps holds the planner to the gaps that it reached: at effort 1, and at effort
-// 10 where LULL_HARD is set.
+// 10 in the large run.
 func TestHardGaps(t *testing.T) {
 	for _, h := range hardOnes() {
 		p := h.instance(t)
 		for _, try := range [][2]float64{{1, h.most}, {10, h.ten}} {
-			if try[0] > 1 && os.Getenv("LULL_HARD") == "" {
+			if try[0] > 1 && !size.Large() {
 				continue
 			}
 			res := planned(t, joint.Planner{Effort: try[0]}, p)
