@@ -91,24 +91,34 @@ func TestWriterTriesAgain(t *testing.T) {
 	})
 }
 
+// TestWriterGivesWayToAnother: a write that fails is not tried again after another has taken its place, while it was
+// under way or in the pause after it.
 func TestWriterGivesWayToAnother(t *testing.T) {
-	withWriter(t, func(t *testing.T, q *writer, begin func()) {
-		begin()
-		out := make(chan string, 10)
-		key := writeKey{writePlan, "a"}
-		q.put(key, func(context.Context) error {
-			out <- "old"
-			return errors.New("refused")
-		})
-		receive(t, out)
-		q.put(key, func(context.Context) error { out <- "new"; return nil })
-		for {
-			if got := receive(t, out); got == "new" {
-				break
+	for what, underWay := range map[string]bool{"under way": true, "in the pause": false} {
+		withWriter(t, func(t *testing.T, q *writer, begin func()) {
+			begin()
+			out, fail := make(chan string, 10), make(chan struct{})
+			key := writeKey{writePlan, "a"}
+			q.put(key, func(context.Context) error {
+				out <- "old"
+				<-fail
+				return errors.New("refused")
+			})
+			receive(t, out)
+			if !underWay {
+				close(fail)
+				synctest.Wait()
 			}
-		}
-		nothingMore(t, out, "written after its successor")
-	})
+			q.put(key, func(context.Context) error { out <- "new"; return nil })
+			if underWay {
+				close(fail)
+			}
+			if got := receive(t, out); got != "new" {
+				t.Errorf("%s: written: %q; want new", what, got)
+			}
+			nothingMore(t, out, what+": written after its successor")
+		})
+	}
 }
 
 func TestWriterDropsWhatHasChanged(t *testing.T) {
