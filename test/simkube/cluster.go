@@ -25,6 +25,8 @@ const RunTime = "lab.lull.dev/runtime"
 type Cluster struct {
 	// Factor is how much faster than the clock pods run, as that of a replayed zone.
 	Factor float64
+	// Hangs reports whether the API server answers nobody; nil if it always answers.
+	Hangs func() bool
 
 	store *Store
 	rng   *rand.Rand
@@ -60,6 +62,10 @@ func (w *World) AddNode(node *corev1.Node) {
 // Run acts on changes until ctx ends.
 func (c *Cluster) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		if c.Hangs != nil && c.Hangs() {
+			_ = sleep(ctx, time.Second)
+			continue
+		}
 		changed := c.store.Changed(nil)
 		next := c.step()
 		wait := time.Hour

@@ -34,6 +34,7 @@ func (p *Program) Wait() { <-p.ended }
 // Controller starts a controller. The changes are made to the options of the binary's defaults.
 func (w *World) Controller(changes ...func(*controller.Options)) *Program {
 	o := controller.Options{MetricsAddress: "0", HealthAddress: "0", Namespace: "lull-system", Planner: cli.NewPlanner, Clock: realClock, LeaderElection: w.Leaders}
+	o.Limits = controller.Limits{Planners: cli.PolicyPlanners(), DecisionTime: 10 * time.Second}
 	for _, change := range changes {
 		change(&o)
 	}
@@ -64,7 +65,7 @@ func (w *World) Start(name string, run func(ctx context.Context, config *rest.Co
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &Program{
-		Process: &Process{Name: name, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Calm: w.calm.Load},
+		Process: &Process{Name: name, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load},
 		ended:   make(chan struct{}),
 	}
 	w.Go(func() {

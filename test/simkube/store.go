@@ -47,6 +47,8 @@ type Store struct {
 	log       []Event
 	version   int64
 	changed   map[*Resource]chan struct{} // closed at the next change of a resource; nil is any
+	// cut ends all watches when it is closed.
+	cut chan struct{}
 	// made counts what was created, by resource and name: names and UIDs do not depend on what else was created.
 	made map[string]int
 	// Check is called with each change that a process asks for, before it is stored; nil for none.
@@ -55,7 +57,7 @@ type Store struct {
 
 // NewStore returns an empty store that serves the given resources.
 func NewStore(resources []*Resource) *Store {
-	s := &Store{objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: map[*Resource]chan struct{}{nil: make(chan struct{})}, made: map[string]int{}}
+	s := &Store{objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: map[*Resource]chan struct{}{nil: make(chan struct{})}, made: map[string]int{}, cut: make(chan struct{})}
 	s.Serve(resources...)
 	return s
 }
@@ -90,6 +92,14 @@ func (s *Store) resource(kind string) (*Resource, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Cut ends all watches, as an API server that is killed.
+func (s *Store) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.cut)
+	s.cut = make(chan struct{})
 }
 
 // Changed returns a channel that is closed at the next change of a resource, or of any where it is nil.

@@ -23,6 +23,8 @@ type stream struct {
 	end  time.Time
 	rest bytes.Buffer
 	done chan struct{}
+	// cut is closed when the API server ends.
+	cut <-chan struct{}
 }
 
 // Read implements io.Reader. It waits for the next event.
@@ -67,6 +69,8 @@ func (w *stream) sleep(d time.Duration, changed <-chan struct{}) error {
 	case <-w.ctx.Done():
 		return io.EOF // another error would leave watch.Filter of client-go blocked
 	case <-w.done:
+		return io.EOF
+	case <-w.cut:
 		return io.EOF
 	case <-changed:
 		return nil

@@ -40,6 +40,8 @@ type World struct {
 	// outages are when no program reaches the API server. calm says that writes go wrong no more.
 	outages []Span
 	calm    atomic.Bool
+	// hangs is until when the API server does not answer.
+	hangs atomic.Int64
 
 	mu      sync.Mutex
 	broken  []string
@@ -76,6 +78,7 @@ func NewWorld(t *testing.T, seed uint64) *World {
 	w.Client, err = client.New(user.Config(), client.Options{Scheme: scheme})
 	must(err)
 	w.Cluster = NewCluster(w.Store, seed)
+	w.Cluster.Hangs = w.hanging
 	w.Go(func() { w.Cluster.Run(w.ctx) })
 	return w
 }
@@ -176,8 +179,19 @@ func (w *World) Violations() []string {
 	return slices.Clone(w.broken)
 }
 
-// Outage keeps all programs from reaching the API server in a span of time.
-func (w *World) Outage(s Span) { w.outages = append(w.outages, s) }
+// Outage keeps all programs from reaching the API server in a span of time; their watches end.
+func (w *World) Outage(s Span) {
+	w.outages = append(w.outages, s)
+	w.After(s.From-time.Since(w.Began), w.Store.Cut)
+}
+
+// Hang keeps the API server from answering anybody for some time from now on. Nothing happens in the cluster.
+func (w *World) Hang(d time.Duration) {
+	until := time.Now().Add(d).UnixNano()
+	w.hangs.Store(until)
+}
+
+func (w *World) hanging() bool { return time.Now().UnixNano() < w.hangs.Load() }
 
 // Down reports whether the API server cannot be reached.
 func (w *World) Down() bool {
