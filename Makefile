@@ -37,7 +37,7 @@ bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
 demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender, capacity)
 	./bin/lull demo $(DEMO)
 
-# The lab of the integration tests: three of them in make test, as the simulation (test/loop) covers the control loop.
+# The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
 INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
 SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
 
@@ -272,7 +272,7 @@ test-seeds: deps ## the large sizes of the tests that are small by default; all 
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 2h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=20000 $(GO) test -count=1 -timeout 12h ./test/promise; \
 		run LULL_RANDOM=20 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide; \
-		run $(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/loop -seeds 300; \
+		run $(GO) test -count=1 -timeout 4h -run TestControlLoop ./test/controlloop -seeds 300; \
 		[ -z "$$failed" ]
 
 .PHONY: fuzz

@@ -93,15 +93,15 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.Web.KeyFile, "web-tls-private-key-file", "", "its private key")
 	o.prometheus.register(cmd)
 	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
-	f.StringSliceVar(&o.Limits.Planners, "planners", policyPlanners(), "planners that CarbonPolicies may name")
+	f.StringSliceVar(&o.Limits.Planners, "planners", PolicyPlanners(), "planners that CarbonPolicies may name")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }
 
-// policyPlanners lists the planners that CarbonPolicies may name by default: all but exact, which can take memory
+// PolicyPlanners lists the planners that CarbonPolicies may name by default: all but exact, which can take memory
 // without bounds.
-func policyPlanners() []string {
+func PolicyPlanners() []string {
 	return slices.DeleteFunc(plannerNames(), func(name string) bool { return name == "exact" })
 }
 

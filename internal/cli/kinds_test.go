@@ -92,7 +92,7 @@ func TestPrometheusFlags(t *testing.T) {
 	} {
 		o := controllerOptions{}
 		o.prometheus, o.PrometheusInterval = prometheusFlags{tc.url, tc.token}, tc.every
-		o.Limits = controller.Limits{Planners: policyPlanners(), DecisionTime: time.Second}
+		o.Limits = controller.Limits{Planners: PolicyPlanners(), DecisionTime: time.Second}
 		err := o.check()
 		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret@")) {
 			t.Errorf("%q with token %q: %v, want %q", tc.url, tc.token, err, tc.want)

@@ -519,3 +519,8 @@ func TestFleetSecondHubIsRefused(t *testing.T) {
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "Unauthorized" && !strings.Contains(c.Message, "revoked")
 	})
 }
+
+// failsafe runs the watchdog, as beside every controller.
+func failsafe(t *testing.T) {
+	start(t, []string{"failsafe", "--kubeconfig", env.failsafe, "--grace", "0s", "--every", "500ms"})
+}

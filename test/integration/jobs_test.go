@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -122,24 +121,6 @@ func TestJobsWaitForCleanPower(t *testing.T) {
 	}
 }
 
-// TestWindowPlanner: the method of Piontek et al. as the policy's planner, with
-// a parameter: the Job starts in the cleanest window of its day.
-func TestWindowPlanner(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "window", Parameters: map[string]string{"window-frame": "4h"}}
-	})
-	b.submit(b.job("shifted", map[string]string{v1alpha1.AnnotationMaxDelay: "22h"}))
-	b.eventually("a decision", func() bool { return b.decision("shifted") == "CleanerLater" })
-	b.eventually("the Job to start", func() bool { return b.get("shifted").Status.StartTime != nil })
-	if at := b.gridTime(b.get("shifted").Status.StartTime.Time); at.Before(gridStart.Add(7*time.Hour+40*time.Minute)) || at.After(gridStart.Add(12*time.Hour)) {
-		t.Errorf("started at %s of the series, want the window from 08:00", at.Format("15:04"))
-	}
-	if reason := b.decision("shifted"); reason != "CleanNow" {
-		t.Errorf("released for %q, want CleanNow", reason)
-	}
-}
-
 // events lists the reasons and notes of a Job's events by Lull.
 func (b bed) events(job string) string {
 	var list eventsv1.EventList
@@ -151,164 +132,6 @@ func (b bed) events(job string) string {
 		}
 	}
 	return out
-}
-
-// TestInvalidAnnotationsReleaseAtOnce: the Job runs, and a warning names field,
-// value and accepted form.
-func TestInvalidAnnotationsReleaseAtOnce(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), nil)
-	for name, annotation := range map[string][2]string{
-		"runtime":       {v1alpha1.AnnotationRuntime, "soon"},
-		"max-delay":     {v1alpha1.AnnotationMaxDelay, "-3h"},
-		"deadline":      {v1alpha1.AnnotationDeadline, "tomorrow"},
-		"interruptible": {v1alpha1.AnnotationInterruptible, "maybe"},
-	} {
-		b.submit(b.job(name, map[string]string{annotation[0]: annotation[1]}))
-		b.eventually(name+" to be released with a warning", func() bool {
-			told := b.events(name)
-			return !b.suspended(name) && strings.Contains(told, "Warning InvalidAnnotation") &&
-				strings.Contains(told, annotation[0]) && strings.Contains(told, `"`+annotation[1]+`"`) && strings.Contains(told, "accepted:")
-		})
-	}
-}
-
-// TestShadowModeOnlyRecords: nothing is held, and the Job says what would have
-// been decided.
-func TestShadowModeOnlyRecords(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Mode = v1alpha1.ModeShadow })
-	job := b.job("shadow", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
-	b.submit(job)
-	if *job.Spec.Suspend {
-		t.Fatal("held in Shadow mode")
-	}
-	b.eventually("the record", func() bool {
-		return b.decision("shadow") == "CleanerLater" && strings.Contains(b.events("shadow"), "WouldWait")
-	})
-	b.eventually("the Job to finish", func() bool { return b.finished("shadow") })
-	if b.suspended("shadow") {
-		t.Error("suspended in Shadow mode")
-	}
-}
-
-// TestInterruptibleJobPausesInDirtyHours: an Indexed Job starts in the clean
-// first hours, pauses when they end, resumes and keeps what it had done.
-func TestInterruptibleJobPausesInDirtyHours(t *testing.T) {
-	startController(t)
-	hourly := make([]float64, 24)
-	for h := range hourly {
-		hourly[h] = 100
-		if h >= 6 && h < 11 { // a busy machine takes hours of the zone's time to start the first part
-			hourly[h] = 900
-		}
-	}
-	b := newBed(t, hourly, nil)
-	job := b.job("chunks", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "8h", v1alpha1.AnnotationMaxDelay: "20h"})
-	job.Spec.Template.Annotations["lab.lull.dev/runtime"] = "2h"
-	indexed, completions, one := batchv1.IndexedCompletion, int32(4), int32(1)
-	job.Spec.CompletionMode, job.Spec.Completions, job.Spec.Parallelism = &indexed, &completions, &one
-	b.submit(job)
-	b.eventually("the Job to be paused", func() bool { return b.get("chunks").Annotations[v1alpha1.AnnotationHold] == v1alpha1.HoldPaused })
-	done := b.get("chunks").Status.Succeeded
-	if done == 0 {
-		t.Error("nothing was done before the pause")
-	}
-	b.eventually("the Job to resume and finish", func() bool { return b.finished("chunks") })
-	told := b.events("chunks")
-	if !strings.Contains(told, "Pause") || !strings.Contains(told, "Resume") {
-		t.Errorf("events:\n%s", told)
-	}
-	if n := b.get("chunks").Status.Succeeded; n != 4 {
-		t.Errorf("%d completions, want 4", n)
-	}
-}
-
-// TestDeletedPolicyReleases: no Job stays held by a policy that is gone.
-func TestDeletedPolicyReleases(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), nil)
-	b.submit(b.job("orphan", map[string]string{v1alpha1.AnnotationMaxDelay: "40h"}))
-	b.eventually("a decision", func() bool { return b.decision("orphan") == "CleanerLater" })
-	var policy v1alpha1.CarbonPolicy
-	must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &policy))
-	must(t, env.client.Delete(context.Background(), &policy))
-	b.eventually("the Job to be released", func() bool { return !b.suspended("orphan") && b.decision("orphan") == "PolicyGone" })
-}
-
-// TestMissingZoneAndRefusedPlannerHoldNothing: a policy that cannot decide says
-// so in its status, and its Jobs run.
-func TestMissingZoneAndRefusedPlannerHoldNothing(t *testing.T) {
-	startController(t)
-	for name, tc := range map[string]struct {
-		change  func(*v1alpha1.CarbonPolicy)
-		message string
-	}{
-		"zone":    {func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = "atlantis" }, `no GridZone "atlantis"`},
-		"planner": {func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner.Name = "exact" }, `does not allow planner "exact"`},
-	} {
-		b := newBed(t, dirtyThenClean(), tc.change)
-		b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
-		b.eventually(name+": the Job to be released", func() bool { return !b.suspended("job") })
-		b.eventually(name+": the status to say why", func() bool {
-			var policy v1alpha1.CarbonPolicy
-			must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "clean"}, &policy))
-			c := meta.FindStatusCondition(policy.Status.Conditions, "Ready")
-			return c != nil && c.Status == "False" && strings.Contains(c.Message, tc.message)
-		})
-	}
-}
-
-// TestUnreadableSource: a zone whose source cannot be read says why; after a
-// short patience its Jobs run, and once the source can be read Jobs wait again.
-func TestUnreadableSource(t *testing.T) {
-	startController(t)
-	ctx := context.Background()
-	broken := fmt.Sprintf("broken-%d", time.Now().UnixNano())
-	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = broken })
-	zone := &v1alpha1.GridZone{
-		ObjectMeta: metav1.ObjectMeta{Name: broken},
-		Spec: v1alpha1.GridZoneSpec{
-			Zone:   "TEST",
-			Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: b.ns, Name: "absent", Key: "s.csv"}},
-		},
-	}
-	must(t, env.client.Create(ctx, zone))
-	t.Cleanup(func() { _ = env.client.Delete(ctx, zone) })
-	b.submit(b.job("blind", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
-	ready := func() (status, message string) {
-		must(t, env.client.Get(ctx, client.ObjectKey{Name: broken}, zone))
-		if c := meta.FindStatusCondition(zone.Status.Conditions, "Ready"); c != nil {
-			return string(c.Status), c.Message
-		}
-		return "", ""
-	}
-	b.eventually("the zone to say what is wrong", func() bool {
-		status, message := ready()
-		return status == "False" && strings.Contains(message, `"absent" not found`)
-	})
-	b.eventually("the Job to run", func() bool { return !b.suspended("blind") && b.decision("blind") == "NoCarbonData" })
-	b.eventually("the source to be mended", func() bool {
-		_, _ = ready()
-		zone.Spec.Source.ConfigMap.Name = "series"
-		zone.Spec.Replay = &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Epoch: &metav1.Time{Time: time.Now()}, Factor: factor}
-		return env.client.Update(ctx, zone) == nil
-	})
-	b.eventually("the zone to recover", func() bool { status, _ := ready(); return status == "True" })
-	b.submit(b.job("seeing", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
-	b.eventually("a decision", func() bool { return b.decision("seeing") == "CleanerLater" })
-}
-
-// TestUserResumesByHand: a Job that its user releases by hand runs, and is not
-// held again.
-func TestUserResumesByHand(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), nil)
-	b.submit(b.job("impatient", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
-	b.eventually("a decision", func() bool { return b.decision("impatient") == "CleanerLater" })
-	job := b.get("impatient")
-	must(t, env.client.Patch(context.Background(), job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`))))
-	b.eventually("the Job to finish", func() bool { return b.finished("impatient") })
 }
 
 // TestControllerKilled: kill -9 in the middle of a run, twice; the same Jobs

@@ -105,41 +105,6 @@ func TestFailsafe(t *testing.T) {
 	}
 }
 
-// TestPausedOpensEverything: a policy, and a zone, that is paused releases what is held and
-// holds nothing more; at work again it does.
-func TestPausedOpensEverything(t *testing.T) {
-	startController(t)
-	ctx := context.Background()
-	b := newBed(t, dirtyThenClean(), nil)
-	long := map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}
-	b.submit(b.job("one", long))
-	b.eventually("a decision", func() bool { return b.decision("one") == "CleanerLater" })
-	pause := func(obj client.Object, paused string) {
-		must(t, env.client.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"paused":`+paused+`}}`))))
-	}
-	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: b.ns}}
-	pause(policy, "true")
-	b.eventually("the Job to be released", func() bool { return !b.suspended("one") })
-	if got := b.decision("one"); got != "Paused" {
-		t.Errorf("released for %q", got)
-	}
-	b.eventually("admission to hold nothing", func() bool {
-		probe := b.job("probe", long)
-		must(t, env.client.Create(ctx, probe, client.DryRunAll))
-		return probe.Spec.Suspend == nil || !*probe.Spec.Suspend
-	})
-	pause(policy, "false")
-	b.eventually("admission to hold again", func() bool {
-		probe := b.job("probe", long)
-		must(t, env.client.Create(ctx, probe, client.DryRunAll))
-		return *probe.Spec.Suspend
-	})
-	b.submit(b.job("two", long))
-	b.eventually("the second Job to be held", func() bool { return b.decision("two") == "CleanerLater" })
-	pause(&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}, "true")
-	b.eventually("the second Job to be released", func() bool { return !b.suspended("two") })
-}
-
 // TestReleaseByHand: one workload, and everything, without a controller.
 func TestReleaseByHand(t *testing.T) {
 	b := newBed(t, dirtyThenClean(), nil)

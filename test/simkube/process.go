@@ -1,4 +1,4 @@
-package loop
+package simkube
 
 import (
 	"bytes"
@@ -22,11 +22,14 @@ type Faults struct {
 	// Fail, Lose and Conflict are shares of writes: those that fail without an effect, those that take effect though
 	// the answer is lost, and those that are refused for a conflict.
 	Fail, Lose, Conflict float64
+	// Refuse is the share of all calls but watches that are refused for their number, to be tried again after a second.
+	Refuse float64
 	// Kill is the share of writes at which the process is killed, half of them before the write and half after it.
 	Kill float64
 	// Lag is the longest time after which a watch tells a change. Break is how long a watch lasts at most.
 	Lag, Break time.Duration
-	// Latency is the longest time that a call takes.
+	// Latency is the longest time that a call takes; the shortest is a hundredth of it. Each call takes a time of its own,
+	// so that no two calls arrive at the same moment: what happens depends on the seed, and not on the order of goroutines.
 	Latency time.Duration
 }
 
@@ -41,14 +44,16 @@ type Process struct {
 	Killed func()
 	// Down reports whether the API server cannot be reached; nil if it always can.
 	Down func() bool
+	// Hangs reports whether the API server takes calls and answers none; nil if it always answers.
+	Hangs func() bool
 	// Calm reports whether writes go wrong no more; nil if they always may.
 	Calm func() bool
 
 	mu    sync.Mutex
 	count map[string]uint64
 	dead  bool
-	// Calls counts the calls by verb.
-	Calls map[string]int
+	// Calls counts the calls by verb, Injected the faults.
+	Calls, Injected map[string]int
 }
 
 var (
@@ -88,10 +93,13 @@ func (p *Process) draw(c *call) *rand.Rand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.count == nil {
-		p.count, p.Calls = map[string]uint64{}, map[string]int{}
+		p.count, p.Calls, p.Injected = map[string]uint64{}, map[string]int{}, map[string]int{}
 	}
 	p.Calls[c.verb]++
-	what := c.String() + strconv.FormatBool(c.status)
+	what := c.String() + strconv.FormatBool(c.status) + string(c.body)
+	if c.verb == "create" && c.resource.Name == "events" {
+		what = c.String() // their names hold the time, so that each would be counted by itself
+	}
 	p.count[what]++
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, p.Name+what)
@@ -116,21 +124,32 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c, a := p.Store.parse(p.Name, req, body)
 	if c == nil {
-		return a.response(req), nil
+		return a.response(req), nil // at once: clients ask for what is served while they hold a lock, and time would stand still
+	}
+	for p.Hangs != nil && p.Hangs() {
+		if err := sleep(req.Context(), time.Second); err != nil {
+			return nil, err
+		}
 	}
 	rng := p.draw(c)
-	if err := sleep(req.Context(), time.Duration(rng.Float64()*float64(p.Faults.Latency))); err != nil {
+	if err := sleep(req.Context(), time.Duration((0.01+0.99*rng.Float64())*float64(p.Faults.Latency))); err != nil {
 		return nil, err
 	}
 	if c.verb == "watch" {
 		return p.watch(req, c, rng)
 	}
-	if !c.writes() {
-		return p.Store.serve(c).response(req), nil
-	}
 	f := p.Faults
 	if p.Calm != nil && p.Calm() {
 		f = Faults{}
+	}
+	if f.Refuse > 0 && rng.Float64() < f.Refuse {
+		p.injects("refuse")
+		out := failed(apierrors.NewTooManyRequests("too many requests (a fault of the model)", 1)).response(req)
+		out.Header.Set("Retry-After", "1")
+		return out, nil
+	}
+	if !c.writes() {
+		return p.Store.serve(c).response(req), nil
 	}
 	switch dice := rng.Float64(); {
 	case dice < f.Kill/2:
@@ -141,14 +160,24 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.Kill()
 		return nil, errDead
 	case dice < f.Kill+f.Fail:
+		p.injects("fail")
 		return failed(apierrors.NewInternalError(errDown)).response(req), nil
 	case dice < f.Kill+f.Fail+f.Lose:
+		p.injects("lose")
 		p.serveAlive(c)
 		return nil, errLost
 	case dice < f.Kill+f.Fail+f.Lose+f.Conflict && c.verb != "create":
+		p.injects("conflict")
 		return failed(apierrors.NewConflict(c.resource.gr(), c.key.Name, errDown)).response(req), nil
 	}
 	return p.serveAlive(c).response(req), nil
+}
+
+// injects counts a fault.
+func (p *Process) injects(fault string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Injected[fault]++
 }
 
 // serveAlive serves a call unless the process was killed meanwhile.
@@ -176,11 +205,15 @@ func (p *Process) watch(req *http.Request, c *call, rng *rand.Rand) (*http.Respo
 	}
 	lasts := 24 * time.Hour
 	if p.Faults.Break > 0 {
+		p.injects("break")
 		lasts = time.Second + time.Duration(rng.Float64()*float64(p.Faults.Break))
 	}
 	seed := rng.Uint64()
+	p.Store.mu.Lock()
+	cut := p.Store.cut
+	p.Store.mu.Unlock()
 	w := &stream{
-		store: p.Store, call: c, matches: matches, ctx: req.Context(), version: version, end: time.Now().Add(lasts), done: make(chan struct{}),
+		store: p.Store, call: c, matches: matches, ctx: req.Context(), version: version, end: time.Now().Add(lasts), done: make(chan struct{}), cut: cut,
 		lag: func(e *Event) time.Duration {
 			r := rand.New(rand.NewPCG(seed, uint64(e.Version)))
 			return time.Duration(r.Float64() * r.Float64() * r.Float64() * float64(p.Faults.Lag))

@@ -1,8 +1,7 @@
-package loop
+package simkube
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -10,19 +9,25 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// RunTime is the annotation of a pod template that says how long a pod of it runs.
+// RunTime is the annotation of a pod template that says how long a pod of it runs; without it, a pod runs for good.
 const RunTime = "lab.lull.dev/runtime"
 
 // Cluster is the model of a Job controller, a scheduler and kubelets.
 type Cluster struct {
+	// Factor is how much faster than the clock pods run, as that of a replayed zone.
+	Factor float64
+	// Hangs reports whether the API server answers nobody; nil if it always answers.
+	Hangs func() bool
+
 	store *Store
 	rng   *rand.Rand
 	pods  map[types.UID]*running
@@ -32,25 +37,36 @@ type Cluster struct {
 
 // running is what a kubelet knows of a pod.
 type running struct {
-	starts, ends time.Time // zero before it is bound
+	starts, ends time.Time // ends is zero if it runs for good
 }
 
-// NewCluster returns a cluster with nodes of so many CPUs each.
-func NewCluster(store *Store, seed uint64, nodes ...string) *Cluster {
-	c := &Cluster{store: store, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}}
-	for i, cpus := range nodes {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}
-		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity(cpus), corev1.ResourceMemory: quantity("64Gi"), corev1.ResourcePods: quantity("110")}
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		mustStore(store.Create("", store.Resource("Node"), object(node)))
-	}
-	return c
+// NewCluster returns a cluster without nodes.
+func NewCluster(store *Store, seed uint64) *Cluster {
+	return &Cluster{store: store, Factor: 1, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}}
+}
+
+// Node is a node of so many CPUs.
+func Node(name, cpus string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	node.Status.Capacity = node.Status.Allocatable
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+// AddNode adds a node, which is ready.
+func (w *World) AddNode(node *corev1.Node) {
+	mustStore(w.Store.Create("", w.Store.Resource("Node"), object(node)))
 }
 
 // Run acts on changes until ctx ends.
 func (c *Cluster) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		changed := c.store.Changed()
+		if c.Hangs != nil && c.Hangs() {
+			_ = sleep(ctx, time.Second)
+			continue
+		}
+		changed := c.store.Changed(nil)
 		next := c.step()
 		wait := time.Hour
 		if !next.IsZero() {
@@ -97,16 +113,20 @@ func (c *Cluster) kubelets(now time.Time) map[types.UID][]*corev1.Pod {
 		pod := &corev1.Pod{}
 		typed(u, pod)
 		r := c.pods[pod.UID]
-		if r != nil && !r.starts.IsZero() && pod.DeletionTimestamp == nil {
+		if r == nil && pod.Spec.NodeName != "" && pod.Status.Phase == "" { // bound by who made it
+			c.accept(pod, now)
+			r = c.pods[pod.UID]
+		}
+		if r != nil && pod.DeletionTimestamp == nil {
 			switch {
-			case pod.Status.Phase == corev1.PodPending && !now.Before(r.starts):
+			case pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded && !now.Before(r.starts):
 				started := metav1.NewTime(r.starts.Truncate(time.Second))
 				c.podStatus(pod, func() {
 					pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &started
 					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: started}}
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}}
 				})
-			case pod.Status.Phase == corev1.PodRunning && !now.Before(r.ends):
+			case pod.Status.Phase == corev1.PodRunning && !r.ends.IsZero() && !now.Before(r.ends):
 				c.podStatus(pod, func() {
 					pod.Status.Phase = corev1.PodSucceeded
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -190,7 +210,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 
 // stop deletes a pod. What it has done is lost unless the work may be interrupted.
 func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
-	if r := c.pods[pod.UID]; r != nil && !r.starts.IsZero() && job.Annotations[v1alpha1.AnnotationInterruptible] == "true" {
+	if r := c.pods[pod.UID]; r != nil && !r.ends.IsZero() && job.Annotations[v1alpha1.AnnotationInterruptible] == "true" {
 		began := r.starts
 		if now.Before(began) {
 			began = now
@@ -214,28 +234,29 @@ func (c *Cluster) start(job *batchv1.Job) {
 	mustStore(c.store.Create("", c.store.Resource("Pod"), object(pod)))
 }
 
-// schedule binds pods to nodes with room, in the order of their creation.
+// schedule binds pods to nodes with room that they may go to, in the order of their creation.
 func (c *Cluster) schedule(now time.Time) {
 	free := map[string]int64{}
-	nodes, _ := c.store.List(c.store.Resource("Node"), "")
-	for _, u := range nodes {
-		var node corev1.Node
-		typed(u, &node)
+	nodes := map[string]*corev1.Node{}
+	list, _ := c.store.List(c.store.Resource("Node"), "")
+	for _, u := range list {
+		node := &corev1.Node{}
+		typed(u, node)
 		ready := slices.ContainsFunc(node.Status.Conditions, func(x corev1.NodeCondition) bool {
 			return x.Type == corev1.NodeReady && x.Status == corev1.ConditionTrue
 		})
 		if ready && !node.Spec.Unschedulable {
-			free[node.Name] = node.Status.Allocatable.Cpu().MilliValue()
+			free[node.Name], nodes[node.Name] = node.Status.Allocatable.Cpu().MilliValue(), node
 		}
 	}
 	names := slices.Sorted(maps.Keys(free))
-	list, _ := c.store.List(c.store.Resource("Pod"), "")
+	list, _ = c.store.List(c.store.Resource("Pod"), "")
 	var pending []*corev1.Pod
 	for _, u := range list {
 		pod := &corev1.Pod{}
 		typed(u, pod)
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.SchedulingGates) > 0:
 		case pod.Spec.NodeName != "":
 			free[pod.Spec.NodeName] -= cpu(pod)
 		default:
@@ -244,10 +265,11 @@ func (c *Cluster) schedule(now time.Time) {
 	}
 	slices.SortStableFunc(pending, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, pod := range pending {
-		at := slices.IndexFunc(names, func(n string) bool { return free[n] >= cpu(pod) })
+		at := slices.IndexFunc(names, func(n string) bool { return free[n] >= cpu(pod) && admits(nodes[n], pod) })
 		if at < 0 {
 			if len(pod.Status.Conditions) == 0 {
 				c.podStatus(pod, func() {
+					pod.Status.Phase = corev1.PodPending
 					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}}
 				})
 			}
@@ -258,22 +280,55 @@ func (c *Cluster) schedule(now time.Time) {
 	}
 }
 
-func (c *Cluster) bind(pod *corev1.Pod, node string, now time.Time) {
-	length, err := time.ParseDuration(pod.Annotations[RunTime])
-	must(err)
-	owner := pod.OwnerReferences[0].UID
-	if left := c.left[owner]; len(left) > 0 {
-		length, c.left[owner] = left[0], left[1:]
+// admits reports whether a pod may go to a node: by its node selector, and by the taints of the node.
+func admits(node *corev1.Node, pod *corev1.Pod) bool {
+	for k, v := range pod.Spec.NodeSelector {
+		if node.Labels[k] != v {
+			return false
+		}
 	}
-	starts := now.Add(500*time.Millisecond + time.Duration(c.rng.Int64N(int64(2500*time.Millisecond))))
-	c.pods[pod.UID] = &running{starts, starts.Add(length)}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool { return x.ToleratesTaint(klog.Background(), taint, false) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Cluster) bind(pod *corev1.Pod, node string, now time.Time) {
+	c.accept(pod, now)
 	mustStore(c.store.Change("", c.store.Resource("Pod"), nameOf(pod), false, func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, node, "spec", "nodeName")
 	}))
 	pod.Spec.NodeName = node
 	c.podStatus(pod, func() {
+		pod.Status.Phase = corev1.PodPending
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}}
 	})
+}
+
+// accept is what a kubelet does with a pod that is bound to its node.
+func (c *Cluster) accept(pod *corev1.Pod, now time.Time) {
+	r := &running{starts: now.Add(500*time.Millisecond + time.Duration(c.rng.Int64N(int64(2500*time.Millisecond))))}
+	if c.Factor > 1 { // an hour of the zone is short
+		r.starts = now.Add(200 * time.Millisecond)
+	}
+	c.pods[pod.UID] = r
+	text, limited := pod.Annotations[RunTime]
+	if !limited {
+		return
+	}
+	length, err := time.ParseDuration(text)
+	must(err)
+	length = time.Duration(float64(length) / c.Factor)
+	if len(pod.OwnerReferences) > 0 {
+		owner := pod.OwnerReferences[0].UID
+		if left := c.left[owner]; len(left) > 0 {
+			length, c.left[owner] = left[0], left[1:]
+		}
+	}
+	r.ends = r.starts.Add(length)
 }
 
 // podStatus changes the status of a pod.
@@ -293,13 +348,8 @@ func cpu(pod *corev1.Pod) int64 {
 	return sum
 }
 
-// object converts a typed object, typed converts it back.
-func object(o runtime.Object) *unstructured.Unstructured {
-	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	must(err)
-	return &unstructured.Unstructured{Object: m}
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func typed(u *unstructured.Unstructured, into runtime.Object) {
-	must(runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into))
-}
+func mustStore(_ *unstructured.Unstructured, err error) { must(err) }

@@ -1,14 +1,15 @@
-// Package loop runs the real controllers, watchdog and ledger of Lull in one process against a model of a
-// cluster: an API server (Store, Process), and a Job controller, a scheduler and kubelets (Cluster). Time is
-// virtual (testing/synctest), so that days pass in seconds, and faults come from a seed.
+// Package simkube is a simulated cluster in which the real controller and watchdog of Lull run: an API server
+// (Store, Process), and a Job controller, a scheduler and kubelets (Cluster). Time is virtual (testing/synctest), so
+// that days pass in seconds, and faults come from a seed. Tests begin with Test.
 //
 // The model of the API server speaks HTTP to an http.RoundTripper, so that everything of client-go and
 // controller-runtime runs as in production: reflectors, caches, work queues, leader election.
-package loop
+package simkube
 
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,22 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
-
-// Resource is a kind of object that the API server serves. Every kind has a status subresource.
-type Resource struct {
-	Group, Version, Name, Kind string
-	Namespaced                 bool
-}
-
-func (r *Resource) apiVersion() string {
-	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
-}
-
-func (r *Resource) gr() schema.GroupResource {
-	return schema.GroupResource{Group: r.Group, Resource: r.Name}
-}
 
 // Event is a change of an object. Objects of events are never changed.
 type Event struct {
@@ -58,38 +46,67 @@ type Store struct {
 	objects   map[*Resource]map[types.NamespacedName]*unstructured.Unstructured
 	log       []Event
 	version   int64
-	changed   chan struct{} // closed at the next change
-	uids      int
-	// Admit is called with each object that a process creates, before it is stored; nil for none.
-	Admit func(r *Resource, obj *unstructured.Unstructured)
+	changed   map[*Resource]chan struct{} // closed at the next change of a resource; nil is any
+	// cut ends all watches when it is closed.
+	cut chan struct{}
+	// made counts what was created, by resource and name: names and UIDs do not depend on what else was created.
+	made map[string]int
 	// Check is called with each change that a process asks for, before it is stored; nil for none.
 	Check func(e *Event)
 }
 
 // NewStore returns an empty store that serves the given resources.
 func NewStore(resources []*Resource) *Store {
-	s := &Store{resources: resources, objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: make(chan struct{})}
-	for _, r := range resources {
-		s.objects[r] = map[types.NamespacedName]*unstructured.Unstructured{}
-	}
+	s := &Store{objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: map[*Resource]chan struct{}{nil: make(chan struct{})}, made: map[string]int{}, cut: make(chan struct{})}
+	s.Serve(resources...)
 	return s
+}
+
+// Serve serves more resources. Those that are served already are left as they are.
+func (s *Store) Serve(resources ...*Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range resources {
+		if slices.ContainsFunc(s.resources, func(x *Resource) bool { return x.Group == r.Group && x.Name == r.Name }) {
+			continue
+		}
+		s.resources = append(s.resources, r)
+		s.objects[r], s.changed[r] = map[types.NamespacedName]*unstructured.Unstructured{}, make(chan struct{})
+	}
+	slices.SortStableFunc(s.resources, func(a, b *Resource) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })
 }
 
 // Resource returns the resource of a kind; it panics if there is none, which is a fault of the test.
 func (s *Store) Resource(kind string) *Resource {
-	for _, r := range s.resources {
-		if r.Kind == kind {
-			return r
-		}
+	r, served := s.resource(kind)
+	if !served {
+		panic("no resource of kind " + kind)
 	}
-	panic("no resource of kind " + kind)
+	return r
 }
 
-// Changed returns a channel that is closed at the next change.
-func (s *Store) Changed() <-chan struct{} {
+func (s *Store) resource(kind string) (*Resource, bool) {
+	for _, r := range s.resources {
+		if r.Kind == kind {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// Cut ends all watches, as an API server that is killed.
+func (s *Store) Cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
+	close(s.cut)
+	s.cut = make(chan struct{})
+}
+
+// Changed returns a channel that is closed at the next change of a resource, or of any where it is nil.
+func (s *Store) Changed(r *Resource) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed[r]
 }
 
 // Get returns an object, which the caller must not change; nil if there is none.
@@ -124,35 +141,81 @@ func (s *Store) Since(version int64) []Event {
 	return s.log[i:]
 }
 
-// Create stores a new object. It returns the stored one, or an AlreadyExists error.
+// Create stores a new object. It returns the stored one, or an AlreadyExists error. What a process creates goes
+// through defaults and admission, as in an API server; what the cluster itself creates does not.
 func (s *Store) Create(by string, r *Resource, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return s.create(by, r, obj, false)
+}
+
+// create is Create; with dryRun nothing is stored.
+func (s *Store) create(by string, r *Resource, obj *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
 	obj = obj.DeepCopy()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uids++
-	if obj.GetName() == "" {
+	name := obj.GetName()
+	if name == "" {
 		if obj.GetGenerateName() == "" {
-			return nil, apierrors.NewBadRequest("metadata.name: required")
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.Group, Kind: r.Kind}, "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
 		}
-		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.uids))
+		name = fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.count(r, obj.GetNamespace(), obj.GetGenerateName()+"*"))
+		obj.SetName(name)
 	}
-	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
+	if namespaces, served := s.resource("Namespace"); served && r.Namespaced && s.objects[namespaces][types.NamespacedName{Name: key.Namespace}] == nil {
+		return nil, apierrors.NewNotFound(namespaces.gr(), key.Namespace)
+	}
 	if s.objects[r][key] != nil {
-		return nil, apierrors.NewAlreadyExists(r.gr(), obj.GetName())
+		return nil, apierrors.NewAlreadyExists(r.gr(), name)
 	}
 	obj.SetAPIVersion(r.apiVersion())
 	obj.SetKind(r.Kind)
-	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	obj.SetUID(uidOf(r, key, s.count(r, key.Namespace, name)))
 	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
-	obj.SetGeneration(1)
+	if !r.plain {
+		obj.SetGeneration(1)
+	}
 	if by != "" {
-		unstructured.RemoveNestedField(obj.Object, "status")
-		if s.Admit != nil {
-			s.Admit(r, obj)
+		if r.status() {
+			unstructured.RemoveNestedField(obj.Object, "status")
 		}
+		r.complete(obj)
+		if err := s.admit(r, obj); err != nil {
+			return nil, apierrors.NewForbidden(r.gr(), name, err)
+		}
+		r.complete(obj)
+	}
+	if dryRun {
+		return obj, nil
 	}
 	return obj, s.put(Event{Type: watch.Added, Resource: r, Object: obj, By: by})
 }
+
+// count counts objects that are created under a name. The caller holds mu.
+func (s *Store) count(r *Resource, namespace, name string) int {
+	key := r.Group + "/" + r.Name + "/" + namespace + "/" + name
+	s.made[key]++
+	return s.made[key]
+}
+
+// uidOf is the UID of the n-th object of a name.
+func uidOf(r *Resource, key types.NamespacedName, n int) types.UID {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s/%s %s", r.Group, r.Name, key)
+	return types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", h.Sum64()>>32, n))
+}
+
+// complete prunes an object that a process writes, and sets its defaults.
+func (r *Resource) complete(obj *unstructured.Unstructured) {
+	if r.schema != nil {
+		prune(r.schema, obj.Object, true)
+		setDefaults(r.schema, obj.Object)
+		return
+	}
+	builtinDefaults(r, obj.Object)
+}
+
+// status reports whether objects have a status that is written by itself.
+func (r *Resource) status() bool { return !r.plain || r.Kind == "Node" || r.Kind == "Namespace" }
 
 // Change stores what f makes of an object. f may return an error, which ends the change. Changes of the
 // status are kept only with status, all others only without. It returns the object as stored, or a NotFound error.
@@ -173,21 +236,26 @@ func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status 
 	if uid := asked.GetUID(); uid != "" && uid != before.GetUID() {
 		return nil, apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("another object of that name"))
 	}
+	if by != "" {
+		r.complete(asked)
+	}
 	obj := asked
 	if status {
 		obj = before.DeepCopy()
 		obj.Object["status"] = asked.Object["status"]
-	} else if was, is := before.Object["status"]; is && by != "" {
+	} else if was, is := before.Object["status"]; is && by != "" && r.status() {
 		obj.Object["status"] = was
-	} else if by != "" {
+	} else if by != "" && r.status() {
 		delete(obj.Object, "status")
 	}
+	obj.SetAPIVersion(r.apiVersion())
+	obj.SetKind(r.Kind)
 	for _, same := range []string{"uid", "creationTimestamp", "deletionTimestamp", "generation", "name", "namespace"} {
 		if v, is := before.Object["metadata"].(map[string]any)[same]; is {
 			obj.Object["metadata"].(map[string]any)[same] = v
 		}
 	}
-	if !equalJSON(before.Object["spec"], obj.Object["spec"]) {
+	if !r.plain && !equalJSON(before.Object["spec"], obj.Object["spec"]) {
 		obj.SetGeneration(before.GetGeneration() + 1)
 	}
 	obj.SetResourceVersion(before.GetResourceVersion())
@@ -258,7 +326,9 @@ func (s *Store) put(e Event) error {
 		s.objects[e.Resource][key] = e.Object
 	}
 	s.log = append(s.log, e)
-	close(s.changed)
-	s.changed = make(chan struct{})
+	for _, r := range []*Resource{nil, e.Resource} {
+		close(s.changed[r])
+		s.changed[r] = make(chan struct{})
+	}
 	return nil
 }

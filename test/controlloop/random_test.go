@@ -1,20 +1,24 @@
-package loop
+package controlloop
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/test/simkube"
 )
 
 // coming is how long Jobs are submitted.
@@ -32,11 +36,25 @@ type planned struct {
 	opened, edited time.Duration // when its user opens it, or takes its delay back; 0 for never
 }
 
-// randomWorld returns a world with jobs and faults from a seed. There is room for all Jobs at the same time, so that
+// randomWorld is a world with jobs and faults from a seed. There is room for all Jobs at the same time, so that
 // running as submitted misses no deadline.
-func randomWorld(ctx context.Context, seed uint64) *World {
+type randomWorld struct {
+	*simkube.World
+	jobs []*planned
+	// away is when the controller is stopped. nobody says that there is neither controller nor watchdog.
+	away   simkube.Span
+	nobody bool
+	// replaces says that objects that the administrator replaces come back before anybody may take them for deleted.
+	replaces bool
+	outages  []simkube.Span
+
+	mu                                    sync.Mutex
+	held, paused, killed, edits, replaced int
+}
+
+func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 	rng := rand.New(rand.NewPCG(seed, 0x6c6f6f70))
-	f := Faults{Lag: between(rng, 0, 20*time.Second), Latency: between(rng, 0, 200*time.Millisecond)}
+	f := simkube.Faults{Lag: between(rng, 0, 20*time.Second), Latency: between(rng, 0, 200*time.Millisecond)}
 	if rng.IntN(4) > 0 {
 		worst := 0.3 * rng.Float64()
 		f.Fail, f.Lose, f.Conflict = worst*rng.Float64(), worst*rng.Float64(), worst*rng.Float64()
@@ -47,34 +65,40 @@ func randomWorld(ctx context.Context, seed uint64) *World {
 	if rng.IntN(2) == 0 {
 		f.Break = between(rng, time.Minute, 10*time.Minute)
 	}
-	w := NewWorld(ctx, seed, f)
+	w := &randomWorld{World: simkube.NewWorld(t, seed)}
+	if seed%8 != 0 {
+		w.Store.Serve(simkube.Operators()...)
+	}
+	w.Faults = f
 	if rng.IntN(8) == 0 {
 		w.Leaders = true
 		w.Faults.Kill /= 20 // at most one of 200 writes: a leader writes every two seconds
 	}
 	for range rng.IntN(3) {
 		from := between(rng, time.Minute, coming)
-		w.outages = append(w.outages, span{from, from + between(rng, time.Second, 2*time.Minute)})
+		w.outages = append(w.outages, simkube.Span{From: from, To: from + between(rng, time.Second, 2*time.Minute)})
 	}
 	if rng.IntN(3) == 0 { // the controller is away for long
 		from := between(rng, 0, coming)
-		w.away = span{from, from + between(rng, time.Minute, 3*time.Hour)}
+		w.away = simkube.Span{From: from, To: from + between(rng, time.Minute, 3*time.Hour)}
 	}
 	start := time.Now().UTC()
 	csv := "time,intensity_gco2eq_per_kwh\n"
 	for i := range 24 * 2 {
 		csv += fmt.Sprintf("%s,%.1f\n", start.Add(time.Duration(i)*30*time.Minute).Format(time.RFC3339), 20+500*rng.Float64()*rng.Float64())
 	}
-	w.Create("Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-	w.Create("ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: "team"}, Data: map[string]string{"s.csv": csv}})
-	w.Create("GridZone", &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: v1alpha1.GridZoneSpec{
-		Zone: "TEST", Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: "team", Name: "series", Key: "s.csv"}},
-	}})
 	planners := []v1alpha1.PlannerSpec{{}, {Name: "cheapest"}, {Name: "cheapest"}, {Name: "carbonscaler"}, {Name: "waitawhile-deadline"}, {Name: "asap"}}
-	w.Create("CarbonPolicy", &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: "team"}, Spec: v1alpha1.CarbonPolicySpec{
-		Selector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "batch"}}, Zone: "zone", MinRun: &metav1.Duration{Duration: 2 * time.Minute}, MinPause: &metav1.Duration{Duration: 2 * time.Minute}, Planner: planners[rng.IntN(len(planners))],
-		Slot: &metav1.Duration{Duration: []time.Duration{10 * time.Minute, 15 * time.Minute, 30 * time.Minute}[rng.IntN(3)]},
-	}})
+	w.Create(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: "team"}, Data: map[string]string{"s.csv": csv}},
+		&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: v1alpha1.GridZoneSpec{
+			Zone: "TEST", Source: v1alpha1.GridZoneSource{ConfigMap: &v1alpha1.ConfigMapKey{Namespace: "team", Name: "series", Key: "s.csv"}},
+		}},
+		&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean", Namespace: "team"}, Spec: v1alpha1.CarbonPolicySpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "batch"}}, Zone: "zone", MinRun: &metav1.Duration{Duration: 2 * time.Minute}, MinPause: &metav1.Duration{Duration: 2 * time.Minute}, Planner: planners[rng.IntN(len(planners))],
+			Slot: &metav1.Duration{Duration: []time.Duration{10 * time.Minute, 15 * time.Minute, 30 * time.Minute}[rng.IntN(3)]},
+		}},
+	)
 	cpus := 0
 	for i := range 3 + rng.IntN(18) {
 		p := &planned{at: between(rng, 0, coming), length: between(rng, time.Minute, 2*time.Hour).Truncate(time.Second), delay: between(rng, 0, 6*time.Hour).Truncate(time.Second), interruptible: rng.IntN(2) == 0}
@@ -86,34 +110,39 @@ func randomWorld(ctx context.Context, seed uint64) *World {
 		case 1:
 			p.edited = p.at + between(rng, 0, p.delay)
 		}
-		annotations := map[string]string{v1alpha1.AnnotationRuntime: p.length.String(), v1alpha1.AnnotationMaxDelay: p.delay.String()}
-		if p.interruptible {
-			annotations[v1alpha1.AnnotationInterruptible] = "true"
-		}
-		p.job = &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("job-%d", i), Namespace: "team", Labels: map[string]string{"team": "batch"}, Annotations: annotations},
-			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{RunTime: p.length.String()}},
-				Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
-					Name: "work", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity(fmt.Sprint(n))}},
-				}}},
-			}},
-		}
+		p.job = p.submits(fmt.Sprintf("job-%d", i), n)
 		w.jobs = append(w.jobs, p)
 	}
-	var nodes []string
-	for range cpus/4 + 2 {
-		nodes = append(nodes, "8")
+	for i := range cpus/4 + 2 {
+		w.AddNode(simkube.Node(fmt.Sprintf("node-%d", i), "8"))
 	}
-	c := NewCluster(w.Store, seed, nodes...)
-	w.Go(func() { c.Run(ctx) })
 	w.administrate()
+	for _, s := range w.outages {
+		w.Outage(s)
+	}
 	return w
+}
+
+// submits is the Job that the user submits.
+func (p *planned) submits(name string, cpus int) *batchv1.Job {
+	annotations := map[string]string{v1alpha1.AnnotationRuntime: p.length.String(), v1alpha1.AnnotationMaxDelay: p.delay.String()}
+	if p.interruptible {
+		annotations[v1alpha1.AnnotationInterruptible] = "true"
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", Labels: map[string]string{"team": "batch"}, Annotations: annotations},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{simkube.RunTime: p.length.String()}},
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
+				Name: "work", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(cpus))}},
+			}}},
+		}},
+	}
 }
 
 // administrate has the administrator replace the policy and the zone in some worlds, as "kubectl replace --force" does.
 // With watches that tell changes soon, nothing may be released for it.
-func (w *World) administrate() {
+func (w *randomWorld) administrate() {
 	rng := rand.New(rand.NewPCG(w.Seed, 0x61646d696e))
 	if rng.IntN(3) > 0 {
 		return
@@ -129,19 +158,21 @@ func (w *World) administrate() {
 			kind, key = "GridZone", types.NamespacedName{Name: "zone"}
 		}
 		w.Go(func() {
-			if sleep(w.ctx, at) != nil {
+			if !w.Sleep(at) {
 				return
 			}
 			r := w.Store.Resource(kind)
 			old := w.Store.Get(r, key)
-			if old == nil || w.Store.Delete("user", r, key, "") != nil || sleep(w.ctx, away) != nil {
+			if old == nil || w.Store.Delete("user", r, key, "") != nil || !w.Sleep(away) {
 				return
 			}
 			next := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": old.GetAPIVersion(), "kind": kind, "metadata": map[string]any{"name": key.Name}, "spec": old.Object["spec"],
 			}}
 			next.SetNamespace(key.Namespace)
-			mustStore(w.Store.Create("user", r, next))
+			if _, err := w.Store.Create("user", r, next); err != nil {
+				w.Violate("replace %s: %v", key.Name, err)
+			}
 			w.mu.Lock()
 			w.replaced++
 			w.mu.Unlock()
@@ -150,10 +181,10 @@ func (w *World) administrate() {
 }
 
 // play runs the world until all should be done, and records what is violated.
-func (w *World) play() {
+func (w *randomWorld) play() {
 	if !w.nobody {
-		w.Controller()
-		w.Watchdog()
+		w.Keep(w.controller)
+		w.Keep(func() *simkube.Program { return w.counted(w.Watchdog()) })
 	}
 	last := time.Duration(0)
 	for _, p := range w.jobs {
@@ -164,18 +195,18 @@ func (w *World) play() {
 	for _, p := range w.jobs {
 		u := w.Store.Get(w.Store.Resource("Job"), nameOf(p.job))
 		if u == nil {
-			w.breaks("%s is gone", p.job.Name)
+			w.Violate("%s is gone", p.job.Name)
 			continue
 		}
 		var job batchv1.Job
 		typed(u, &job)
-		at, done := finished(&job)
+		at, done := simkube.Finished(&job)
 		deadline := job.CreationTimestamp.Add(p.length + p.delay)
 		switch {
 		case !done:
-			w.breaks("%s was not done by its deadline %s: suspended %v, annotations %v", job.Name, deadline.Format(time.TimeOnly), *job.Spec.Suspend, job.Annotations)
+			w.Violate("%s was not done by its deadline %s: suspended %v, annotations %v", job.Name, deadline.Format(time.TimeOnly), *job.Spec.Suspend, job.Annotations)
 		case at.Sub(deadline) > allow:
-			w.breaks("%s was done at %s, its deadline was %s (length %v, delay %v, interruptible %v)", job.Name, at.Format(time.TimeOnly), deadline.Format(time.TimeOnly), p.length, p.delay, p.interruptible)
+			w.Violate("%s was done at %s, its deadline was %s (length %v, delay %v, interruptible %v)", job.Name, at.Format(time.TimeOnly), deadline.Format(time.TimeOnly), p.length, p.delay, p.interruptible)
 		}
 	}
 	w.count()
@@ -185,9 +216,9 @@ func (w *World) play() {
 }
 
 // settle lets the programs run without faults for a while. What they show must then be what is.
-func (w *World) settle() {
-	w.calm.Store(true)
-	time.Sleep(max(0, w.away.to-time.Since(w.start)) + settles)
+func (w *randomWorld) settle() {
+	w.Calm()
+	time.Sleep(max(0, w.away.To-time.Since(w.Began)) + settles)
 	for _, p := range w.jobs {
 		name := types.NamespacedName{Namespace: p.job.Namespace, Name: kube.PlanNameOf("Job", p.job.Name)}
 		u := w.Store.Get(w.Store.Resource("CarbonPlan"), name)
@@ -197,7 +228,7 @@ func (w *World) settle() {
 		var plan v1alpha1.CarbonPlan
 		typed(u, &plan)
 		if plan.Status.State != v1alpha1.PlanFinished {
-			w.breaks("the plan of %s, which is done, says %s: %s", p.job.Name, plan.Status.State, plan.Status.Message)
+			w.Violate("the plan of %s, which is done, says %s: %s", p.job.Name, plan.Status.State, plan.Status.Message)
 		}
 	}
 }
@@ -206,11 +237,14 @@ func (w *World) settle() {
 const settles = 10 * time.Minute
 
 // live is the life of a Job: its user submits it, and may open it or take its delay back.
-func (w *World) live(p *planned) {
-	if sleep(w.ctx, p.at) != nil {
+func (w *randomWorld) live(p *planned) {
+	if !w.Sleep(p.at) {
 		return
 	}
-	w.Submit(p.job)
+	if err := w.Client.Create(w.Context(), p.job); err != nil {
+		w.Violate("submit %s: %v", p.job.Name, err)
+		return
+	}
 	for _, edit := range []struct {
 		at     time.Duration
 		change func(u *unstructured.Unstructured) error
@@ -225,7 +259,7 @@ func (w *World) live(p *planned) {
 		if edit.at == 0 {
 			continue
 		}
-		if sleep(w.ctx, edit.at-p.at) != nil {
+		if !w.Sleep(edit.at - p.at) {
 			return
 		}
 		if _, err := w.Store.Change("user", w.Store.Resource("Job"), nameOf(p.job), false, edit.change); err == nil {
@@ -237,7 +271,7 @@ func (w *World) live(p *planned) {
 }
 
 // count counts holds and pauses.
-func (w *World) count() {
+func (w *randomWorld) count() {
 	running := map[types.NamespacedName]bool{}
 	for _, e := range w.Store.Since(0) {
 		if e.Resource.Kind != "Job" {
@@ -248,7 +282,7 @@ func (w *World) count() {
 		decision := e.Object.GetAnnotations()[v1alpha1.AnnotationDecision]
 		if w.replaces && !w.nobody && e.Before != nil && e.Before.GetAnnotations()[v1alpha1.AnnotationDecision] != decision &&
 			(strings.Contains(decision, `"PolicyGone"`) || strings.Contains(decision, `"NoCarbonData"`)) {
-			w.breaks("%s was released although what was deleted came back within seconds: %s", key.Name, decision)
+			w.Violate("%s was released although what was deleted came back within seconds: %s", key.Name, decision)
 		}
 		switch {
 		case suspended && e.Before == nil:
@@ -260,10 +294,40 @@ func (w *World) count() {
 	}
 }
 
-// span is a time of a world, from its beginning.
-type span struct{ from, to time.Duration }
+// controller starts a controller, once it is not away any more, and ends it when it goes away.
+func (w *randomWorld) controller() *simkube.Program {
+	if w.away.Has(time.Since(w.Began)) {
+		w.Sleep(w.away.To - time.Since(w.Began))
+	}
+	p := w.Controller()
+	if leaves := w.away.From - time.Since(w.Began); leaves > 0 {
+		w.After(leaves, p.Kill)
+	}
+	return w.counted(p)
+}
 
-func (s span) has(d time.Duration) bool { return s.from <= d && d < s.to }
+// counted counts a program if it is killed.
+func (w *randomWorld) counted(p *simkube.Program) *simkube.Program {
+	w.Go(func() {
+		p.Wait()
+		if p.Dead() {
+			w.mu.Lock()
+			w.killed++
+			w.mu.Unlock()
+		}
+	})
+	return p
+}
+
+func typed(u *unstructured.Unstructured, into any) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		panic(err)
+	}
+}
+
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
 
 // between draws a duration.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {

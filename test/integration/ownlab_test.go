@@ -1,0 +1,36 @@
+//go:build integration
+
+package integration
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// ownLab gives the test a lab of its own.
+func ownLab(t *testing.T, flags ...string) (dir string) {
+	t.Helper()
+	dir = bareLab(t, flags...)
+	must(t, connect(slices.Contains(flags, "--kueue")))
+	return dir
+}
+
+// bareLab is ownLab without Lull.
+func bareLab(t *testing.T, flags ...string) (dir string) {
+	t.Helper()
+	runtime.LockOSThread()
+	before := env
+	dir = filepath.Join(t.TempDir(), "lab")
+	env.dir = t.TempDir()
+	down, err := bootLab(dir, flags...)
+	must(t, err)
+	t.Cleanup(func() {
+		down()
+		env = before
+		runtime.UnlockOSThread()
+	})
+	must(t, dial())
+	return dir
+}
