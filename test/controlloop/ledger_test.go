@@ -83,7 +83,7 @@ func (b *bed) marginal() {
 // chain holds, all is settled, and an auditor finds the same from the export alone.
 func TestLedger(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "ledger.db")
-	const kills = 100
+	const kills = 60
 	onBed(t, []float64{500, 400, 300, 200, 100, 200, 300, 400}, func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
 	}, func(b *bed) {

@@ -1,3 +1,5 @@
+//go:debug randseednop=0
+
 // Package controlloop tests the control loop of Lull, the real controller and watchdog, in a simulated cluster.
 package controlloop
 
