@@ -1,3 +1,5 @@
+//go:debug randseednop=0
+
 // Package controlloop tests the control loop of Lull, the real controller and watchdog, in a simulated cluster.
 package controlloop
 
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"testing"
 	"testing/synctest"
 
@@ -33,6 +36,10 @@ func TestMain(m *testing.M) {
 	ctrl.SetLogger(logger)
 	// The second handler keeps the time of the last error in a global, and waits until after it: in another bubble, for good.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	// The first command would start the goroutine of the runtime for signals, in a bubble.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	signal.Stop(signals)
 	os.Exit(m.Run())
 }
 

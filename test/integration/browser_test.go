@@ -130,3 +130,16 @@ func impactFramework(t *testing.T, database string) {
 		}
 	}
 }
+
+// lull runs a command that must succeed and returns what it printed.
+func lull(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("lull %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}

@@ -262,7 +262,7 @@ func TestValidation(t *testing.T) {
 	ctx := context.Background()
 	zone := func(change func(*v1alpha1.GridZoneSpec)) client.Object {
 		z := &v1alpha1.GridZone{}
-		z.GenerateName = "bad-"
+		z.Name = "itself"
 		z.Spec = v1alpha1.GridZoneSpec{Zone: "DE", Source: v1alpha1.GridZoneSource{File: &v1alpha1.FileSource{Path: "/data/de.csv"}}}
 		change(&z.Spec)
 		return z
@@ -288,6 +288,7 @@ func TestValidation(t *testing.T) {
 		"spec.source.file":        zone(func(s *v1alpha1.GridZoneSpec) { s.Source.File.Path = "relative.csv" }),
 		"spec.signal":             zone(func(s *v1alpha1.GridZoneSpec) { s.Signal = "Median" }),
 		"spec.replay.factor":      zone(func(s *v1alpha1.GridZoneSpec) { s.Replay = &v1alpha1.Replay{Factor: 2_000_000} }),
+		"another GridZone":        zone(func(s *v1alpha1.GridZoneSpec) { s.Beside = "itself" }),
 		"spec.mode":               policy(func(s *v1alpha1.CarbonPolicySpec) { s.Mode = "Hope" }),
 		"spec.power.pue":          policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.PUE = 0.5 }),
 		"spec.power.wattsPerUnit": policy(func(s *v1alpha1.CarbonPolicySpec) { s.Power.WattsPerUnit = map[string]float64{"cpu": -1} }),

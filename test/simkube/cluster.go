@@ -60,7 +60,11 @@ func (w *World) AddNode(node *corev1.Node) {
 }
 
 // Run acts on changes until ctx ends.
+//
+// It acts some time after a change and never at the same moment, so that what it sees does not depend on the order of
+// goroutines.
 func (c *Cluster) Run(ctx context.Context) {
+	_ = sleep(ctx, time.Millisecond)
 	for ctx.Err() == nil {
 		if c.Hangs != nil && c.Hangs() {
 			_ = sleep(ctx, time.Second)
@@ -76,7 +80,7 @@ func (c *Cluster) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-changed:
-			_ = sleep(ctx, time.Duration(c.rng.Int64N(int64(300*time.Millisecond))))
+			_ = sleep(ctx, time.Millisecond+time.Duration(c.rng.Int64N(int64(300*time.Millisecond))))
 		case <-timer.C:
 		}
 		timer.Stop()

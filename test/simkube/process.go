@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
@@ -210,8 +211,11 @@ func (p *Process) watch(req *http.Request, c *call, rng *rand.Rand) (*http.Respo
 	}
 	seed := rng.Uint64()
 	p.Store.mu.Lock()
-	cut := p.Store.cut
+	cut, compacted := p.Store.cut, p.Store.compacted
 	p.Store.mu.Unlock()
+	if version < compacted {
+		return failed(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, compacted))).response(req), nil
+	}
 	w := &stream{
 		store: p.Store, call: c, matches: matches, ctx: req.Context(), version: version, end: time.Now().Add(lasts), done: make(chan struct{}), cut: cut,
 		lag: func(e *Event) time.Duration {

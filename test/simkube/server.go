@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // call is a request to the API server.
@@ -181,6 +183,10 @@ func (s *Store) serve(c *call) answer {
 				return apierrors.NewBadRequest(err.Error())
 			}
 			x.Object = asked
+			if x.GetResourceVersion() == "" && c.resource.schema != nil {
+				kind := schema.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind}
+				return apierrors.NewInvalid(kind, c.key.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+			}
 			return nil
 		})
 	case "patch":
@@ -217,7 +223,9 @@ func (c *call) apply(x *unstructured.Unstructured) error {
 	case types.JSONPatchType:
 		var p jsonpatch.Patch
 		if p, err = jsonpatch.DecodePatch(c.body); err == nil {
-			after, err = p.Apply(before)
+			if after, err = p.Apply(before); err != nil {
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			}
 		}
 	default:
 		err = fmt.Errorf("patch type %s: not served by this model", c.patch)

@@ -47,6 +47,8 @@ type Store struct {
 	log       []Event
 	version   int64
 	changed   map[*Resource]chan struct{} // closed at the next change of a resource; nil is any
+	// compacted is the version before which no watch can begin.
+	compacted int64
 	// cut ends all watches when it is closed.
 	cut chan struct{}
 	// made counts what was created, by resource and name: names and UIDs do not depend on what else was created.
@@ -100,6 +102,13 @@ func (s *Store) Cut() {
 	defer s.mu.Unlock()
 	close(s.cut)
 	s.cut = make(chan struct{})
+}
+
+// Compact forgets the changes up to now: a watch from a version before is too old.
+func (s *Store) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacted = s.version
 }
 
 // Changed returns a channel that is closed at the next change of a resource, or of any where it is nil.
@@ -242,7 +251,9 @@ func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status 
 	obj := asked
 	if status {
 		obj = before.DeepCopy()
-		obj.Object["status"] = asked.Object["status"]
+		if obj.Object["status"] = asked.Object["status"]; obj.Object["status"] == nil {
+			delete(obj.Object, "status")
+		}
 	} else if was, is := before.Object["status"]; is && by != "" && r.status() {
 		obj.Object["status"] = was
 	} else if by != "" && r.status() {
@@ -286,6 +297,9 @@ func (s *Store) Delete(by string, r *Resource, key types.NamespacedName, uid typ
 		ending := obj.DeepCopy()
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
 		ending.SetDeletionTimestamp(&now)
+		if !r.plain {
+			ending.SetGeneration(obj.GetGeneration() + 1)
+		}
 		return s.put(Event{Type: watch.Modified, Resource: r, Object: ending, Before: obj, By: by})
 	}
 	return s.remove(by, r, obj)

@@ -3,6 +3,7 @@ package simkube
 import (
 	"context"
 	"fmt"
+	"math/rand"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,11 +68,16 @@ func Test(t *testing.T, seed uint64, f func(w *World)) {
 
 // NewWorld returns a cluster with Lull installed, in which nothing runs yet. It must be made in a bubble of
 // testing/synctest, and stopped there.
+//
+// It seeds the global random numbers of math/rand, of which client-go takes the jitter of retries, in programs that are
+// built with the setting randseednop=0 (//go:debug).
 func NewWorld(t *testing.T, seed uint64) *World {
+	rand.Seed(int64(seed)) //nolint:staticcheck,gosec // it is the global source that is seeded, on purpose
 	w := &World{T: t, Seed: seed, Store: NewStore(BuiltIn()), Faults: Typical, Began: time.Now(), started: map[string]int{}}
 	w.ctx, w.cancel = context.WithCancel(t.Context())
 	w.Store.Check = w.checkFields
 	w.Install(manifests())
+	w.Store.Compact()
 	scheme, err := controller.NewScheme()
 	must(err)
 	user := &Process{Name: "user", Store: w.Store, Seed: seed}
