@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,113 +78,6 @@ func concave(ns string) *v1alpha1.ScalingProfile {
 		Spec: v1alpha1.ScalingProfileSpec{Unit: "parts/h", Source: "test", Points: []v1alpha1.ScalingPoint{
 			{Workers: 1, Throughput: 1}, {Workers: 2, Throughput: 1.9}, {Workers: 4, Throughput: 3.4},
 		}},
-	}
-}
-
-// TestElasticJobFollowsTheStaircase: at 500, then 100, then 200 g/kWh an elastic Job waits,
-// runs wide in the cleanest hours and narrower in the others, and keeps its deadline.
-func TestElasticJobFollowsTheStaircase(t *testing.T) {
-	startController(t)
-	hourly := make([]float64, 24)
-	for h := range hourly {
-		switch {
-		case h < 8:
-			hourly[h] = 500
-		case h < 11:
-			hourly[h] = 100
-		default:
-			hourly[h] = 160
-		}
-	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
-	})
-	must(t, env.client.Create(context.Background(), concave(b.ns)))
-	j := b.elasticJob("elastic", 16, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
-	b.submit(j)
-	stairs := b.stairs("elastic")
-	b.eventually("a plan", func() bool { return len(b.plan("job-elastic").Status.Phases) > 0 })
-	p := b.plan("job-elastic")
-	if p.Status.State != v1alpha1.PlanWaiting || p.Status.Trigger.Reason != "Submitted" || p.Status.BaselineG <= p.Status.ExpectedG || p.Status.Bound == nil ||
-		len(p.OwnerReferences) != 1 || p.OwnerReferences[0].UID != j.UID || p.Status.Shown.Next == "" {
-		t.Errorf("plan %+v", p.Status)
-	}
-	t.Logf("%s, next %s, saves %s, bound %s", p.Status.Shown.Progress, p.Status.Shown.Next, p.Status.Shown.Saves, p.Status.Shown.Bound)
-	b.eventually("the Job to finish", func() bool { return b.finished("elastic") })
-	done := b.get("elastic")
-	if *done.Spec.Completions != 16 || done.Status.Succeeded != 16 {
-		t.Errorf("%d of %d parts", done.Status.Succeeded, *done.Spec.Completions)
-	}
-	if at := b.gridTime(done.Status.CompletionTime.Time); at.After(gridStart.Add(22 * time.Hour)) {
-		t.Errorf("finished at %v, after its deadline", at)
-	}
-	seen := stairs()
-	t.Logf("workers %v", seen)
-	if len(seen) < 2 || seen[0] != 0 || seen[1] != 4 {
-		t.Errorf("workers %v, want 0, then 4, then fewer", seen)
-	}
-	b.eventually("the plan to be finished", func() bool { return b.plan("job-elastic").Status.State == v1alpha1.PlanFinished })
-	if f := b.plan("job-elastic").Status; f.EmittedG <= 0 || f.EmittedG >= f.BaselineG || f.Shown.Progress != "100%" {
-		t.Errorf("finished plan %+v", f)
-	}
-	// What remains to be told: nothing; and the plan goes with its Job.
-	background := metav1.DeletePropagationBackground
-	must(t, env.client.Delete(context.Background(), done, &client.DeleteOptions{PropagationPolicy: &background}))
-	b.eventually("the plan to go with its Job", func() bool { return b.plan("job-elastic").Name == "" })
-}
-
-// TestScaleUpDenied: where no node has room for all the workers that were asked for, the
-// Job is planned anew with what it got, and says so.
-func TestScaleUpDenied(t *testing.T) {
-	startController(t)
-	hourly := make([]float64, 24)
-	for h := range hourly {
-		hourly[h] = 800
-		if h < 8 {
-			hourly[h] = 100
-		}
-	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
-	})
-	// The clean hours take three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
-	j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
-	j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
-	b.submit(j)
-	b.eventually("a plan that says what was denied", func() bool {
-		p := b.plan("job-wide")
-		return p.Status.Trigger != nil && p.Status.Trigger.Reason == "ScaleUpDenied"
-	})
-	b.eventually("the Job to ask for what fits", func() bool { return *b.get("wide").Spec.Parallelism <= 2 })
-	must(t, env.client.Delete(context.Background(), b.get("wide"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-}
-
-// TestProgressIsTakenAsStated: a Job that says it is further than planned is planned anew,
-// and one that is slower too.
-func TestProgressIsTakenAsStated(t *testing.T) {
-	startController(t)
-	b := newBed(t, []float64{100, 200, 300, 400, 500, 600, 600, 600, 600, 600, 600, 600}, func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
-	})
-	j := b.elasticJob("says", 40, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "20h", v1alpha1.AnnotationRuntime: "8h"})
-	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "40h"
-	b.submit(j)
-	b.eventually("the Job to run", func() bool { return !b.suspended("says") && b.get("says").Status.Active > 0 })
-	running := b.get("says")
-	patch := client.MergeFrom(running.DeepCopy())
-	running.Annotations[v1alpha1.AnnotationProgress] = "0.9"
-	must(t, env.client.Patch(context.Background(), running, patch))
-	b.eventually("a plan that knows the progress", func() bool {
-		p := b.plan("job-says")
-		return p.Status.Trigger != nil && p.Status.Trigger.Reason == "ProgressDeviates" && p.Status.ProgressSource == "annotation" && p.Status.Progress == 0.9
-	})
-	running = b.get("says")
-	patch = client.MergeFrom(running.DeepCopy())
-	running.Annotations[v1alpha1.AnnotationProgress] = "soon"
-	must(t, env.client.Patch(context.Background(), running, patch))
-	time.Sleep(time.Second)
-	if b.suspended("says") {
-		t.Error("a Job that runs was held for a progress that nobody can read")
 	}
 }
 

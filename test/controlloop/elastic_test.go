@@ -1,0 +1,136 @@
+package controlloop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/test/simkube"
+)
+
+// stairs are the numbers of workers that a Job asked for, in order; 0 while it was held.
+func (b *bed) stairs(name string) (out []int64) {
+	for _, e := range b.Store.Since(0) {
+		if e.Resource.Kind != "Job" || e.Object.GetName() != name {
+			continue
+		}
+		n, _, _ := unstructured.NestedInt64(e.Object.Object, "spec", "parallelism")
+		if isSuspended(e.Object) {
+			n = 0
+		}
+		if len(out) == 0 || out[len(out)-1] != n {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// TestElasticJobFollowsTheStaircase: at 500, then 100, then 160 g/kWh an elastic Job waits, runs wide in the cleanest hours
+// and narrower in the others, and keeps its deadline.
+func TestElasticJobFollowsTheStaircase(t *testing.T) {
+	hourly := make([]float64, 24)
+	for h := range hourly {
+		switch {
+		case h < 8:
+			hourly[h] = 500
+		case h < 11:
+			hourly[h] = 100
+		default:
+			hourly[h] = 160
+		}
+	}
+	onBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"}
+		wideMargin(p)
+	}, func(b *bed) {
+		b.Controller()
+		b.Create(concave(b.ns))
+		j := b.elasticJob("elastic", 16, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
+		b.Create(j)
+		b.Until("a plan", func() bool { return len(b.plan("job-elastic").Status.Phases) > 0 })
+		p := b.plan("job-elastic")
+		if p.Status.State != v1alpha1.PlanWaiting || p.Status.Trigger.Reason != "Submitted" || p.Status.BaselineG <= p.Status.ExpectedG || p.Status.Bound == nil ||
+			len(p.OwnerReferences) != 1 || p.OwnerReferences[0].UID != j.UID || p.Status.Shown.Next == "" {
+			t.Errorf("plan %+v", p.Status)
+		}
+		b.Until("the Job to finish", func() bool { return b.finished("elastic") })
+		done := b.get("elastic")
+		if *done.Spec.Completions != 16 || done.Status.Succeeded != 16 {
+			t.Errorf("%d of %d parts", done.Status.Succeeded, *done.Spec.Completions)
+		}
+		if end := b.gridTime(done.Status.CompletionTime.Time); end.After(at(22)) {
+			t.Errorf("finished at %v, after its deadline", end)
+		}
+		b.starts("elastic", 8)
+		if seen := b.stairs("elastic"); len(seen) < 2 || seen[0] != 0 || seen[1] != 4 {
+			t.Errorf("workers %v, want 0, then 4, then fewer", seen)
+		}
+		b.Until("the plan to be finished", func() bool { return b.plan("job-elastic").Status.State == v1alpha1.PlanFinished })
+		if f := b.plan("job-elastic").Status; f.EmittedG <= 0 || f.EmittedG >= f.BaselineG || f.Shown.Progress != "100%" {
+			t.Errorf("finished plan %+v", f)
+		}
+		b.must(b.Client.Delete(b.Context(), done, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		b.Until("the plan to go with its Job", func() bool { return b.plan("job-elastic").Name == "" })
+	})
+}
+
+// TestScaleUpDenied: where no node has room for all the workers that were asked for, the Job is planned anew with what it
+// got, and says so.
+func TestScaleUpDenied(t *testing.T) {
+	hourly := make([]float64, 24)
+	for h := range hourly {
+		hourly[h] = 800
+		if h < 8 {
+			hourly[h] = 100
+		}
+	}
+	onBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"} }, func(b *bed) {
+		b.Controller()
+		// The clean hours take three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
+		j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
+		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
+		b.Create(j)
+		b.Until("a plan that says what was denied", func() bool {
+			p := b.plan("job-wide")
+			return p.Status.Trigger != nil && p.Status.Trigger.Reason == "ScaleUpDenied"
+		})
+		if now := b.gridTime(time.Now()); now.After(at(3)) {
+			t.Errorf("denied at %s, want within three hours", now.Format("15:04"))
+		}
+		b.Until("the Job to ask for what fits", func() bool { return *b.get("wide").Spec.Parallelism <= 2 })
+	})
+}
+
+// TestProgressIsTakenAsStated: a Job that says it is further than planned is planned anew, and one that states what nobody can
+// read is not held for it.
+func TestProgressIsTakenAsStated(t *testing.T) {
+	onBed(t, []float64{100, 200, 300, 400, 500, 600, 600, 600, 600, 600, 600, 600}, func(p *v1alpha1.CarbonPolicy) {
+		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
+	}, func(b *bed) {
+		b.Controller()
+		j := b.elasticJob("says", 40, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "20h", v1alpha1.AnnotationRuntime: "8h"})
+		j.Spec.Template.Annotations[simkube.RunTime] = "40h"
+		b.Create(j)
+		b.Until("the Job to run", func() bool { return !b.suspended("says") && b.get("says").Status.Active > 0 })
+		states := func(progress string) {
+			b.Patch(b.get("says"), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationProgress, progress))
+		}
+		states("0.9")
+		b.Until("a plan that knows the progress", func() bool {
+			p := b.plan("job-says")
+			return p.Status.Trigger != nil && p.Status.Trigger.Reason == "ProgressDeviates" && p.Status.ProgressSource == "annotation" && p.Status.Progress == 0.9
+		})
+		states("soon")
+		b.Run(15 * time.Second)
+		if b.suspended("says") {
+			t.Error("a Job that runs was held for a progress that nobody can read")
+		}
+	})
+}
