@@ -41,6 +41,10 @@ type Process struct {
 	Store  *Store
 	Faults Faults
 	Seed   uint64
+	// Account is the service account of Lull's namespace whose rights the process has; empty for all rights.
+	Account string
+	// Forbidden is called with what Account may not do; nil for nothing.
+	Forbidden func(what string)
 	// Killed is called once, when a write kills the process. From then on no call of it has an effect.
 	Killed func()
 	// Down reports whether the API server cannot be reached; nil if it always can.
@@ -94,7 +98,7 @@ func (p *Process) draw(c *call) *rand.Rand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.count == nil {
-		p.count, p.Calls, p.Injected = map[string]uint64{}, map[string]int{}, map[string]int{}
+		p.count, p.Calls = map[string]uint64{}, map[string]int{}
 	}
 	p.Calls[c.verb]++
 	what := c.String() + strconv.FormatBool(c.status) + string(c.body)
@@ -126,6 +130,12 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, a := p.Store.parse(p.Name, req, body)
 	if c == nil {
 		return a.response(req), nil // at once: clients ask for what is served while they hold a lock, and time would stand still
+	}
+	if p.Account != "" && !p.Store.rights.allow(p.Account, c) {
+		if p.Forbidden != nil {
+			p.Forbidden(c.String())
+		}
+		return failed(apierrors.NewForbidden(c.resource.gr(), c.key.Name, fmt.Errorf("%s may not %s", p.Account, c.verb))).response(req), nil
 	}
 	for p.Hangs != nil && p.Hangs() {
 		if err := sleep(req.Context(), time.Second); err != nil {
@@ -178,6 +188,9 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 func (p *Process) injects(fault string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.Injected == nil {
+		p.Injected = map[string]int{}
+	}
 	p.Injected[fault]++
 }
 

@@ -56,16 +56,17 @@ func (w *World) Watchdog(changes ...func(*failsafe.Options)) *Program {
 	})
 }
 
-// Start starts a program with a connection of its own. It is a violation that it ends by itself with an error, unless
+// Start starts a program with a connection of its own, and the rights of its service account, lull-NAME. It is a violation that it ends by itself with an error, unless
 // there are faults.
 func (w *World) Start(name string, run func(ctx context.Context, config *rest.Config) error) *Program {
 	w.mu.Lock()
 	w.started[name]++
+	account := name
 	name = fmt.Sprintf("%s-%d", name, w.started[name])
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &Program{
-		Process: &Process{Name: name, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load},
+		Process: &Process{Name: name, Account: "lull-" + account, Forbidden: func(what string) { w.Violate("%s may not %s", name, what) }, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load},
 		ended:   make(chan struct{}),
 	}
 	w.Go(func() {

@@ -74,7 +74,7 @@ func Operators() []*Resource {
 }
 
 // Install stores manifests, a stream of YAML: it serves the custom resources that they define, and creates their
-// objects. Kinds that are not served, such as access rules, are left out.
+// objects. Roles and their bindings are the rights of programs. Other kinds that are not served are left out.
 func (s *Store) Install(manifests string) error {
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
 	for {
@@ -95,6 +95,7 @@ func (s *Store) Install(manifests string) error {
 			}
 			continue
 		}
+		s.rights.add(u)
 		if r, served := s.resource(u.GetKind()); served && r.apiVersion() == u.GetAPIVersion() {
 			if _, err := s.Create("", r, u); err != nil {
 				return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)

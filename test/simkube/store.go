@@ -47,6 +47,7 @@ type Store struct {
 	log       []Event
 	version   int64
 	changed   map[*Resource]chan struct{} // closed at the next change of a resource; nil is any
+	rights    rights
 	// compacted is the version before which no watch can begin.
 	compacted int64
 	// cut ends all watches when it is closed.
