@@ -65,8 +65,8 @@ type CarbonPolicyReconciler struct {
 	Namespace string
 	// Meter measures power and progress; nil where there is none.
 	Meter *meter.Meter
-	// Books keep the ledger; nil where there is none.
-	Books *books
+	// Ledger records what policies observe; nil without a ledger.
+	Ledger *ledgerRecorder
 
 	writer *writer
 	// planners of the policies.
@@ -102,9 +102,9 @@ const (
 	replaceGrace = 10 * time.Second
 	// curvePatience is how long a policy waits for its curve at the beginning of a slot.
 	curvePatience = 3 * time.Second
-	// attention is how often what runs is looked at, for what its object does not tell:
+	// resyncPeriod is how often what runs is looked at, for what its object does not tell:
 	// pods that find no node, progress.
-	attention = 30 * time.Second
+	resyncPeriod = 30 * time.Second
 )
 
 // Reconcile observes, decides and applies for one policy.
@@ -112,7 +112,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if !r.Kinds.ready() || !r.Queues.settled() {
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
-	if r.Books != nil && r.Books.loading() {
+	if r.Ledger != nil && r.Ledger.loading() {
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
 	workloads, err := r.Kinds.Workloads(ctx, req.NamespacedName)
@@ -146,8 +146,8 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		}
 	}
 	memory := r.memory(req.NamespacedName)
-	pods := sight{}
-	view, nowhere, err := r.observe(ctx, c, zone, workloads, memory, pods)
+	pods := observation{}
+	view, unplannable, err := r.observe(ctx, c, zone, workloads, memory, pods)
 	switch {
 	case errors.Is(err, errNotYet):
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
@@ -155,7 +155,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{}, err
 	}
 	decision, due, err := r.decide(ctx, c, zone, &view, memory)
-	if err = errors.Join(nowhere, err); err != nil {
+	if err = errors.Join(unplannable, err); err != nil {
 		// A policy that cannot decide must not hold: its workloads run.
 		problem = errors.Join(problem, err)
 		decision = runAll(&view, err)
@@ -165,10 +165,10 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	r.uses[req.NamespacedName] = use(c, &view, memory)
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	wrote, conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
-	if r.Books != nil {
-		r.Books.record(c, workloads, &view, &decision, due, wrote, memory.Phases, pods)
+	if r.Ledger != nil {
+		r.Ledger.record(c, workloads, &view, &decision, due, wrote, memory.Phases, pods)
 	}
-	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), attention)
+	after := min(max(shortest, zone.Timeline.ToWall(decision.Wake).Sub(c.Now)), resyncPeriod)
 	if !view.DeniedAt.IsZero() {
 		after = min(after, max(shortest, view.DeniedAt.Sub(c.Now)))
 	}
@@ -231,8 +231,8 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 	return Zone{}, err, true
 }
 
-// observe looks at the workloads of a policy. nowhere says why nothing can be planned for them.
-func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory, saw sight) (view kube.View, nowhere, err error) {
+// observe reads the workloads of a policy. unplannable is why nothing can be planned for them.
+func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory, saw observation) (view kube.View, unplannable, err error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return view, nil, err
@@ -266,7 +266,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
-	if r.Books != nil {
+	if r.Ledger != nil {
 		in.Saw = saw.saw
 	}
 	if r.Meter != nil {
@@ -276,7 +276,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	if queues := c.Policy.Spec.Queues; len(queues) > 0 {
 		switch err := r.observeQueues(ctx, c, &in); {
 		case errors.Is(err, errClusters):
-			in.Clusters, nowhere = nil, err
+			in.Clusters, unplannable = nil, err
 		case err != nil:
 			return view, nil, err
 		}
@@ -287,7 +287,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	}
 	if _, invalid := kube.PowerModel(&c.Policy.Spec.Power); invalid != nil {
 		// Stored before the API server refused it: the policy cannot decide, and releases what it holds.
-		nowhere = errors.Join(nowhere, fmt.Errorf("spec.power: %w", invalid))
+		unplannable = errors.Join(unplannable, fmt.Errorf("spec.power: %w", invalid))
 		in.Policy = c.Policy.DeepCopy()
 		in.Policy.Spec.Power = v1alpha1.PowerSpec{}
 	}
@@ -304,7 +304,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		}
 		expect(s, r.habits[c.Timeline], in.Others, c.Timeline)
 	}
-	return view, nowhere, err
+	return view, unplannable, err
 }
 
 // curve is the CapacityCurve that a policy follows; one that sends its workloads to other clusters

@@ -33,9 +33,9 @@ const (
 	behindAfter = 30 * time.Second
 )
 
-// books keep the ledger of a controller: what policies see is recorded, and what is over is settled by
-// whoever leads.
-type books struct {
+// ledgerRecorder records in the ledger what the policies of a controller observe. Workloads that are over are settled by
+// the leader.
+type ledgerRecorder struct {
 	recorder *ledger.Recorder
 	settler  *ledger.Settler
 	zones    *Zones
@@ -48,13 +48,13 @@ type books struct {
 	counted ledger.Health
 }
 
-// newBooks keeps a ledger. A database that cannot be opened yet keeps no controller from starting.
-func newBooks(l *ledger.Ledger, zones *Zones, now func() time.Time) *books {
-	return &books{settler: ledger.NewSettler(l), recorder: ledger.NewRecorder(l), zones: zones, now: now, began: time.Now()}
+// newLedgerRecorder returns a recorder for a ledger. A database that cannot be opened yet keeps no controller from starting.
+func newLedgerRecorder(l *ledger.Ledger, zones *Zones, now func() time.Time) *ledgerRecorder {
+	return &ledgerRecorder{settler: ledger.NewSettler(l), recorder: ledger.NewRecorder(l), zones: zones, now: now, began: time.Now()}
 }
 
-// watch hears of pods that are deleted, with their last state.
-func (b *books) watch(ctx context.Context, mgr ctrl.Manager) error {
+// watch records the last state of pods that are deleted.
+func (b *ledgerRecorder) watch(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
 		return err
@@ -71,12 +71,12 @@ func (b *books) watch(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // loading says whether a decision should wait, as the ledger is being read.
-func (b *books) loading() bool {
+func (b *ledgerRecorder) loading() bool {
 	return time.Since(b.began) < loadWithin && !b.recorder.Health().Loaded
 }
 
 // Start implements manager.Runnable: it writes and settles until ctx ends, and writes then what is left.
-func (b *books) Start(ctx context.Context) error {
+func (b *ledgerRecorder) Start(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { b.write(ctx) })
 	for ctx.Err() == nil {
@@ -97,7 +97,7 @@ func (b *books) Start(ctx context.Context) error {
 }
 
 // write writes what is recorded, beside the decisions.
-func (b *books) write(ctx context.Context) {
+func (b *ledgerRecorder) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		var again <-chan time.Time
 		if err := b.recorder.Write(ctx); err != nil && ctx.Err() == nil {
@@ -120,7 +120,7 @@ func (b *books) write(ctx context.Context) {
 }
 
 // flush writes what is left. It is called again once the last decision has ended.
-func (b *books) flush(ctx context.Context) {
+func (b *ledgerRecorder) flush(ctx context.Context) {
 	if !b.recorder.Health().Loaded {
 		return // nothing was recorded, as this replica has not led, say
 	}
@@ -132,7 +132,7 @@ func (b *books) flush(ctx context.Context) {
 }
 
 // count tells the metrics how the ledger is.
-func (b *books) count() {
+func (b *ledgerRecorder) count() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.recorder.Health()
@@ -150,7 +150,7 @@ func (b *books) count() {
 
 // problem says what is wrong with the ledger, for the status of policies; nothing where nothing is. The
 // texts do not count, so that a status is not written at each decision.
-func (b *books) problem() (reason, message string) {
+func (b *ledgerRecorder) problem() (reason, message string) {
 	h := b.recorder.Health()
 	switch {
 	case h.Problem != "":
@@ -166,7 +166,7 @@ func (b *books) problem() (reason, message string) {
 }
 
 // gridNow is the time of a zone's series; zero where the zone has not been looked at, or is not there.
-func (b *books) gridNow(name string) time.Time {
+func (b *ledgerRecorder) gridNow(name string) time.Time {
 	zone, looked := b.zones.Get(name)
 	if !looked {
 		return time.Time{}
@@ -174,13 +174,13 @@ func (b *books) gridNow(name string) time.Time {
 	return zone.Timeline.ToGrid(b.now())
 }
 
-// sight are the pods of a look.
-type sight map[types.UID][]*corev1.Pod
+// observation is the pods that a reconcile has read, by the UID of their workload.
+type observation map[types.UID][]*corev1.Pod
 
-func (s sight) saw(w *kube.Workload, pod *corev1.Pod) { s[w.UID()] = append(s[w.UID()], pod) }
+func (s observation) saw(w *kube.Workload, pod *corev1.Pod) { s[w.UID()] = append(s[w.UID()], pod) }
 
 // record queues what a look has found: the database never keeps work from being scheduled.
-func (b *books) record(c kube.Context, all []*kube.Workload, view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, wrote []bool, phases func(*kube.Workload) []decide.Phase, pods sight) {
+func (b *ledgerRecorder) record(c kube.Context, all []*kube.Workload, view *kube.View, d *decide.Decision, due map[int]v1alpha1.PlanTrigger, wrote []bool, phases func(*kube.Workload) []decide.Phase, pods observation) {
 	zones, beside := map[string]carbon.Outlook{}, map[string]string{}
 	for _, name := range append([]string{c.Policy.Spec.Zone}, zonesOf(&view.Snapshot)...) {
 		zone, known := b.zones.Get(name)

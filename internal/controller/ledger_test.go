@@ -11,18 +11,18 @@ import (
 	"lull.dev/lull/internal/ledger"
 )
 
-// TestBooksTellWhatIsWrong: a database that cannot be used is told as the reason, keeps no decision waiting
+// TestLedgerRecorderStatesWhatIsWrong: a database that cannot be used is told as the reason, keeps no decision waiting
 // for longer than at a start, and is used once it can be. The time is virtual: it passes only while everything waits.
-func TestBooksTellWhatIsWrong(t *testing.T) {
+func TestLedgerRecorderStatesWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		run := func(file string) (*books, <-chan error, *ledger.Ledger) {
+		run := func(file string) (*ledgerRecorder, <-chan error, *ledger.Ledger) {
 			l, err := ledger.Later(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, done := newBooks(l, NewZones(), time.Now), make(chan error, 1)
+			b, done := newLedgerRecorder(l, NewZones(), time.Now), make(chan error, 1)
 			if !b.loading() {
 				t.Error("decisions do not wait for the ledger at a start")
 			}

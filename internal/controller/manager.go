@@ -167,16 +167,16 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the Follow reconciler: %w", err)
 	}
-	var keeps *books
+	var entries *ledgerRecorder
 	if o.Ledger != "" {
 		l, err := ledger.Later(o.Ledger)
 		if err != nil {
 			return err
 		}
 		defer func() { failed = errors.Join(failed, l.Close()) }()
-		keeps = newBooks(l, zones, o.Clock.Now)
-		defer func() { keeps.flush(context.WithoutCancel(ctx)) }() // after the last decision
-		if err := errors.Join(keeps.watch(ctx, mgr), mgr.Add(keeps)); err != nil {
+		entries = newLedgerRecorder(l, zones, o.Clock.Now)
+		defer func() { entries.flush(context.WithoutCancel(ctx)) }() // after the last decision
+		if err := errors.Join(entries.watch(ctx, mgr), mgr.Add(entries)); err != nil {
 			return err
 		}
 		o.Web.Ledger = l.Read
@@ -194,7 +194,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
 	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Books: keeps, Namespace: o.Namespace,
+		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {

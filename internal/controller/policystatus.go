@@ -32,10 +32,10 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
-	if r.Books == nil {
+	if r.Ledger == nil {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRecorded)
 	} else {
-		reason, message := r.Books.problem()
+		reason, message := r.Ledger.problem()
 		condition(&s.Conditions, v1alpha1.ConditionRecorded, reason == "", "Recorded", reason, clipped(message, mostMessage), policy.Generation)
 	}
 	if planner, err := r.planner(policy); err == nil { // else what was learned stays as it is
