@@ -105,61 +105,6 @@ func TestFailsafe(t *testing.T) {
 	}
 }
 
-// TestReleaseByHand: one workload, and everything, without a controller.
-func TestReleaseByHand(t *testing.T) {
-	b := newBed(t, dirtyThenClean(), nil)
-	long := map[string]string{v1alpha1.AnnotationMaxDelay: "90h"}
-	for _, name := range []string{"one", "two", "three"} {
-		b.submit(b.job(name, long))
-	}
-	out := command(t, "release", "job/one", "-n", b.ns)
-	if b.suspended("one") || b.get("one").Annotations[v1alpha1.AnnotationPolicy] != "" || !strings.Contains(out, "no longer governed") {
-		t.Errorf("after release of one: %s\n%v", out, b.get("one").Annotations)
-	}
-	if out := command(t, "explain", "job/one", "-n", b.ns); !strings.Contains(out, "was released by an operator") || !strings.Contains(out, "kubectl annotate job/one") {
-		t.Errorf("explain after release: %s", out)
-	}
-	out = command(t, "release", "--all", "-n", b.ns)
-	if b.suspended("two") || b.suspended("three") || !strings.Contains(out, "2 workloads released") || !strings.Contains(out, "1 of 1 policies paused") {
-		t.Errorf("after release of all: %s", out)
-	}
-	if out := command(t, "release", "--all", "--undo", "-n", b.ns); !strings.Contains(out, "1 of 1 policies at work again") {
-		t.Errorf("undo: %s", out)
-	}
-}
-
-// TestOperatorsCommands: what a person asks for reads as it should, on a live cluster.
-func TestOperatorsCommands(t *testing.T) {
-	startController(t)
-	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"} })
-	must(t, env.client.Create(context.Background(), concave(b.ns)))
-	b.submit(b.elasticJob("wide", 8, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "12h", v1alpha1.AnnotationProfile: "concave"}))
-	b.submit(b.job("plain", map[string]string{v1alpha1.AnnotationMaxDelay: "12h"}))
-	b.eventually("plans", func() bool { return b.plan("job-wide").Status.State != "" && b.plan("job-plain").Status.State != "" })
-	for _, x := range []struct {
-		args []string
-		want []string
-	}{
-		{[]string{"status", "-n", b.ns, "--system-namespace", b.ns}, []string{"controller", "no lease in namespace " + b.ns, "kinds", "Job", b.zone, b.ns + "/clean", "joint"}},
-		{[]string{"top", "-n", b.ns}, []string{"WORKLOAD", "job/wide", "job/plain", "Waiting"}},
-		{[]string{"top", "-n", b.ns, "--by", "policy"}, []string{b.ns + "/clean", "2"}},
-		{[]string{"explain", "job/wide", "-n", b.ns}, []string{"saves", "deadline", "proven", "HOUR", "as it is", "6 hours more", "4 times the workers"}},
-		{[]string{"explain", "job/plain", "-n", b.ns}, []string{"it could be paused", "runs at the latest"}},
-	} {
-		out := command(t, x.args...)
-		for _, part := range x.want {
-			if !strings.Contains(out, part) {
-				t.Errorf("lull %s lacks %q:\n%s", strings.Join(x.args, " "), part, out)
-			}
-		}
-		t.Logf("lull %s\n%s", strings.Join(x.args, " "), out)
-	}
-	command(t, "progress", "0.25", "--workload", "job/wide", "-n", b.ns)
-	if got := b.get("wide").Annotations[v1alpha1.AnnotationProgress]; got != "0.25" {
-		t.Errorf("progress %q", got)
-	}
-}
-
 // TestPodsAndDeployments: kinds without a suspend field: a Pod and a group of Pods are held
 // by their scheduling gate, a Deployment at no replicas, and get back what they had.
 func TestPodsAndDeployments(t *testing.T) {
