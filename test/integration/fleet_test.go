@@ -196,6 +196,13 @@ func spokes(t *testing.T, dir string, n int) map[string]client.Client {
 	return out
 }
 
+func createZone(t *testing.T, name string, spec v1alpha1.GridZoneSpec) {
+	t.Helper()
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	must(t, env.client.Create(context.Background(), zone))
+	t.Cleanup(func() { _ = env.client.Delete(context.Background(), zone) })
+}
+
 // zoneBeside makes a zone of hourly intensities that begins when that of the bed does.
 func (b bed) zoneBeside(name string, hourly []float64) {
 	b.t.Helper()
