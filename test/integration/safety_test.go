@@ -15,7 +15,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,81 +102,6 @@ func TestFailsafe(t *testing.T) {
 	if !b.suspended("users") {
 		t.Error("what its user suspended was resumed")
 	}
-}
-
-// TestPodsAndDeployments: kinds without a suspend field: a Pod and a group of Pods are held
-// by their scheduling gate, a Deployment at no replicas, and get back what they had.
-func TestPodsAndDeployments(t *testing.T) {
-	startController(t)
-	ctx := context.Background()
-	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "Pod", "Deployment"} })
-	labels := map[string]string{"team": "batch"}
-	annotations := map[string]string{v1alpha1.AnnotationRuntime: "1h", v1alpha1.AnnotationMaxDelay: "12h", "lab.lull.dev/runtime": "1h"}
-	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
-		Name: "work", Image: "example.invalid/work", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
-	}}}
-	pod := func(name, group string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns, Labels: map[string]string{"team": "batch"}, Annotations: annotations}, Spec: *spec.DeepCopy()}
-		if group != "" {
-			p.Labels[v1alpha1.LabelGroup] = group
-			p.Annotations = map[string]string{v1alpha1.AnnotationGroupSize: "2"}
-			for k, v := range annotations {
-				p.Annotations[k] = v
-			}
-		}
-		return p
-	}
-	three := int32(3)
-	always := spec.DeepCopy()
-	always.RestartPolicy = corev1.RestartPolicyAlways
-	for _, obj := range []client.Object{
-		pod("alone", ""), pod("left", "pair"), pod("right", "pair"),
-		&appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: b.ns, Labels: labels, Annotations: annotations},
-			Spec: appsv1.DeploymentSpec{
-				Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}},
-				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "w"}}, Spec: *always},
-			},
-		},
-	} {
-		must(t, env.client.Create(ctx, obj))
-	}
-	gates := func(name string) int {
-		var p corev1.Pod
-		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: name}, &p))
-		return len(p.Spec.SchedulingGates)
-	}
-	deployment := func() *appsv1.Deployment {
-		var d appsv1.Deployment
-		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "workers"}, &d))
-		return &d
-	}
-	if gates("alone") != 1 || gates("left") != 1 || gates("right") != 1 || *deployment().Spec.Replicas != 0 {
-		t.Fatalf("held: gates %d %d %d, replicas %d", gates("alone"), gates("left"), gates("right"), *deployment().Spec.Replicas)
-	}
-	b.eventually("plans for each, and one for the group", func() bool {
-		return b.plan("pod-alone").Status.State == v1alpha1.PlanWaiting && b.plan("podgroup-pair").Status.State == v1alpha1.PlanWaiting &&
-			b.plan("deployment-workers").Status.State == v1alpha1.PlanWaiting
-	})
-	if n := len(b.plan("podgroup-pair").OwnerReferences); n != 2 {
-		t.Errorf("the plan of the group has %d owners, want both Pods", n)
-	}
-	b.eventually("the Pods to run", func() bool { return gates("alone") == 0 && gates("left") == 0 && gates("right") == 0 })
-	b.eventually("the Deployment to have its replicas back", func() bool { return *deployment().Spec.Replicas == 3 })
-	if at := b.gridTime(time.Now()); at.Before(gridStart.Add(7*time.Hour + 40*time.Minute)) {
-		t.Errorf("released at %v of the series, want the clean hours from 08:00", at)
-	}
-	b.eventually("the Pods to be done", func() bool { return b.plan("podgroup-pair").Status.State == v1alpha1.PlanFinished })
-	// A pod of the Deployment is part of it, not a workload.
-	var pods corev1.PodList
-	must(t, env.client.List(ctx, &pods, client.InNamespace(b.ns), client.MatchingLabels{"app": "w"}))
-	for i := range pods.Items {
-		if pods.Items[i].Annotations[v1alpha1.AnnotationPolicy] != "" {
-			t.Error("a pod that a ReplicaSet owns is governed by itself")
-		}
-	}
-	var jobs batchv1.JobList
-	must(t, env.client.List(ctx, &jobs, client.InNamespace(b.ns)))
 }
 
 // TestDeployments: what `lull manifests --image` prints runs under the restricted pod security
