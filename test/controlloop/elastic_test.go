@@ -2,9 +2,11 @@ package controlloop
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/test/simkube"
 )
 
@@ -131,6 +135,67 @@ func TestProgressIsTakenAsStated(t *testing.T) {
 		b.Run(15 * time.Second)
 		if b.suspended("says") {
 			t.Error("a Job that runs was held for a progress that nobody can read")
+		}
+	})
+}
+
+// TestProfilesLearnOnline: a Job that does not scale as its profile says corrects the status of the profile, from two scales at
+// which it was seen.
+func TestProfilesLearnOnline(t *testing.T) {
+	hourly := make([]float64, 24)
+	for h := range hourly {
+		hourly[h] = 100 + 50*float64(h/3%2)
+	}
+	onBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"} }, func(b *bed) {
+		b.Controller()
+		b.Create(concave(b.ns))
+		j := b.elasticJob("flat", 1, 4, map[string]string{v1alpha1.AnnotationRuntime: "24h", v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
+		j.Spec.CompletionMode, j.Spec.Completions, j.Spec.Template.Annotations = nil, nil, nil // until a pod says that no work is left
+		b.Create(j)
+		var zone v1alpha1.GridZone
+		b.must(b.Client.Get(b.Context(), client.ObjectKey{Name: b.zone}, &zone))
+		tl, err := timegrid.NewTimeline(zone.CreationTimestamp.Time, gridStart, factor)
+		b.must(err)
+		running := func(job string) (n int) {
+			var pods corev1.PodList
+			b.must(b.Client.List(b.Context(), &pods, client.InNamespace(b.ns), client.MatchingLabels{batchv1.JobNameLabel: job}))
+			for i := range pods.Items {
+				if pods.Items[i].Status.Phase == corev1.PodRunning {
+					n++
+				}
+			}
+			return n
+		}
+		player := &demo.Player{Client: b.Client, Namespace: b.ns, Timeline: tl, Every: time.Minute / 10, Running: running}
+		throughput := []float64{1, 1.2, 1.3, 1.4} // flatter than the profile
+		player.Add(demo.Work{Job: "flat", Length: 24 * time.Hour, Throughput: throughput})
+		var p v1alpha1.ScalingProfile
+		b.Until("the profile to be corrected", func() bool {
+			b.must(player.Step(b.Context(), time.Now()))
+			b.read("concave", &p)
+			return len(p.Status.Observed) > 0
+		})
+		if done := player.Progress("flat"); done >= 1 {
+			t.Error("the profile was corrected only after the end of the Job")
+		}
+		flatter := func(when string) {
+			t.Helper()
+			for _, x := range p.Status.Observed {
+				if declared := []float64{1, 1.9, 2.65, 3.4}[x.Workers-1]; x.Workers > 1 && x.Throughput >= declared {
+					t.Errorf("%s, %d workers: observed %.2f, declared %.2f: a flatter curve was to be learned", when, x.Workers, x.Throughput, declared)
+				}
+			}
+			t.Logf("%s, at %s: observed of the profile: %+v", when, b.gridTime(time.Now()).Format("Mon 15:04"), p.Status.Observed)
+		}
+		flatter("first")
+		b.Until("the Job to finish", func() bool {
+			b.must(player.Step(b.Context(), time.Now()))
+			return b.finished("flat")
+		})
+		b.read("concave", &p)
+		flatter("in the end")
+		if x := p.Status.Observed; len(x) != 2 || x[0].Workers != 2 || math.Abs(x[0].Throughput-1.2) > 0.01 || x[1].Workers != 4 {
+			t.Errorf("observed %+v, want two scales, with 2 workers the 1.2 that are true", x)
 		}
 	})
 }

@@ -6,17 +6,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/demo"
-	"lull.dev/lull/pkg/timegrid"
 )
 
 // elasticJob is an Indexed Job of parts of one hour (four seconds) each.
@@ -78,52 +74,5 @@ func concave(ns string) *v1alpha1.ScalingProfile {
 		Spec: v1alpha1.ScalingProfileSpec{Unit: "parts/h", Source: "test", Points: []v1alpha1.ScalingPoint{
 			{Workers: 1, Throughput: 1}, {Workers: 2, Throughput: 1.9}, {Workers: 4, Throughput: 3.4},
 		}},
-	}
-}
-
-// TestProfilesLearnOnline: a Job that does not scale as its profile says corrects the status
-// of the profile, from two scales at which it was seen.
-func TestProfilesLearnOnline(t *testing.T) {
-	startController(t)
-	hourly := make([]float64, 24)
-	for h := range hourly {
-		hourly[h] = 100 + 50*float64(h/3%2)
-	}
-	b := newBed(t, hourly, func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"}
-	})
-	ctx := context.Background()
-	must(t, env.client.Create(ctx, concave(b.ns)))
-	j := b.elasticJob("flat", 1, 4, map[string]string{v1alpha1.AnnotationRuntime: "24h", v1alpha1.AnnotationMaxDelay: "6h", v1alpha1.AnnotationProfile: "concave"})
-	j.Spec.CompletionMode, j.Spec.Completions, j.Spec.Template.Annotations = nil, nil, nil // until a pod says that no work is left
-	b.submit(j)
-	var zone v1alpha1.GridZone
-	must(t, env.client.Get(ctx, client.ObjectKey{Name: b.zone}, &zone))
-	tl, err := timegrid.NewTimeline(zone.CreationTimestamp.Time, gridStart, factor)
-	must(t, err)
-	player := &demo.Player{Client: env.client, Namespace: b.ns, Timeline: tl, Every: 500 * time.Millisecond, Running: func(job string) int {
-		var pods corev1.PodList
-		must(t, env.client.List(ctx, &pods, client.InNamespace(b.ns), client.MatchingLabels{batchv1.JobNameLabel: job}))
-		n := 0
-		for i := range pods.Items {
-			if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
-				n++
-			}
-		}
-		return n
-	}}
-	player.Add(demo.Work{Job: "flat", Length: 24 * time.Hour, Throughput: []float64{1, 1.2, 1.3, 1.4}})
-	var p v1alpha1.ScalingProfile
-	b.eventually("the profile to be corrected", func() bool {
-		must(t, player.Step(ctx, time.Now()))
-		must(t, env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "concave"}, &p))
-		return len(p.Status.Observed) > 0
-	})
-	t.Logf("observed of the profile: %+v; of the Job: %+v", p.Status.Observed, b.plan("job-flat").Status.Observed)
-	for _, x := range p.Status.Observed {
-		declared := map[int32]float64{1: 1, 2: 1.9, 3: 2.65, 4: 3.4}[x.Workers]
-		if x.Workers > 1 && x.Throughput >= declared {
-			t.Errorf("%d workers: observed %.2f, declared %.2f: a flatter curve was to be learned", x.Workers, x.Throughput, declared)
-		}
 	}
 }

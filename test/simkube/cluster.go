@@ -152,12 +152,9 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 	if job.Status.CompletionTime != nil {
 		return
 	}
-	parallelism, completions := int32(1), int32(1)
+	parallelism := int32(1)
 	if job.Spec.Parallelism != nil {
 		parallelism = *job.Spec.Parallelism
-	}
-	if job.Spec.Completions != nil {
-		completions = *job.Spec.Completions
 	}
 	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
 	status := job.Status.DeepCopy()
@@ -170,7 +167,16 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 			active = append(active, pod)
 		}
 	}
-	want := min(parallelism, completions-done)
+	var want int32
+	complete := false
+	switch {
+	case job.Spec.Completions != nil:
+		want, complete = min(parallelism, *job.Spec.Completions-done), done >= *job.Spec.Completions
+	case done == 0:
+		want = parallelism
+	default: // a pod has succeeded, which says that no work is left; the others end by themselves
+		want, complete = int32(len(active)), true
+	}
 	if suspended {
 		want = 0
 	}
@@ -203,7 +209,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 			status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, LastTransitionTime: second}}
 		}
 	}
-	if done >= completions && len(active) == 0 {
+	if complete && len(active) == 0 {
 		status.CompletionTime = &second
 		status.Conditions = append(status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: second})
 	}
