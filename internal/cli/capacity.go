@@ -27,7 +27,7 @@ func newCapacityCommand() *cobra.Command {
   kubectl get capacitycurves`,
 		Args: takes(1, 1, "the name of a CapacityCurve"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,10 +49,13 @@ func (f *clusterFlags) scope() (string, error) {
 }
 
 // connect returns a client that reads and writes at the API server.
-func (f *clusterFlags) connect() (client.Client, error) {
-	cfg, err := restConfig(f.kubeconfig)
-	if err != nil {
-		return nil, err
+func (f *clusterFlags) connect(ctx context.Context) (client.Client, error) {
+	cfg, given := ctx.Value(clusterKey{}).(*rest.Config)
+	if !given {
+		var err error
+		if cfg, err = restConfig(f.kubeconfig); err != nil {
+			return nil, err
+		}
 	}
 	cfg.QPS = -1 // a command that releases thousands of workloads must not queue in the client
 	scheme, err := controller.NewScheme()

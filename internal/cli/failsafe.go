@@ -86,7 +86,7 @@ paused work again; what runs by then is planned anew.`,
 			case !everything && len(args) == 0:
 				return errors.New("release: nothing is named; accepted: KIND/NAME, e.g. job/train, or --all")
 			}
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

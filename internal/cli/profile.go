@@ -72,7 +72,7 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 			if err != nil {
 				return err
 			}
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

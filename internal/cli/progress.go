@@ -39,7 +39,7 @@ workload, and no other.`,
 			if f.namespace == "" {
 				f.namespace = podNamespace()
 			}
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ there is nothing to do.`,
 			if within < 2*settle {
 				return fmt.Errorf("--timeout: %v; accepted: at least %v", within, 2*settle)
 			}
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"lull.dev/lull/internal/version"
 )
@@ -45,6 +46,19 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitInfeasible
 	}
 	return exitError
+}
+
+// clusterKey is the key of the configuration of a cluster in the context of a command.
+type clusterKey struct{}
+
+// RunOn runs a command that reads or changes a cluster once (release, status, explain and so on) on the cluster of config,
+// whatever kubeconfig the process has. It returns the error that Main prints.
+func RunOn(ctx context.Context, config *rest.Config, args []string, stdout, stderr io.Writer) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(context.WithValue(ctx, clusterKey{}, rest.CopyConfig(config)))
 }
 
 func newRoot() *cobra.Command {

@@ -44,7 +44,7 @@ of -n is not there. Without a lease in --system-namespace it cannot tell whether
   lull status -n team-a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func ready(conditions []metav1.Condition) string {
 
 // plans reads the plans of the namespaces that are asked for.
 func (f *clusterFlags) plans(ctx context.Context) ([]v1alpha1.CarbonPlan, error) {
-	c, err := f.connect()
+	c, err := f.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ took out of its policy it says when, and how the policy governs it again.`,
 		Args:    takes(1, 1, "KIND/NAME of a workload"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			c, err := f.connect()
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -56,6 +56,9 @@ type Options struct {
 	Namespace string
 	// CacheDir keeps what providers said across restarts; empty keeps it in memory.
 	CacheDir string
+	// Fetch changes how providers are asked, before they are; nil changes nothing. A test gives it a transport to a grid of
+	// its own.
+	Fetch func(*fetch.Client)
 	// PrometheusURL is the address of a Prometheus with Kepler's or DCGM's measurements,
 	// and those of workloads that name a query for their progress; empty for none. It is
 	// asked every PrometheusInterval, with the bearer token in PrometheusTokenFile if one
@@ -131,6 +134,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		metrics.Requests.WithLabelValues(host, status).Inc()
 		metrics.RequestSeconds.WithLabelValues(host).Observe(took.Seconds())
 	}}
+	if o.Fetch != nil {
+		o.Fetch(get)
+	}
 	if err := (&GridZoneReconciler{
 		Client: mgr.GetClient(), Zones: zones, Clock: o.Clock, Feeds: &source.Feeds{Get: get, Dir: o.CacheDir},
 		Reader: &kube.ZoneReader{Reader: mgr.GetAPIReader(), Namespace: o.Namespace},

@@ -14,7 +14,6 @@ import (
 //   - A change that comes too soon after the last one, or while one is under way, is put off.
 //   - A task whose margin has begun starts.
 //   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
-//   - A start is shifted within a slot to where the intensity changes.
 func (w *decider) adjust() {
 	for i := range w.items {
 		x := &w.items[i]
@@ -22,8 +21,8 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
-		if t.State != Running && !w.keepMargin(i) && x.state == placed && !w.spareSlack(i) {
-			w.shift(i)
+		if t.State != Running && !w.keepMargin(i) && x.state == placed {
+			w.spareSlack(i)
 		}
 		if until, early := w.tooSoon(i); early {
 			w.putOff(i, until)
@@ -124,56 +123,6 @@ func (w *decider) putOff(i int, until time.Time) {
 	if len(phases) > 0 && w.try(i, phases, CodeTooSoon) {
 		w.soonest(until)
 	}
-}
-
-// shift moves the start of a run in one piece, by less than a slot, to where it emits least:
-// slots begin now, and the intensity changes at other times.
-func (w *decider) shift(i int) {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	if len(x.phases) != 1 || w.s.soft() {
-		return
-	}
-	p := x.phases[0]
-	c := w.place(p.Cluster)
-	if w.curves[c] == nil {
-		return
-	}
-	length := p.To.Sub(p.From)
-	low, high := p.From.Add(-w.s.Slot), p.From.Add(w.s.Slot)
-	if low.Before(x.earliest) {
-		low = x.earliest
-	}
-	if last := w.lastStart(i, t.planEnd(w.s.Margin), length); last.Before(high) {
-		high = last
-	}
-	best, least := p, w.curves[c].integral(p.From, p.To)
-	consider := func(from time.Time) {
-		if from.Before(low) || from.After(high) {
-			return
-		}
-		q := Phase{From: from, To: from.Add(length), Cluster: p.Cluster, Workers: p.Workers}
-		if g := w.curves[c].integral(q.From, q.To); g < least*(1-1e-9) || g <= least*(1+1e-9) && q.From.Before(best.From) {
-			best, least = q, g
-		}
-	}
-	for _, at := range w.curves[c].changes(low.Add(-1), high.Add(length+1)) {
-		consider(at)
-		consider(at.Add(-length))
-	}
-	if !best.From.Equal(p.From) && w.keepsReserve(i, &best) {
-		w.try(i, []Phase{best}, x.code)
-	}
-}
-
-// lastStart is the last start of a run of a length that ends by a time; no later than the delay
-// of a task of unknown length is used up.
-func (w *decider) lastStart(i int, by time.Time, length time.Duration) time.Time {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	last := by.Add(-length)
-	if !t.LatestStart.IsZero() && x.latest.Before(last) {
-		return x.latest
-	}
-	return last
 }
 
 // grams is what the phases of a task emit.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"slices"
-	"sort"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
@@ -101,14 +100,4 @@ func (c *curve) mean(from, to time.Time) float64 {
 		return c.value[c.step(from.Sub(c.at[0]))]
 	}
 	return max(0, c.integral(from, to)/to.Sub(from).Hours())
-}
-
-// changes returns the times in (from, to) at which the intensity changes.
-func (c *curve) changes(from, to time.Time) []time.Time {
-	first := sort.Search(len(c.at), func(i int) bool { return c.at[i].After(from) })
-	last := sort.Search(len(c.at), func(i int) bool { return !c.at[i].Before(to) })
-	if first >= last {
-		return nil
-	}
-	return c.at[first:last]
 }

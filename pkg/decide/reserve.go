@@ -43,18 +43,6 @@ func (w *decider) roomiest(l *capacity.Ledger, i int) []int {
 	return out
 }
 
-// keepsReserve reports whether a phase of a task, in place of what it is planned to do, leaves the reserve
-// free.
-func (w *decider) keepsReserve(i int, p *Phase) bool {
-	if w.s.Reserve == 0 {
-		return true
-	}
-	w.take(w.ledger, i, w.items[i].phases, -1)
-	defer w.take(w.ledger, i, w.items[i].phases, 1)
-	need, times := w.besideReserve(w.ledger, i, w.place(p.Cluster), p.Workers)
-	return w.ledger.Fits(w.ledger.Cluster(p.Cluster), need, times, p.From, p.To)
-}
-
 // patience is the share of its slack that a task may wait for a place beside the reserve that is no cleaner
 // than now. Where much of the capacity is in use most of the time, a reserve would else have all tasks
 // wait until their latest start.

@@ -21,13 +21,13 @@ type schedule [][]Phase
 //  2. the standing plans, as far as they still fit, with the rest placed where it fits; if
 //     there are none, the order of submission, as the cluster itself would run the tasks;
 //  3. earliest deadline first;
-//  4. the most urgent task first, each at its cleanest place;
+//  4. the most urgent task first, each as soon as it fits;
 //  5. the order of submission, if there are standing plans: tasks that have come since are in time by it, if what runs is
 //     what would run as submitted.
 //
 // It takes the first one without a late task. If there is none, it takes the one in which the
 // fewest tasks are late that are in time by (2), then the one with the fewest late tasks. Then
-// each task changes from there to its place in the plan, or to a cleaner one, if that is free. A
+// each task changes from there to its place in the plan, if that is free. A
 // deadline that can be kept as submitted, or by a standing plan, is therefore never lost by
 // planning.
 //
@@ -275,11 +275,12 @@ func (w *decider) sortByUrgency(list, positions []int) {
 	})
 }
 
-// put places a task at its cleanest place in what is free, with the margin and the guard kept if possible.
+// put places a task as soon as it fits, at its least scale if that is in time, with the margin and the guard kept if
+// possible. It never waits for cleaner power: that is for the planner to say, and it has found no place.
 func (w *decider) put(l *capacity.Ledger, i int, out *[]Phase) {
 	t := &w.s.Tasks[i]
 	by := t.planEnd(w.s.Margin)
-	phases, ok := w.cleanest(l, i, by)
+	phases, ok := w.onePiece(l, i, by, t.scales()[:1], true)
 	if !ok {
 		phases, ok = w.soonestFit(l, i, by)
 	}
@@ -315,25 +316,41 @@ func (w *decider) byDeadline(l *capacity.Ledger, list []int) schedule {
 // soonestFit places a task as soon as possible so that it ends by a time: in one piece, or if
 // it can be interrupted, in the pieces that are free.
 func (w *decider) soonestFit(l *capacity.Ledger, i int, by time.Time) ([]Phase, bool) {
+	t := &w.s.Tasks[i]
+	best, _ := w.onePiece(l, i, by, t.scales(), false)
+	if t.Kind != workload.Rigid {
+		for _, c := range w.roomiest(l, i) {
+			if phases := w.pieces(l, i, c, by); len(phases) > 0 && (best == nil || phases[len(phases)-1].To.Before(best[len(best)-1].To)) {
+				best = phases
+			}
+		}
+	}
+	return w.priced(best), best != nil
+}
+
+// onePiece places a task in one piece, as it runs or at one of the scales, where that ends soonest and by a time. If the
+// reserve is kept, what the task takes leaves it free for work to come.
+func (w *decider) onePiece(l *capacity.Ledger, i int, by time.Time, scales []int, keepReserve bool) ([]Phase, bool) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	var best []Phase
-	consider := func(phases []Phase) {
-		if len(phases) > 0 && (best == nil || phases[len(phases)-1].To.Before(best[len(best)-1].To)) {
-			best = phases
+	consider := func(p Phase) {
+		if best == nil || p.To.Before(best[0].To) {
+			best = []Phase{p}
 		}
 	}
 	if on := w.on(i); t.State == Running && !on.To.After(by) && w.fits(l, i, []Phase{on}) {
-		consider([]Phase{on})
+		consider(on)
 	}
 	for _, c := range w.roomiest(l, i) {
-		for _, workers := range t.scales() {
+		for _, workers := range scales {
 			p := w.phase(i, c, x.earliest, t.Remaining, workers)
-			if from, ok := l.Earliest(l.Cluster(p.Cluster), x.need, t.workersOf(&p), x.earliest, p.To.Sub(p.From), by); ok {
-				consider([]Phase{w.phase(i, c, from, t.Remaining, workers)})
+			need, times := x.need, t.workersOf(&p)
+			if keepReserve {
+				need, times = w.besideReserve(l, i, c, workers)
 			}
-		}
-		if t.Kind != workload.Rigid {
-			consider(w.pieces(l, i, c, by))
+			if from, ok := l.Earliest(l.Cluster(p.Cluster), need, times, x.earliest, p.To.Sub(p.From), by); ok {
+				consider(w.phase(i, c, from, t.Remaining, workers))
+			}
 		}
 	}
 	return w.priced(best), best != nil
@@ -405,61 +422,7 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 	return nil
 }
 
-// cleanest places a task in one piece where it emits least among the starts that matter: now,
-// where intensity or use change, and where a run that begins earlier would end at such a change. The
-// reserve stays free: work to come may take it, and then what waits for it would be late.
-func (w *decider) cleanest(l *capacity.Ledger, i int, by time.Time) ([]Phase, bool) {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	var best Phase
-	least, found := math.Inf(1), false
-	if on := w.on(i); t.State == Running && !on.To.After(by) && w.fits(l, i, []Phase{on}) {
-		best, least, found = on, w.grams(i, []Phase{on}), true
-	}
-	for _, c := range w.allowed(t) {
-		if w.curves[c] == nil {
-			continue
-		}
-		cluster := l.Cluster(w.s.Clusters[c].Name)
-		for _, workers := range t.scales() {
-			length := t.runtime(t.Remaining, workers)
-			last := w.lastStart(i, by, length)
-			if last.Before(x.earliest) {
-				continue
-			}
-			kW := w.watts(i, c, workers)
-			need, times := w.besideReserve(l, i, c, workers)
-			consider := func(from time.Time) {
-				if from.Before(x.earliest) || from.After(last) {
-					return
-				}
-				g := kW * w.curves[c].integral(from, from.Add(length))
-				if found && g >= least*(1-1e-10) && !(g <= least*(1+1e-10) && from.Before(best.From)) {
-					return
-				}
-				if p := w.phase(i, c, from, t.Remaining, workers); p.moment() || l.Fits(cluster, need, times, p.From, p.To) {
-					best, least, found = p, g, true
-				}
-			}
-			consider(x.earliest)
-			consider(last)
-			for _, at := range l.Changes(cluster, x.earliest, by) {
-				consider(at)
-				consider(at.Add(-length))
-			}
-			for _, at := range w.curves[c].changes(x.earliest, by) {
-				consider(at)
-				consider(at.Add(-length))
-			}
-		}
-	}
-	if !found {
-		return nil, false
-	}
-	return w.priced([]Phase{best}), true
-}
-
-// improve moves tasks from their place in the schedule to the one that the planner wants, or
-// if it found none, to a cleaner one, where that is free.
+// improve moves tasks from their place in the schedule to the one that the planner wants, where that is free.
 func (w *decider) improve(list []int, s, wanted schedule) {
 	const rounds = 2
 	order := make([]int, len(list))
@@ -475,13 +438,9 @@ func (w *decider) improve(list []int, s, wanted schedule) {
 				continue
 			}
 			w.take(w.ledger, i, s[k], -1)
-			best, before := s[k], w.grams(i, s[k])
-			if len(wanted[k]) > 0 {
-				if w.inTime(i, wanted[k]) && w.fits(w.ledger, i, wanted[k]) {
-					best = wanted[k]
-				}
-			} else if other, ok := w.cleanest(w.ledger, i, w.s.Tasks[i].planEnd(w.s.Margin)); ok && w.grams(i, other) < before*(1-1e-9) {
-				best = other
+			best := s[k]
+			if len(wanted[k]) > 0 && w.inTime(i, wanted[k]) && w.fits(w.ledger, i, wanted[k]) {
+				best = wanted[k]
 			}
 			changed = changed || !samePhases(best, s[k])
 			s[k] = best

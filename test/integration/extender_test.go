@@ -3,10 +3,14 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,9 +67,8 @@ func write(t *testing.T, name, text string) string {
 	return file
 }
 
-// pod is a Pod of an hour; with shift the policy of the extender governs it.
-func (b bed) pod(name string, shift bool, change func(*corev1.Pod)) {
-	b.t.Helper()
+// podOf is a Pod of an hour; with shift the policy of the extender governs it.
+func (b bed) podOf(name string, shift bool) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.ns, Annotations: map[string]string{"lab.lull.dev/runtime": "1h"}},
 		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
@@ -75,10 +78,32 @@ func (b bed) pod(name string, shift bool, change func(*corev1.Pod)) {
 	if shift {
 		p.Labels = map[string]string{"shift": "yes"}
 	}
+	return p
+}
+
+// pod creates one.
+func (b bed) pod(name string, shift bool, change func(*corev1.Pod)) {
+	b.t.Helper()
+	p := b.podOf(name, shift)
 	if change != nil {
 		change(p)
 	}
 	must(b.t, env.client.Create(context.Background(), p))
+}
+
+// askExtender asks the extender about a Pod as kube-scheduler does; the answer is empty while it does not listen.
+func askExtender(url string, pod *corev1.Pod, nodes []string) string {
+	body, err := json.Marshal(map[string]any{"Pod": pod, "NodeNames": nodes})
+	if err != nil {
+		return err.Error()
+	}
+	res, err := (&http.Client{Timeout: patience}).Post("http://"+url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return string(text)
 }
 
 // scheduled is when kube-scheduler has given a Pod a node, and which; else why it has not.
@@ -145,21 +170,13 @@ func TestExtender(t *testing.T) {
 		}
 	}
 	answers := start(t, args)
-	b.eventually("the zones to be known and the extender to listen", func() bool {
-		c, err := net.DialTimeout("tcp", address, time.Second)
-		if err != nil {
-			return false
-		}
-		c.Close()
-		for _, name := range []string{b.zone, clean.zone} {
-			var z v1alpha1.GridZone
-			if env.client.Get(ctx, client.ObjectKey{Name: name}, &z) != nil || len(z.Status.Forecast) == 0 {
-				return false
-			}
-		}
-		return true
+	b.eventually("the extender to know both zones", func() bool {
+		probe := b.podOf("probe", true)
+		probe.CreationTimestamp = metav1.Now()
+		names := []string{nodes.Items[0].Name, cleanNode}
+		return strings.Contains(askExtender(address+extender.FilterPath, probe, names), "Lull: waits until") && // by the zone of the bed
+			strings.Contains(askExtender(address+extender.PrioritizePath, probe, names), fmt.Sprintf(`"Host":%q`, cleanNode)) // by that of the clean node: the worst are left out
 	})
-	time.Sleep(200 * time.Millisecond) // until the extender has seen that too
 
 	b.pod("waits", true, nil)
 	b.pod("critical", true, func(p *corev1.Pod) { p.Spec.PriorityClassName = "urgent" })
@@ -205,7 +222,7 @@ func TestExtender(t *testing.T) {
 	b.eventually("a Pod to be scheduled while the extender is down", func() bool { at, _, _ := b.scheduled("down"); return !at.IsZero() })
 	start(t, args)
 	b.eventually("the extender to listen again", func() bool {
-		c, err := net.DialTimeout("tcp", address, time.Second)
+		c, err := net.DialTimeout("tcp", address, patience)
 		if err == nil {
 			c.Close()
 		}

@@ -96,7 +96,7 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 	delete(other.Annotations, v1alpha1.AnnotationRuntime)
 	b.submit(other)
 	b.eventually("it to hold quota", func() bool { w := b.workload("undispatched"); return w != nil && (w.Reserved || w.Gated) })
-	for range 20 {
+	for range 20 { // a fixed wait, as nothing comes that could be waited for; a slow machine makes it weaker, never fail
 		look()
 		time.Sleep(100 * time.Millisecond)
 	}

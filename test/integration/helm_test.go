@@ -122,7 +122,7 @@ func TestRealNodeHelm(t *testing.T) {
 	ledgerVolume(t)
 	must(t, env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: charts.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}))
 	const chart = "../../charts/lull"
-	set := []string{"--namespace", charts.Namespace, "--wait", "--timeout", "2m", "--set", "image.repository=lull.dev/lull,image.tag=test,capacity.enabled=true,kueue.enabled=true"}
+	set := []string{"--namespace", charts.Namespace, "--wait", "--timeout", "4m", "--set", "image.repository=lull.dev/lull,image.tag=test,capacity.enabled=true,kueue.enabled=true"}
 	t.Log(helm(t, "lint", "--strict", chart, "--set", "image.repository=lull.dev/lull"))
 	helm(t, append(append([]string{"install", "lull", previous}, set...), "--set", "image.tag="+tag)...)
 
@@ -217,7 +217,7 @@ spec:
 	}
 	left = append(left, objects(t, helm(t, "get", "hooks", "lull", "--namespace", charts.Namespace))...)
 
-	helm(t, "uninstall", "lull", "--namespace", charts.Namespace, "--wait", "--timeout", "3m")
+	helm(t, "uninstall", "lull", "--namespace", charts.Namespace, "--wait", "--timeout", "4m")
 	for _, name := range []string{"job-0", "later", "last-0", "last-1"} {
 		if j := get(name); *j.Spec.Suspend || j.Annotations[v1alpha1.AnnotationHold] != "" {
 			t.Errorf("%s stays held", name)
@@ -284,14 +284,14 @@ func TestRealNodePages(t *testing.T) {
 	environ = append(environ, "KUBECONFIG="+env.kubeconfig)
 	ledgerVolume(t)
 	ledgerVolume(t)
-	const rolledOut = "for d in lull-controller lull-failsafe; do kubectl rollout status -n lull-system deployment/$d --timeout=2m; done"
+	const rolledOut = "for d in lull-controller lull-failsafe; do kubectl rollout status -n lull-system deployment/$d --timeout=4m; done"
 	var verify string
 	for _, line := range commandsOf(t, "docs/ledger.md") {
 		if strings.HasPrefix(line, "kubectl exec") {
 			verify = line
 		}
 	}
-	again := func(line string) string { return "for i in $(seq 30); do " + line + " && break; sleep 1; done" }
+	again := func(line string) string { return "for i in $(seq 240); do " + line + " && break; sleep 1; done" }
 	works := func() {
 		t.Helper()
 		// The ledger is made by the controller that leads: a moment later.
@@ -304,7 +304,7 @@ func TestRealNodePages(t *testing.T) {
 	next(dir, "helm upgrade")
 	works()
 	next(dir, "helm uninstall")
-	run(dir, "kubectl wait -n lull-system persistentvolumeclaim --all --for=delete --timeout=1m")
+	run(dir, "kubectl wait -n lull-system persistentvolumeclaim --all --for=delete --timeout=4m")
 
 	next(dir, "lull manifests --image")
 	works()

@@ -38,10 +38,10 @@ func stateOf(t *testing.T, dir string) labState {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// goneSoon waits until none of the processes is left.
-func goneSoon(t *testing.T, pids map[string]int) {
+// gone waits until none of the processes is left.
+func gone(t *testing.T, pids map[string]int) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		left := []string{}
 		for name, pid := range pids {
 			if alive(pid) {
@@ -89,7 +89,7 @@ func TestLabLifeCycle(t *testing.T) {
 	if out, err := lab("down", "--dir", dir); err != nil {
 		t.Errorf("down: %v: %s", err, out)
 	}
-	goneSoon(t, first.Components)
+	gone(t, first.Components)
 	if out, err := lab("down", "--dir", dir); err != nil || !strings.Contains(out, "already down") {
 		t.Errorf("second down: %v: %s", err, out)
 	}
@@ -104,8 +104,8 @@ func TestLabReportsACrash(t *testing.T) {
 	}
 	s := stateOf(t, dir)
 	must(t, syscall.Kill(s.Components["kube-scheduler"], syscall.SIGKILL))
-	goneSoon(t, s.Components)
-	for deadline := time.Now().Add(30 * time.Second); stateOf(t, dir).Phase == "ready" && time.Now().Before(deadline); {
+	gone(t, s.Components)
+	for deadline := time.Now().Add(patience); stateOf(t, dir).Phase == "ready" && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	after := stateOf(t, dir)
@@ -123,7 +123,7 @@ func TestLabLeavesNothingWhenKilled(t *testing.T) {
 	}
 	s := stateOf(t, dir)
 	must(t, syscall.Kill(s.PID, syscall.SIGKILL))
-	goneSoon(t, s.Components)
+	gone(t, s.Components)
 	if after := stateOf(t, dir); after.Phase != "failed" {
 		t.Errorf("state %+v", after)
 	}

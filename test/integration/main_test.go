@@ -42,6 +42,9 @@ import (
 // factor is how fast the tests' zones replay: an hour in four seconds.
 const factor = 900
 
+// patience bounds each wait for a state: generous, for slow machines. Only a test that fails waits that long.
+const patience = 4 * time.Minute
+
 // nodes of the lab, of 16 CPUs each.
 var nodes = "2"
 
@@ -372,10 +375,10 @@ func (b bed) gridTime(wall time.Time) time.Time {
 	return gridStart.Add(wall.Sub(zone.CreationTimestamp.Time) * factor)
 }
 
-// eventually polls for up to four minutes: generous, for slow machines.
+// eventually polls until done, for as long as patience.
 func (b bed) eventually(what string, done func() bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(240 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}

@@ -195,7 +195,7 @@ health: {healthProbeBindAddress: "0"}
 webhook: {port: %d, host: 127.0.0.1, certDir: %s}
 `, hooks, filepath.Join(o.dir, "certs")))
 	o.start("--config", config)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", hooks))
 		if err == nil {
 			_ = c.Close()

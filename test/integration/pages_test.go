@@ -33,9 +33,9 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
-// shell runs a script in a folder until it ends, five minutes at most.
+// shell runs a script in a folder until it ends, ten minutes at most.
 func shell(dir, script string, environ ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
@@ -275,7 +275,7 @@ done
 lull controller --ledger ledger.db --metrics-bind-address 0 --health-probe-bind-address 0 >controller.log 2>&1 &
 kubectl wait job/train --for=condition=Complete --timeout=4m
 kubectl wait job/train -n batch --for=condition=Complete --timeout=4m
-for i in $(seq 60); do ! lull report --database ledger.db | grep '^2 workloads' || break; sleep 1; done
+for i in $(seq 240); do ! lull report --database ledger.db | grep '^2 workloads' || break; sleep 1; done
 lull report --database ledger.db | grep '^2 workloads'
 `
 

@@ -73,7 +73,7 @@ func realNodeLab(t *testing.T) (kubelet func(path string) []byte) {
 	must(t, err)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}
 	return func(path string) []byte {
-		res, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(state.Kubelet + path)
+		res, err := (&http.Client{Transport: transport, Timeout: patience}).Get(state.Kubelet + path)
 		must(t, err)
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
@@ -196,7 +196,7 @@ func TestRealNode(t *testing.T) {
 	}
 	b.eventually("the Job to finish", func() bool {
 		look()
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // between two polls: each asks the kubelet for the logs and usage of all pods
 		return b.finished("real")
 	})
 	look()

@@ -99,7 +99,7 @@ func TestServe(t *testing.T) {
 	b.submit(b.job("shown", map[string]string{v1alpha1.AnnotationMaxDelay: "8h"}))
 	select {
 	case <-told:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("the browser was not told of a change")
 	}
 	c := http.DefaultClient

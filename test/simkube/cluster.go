@@ -21,7 +21,7 @@ import (
 // RunTime is the annotation of a pod template that says how long a pod of it runs; without it, a pod runs for good.
 const RunTime = "lab.lull.dev/runtime"
 
-// Cluster is the model of a Job controller, a scheduler and kubelets.
+// Cluster is the model of the controllers of Jobs, Deployments and ReplicaSets, a scheduler and kubelets.
 type Cluster struct {
 	// Factor is how much faster than the clock pods run, as that of a replayed zone.
 	Factor float64
@@ -97,6 +97,7 @@ func (c *Cluster) step() time.Time {
 		typed(u, &job)
 		c.job(&job, pods[job.UID], now)
 	}
+	c.deployments(pods)
 	c.schedule(now)
 	var next time.Time
 	for _, r := range c.pods {

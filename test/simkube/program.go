@@ -80,6 +80,19 @@ func (w *World) Start(name string, run func(ctx context.Context, config *rest.Co
 	return p
 }
 
+// Command runs a command of Lull that reads or changes a cluster once, as an administrator, and returns what it prints and
+// its error. Its calls take time, and none fails.
+func (w *World) Command(args ...string) (string, error) {
+	w.mu.Lock()
+	w.started["command"]++
+	name := fmt.Sprintf("command-%d", w.started["command"])
+	w.mu.Unlock()
+	process := &Process{Name: name, Store: w.Store, Faults: Typical, Seed: w.Seed, Hangs: w.hanging}
+	var out strings.Builder
+	err := cli.RunOn(w.ctx, process.Config(), args, &out, &out)
+	return out.String(), err
+}
+
 // Kill ends the program: no call of it has an effect from now on. It returns when the program has ended.
 func (p *Program) Kill() {
 	p.Process.Kill()

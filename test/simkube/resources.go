@@ -48,6 +48,7 @@ func BuiltIn() []*Resource {
 		{Group: "batch", Version: "v1", Name: "jobs", Kind: "Job", Namespaced: true},
 		{Group: "batch", Version: "v1", Name: "cronjobs", Kind: "CronJob", Namespaced: true},
 		{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Namespaced: true},
+		{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Namespaced: true},
 		{Group: "scheduling.k8s.io", Version: "v1", Name: "priorityclasses", Kind: "PriorityClass"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding"},

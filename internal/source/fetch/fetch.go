@@ -84,11 +84,16 @@ type Client struct {
 	// HTTP sends requests; nil means one that verifies TLS, bounds each try to 15
 	// seconds and follows redirects within one host only.
 	HTTP *http.Client
+	// Transport is that of the client which takes the place of a nil HTTP; nil means the default one.
+	Transport http.RoundTripper
 	// Cache keeps answers; nil means in memory for as long as the client lives.
 	Cache *Cache
 	// Now and Sleep are the clock; nil means the real one.
 	Now   func() time.Time
 	Sleep func(context.Context, time.Duration) error
+	// Jitter is the random part, 0 to 1, of the pause after a try (the first is 1) of a URL that failed; nil means a random
+	// number.
+	Jitter func(url string, try int) float64
 	// Observe is told of every request that went out: the host, the status (or
 	// "error"), and how long it took. It may be nil.
 	Observe func(host, status string, took time.Duration)
@@ -111,7 +116,7 @@ func (c *Client) init() {
 	c.once.Do(func() {
 		c.hosts = map[string]*host{}
 		if c.HTTP == nil {
-			c.HTTP = &http.Client{Timeout: defaultTimeout, CheckRedirect: sameHost}
+			c.HTTP = &http.Client{Transport: c.Transport, Timeout: defaultTimeout, CheckRedirect: sameHost}
 		}
 		if c.Cache == nil {
 			c.Cache = NewCache("")
@@ -121,6 +126,9 @@ func (c *Client) init() {
 		}
 		if c.Sleep == nil {
 			c.Sleep = sleep
+		}
+		if c.Jitter == nil {
+			c.Jitter = func(string, int) float64 { return rand.Float64() }
 		}
 	})
 }
@@ -193,7 +201,7 @@ func (c *Client) retry(ctx context.Context, target *url.URL, r Request, kept ent
 		if err == nil || !again || n == attempts {
 			return res, err
 		}
-		if sleepErr := c.Sleep(ctx, time.Duration(rand.Int64N(int64(pause)))+pause/2); sleepErr != nil {
+		if sleepErr := c.Sleep(ctx, time.Duration(c.Jitter(r.URL, n)*float64(pause))+pause/2); sleepErr != nil {
 			return Response{}, errors.Join(err, sleepErr)
 		}
 		pause = min(2*pause, longestPause)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -336,5 +337,20 @@ func TestTrim(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) > maxEntries+64 {
 		t.Errorf("%d files", len(files))
+	}
+}
+
+// TestJitter: the pause before another try is half of a pause that doubles, and the part of it that Jitter says.
+func TestJitter(t *testing.T) {
+	var pauses []time.Duration
+	client := &Client{
+		Transport: answers(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }),
+		Jitter:    func(url string, try int) float64 { return float64(len(url)) * float64(try) / 100 },
+		Sleep:     func(_ context.Context, d time.Duration) error { pauses = append(pauses, d); return nil },
+	}
+	_, err := client.Get(t.Context(), Request{URL: "http://a.invalid/x"}) // 18 bytes
+	want := []time.Duration{firstPause/2 + 36*time.Millisecond, firstPause + 144*time.Millisecond}
+	if err == nil || !slices.Equal(pauses, want) {
+		t.Errorf("pauses %v, want %v; %v", pauses, want, err)
 	}
 }
