@@ -161,30 +161,3 @@ func TestFloorUnderAnImpossibleJob(t *testing.T) {
 		}
 	}
 }
-
-// TestAnImpossibleJobHidesNoCost: beside a job that has no place and asks for memory in bytes, the others are planned
-// as well as without it. The search draws differently, so single plans may differ by a little.
-func TestAnImpossibleJobHidesNoCost(t *testing.T) {
-	instances, more, alone, beside := size.Of[uint64](100, 2000), 0, 0.0, 0.0
-	for seed := range instances {
-		p := plantest.Random(seed, plantest.Options{})
-		q := *p
-		q.Jobs = append(slices.Clone(p.Jobs), p.Jobs[0])
-		job := &q.Jobs[len(p.Jobs)]
-		job.ID, job.Request, job.Watts, job.Begun = "z", map[string]float64{"memory": 1e15}, nil, nil
-		without, with := planned(t, joint.Planner{}, p), planned(t, joint.Planner{}, &q)
-		more += len(with.Unplaced) - 1 - len(without.Unplaced)
-		if len(with.Unplaced) != 1 || len(without.Unplaced) > 0 {
-			continue // they may leave out different jobs
-		}
-		a, b := plan.Evaluate(p, without.Plan).CarbonG, plan.Evaluate(&q, with.Plan).CarbonG
-		alone, beside = alone+a, beside+b
-		if b > 1.05*a {
-			t.Errorf("seed %d: %v g, %v g beside a job that has no place", seed, a, b)
-		}
-	}
-	t.Logf("%d instances: %d more jobs left out beside a job that has no place, %.3f %% more emissions", instances, more, 100*(beside/alone-1))
-	if float64(more) > 0.01*float64(instances) || beside > 1.0005*alone {
-		t.Errorf("%d instances: %d more jobs left out beside a job that has no place, %v g, %v g without it", instances, more, beside, alone)
-	}
-}

@@ -225,9 +225,6 @@ func (m *Model) classify() {
 			m.jobs[j].begun, m.jobs[j].large = m.begunOf(j), false // its best response is a bound as it is
 		}
 	}
-	if p.Objective.Kind == plan.Carbon {
-		m.shedFree()
-	}
 }
 
 func (m *Model) row(c, r, t int) int { return (c*m.R+r)*m.T + t }
@@ -468,50 +465,20 @@ func (m *Model) roomOf(cl *class) float64 {
 }
 
 // dearest is more than any sensible schedule of a job of class cl and size 1 costs
-// at no price; 0 if they cost nothing. Slots without capacity do not count: closeRows made them dearer than any schedule, for a
-// resource of many units as memory in bytes by so much that sums with it would lose their digits.
+// at no price.
 func (m *Model) dearest(cl *class) float64 {
 	most := 0.0
 	for _, set := range cl.choices {
 		for _, c := range set {
 			for t := range m.T {
-				if m.isOpen(cl, c, t) {
-					most = math.Max(most, m.slotCost(cl, m.unit, c, t, 0))
-				}
+				most = math.Max(most, m.slotCost(cl, m.unit, c, t, 0))
 			}
 		}
 	}
+	if most == 0 {
+		most = 1
+	}
 	return shedFactor * most * math.Max(1, cl.length)
-}
-
-// shedFree sets what it costs to leave out a job whose schedules cost nothing: for the largest of a class as much as
-// for the dearest job of all. Its size says nothing: that of a job that asks for memory only is in bytes.
-func (m *Model) shedFree() {
-	top := 0.0
-	largest := make([]float64, len(m.classes))
-	for j := range m.jobs {
-		jb := &m.jobs[j]
-		top = math.Max(top, m.classes[jb.class].shed*jb.size)
-		largest[jb.class] = math.Max(largest[jb.class], jb.size)
-	}
-	if top == 0 {
-		top = shedFactor
-	}
-	for i := range m.classes {
-		if m.classes[i].shed == 0 {
-			m.classes[i].shed = top / largest[i]
-		}
-	}
-}
-
-// isOpen reports whether cluster c has any capacity in slot t of each resource that jobs of class cl need.
-func (m *Model) isOpen(cl *class, c, t int) bool {
-	for _, d := range cl.need {
-		if m.Cap[m.row(c, d.Resource(), t)] == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // shedFactor is how many times the dearest slot a job would pay to be run at all.
