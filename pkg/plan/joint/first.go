@@ -21,7 +21,7 @@ func (v *solver) firstPlan(ctx context.Context) *search {
 		}
 	}
 	for i, pace := range paces {
-		if ctx.Err() != nil || winner.missing == 0 && winner.total-v.bound.Bound <= v.near() {
+		if ctx.Err() != nil || winner.missing == 0 && winner.total-v.bound.Bound <= v.near(winner) {
 			break
 		}
 		s := v.newSearch()
@@ -40,7 +40,7 @@ func (v *solver) firstPlan(ctx context.Context) *search {
 
 // placeAll finds places for the jobs that were left out: by repair beside the reserve,
 // then in the reserve for those that need it, and at last by the plan of running as soon
-// as possible or of earliest deadline first if it leaves out fewer. The first plan must
+// as possible, of earliest deadline first or of latest start first if it leaves out fewer. The first plan must
 // exist; all of it is done even after ctx has ended, except the repair.
 func (v *solver) placeAll(ctx context.Context, s *search) {
 	if !s.hard || s.missing == 0 {

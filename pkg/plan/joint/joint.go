@@ -27,8 +27,8 @@ type Planner struct {
 	// Reserve is the share of each resource that is kept free for work that may not wait,
 	// 0 <= Reserve < 1. A job that finds no place beside the reserve may use it, since
 	// deadlines outrank it. A job that may pause uses it as long as it can give it back: if it
-	// pauses at any time, there is still a place in time for it beside the reserve. All others stay
-	// out of it.
+	// pauses at any time, there is still a place in time for it beside the reserve; that place does
+	// not count as free, though another job may run there meanwhile. All others stay out of it.
 	Reserve float64
 	// Learned keeps the reserve of the problem (plan.Problem.Reserve) instead of Reserve.
 	Learned bool
@@ -99,7 +99,7 @@ func (Planner) CountsBegun() bool { return true }
 //
 // With hard deadlines, a plan that leaves out fewer jobs is better, whatever it costs.
 // Jobs left out are placed by ejection chains. Plan never leaves out more jobs than
-// running each as soon as possible, in order of arrival or of deadline, would.
+// running each as soon as possible, in order of arrival, of deadline or of latest start, would.
 //
 // Without a deadline of ctx, Plan does a bounded amount of work and is deterministic; the
 // order of jobs in the problem decides nothing. It ends early if a plan of 1,000 jobs or more is

@@ -83,15 +83,18 @@ func (s *search) meanCost() float64 {
 	return s.placedCost() / math.Max(1, float64(n))
 }
 
-// placedCost is what the jobs cost that have a place.
-func (s *search) placedCost() float64 {
+// placedCost is the absolute of placedSum.
+func (s *search) placedCost() float64 { return math.Abs(s.placedSum()) }
+
+// placedSum is what the jobs cost that have a place.
+func (s *search) placedSum() float64 {
 	sum := 0.0
 	for j, parts := range s.parts {
 		if len(parts) > 0 {
 			sum += s.cost[j]
 		}
 	}
-	return math.Abs(sum)
+	return sum
 }
 
 // farthest is a job far from its best response, or any.

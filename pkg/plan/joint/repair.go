@@ -24,15 +24,8 @@ const (
 // leftOut lists the jobs without a place that would have one in an empty room.
 func (s *search) leftOut() []int32 {
 	var out []int32
-	var empty *relax.Room
 	for j, parts := range s.parts {
-		if len(parts) > 0 {
-			continue
-		}
-		if empty == nil {
-			empty = relax.NewRoom(s.m)
-		}
-		if _, _, ok := s.e.PlaceIn(j, empty); ok {
+		if len(parts) == 0 && s.fitsEmpty(j) {
 			out = append(out, int32(j))
 		}
 	}
@@ -241,7 +234,7 @@ func (s *search) clearSlots(j int, set []int, free []bool, from, need int, failu
 
 // earliest is the plan that gives jobs in the given order their earliest place in the
 // whole capacity (plan.Free.Earliest): what running as soon as possible does in the order
-// of arrival, and earliest deadline first in that of deadlines.
+// of arrival, earliest deadline first in that of deadlines, and latest start first in that of urgency.
 func (s *search) earliest(order []int) [][]relax.Part {
 	p := s.m.P
 	free := plan.NewFree(p)
@@ -259,8 +252,8 @@ func (s *search) earliest(order []int) [][]relax.Part {
 	return out
 }
 
-// fallBack takes over the plan of running as soon as possible or of earliest deadline
-// first if it leaves out fewer jobs, and says whether it did.
+// fallBack takes over the plan of running as soon as possible, of earliest deadline first or of
+// latest start first if it leaves out fewer jobs, and says whether it did.
 func (s *search) fallBack() bool {
 	missing := s.missing
 	var better [][]relax.Part

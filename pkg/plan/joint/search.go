@@ -18,6 +18,7 @@ type search struct {
 	m     *relax.Model
 	e     *relax.Pricer // at the prices of the search
 	room  *relax.Room
+	empty *relax.Room // the whole capacity; nil until fitsEmpty needs it
 	parts [][]relax.Part
 	cost  []float64
 	total float64

@@ -213,17 +213,25 @@ const timedSlices = 8
 // near is the distance to the bound at which the search ends: that of the gap wanted, or of the
 // optimum. Without a limit of time a plan of many jobs that is closeGap from the optimum is good
 // enough, or nearer with more effort.
-func (v *solver) near() float64 {
+func (v *solver) near(s *search) float64 {
 	gap := math.Max(v.pl.Gap, optimalGap)
 	if !v.clock.limited() && len(v.p.Jobs) >= closeJobs {
 		gap = math.Max(gap, closeGap/math.Max(1, v.effort))
+	}
+	return v.distance(s, gap)
+}
+
+// distance is a gap in terms of costs, without those of the jobs that s leaves out, which are far larger.
+func (v *solver) distance(s *search, gap float64) float64 {
+	if s.missing > 0 {
+		return gap * s.placedCost()
 	}
 	return gap * math.Abs(v.bound.Bound)
 }
 
 // mend improves the plan with the effort set, or until the time is over.
 func (v *solver) mend(ctx context.Context, s *search) {
-	near := v.near()
+	near := v.near(s)
 	n := int(v.effort * moves(v.p))
 	b := budget{width: threshold * s.meanCost(), from: 0, to: 1, stop: func(total float64) bool { return total-v.bound.Bound <= near }}
 	if !v.clock.limited() {
@@ -316,25 +324,48 @@ func (v *solver) placeLast(ctx context.Context, s *search) bool {
 
 // uncontended places every job at its cheapest without prices. Where they all get it,
 // the plan is optimal: nothing competes. value is the bound, L at no prices. With hard deadlines
-// a job that would find no place beside the reserve even if it were alone may use it.
+// a job that would find no place beside the reserve even if it were alone may use it, and only jobs are left
+// out that have no place in an empty cluster. Their costs are large, so the tolerance leaves them out too.
 func (v *solver) uncontended() (s *search, value float64, ok bool) {
 	m := v.m
 	zero := make([]float64, len(m.Cap))
 	value = v.e.Lagrangian(zero, make([]float64, len(m.Cap)))
-	near := optimalGap * math.Abs(value)
 	s = v.newSearch()
+	best := make([]float64, len(s.parts))
+	lost := 0.0 // what the jobs cost that have no place anywhere
+	for j := range best {
+		var parts []relax.Part
+		if best[j], parts = v.e.Best(j); s.hard && len(parts) == 0 {
+			if s.fitsEmpty(j) {
+				return nil, 0, false
+			}
+			lost += best[j]
+		}
+	}
+	near := optimalGap * math.Abs(value-lost)
 	for _, j := range plan.ByArrival(m.P) {
-		best, _ := v.e.Best(j)
 		placed := s.insert(j)
 		if !placed && s.hard && s.open != nil && !s.fitsAlone(j) {
 			s.open[j] = true
 			placed = s.insert(j)
 		}
-		if (!placed || s.cost[j] > best+near) && best < s.cost[j]-near { // else it is better left out
+		if placed && s.cost[j] <= best[j]+near {
+			continue
+		}
+		if best[j] < s.cost[j]-near || s.hard && !placed && best[j] < s.cost[j] { // else it is better left out
 			return nil, 0, false
 		}
 	}
-	return s, value, s.sum() <= value+near
+	return s, value, s.placedSum() <= value-lost+near
+}
+
+// fitsEmpty reports whether job j would have a place in the whole capacity without the other jobs.
+func (s *search) fitsEmpty(j int) bool {
+	if s.empty == nil {
+		s.empty = relax.NewRoom(s.m)
+	}
+	_, _, ok := s.e.PlaceIn(j, s.empty)
+	return ok
 }
 
 // fitsAlone reports whether job j would have a place beside the reserve without the other jobs.

@@ -206,7 +206,7 @@ func (v *solver) around(ctx context.Context, s *search, changed []int32) {
 	if len(changed) == 0 {
 		return
 	}
-	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
+	near := v.distance(s, math.Max(v.pl.Gap, optimalGap))
 	v.moves += int64(s.mend(ctx, budget{
 		share: func(k int) float64 { return float64(k) / float64(n) }, to: 1,
 		stop: func(total float64) bool { return total-v.bound.Bound <= near },
@@ -218,7 +218,7 @@ func (v *solver) round(ctx context.Context, s *search, prices, mending float64) 
 	v.refine(ctx, prices)
 	s.reprice(v.lambda)
 	n := mending * v.effort * moves(v.p)
-	near := math.Max(v.pl.Gap, optimalGap) * math.Abs(v.bound.Bound)
+	near := v.distance(s, math.Max(v.pl.Gap, optimalGap))
 	v.moves += int64(s.mend(ctx, budget{
 		share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
 		stop: func(total float64) bool { return total-v.bound.Bound <= near },

@@ -130,7 +130,7 @@ func TestWarmIsAsGoodAsCold(t *testing.T) {
 				res = planned(t, warm, q)
 				cold := planned(t, joint.Planner{Reserve: reserve}, q)
 				checkPlaced(t, q, res, "warm")
-				checkReserve(t, q, res, reserve)
+				checkReserve(t, q, res, warm, reserve)
 				e, c := plan.Evaluate(q, res.Plan), plan.Evaluate(q, cold.Plan)
 				points := 100 * (e.CarbonG - c.CarbonG) / c.CarbonG
 				t.Logf("%s, reserve %v, hour %d: %.3f points worse than cold", name(o), reserve, hour, points)
