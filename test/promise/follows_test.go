@@ -73,7 +73,7 @@ func followsPlan(t *testing.T, m method, seed uint64) int {
 		}
 		for c := range s.Clusters {
 			for slot := range slots {
-				want, is := planSlot(r.problem, jp.Segments, c, slot), phaseSlot(r.problem, got, s.Clusters[c].Name, slot)
+				want, is := planSlot(jp.Segments, c, slot), phaseSlot(r.problem, got, s.Clusters[c].Name, slot)
 				if math.Abs(is-want) > 1e-6 && (slot != last || is > want || is <= 0) {
 					t.Fatalf("seed %d, %s task %d of %v with %v of slack, slots of %v, cluster %d, slot %d: %.6f workers, in the plan %.6f\nphases %v\nplan %v",
 						seed, s.Tasks[jp.Job].Kind, jp.Job, s.Tasks[jp.Job].Remaining, s.Tasks[jp.Job].Deadline.Sub(s.Now)-s.Tasks[jp.Job].Remaining, s.Slot, c, slot, is, want, got, jp.Segments)
@@ -85,7 +85,7 @@ func followsPlan(t *testing.T, m method, seed uint64) int {
 }
 
 // planSlot is the mean number of workers of a plan in a slot at a cluster.
-func planSlot(p *plan.Problem, segments []plan.Segment, cluster, slot int) (sum float64) {
+func planSlot(segments []plan.Segment, cluster, slot int) (sum float64) {
 	for _, seg := range segments {
 		if seg.Slot == slot && seg.Cluster == cluster {
 			sum += seg.Fraction * float64(seg.Workers)
