@@ -244,7 +244,7 @@ var mutations = slices.Concat([]mutation{
 		return true
 	}},
 	{name: "order starts what must wait first", apply: func(m *mutant) bool {
-		if len(m.s.Clusters) > 1 || !m.begins() || !m.queued() || !m.hasPlan() || m.fitsNow(m.good) {
+		if len(m.s.Clusters) > 1 || !m.begins() || !m.hasPlan() || !m.a.Phases[0].From.After(m.s.Now.Add(time.Minute)) || m.fitsNow(m.good) {
 			return false
 		}
 		var first []int // what is released now and begins now

@@ -122,7 +122,7 @@ func (m *mutant) fitsNow(d *decide.Decision, without ...int) bool {
 					more += m.s.Tasks[k].Request[r] * max(1, float64(x.Workers))
 				}
 			}
-			fits = fits && n*q <= m.free(d, name, r, m.s.Now.Add(time.Millisecond), m.i)+more+1e-9
+			fits = fits && n*q <= m.free(d, name, r, m.s.Now, m.i)+more+1e-9
 		}
 		if fits {
 			return true
@@ -131,8 +131,16 @@ func (m *mutant) fitsNow(d *decide.Decision, without ...int) bool {
 	return false
 }
 
-// excess is how much more than there is a decision uses, in resource-hours: zero of a decision that fits.
+// excess is how much more than there is a decision uses, in resource-hours: zero of a decision that fits. What is released
+// and waits in a queue does not count: the queue starts nothing without room.
 func (m *mutant) excess(d *decide.Decision) float64 {
+	planned := *d
+	planned.Actions = slices.Clone(d.Actions)
+	for k := range planned.Actions {
+		if a := &planned.Actions[k]; a.Verb != decide.Wait && a.Verb != decide.Pause && len(a.Phases) > 0 && a.Phases[0].From.After(m.s.Now) {
+			a.Phases = nil
+		}
+	}
 	times := []time.Time{m.s.Now}
 	for k := range d.Actions {
 		for _, p := range d.Actions[k].Phases {
@@ -152,7 +160,7 @@ func (m *mutant) excess(d *decide.Decision) float64 {
 		}
 		for c := range m.s.Clusters {
 			for _, r := range []string{"cpu", "memory"} {
-				sum += max(0, -1e-9-m.free(d, m.s.Clusters[c].Name, r, from.Add(to.Sub(from)/2), -1)) * to.Sub(from).Hours()
+				sum += max(0, -1e-9-m.free(&planned, m.s.Clusters[c].Name, r, from.Add(to.Sub(from)/2), -1)) * to.Sub(from).Hours()
 			}
 		}
 	}

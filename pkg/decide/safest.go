@@ -145,6 +145,9 @@ func (w *decider) planForeseen() {
 // restate has the plan of a task be what is foreseen.
 func (w *decider) restate(i int, seen []Phase) {
 	x := &w.items[i]
+	if x.state == unplaced || x.state == late {
+		x.code = ""
+	}
 	x.phases, x.state = w.priced(slices.Clone(seen)), placed
 	if !w.s.soft() && !w.inTime(i, seen) {
 		x.state = unplaced
@@ -291,9 +294,29 @@ func (w *decider) foreseenLate(protected []bool) (n lateness) {
 // asForeseen states what the queues will do as the phases of the tasks that are left to them, and of those
 // that follow a plan in whose room a queue has started others.
 func (w *decider) asForeseen(protected []bool) *decider {
-	if !w.s.soft() {
-		w.placeForeseenLate(protected)
+	if w.s.soft() {
+		w.restateAll()
+		return w
 	}
+	w.placeForeseenLate(protected)
+	before, queue, least := slices.Clone(w.items), slices.Clone(w.queue), w.foreseenLate(protected)
+	w.restateAll()
+	foreseen := w.foreseen
+	w.foreseen = w.foresee()
+	if least.less(w.foreseenLate(protected)) { // a plan that is said to begin later is released later, behind others
+		for i := range w.items {
+			if !before[i].left {
+				w.items[i] = before[i]
+			}
+		}
+		w.queue = queue
+	}
+	w.foreseen = foreseen
+	return w
+}
+
+// restateAll states what is foreseen.
+func (w *decider) restateAll() {
 	for i := range w.items {
 		t, x, seen := &w.s.Tasks[i], &w.items[i], w.foreseen[i]
 		switch {
@@ -301,6 +324,8 @@ func (w *decider) asForeseen(protected []bool) *decider {
 			x.phases = w.priced(seen)
 			if x.queued = x.queued || w.queues(i); x.state != committed && !w.fits(w.empty, i, seen) {
 				x.phases = nil // the queue may start it, but the capacity falls while it runs
+			} else if x.state != committed && !w.s.soft() && w.inTime(i, seen) {
+				x.state, x.code = committed, CodeClusterQueue
 			}
 		case len(x.phases) == 0:
 		case len(seen) == 0:
@@ -316,10 +341,8 @@ func (w *decider) asForeseen(protected []bool) *decider {
 			w.restate(i, seen) // what the queue starts leaves it no room in time
 		case x.state == unplaced || x.state == late:
 			if !w.inTime(i, x.phases) { // and by what is foreseen it is
-				x.code = ""
 				w.restate(i, seen)
 			}
 		}
 	}
-	return w
 }

@@ -197,6 +197,8 @@ func (v *verifier) verifyVerb(i int) {
 		v.report(RuleVerb, i, "%s, and its plan begins at %s", a.Verb, stamp(a.Phases[0].From))
 	case len(a.Phases) == 0 && v.arrived(i) && !must && a.Verb.runs() == v.s.soft() && !a.Reason.Code.forced():
 		v.report(RuleVerb, i, "%s without a plan", a.Verb) // with soft deadlines it waits for one, else it runs
+	case len(a.Phases) == 0 && t.State == Running && !t.Unscheduled && a.Verb.runs() && a.Reason.Code != CodePaused && a.Reason.Code != CodePlannerFailed:
+		v.report(RuleVerb, i, "%s, and it is not said until when", a.Verb)
 	}
 }
 

@@ -46,7 +46,7 @@ func (v *verifier) verifyReason(i int) {
 		v.report(RuleReason, i, "%q of %s, with a plan of %d phases; it must run: %q", a.Reason.Code, a.Verb, len(a.Phases), must)
 	case held && !a.Reason.PlannedStart.Equal(a.Phases[0].From):
 		v.report(RuleReason, i, "is said to start at %s, and its plan begins at %s", stamp(a.Reason.PlannedStart), stamp(a.Phases[0].From))
-	case a.Planned && len(a.Phases) == 0, !a.Planned && len(a.Phases) > 0 && !v.queued(i) && t.Standing == nil:
+	case a.Planned && len(a.Phases) == 0, !a.Planned && len(a.Phases) > 0 && !v.queued(i) && t.Standing == nil && !a.Reason.Code.forced():
 		v.report(RuleReason, i, "planned: %v, with %d phases", a.Planned, len(a.Phases))
 	case a.Renewed && (!a.Planned || !t.Renewable || t.Standing == nil):
 		v.report(RuleReason, i, "renewed, with no plan to renew")
@@ -92,17 +92,19 @@ func (v *verifier) left(i int) bool {
 // verifySchedule checks all actions together: what they take of the capacity, what the queues of the clusters do
 // beside them, and whether what is late, or changes too soon, has a better place.
 func (v *verifier) verifySchedule() {
+	waits := false
 	for i := range v.d.Actions {
 		x := &v.items[i]
-		if x.phases, x.left = v.d.Actions[i].Phases, v.left(i); !v.queued(i) {
+		x.phases, x.left = v.d.Actions[i].Phases, v.left(i)
+		if v.queued(i) {
+			waits = true // a queue starts nothing without room, and may delay a plan for that: see verifyQueue
+		} else {
 			v.take(v.ledger, i, x.phases, 1)
 		}
 	}
 	v.verifyCapacity()
-	waits := false
 	for i := range v.d.Actions {
 		if v.queued(i) {
-			waits = true
 			v.take(v.ledger, i, v.items[i].phases, 1)
 		}
 	}
@@ -177,9 +179,8 @@ func (v *verifier) verifyQueue() {
 	}
 	for i, seen := range m.run() {
 		t, a := &v.s.Tasks[i], &v.d.Actions[i]
-		begins := a.Verb == Release || a.Verb == Resume
 		switch {
-		case !begins && !v.queued(i):
+		case !v.queued(i) || t.State == Running: // it may wait for others in the queue if it is in time
 		case len(a.Phases) == 0 && !a.Reason.Code.forced() && !v.fits(v.empty, i, seen):
 			v.items[i].phases = seen // the queue may start it, but the capacity falls while it runs
 			v.take(v.ledger, i, seen, 1)
@@ -196,8 +197,8 @@ func (v *verifier) verifyQueue() {
 
 // verifyDeadline checks that a task is late only if Lull has no choice, or if there is no place for it beside all others.
 func (v *verifier) verifyDeadline(i int) {
-	t, a, x := &v.s.Tasks[i], &v.d.Actions[i], &v.items[i]
-	if !v.mayBeLate(i) || v.queued(i) && len(a.Phases) > 0 {
+	t, x := &v.s.Tasks[i], &v.items[i]
+	if !v.mayBeLate(i) || v.queued(i) && len(v.d.Actions[i].Phases) > 0 {
 		return
 	}
 	v.take(v.ledger, i, x.phases, -1)
