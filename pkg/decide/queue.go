@@ -145,6 +145,8 @@ func (w *decider) intends(i int, at time.Time) intent {
 	for k := range phases {
 		p := &phases[k]
 		switch {
+		case at.Before(p.From) && k == 0 && x.queued: // it is released already, and waits
+			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
 		case at.Before(p.From):
 			return intent{next: p.From}
 		case at.Before(p.To):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/plan"
 )
 
@@ -98,19 +99,22 @@ func (w *decider) foreseeSettled() {
 // all that is foreseen, and if then fewer tasks are late. It tries a few tasks at most.
 func (w *decider) placeForeseenLate(protected []bool) {
 	const most = 8
+	var l *capacity.Ledger // of all that is foreseen
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.inTime(i, w.foreseen[i]) || tries == most {
 			continue
 		}
-		l := w.empty.Clone()
-		for k := range w.items {
-			if k != i {
+		if l == nil {
+			l = w.empty.Clone()
+			for k := range w.items {
 				w.take(l, k, w.foreseen[k], 1)
 			}
 		}
+		w.take(l, i, w.foreseen[i], -1)
 		phases, found := w.soonestFit(l, i, t.Deadline)
+		w.take(l, i, w.foreseen[i], 1)
 		if !found {
 			continue
 		}
@@ -120,7 +124,7 @@ func (w *decider) placeForeseenLate(protected []bool) {
 		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
 		w.foreseen = w.foresee()
 		if n := w.foreseenLate(protected); n.less(least) {
-			least = n
+			least, l = n, nil
 			continue
 		}
 		*x, w.foreseen, w.queue = before, foreseen, queue
@@ -301,6 +305,16 @@ func (w *decider) asForeseen(protected []bool) *decider {
 	w.placeForeseenLate(protected)
 	before, queue, least := slices.Clone(w.items), slices.Clone(w.queue), w.foreseenLate(protected)
 	w.restateAll()
+	same := func(i int) bool {
+		return w.items[i].left && before[i].left || samePhases(w.items[i].phases, before[i].phases)
+	}
+	unchanged := true
+	for i := range w.items {
+		unchanged = unchanged && same(i)
+	}
+	if unchanged {
+		return w
+	}
 	foreseen := w.foreseen
 	w.foreseen = w.foresee()
 	if least.less(w.foreseenLate(protected)) { // a plan that is said to begin later is released later, behind others

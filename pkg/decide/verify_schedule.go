@@ -95,7 +95,8 @@ func (v *verifier) verifySchedule() {
 	waits := false
 	for i := range v.d.Actions {
 		x := &v.items[i]
-		x.phases, x.left = v.d.Actions[i].Phases, v.left(i)
+		x.phases, x.queued = v.d.Actions[i].Phases, v.queued(i)
+		x.left = v.left(i) && (v.s.Tasks[i].Unscheduled || v.d.Actions[i].Reason.Code.forced() || len(x.phases) == 0)
 		if v.queued(i) {
 			waits = true // a queue starts nothing without room, and may delay a plan for that: see verifyQueue
 		} else {
