@@ -15,6 +15,7 @@ import (
 //   - A task whose margin has begun starts.
 //   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
 func (w *decider) adjust() {
+	var again []int // what found no room may find some that another one has left
 	for i := range w.items {
 		x := &w.items[i]
 		if len(x.phases) == 0 || x.queued || x.state == committed || x.state == unplaced || x.state == late || x.state == kept {
@@ -24,6 +25,13 @@ func (w *decider) adjust() {
 		if t.State != Running && !w.keepMargin(i) && x.state == placed {
 			w.spareSlack(i)
 		}
+		if until, early := w.tooSoon(i); early {
+			if !w.putOff(i, until) {
+				again = append(again, i)
+			}
+		}
+	}
+	for _, i := range again {
 		if until, early := w.tooSoon(i); early {
 			w.putOff(i, until)
 		}
@@ -82,8 +90,18 @@ func (w *decider) tooSoon(i int) (until time.Time, early bool) {
 }
 
 // putOff has a task stay as it is until a time and follow its plan from then on, less the work
-// done until then, or later by what is not done.
-func (w *decider) putOff(i int, until time.Time) {
+// done until then, or later by what is not done; false if there is no room for that.
+func (w *decider) putOff(i int, until time.Time) bool {
+	phases := w.putOffTo(i, until)
+	if len(phases) == 0 || !w.try(i, phases, CodeTooSoon) {
+		return false
+	}
+	w.soonest(until)
+	return true
+}
+
+// putOffTo returns the phases of a task that is put off until a time.
+func (w *decider) putOffTo(i int, until time.Time) []Phase {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	var phases []Phase
 	left := float64(t.Remaining)
@@ -120,9 +138,7 @@ func (w *decider) putOff(i int, until time.Time) {
 	if t.Checkpoint > 0 && len(phases) > 0 {
 		phases = t.finish(phases, w.s.Now)
 	}
-	if len(phases) > 0 && w.try(i, phases, CodeTooSoon) {
-		w.soonest(until)
-	}
+	return phases
 }
 
 // grams is what the phases of a task emit.

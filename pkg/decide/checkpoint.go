@@ -66,7 +66,11 @@ func (w *decider) saveFirst(i int, a *Action) {
 		}
 		phases, end = append(phases, p), p.To
 	}
-	a.Verb, a.Cluster, a.Workers, a.Phases, a.Reason.Code = Continue, t.Cluster, 0, w.priced(phases), CodeTooSoon
+	code := CodeTooSoon
+	if a.Reason.Code == CodeDeadlineAtRisk {
+		code = CodeDeadlineAtRisk // the reason that matters more
+	}
+	a.Verb, a.Cluster, a.Workers, a.Phases, a.Reason.Code = Continue, t.Cluster, 0, w.priced(phases), code
 	if t.Scaling != nil {
 		a.Workers = t.Workers
 	}

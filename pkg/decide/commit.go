@@ -342,7 +342,7 @@ func (w *decider) sortByDeadline(tasks []int) {
 // goesOn reports whether a task runs on by its plan although the capacity of its cluster has
 // fallen below what runs there. Of tasks that are to be planned anew see keepsRoom.
 func (w *decider) goesOn(i int, phases []Phase) bool {
-	return w.runsOn(i, phases) && w.overfull(phases[0].Cluster)
+	return w.runsOn(i, phases) && w.overfull(phases[0].Cluster) && w.fits(w.ledger, i, phases[1:])
 }
 
 // runsOn reports whether a running task goes on as it is by its plan.

@@ -512,10 +512,10 @@ func (w *decider) soonest(at time.Time) {
 func (w *decider) action(i int) Action {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	a := Action{Task: t.ID, Phases: w.withIntensities(x.phases), Planned: x.state != followed && (!x.queued || x.arrival.After(w.s.Now)) && len(x.phases) > 0}
-	a.Renewed = a.Planned && t.Renewable && t.Replan
+	a.Renewed = a.Planned && t.renewed
 	r := w.reason(i)
 	runs := x.queued
-	if x.left {
+	if x.left || len(x.phases) == 0 && x.state != committed {
 		w.soonest(x.arrival)
 	}
 	if len(x.phases) > 0 {

@@ -19,14 +19,20 @@ func (w *decider) enqueue(tasks []int) {
 		return
 	}
 	l, present := w.besideRunning(), w.ledger.Clone()
+	ends := map[string]bool{} // clusters on which a task ends in a moment: its room is not there yet
 	for i := range w.items {
-		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
-			w.take(present, i, []Phase{w.on(i)}, 1)
+		t := &w.s.Tasks[i]
+		if t.State != Running || t.Unscheduled {
+			continue
+		}
+		on := w.on(i)
+		if ends[on.Cluster] = ends[on.Cluster] || on.moment(); w.items[i].state == open {
+			w.take(present, i, []Phase{on}, 1)
 		}
 	}
 	for n, phases := range w.runQueue(l, tasks) {
 		t, x := &w.s.Tasks[tasks[n]], &w.items[tasks[n]]
-		if t.State == Running && len(phases) > 0 && !phases[0].From.After(x.earliest) && w.fits(present, tasks[n], phases) {
+		if t.State == Running && len(phases) > 0 && !ends[phases[0].Cluster] && !phases[0].From.After(x.earliest) && w.fits(present, tasks[n], phases) {
 			phases = nil // by the sums there is room already, but no node has it
 		}
 		w.leave(tasks[n], phases)
@@ -139,6 +145,8 @@ func (w *decider) intends(i int, at time.Time) intent {
 	for k := range phases {
 		p := &phases[k]
 		switch {
+		case at.Before(p.From) && k == 0 && x.queued: // it is released already, and waits
+			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
 		case at.Before(p.From):
 			return intent{next: p.From}
 		case at.Before(p.To):

@@ -225,21 +225,14 @@ func (w *decider) reasonOf(i int) Reason {
 	}
 	first := &x.phases[0]
 	r.LatestStart = w.latestOf(i)
-	c := w.place(first.Cluster)
-	if w.curves[c] == nil {
-		return r
+	if c := w.place(first.Cluster); w.curves[c] != nil {
+		w.weigh(i, c, &r)
 	}
-	r.IntensityNow = units.CarbonIntensity(w.curves[c].mean(w.s.Now, w.s.Now.Add(min(w.s.Slot, max(time.Second, t.Remaining)))))
-	r.IntensityThen = meanOver(x.phases, func(p *Phase) float64 { return float64(p.Intensity) })
-	w.barsOver(x.phases, &r)
-	r.Source, r.Basis = w.s.basisAt(c, first.From)
-	_, r.Estimated = w.filled[c].Filled[w.grid.SlotOf(first.From)]
-	r.ExpectedG = units.Emissions(w.grams(i, x.phases))
-	at := x.earliest
-	r.ImmediateG = units.Emissions(w.grams(i, []Phase{w.phase(i, c, at, t.Remaining-t.AtRisk, t.least())}))
 	switch {
 	case !w.s.soft() && !t.LatestStart.IsZero() && first.From.After(t.LatestStart) && first.From.After(w.s.Now):
 		r.Code, r.PlannedStart = CodeDeadlineAtRisk, first.From // it waits for longer than it may
+	case x.code != "" && first.From.After(w.s.Now):
+		r.PlannedStart = first.From
 	case x.code != "":
 		r.PlannedStart = w.s.Now
 	case !first.From.After(w.s.Now):
@@ -251,6 +244,20 @@ func (w *decider) reasonOf(i int) Reason {
 		}
 	}
 	return r
+}
+
+// weigh states the intensities and emissions of a plan that begins on a cluster with carbon data.
+func (w *decider) weigh(i, c int, r *Reason) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	first := &x.phases[0]
+	r.IntensityNow = units.CarbonIntensity(w.curves[c].mean(w.s.Now, w.s.Now.Add(min(w.s.Slot, max(time.Second, t.Remaining)))))
+	r.IntensityThen = meanOver(x.phases, func(p *Phase) float64 { return float64(p.Intensity) })
+	w.barsOver(x.phases, r)
+	r.Source, r.Basis = w.s.basisAt(c, first.From)
+	_, r.Estimated = w.filled[c].Filled[w.grid.SlotOf(first.From)]
+	r.ExpectedG = units.Emissions(w.grams(i, x.phases))
+	at := x.earliest
+	r.ImmediateG = units.Emissions(w.grams(i, []Phase{w.phase(i, c, at, t.Remaining-t.AtRisk, t.least())}))
 }
 
 // latestOf is the latest safe start of a task with a plan. A plan that gives up a part of the
@@ -276,7 +283,7 @@ func (w *decider) followedReason(i int) Reason {
 	first := &x.phases[0]
 	waits := first.From.After(w.s.Now)
 	late := !w.s.soft() && t.LatestStart.IsZero() && t.endOf(x.phases, w.s.Now).After(t.Deadline.Add(rounding))
-	if late || r.Code == CodeDeadlineAtRisk && waits {
+	if late || r.Code == CodeDeadlineAtRisk && waits && !w.s.soft() {
 		if r.Code, r.PlannedStart = CodeDeadlineAtRisk, (time.Time{}); waits {
 			r.PlannedStart = first.From
 		}

@@ -50,7 +50,7 @@ func (w *decider) renew(ctx context.Context, planner plan.Planner) (*decider, er
 	s := *w.s
 	s.Tasks = slices.Clone(s.Tasks)
 	for _, i := range competing {
-		s.Tasks[i].Replan = true
+		s.Tasks[i].Replan, s.Tasks[i].renewed = true, true
 	}
 	other, err := planned(ctx, &s, planner, w.pinned)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/plan"
 )
 
@@ -13,8 +14,8 @@ import (
 func (w *decider) queueMatters() bool {
 	waits := func(i int) bool { return w.items[i].queued || w.s.Tasks[i].Unscheduled }
 	announced := func(i int) bool { return w.s.Tasks[i].Standing != nil }
-	return !w.s.soft() && (slices.ContainsFunc(w.queue, waits) || slices.ContainsFunc(w.fresh, announced) ||
-		w.s.anyTask((*Task).leftToQueue))
+	return slices.ContainsFunc(w.queue, waits) || slices.ContainsFunc(w.fresh, announced) ||
+		w.s.anyTask((*Task).leftToQueue)
 }
 
 // safest is the decision that loses the fewest deadlines when the queues of the clusters do what they
@@ -28,6 +29,10 @@ func (w *decider) queueMatters() bool {
 // are known and nothing new comes, the third one does what was foreseen by the decision before: a
 // deadline that was safe stays safe.
 func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, error) {
+	if w.s.soft() { // no deadline is lost: what the queues do is stated
+		w.foreseeSettled()
+		return w.asForeseen(nil), nil
+	}
 	asSubmitted, protected := w.s.goesOnBest()
 	noPlan := func() *decider {
 		g := w.s.goOn(asSubmitted)
@@ -44,7 +49,7 @@ func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, e
 		return n.lost == 0
 	}
 	if consider(w) {
-		return best.asForeseen(), nil
+		return best.asForeseen(protected), nil
 	}
 	pinned, err := planned(ctx, w.s, planner, true)
 	if err != nil {
@@ -53,7 +58,7 @@ func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, e
 	if !consider(pinned) && !consider(noPlan()) { // room that was left was taken: no plan yields
 		best = noPlan()
 	}
-	return best.asForeseen(), nil
+	return best.asForeseen(protected), nil
 }
 
 // goesOnBest chooses between the two decisions that make no plan: the one that follows the standing plans, and if
@@ -84,9 +89,45 @@ func (w *decider) foreseeSettled() {
 	for n := 0; n < rounds && w.overcommits() && w.yieldToQueue(); n++ {
 		w.foreseen = w.foresee()
 	}
-	if w.overcommits() {
+	for n := 0; n < rounds && w.overcommits(); n++ {
 		w.planForeseen()
 		w.foreseen = w.foresee()
+	}
+}
+
+// placeForeseenLate gives tasks that will be late for what the queues start another place in time, if there is room beside
+// all that is foreseen, and if then fewer tasks are late. It tries a few tasks at most.
+func (w *decider) placeForeseenLate(protected []bool) {
+	const most = 8
+	var l *capacity.Ledger // of all that is foreseen
+	tries, least := 0, w.foreseenLate(protected)
+	for i := range w.items {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.inTime(i, w.foreseen[i]) || tries == most {
+			continue
+		}
+		if l == nil {
+			l = w.empty.Clone()
+			for k := range w.items {
+				w.take(l, k, w.foreseen[k], 1)
+			}
+		}
+		w.take(l, i, w.foreseen[i], -1)
+		phases, found := w.soonestFit(l, i, t.Deadline)
+		w.take(l, i, w.foreseen[i], 1)
+		if !found {
+			continue
+		}
+		tries++
+		before, foreseen, queue := *x, w.foreseen, slices.Clone(w.queue)
+		x.state, x.code, x.phases, x.queued, x.left = placed, "", phases, false, false
+		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
+		w.foreseen = w.foresee()
+		if n := w.foreseenLate(protected); n.less(least) {
+			least, l = n, nil
+			continue
+		}
+		*x, w.foreseen, w.queue = before, foreseen, queue
 	}
 }
 
@@ -101,10 +142,19 @@ func (w *decider) planForeseen() {
 		if !x.phases[0].From.After(w.s.Now) && seen[0].From.After(w.s.Now) {
 			continue
 		}
-		x.phases, x.state = w.priced(slices.Clone(seen)), placed
-		if !w.inTime(i, seen) {
-			x.state = unplaced
-		}
+		w.restate(i, seen)
+	}
+}
+
+// restate has the plan of a task be what is foreseen.
+func (w *decider) restate(i int, seen []Phase) {
+	x := &w.items[i]
+	if x.state == unplaced || x.state == late {
+		x.code = ""
+	}
+	x.phases, x.state = w.priced(slices.Clone(seen)), placed
+	if !w.s.soft() && !w.inTime(i, seen) {
+		x.state = unplaced
 	}
 }
 
@@ -138,10 +188,8 @@ func (w *decider) yieldToQueue() (any bool) {
 		if begins.After(first) && !first.After(w.s.Now) || !begins.After(first) && !seen[len(seen)-1].To.After(ends.Add(rounding)) {
 			continue
 		}
-		x.phases, any = w.priced(slices.Clone(seen)), true
-		if x.state = placed; !w.inTime(i, seen) {
-			x.state = unplaced
-		}
+		w.restate(i, seen)
+		any = true
 	}
 	return any
 }
@@ -249,19 +297,66 @@ func (w *decider) foreseenLate(protected []bool) (n lateness) {
 
 // asForeseen states what the queues will do as the phases of the tasks that are left to them, and of those
 // that follow a plan in whose room a queue has started others.
-func (w *decider) asForeseen() *decider {
+func (w *decider) asForeseen(protected []bool) *decider {
+	if w.s.soft() {
+		w.restateAll()
+		return w
+	}
+	w.placeForeseenLate(protected)
+	before, queue, least := slices.Clone(w.items), slices.Clone(w.queue), w.foreseenLate(protected)
+	w.restateAll()
+	same := func(i int) bool {
+		return w.items[i].left && before[i].left || samePhases(w.items[i].phases, before[i].phases)
+	}
+	unchanged := true
+	for i := range w.items {
+		unchanged = unchanged && same(i)
+	}
+	if unchanged {
+		return w
+	}
+	foreseen := w.foreseen
+	w.foreseen = w.foresee()
+	if least.less(w.foreseenLate(protected)) { // a plan that is said to begin later is released later, behind others
+		for i := range w.items {
+			if !before[i].left {
+				w.items[i] = before[i]
+			}
+		}
+		w.queue = queue
+	}
+	w.foreseen = foreseen
+	return w
+}
+
+// restateAll states what is foreseen.
+func (w *decider) restateAll() {
 	for i := range w.items {
 		t, x, seen := &w.s.Tasks[i], &w.items[i], w.foreseen[i]
 		switch {
 		case x.left:
 			x.phases = w.priced(seen)
-			x.queued = x.queued || w.queues(i)
-		case !w.unchecked || x.state != followed || len(seen) == 0:
-		case t.State != Running && !x.phases[0].From.After(w.s.Now) && seen[0].From.After(w.s.Now):
+			if x.queued = x.queued || w.queues(i); x.state != committed && !w.fits(w.empty, i, seen) {
+				x.phases = nil // the queue may start it, but the capacity falls while it runs
+			} else if x.state != committed && !w.s.soft() && w.inTime(i, seen) {
+				x.state, x.code = committed, CodeClusterQueue
+			}
+		case len(x.phases) == 0:
+		case len(seen) == 0:
+			if !w.s.soft() && x.state != committed && t.State != Running {
+				x.state = unplaced
+				w.leave(i, nil) // it never finds room
+			}
+		case w.unchecked && x.state == followed && t.State != Running && !x.phases[0].From.After(w.s.Now) && seen[0].From.After(w.s.Now):
 			x.phases, x.queued = w.priced(seen), true
-		case t.State == Running || t.lags(x.phases, w.s.Now) || seen[len(seen)-1].To.After(x.phases[len(x.phases)-1].To.Add(rounding)):
+		case w.unchecked && x.state == followed && (t.State == Running || t.lags(x.phases, w.s.Now) || seen[len(seen)-1].To.After(x.phases[len(x.phases)-1].To.Add(rounding))):
 			x.phases = w.priced(seen)
+		case !w.s.soft() && !w.inTime(i, seen) && x.state != committed:
+			w.restate(i, seen) // what the queue starts leaves it no room in time
+		case x.state == unplaced || x.state == late:
+			if !w.inTime(i, x.phases) { // and by what is foreseen it is
+				w.restate(i, seen)
+			}
 		}
 	}
-	return w
 }

@@ -192,7 +192,10 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 		for _, l := range ledgers {
 			w.take(l, i, x.phases, -1)
 		}
-		x.code, x.phases = CodeLatestStart, nil
+		if x.left {
+			w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
+		}
+		x.code, x.phases, x.left, x.queued = CodeLatestStart, nil, false, false
 	}
 	for _, i := range list {
 		t, x := &w.s.Tasks[i], &w.items[i]
@@ -204,7 +207,7 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 			// It runs, though there is less than it takes: that is not Lull's doing, and its room is not free.
 			x.state, x.code, x.phases = committed, CodeRunning, w.priced(on)
 		} else {
-			x.queued = !x.earliest.After(w.s.Now) // more than there ever is: the cluster may know better
+			w.leave(i, nil) // there is never room for all of it: the cluster may know better
 			continue
 		}
 		for _, l := range ledgers {

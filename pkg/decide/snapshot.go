@@ -100,6 +100,8 @@ type Task struct {
 	Changing bool
 	// savedIn is when its next checkpoint comes, from now, if that is at once: see withSaved.
 	savedIn time.Duration
+	// renewed says that its standing plan is made anew for tasks without a plan: see renew.
+	renewed bool
 }
 
 // Scaling is how an elastic task scales: fields as of workload.Job.

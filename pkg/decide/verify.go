@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -13,13 +12,15 @@ type Rule string
 
 // The invariants that Verify checks.
 const (
+	// RuleActions: there is one action for each task, in the order of the snapshot, and Order lists each once.
+	RuleActions Rule = "Actions"
 	// RuleCapacity: what Lull decides never overcommits a resource at any time.
 	RuleCapacity Rule = "Capacity"
 	// RuleCluster: a task uses only clusters of the snapshot that it may use, and changes between
-	// them only if it can migrate.
+	// them only if it can migrate. The action names the cluster of the phase that runs now.
 	RuleCluster Rule = "Cluster"
-	// RuleDeadline: no plan ends after the deadline of its task. What a standing plan that lags does
-	// not do is counted after its end.
+	// RuleDeadline: no plan ends after the deadline of its task if there is a place in time for it beside all others.
+	// What a standing plan that lags does not do is counted after its end.
 	RuleDeadline Rule = "Deadline"
 	// RuleDisplaced: no task loses a plan in time that was still possible.
 	RuleDisplaced Rule = "Displaced"
@@ -28,20 +29,34 @@ const (
 	// RuleInterrupted: a running task that cannot be interrupted is neither paused nor moved, and a plan
 	// runs such a task in one piece.
 	RuleInterrupted Rule = "Interrupted"
-	// RuleLatestStart: every held task has a latest safe start ahead.
+	// RuleLatestStart: every held task has a latest safe start ahead, and what may not wait is not held.
 	RuleLatestStart Rule = "LatestStart"
 	// RuleNotBefore: no task starts, or is planned to start, before it may.
 	RuleNotBefore Rule = "NotBefore"
-	// RulePhases: the phases of an action are in order of time and do not overlap.
+	// RulePhases: the phases of an action begin now or later, are in order of time and do not overlap.
 	RulePhases Rule = "Phases"
+	// RuleQueue: a released task waits only if the queues of the clusters, run forward with all plans, start it
+	// when the decision says, and nothing that is said to be in time is late for what the queues start.
+	RuleQueue Rule = "Queue"
+	// RuleReason: the reason is true of the task and its plan.
+	RuleReason Rule = "Reason"
+	// RuleTooSoon: no task changes within the least time of a run or pause if it can wait for the end of that.
+	RuleTooSoon Rule = "TooSoon"
+	// RuleVerb: the verb is possible in the state of the task and does what its plan says for now. What is held
+	// has a plan.
+	RuleVerb Rule = "Verb"
+	// RuleWake: the next decision is due after now, and no later than the next change of a plan or latest start.
+	RuleWake Rule = "Wake"
 	// RuleWork: every plan does the work that is left. A standing plan may lag by a slot.
 	RuleWork Rule = "Work"
+	// RuleWorkers: an elastic task has a number of workers that it can have, the one of the phase that runs now.
+	RuleWorkers Rule = "Workers"
 )
 
 // Violation is an invariant that a decision breaks.
 type Violation struct {
 	Rule Rule
-	// Task is the ID of a task that shows it.
+	// Task is the ID of a task that shows it; empty if none does.
 	Task    string
 	Message string
 }
@@ -58,223 +73,257 @@ func (c Code) forced() bool {
 	return false
 }
 
+// runs reports whether a task runs, or is released, by a verb.
+func (v Verb) runs() bool { return v != Wait && v != Pause }
+
+// verifier checks a decision. It counts what the decision states in a ledger of its own and runs the queues of the clusters
+// forward. Of the decider that it has, it uses the snapshot's limits, places and queues, never a state of deciding.
+type verifier struct {
+	*decider
+	d *Decision
+	// everyone reports that all tasks run for one reason: see RunAll.
+	everyone bool
+	// leaves reports that the queue of a cluster starts something: see anyLeft.
+	leaves bool
+	out    []Violation
+}
+
 // Verify returns the invariants that a decision on a snapshot breaks; none is what Decide
-// promises. It recomputes everything from the snapshot and the phases of the actions.
+// promises. It recomputes everything from the snapshot and the actions.
 //
-// Complexity: O(tasks x log steps + steps).
+// Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queueModel.run if
+// released tasks wait.
 func Verify(s Snapshot, d Decision) []Violation {
-	s = s.withPossible().withScales()
-	m := newLimits(&s, s.ledger())
-	var out []Violation
-	report := func(rule Rule, i int, format string, args ...any) {
-		out = append(out, Violation{Rule: rule, Task: s.Tasks[i].ID, Message: fmt.Sprintf(format, args...)})
+	s = s.withSaved().withPossible().withScales()
+	v := &verifier{d: &d}
+	if v.out = incomplete(&s, &d); len(v.out) > 0 {
+		return v.out // no action can be told to belong to a task
 	}
+	v.decider = newDecider(&s)
 	for i := range d.Actions {
-		t, a := &s.Tasks[i], &d.Actions[i]
-		held := a.Verb == Wait || a.Verb == Pause
-		soft := s.soft()
-		switch {
-		case t.HeldOut && held && !t.NotBefore.After(s.Now):
-			report(RuleHeldOut, i, "%s; accepted: Release or Continue", a.Verb)
-		case t.HeldOut && t.State == Running && t.Scaling != nil && a.Workers != max(t.Workers, t.Scaling.MinWorkers):
-			report(RuleHeldOut, i, "scaled from %d to %d workers", t.Workers, a.Workers)
-		case held && !soft && t.Deadline.IsZero() && !t.HeldOut && !t.NotBefore.After(s.Now):
-			report(RuleLatestStart, i, "%s, although it may not wait", a.Verb)
-		case held && !soft && !t.Deadline.IsZero() && !t.NotBefore.After(s.Now) && !a.Reason.LatestStart.After(s.Now):
-			report(RuleLatestStart, i, "%s, although its latest safe start was %s", a.Verb, a.Reason.LatestStart.Format(time.RFC3339))
-		case held && !soft && a.Reason.Code != CodeDeadlineAtRisk && t.LatestStart.IsZero() && !t.NotBefore.After(s.Now) && !m.safe(t, a):
-			report(RuleLatestStart, i, "from its latest safe start %s on, it cannot be done by its deadline %s", a.Reason.LatestStart.Format(time.RFC3339), t.Deadline.Format(time.RFC3339))
-		}
-		s.verifyRun(i, a, report)
-		s.verifyClusters(i, a, report)
-		s.verifyPlan(i, a, report)
+		v.everyone = (i == 0 || v.everyone) && d.Actions[i].Reason.Code == d.Actions[0].Reason.Code
+		v.verifyVerb(i)
+		v.verifyClusters(i)
+		v.verifyWorkers(i)
+		v.verifyPhases(i)
+		v.verifyHeld(i)
 	}
-	out = append(out, overcommitted(&s, d.Actions)...)
-	return append(out, displaced(&s, d.Actions)...)
+	v.leaves = v.anyLeft()
+	for i := range d.Actions {
+		v.verifyReason(i)
+	}
+	v.verifyWake()
+	if len(v.out) == 0 { // else the schedule means nothing
+		v.verifySchedule()
+	}
+	return append(v.out, displaced(&s, d.Actions)...)
 }
 
-// safe reports whether a held task can be done by its deadline from its latest safe start on: its plan shows
-// that, or the clusters have the room when no other task runs.
-func (m *limits) safe(t *Task, a *Action) bool {
-	latest := a.Reason.LatestStart
-	if len(a.Phases) > 0 && !latest.After(a.Phases[0].From) {
-		return true
-	}
-	last, _ := m.lastStart(t, m.l.Demand(t.Request), t.Remaining, t.Deadline.Add(rounding))
-	return !latest.After(last)
+func (v *verifier) report(rule Rule, i int, format string, args ...any) {
+	v.out = append(v.out, Violation{Rule: rule, Task: v.s.Tasks[i].ID, Message: fmt.Sprintf(format, args...)})
 }
 
-// report records that an action breaks a rule.
-type report func(rule Rule, i int, format string, args ...any)
-
-// verifyRun checks when a task runs: in one piece if it cannot be interrupted, not before it may, and in
-// phases that do not overlap.
-func (s *Snapshot) verifyRun(i int, a *Action, report report) {
-	t := &s.Tasks[i]
-	if t.Kind == workload.Rigid {
-		switch {
-		case t.State == Running && !t.Unscheduled && (a.Verb == Pause || a.Verb == Move):
-			report(RuleInterrupted, i, "%s of a task that cannot be interrupted", a.Verb)
-		case len(a.Phases) > 1:
-			report(RuleInterrupted, i, "%d runs of a task that cannot be interrupted", len(a.Phases))
+// incomplete checks that there is an action for each task, and that Order lists each once.
+func incomplete(s *Snapshot, d *Decision) (out []Violation) {
+	if len(d.Actions) != len(s.Tasks) || len(d.Order) != len(s.Tasks) {
+		return []Violation{{RuleActions, "", fmt.Sprintf("%d actions and %d in order of %d tasks", len(d.Actions), len(d.Order), len(s.Tasks))}}
+	}
+	listed := make([]bool, len(s.Tasks))
+	for i, k := range d.Order {
+		if k < 0 || k >= len(listed) || listed[k] {
+			out = append(out, Violation{RuleActions, "", fmt.Sprintf("order[%d] is %d; accepted: each of %d tasks once", i, k, len(listed))})
+		} else {
+			listed[k] = true
+		}
+		if a := &d.Actions[i]; a.Task != s.Tasks[i].ID {
+			out = append(out, Violation{RuleActions, s.Tasks[i].ID, fmt.Sprintf("its action is for task %q", a.Task)})
 		}
 	}
-	first := s.Now
-	if len(a.Phases) > 0 {
-		first = a.Phases[0].From
+	return out
+}
+
+// arrived reports whether a task may run now.
+func (v *verifier) arrived(i int) bool { return !v.items[i].arrival.After(v.s.Now) }
+
+// now reports whether the plan of an action runs now.
+func (v *verifier) now(a *Action) bool { return len(a.Phases) > 0 && !a.Phases[0].From.After(v.s.Now) }
+
+// queued reports whether an action leaves a released task to the queue of its cluster: when it starts
+// is not Lull's decision, and the queue starts nothing without room.
+func (v *verifier) queued(i int) bool {
+	a := &v.d.Actions[i]
+	return v.s.Tasks[i].Unscheduled || (a.Verb == Release || a.Verb == Resume) && !v.now(a)
+}
+
+// must reports whether a task runs whatever is planned, and why. Only at the latest start Lull has a choice where and how.
+func (v *verifier) must(i int) (Code, bool) {
+	code, must := v.mustRun(i)
+	return code, must && code != CodeLatestStart && code != CodeNextPeriod
+}
+
+// verifyVerb checks that a verb fits what the task does, and what its plan says for now.
+func (v *verifier) verifyVerb(i int) {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	possible := false
+	switch a.Verb {
+	case Wait:
+		possible = t.State == Waiting
+	case Release, Resume:
+		possible = t.State == Waiting && t.Paused == (a.Verb == Resume)
+	case Continue:
+		possible = t.State == Running && (t.Scaling == nil || a.Workers == t.Workers) && (a.Cluster == "" || t.Cluster == "" || a.Cluster == t.Cluster)
+	case Scale:
+		possible = t.State == Running && t.Scaling != nil && a.Workers != t.Workers && (a.Cluster == "" || t.Cluster == "" || a.Cluster == t.Cluster)
+	case Move:
+		possible = t.State == Running && !t.Unscheduled && t.Cluster != "" && a.Cluster != "" && a.Cluster != t.Cluster
+	case Pause:
+		possible = t.State == Running
 	}
-	starts := a.Verb == Release || a.Verb == Resume
-	if t.State == Waiting && (starts && t.NotBefore.After(s.Now) || len(a.Phases) > 0 && t.NotBefore.After(first)) {
-		report(RuleNotBefore, i, "%s, to run from %s on, although it may not start before %s", a.Verb, first.Format(time.RFC3339Nano), t.NotBefore.Format(time.RFC3339Nano))
+	_, must := v.must(i)
+	switch {
+	case !possible:
+		v.report(RuleVerb, i, "%q, to cluster %q with %d workers, of a task that is %s at %q with %d (paused: %v)", a.Verb, a.Cluster, a.Workers, t.State, t.Cluster, t.Workers, t.Paused)
+	case t.Kind == workload.Rigid && t.State == Running && !t.Unscheduled && (a.Verb == Pause || a.Verb == Move):
+		v.report(RuleInterrupted, i, "%s of a task that cannot be interrupted", a.Verb)
+	case t.HeldOut && v.arrived(i) && !a.Verb.runs():
+		v.report(RuleHeldOut, i, "%s; accepted: Release or Continue", a.Verb)
+	case t.HeldOut && t.State == Running && t.Scaling != nil && a.Workers != max(t.Workers, t.Scaling.MinWorkers):
+		v.report(RuleHeldOut, i, "scaled from %d to %d workers", t.Workers, a.Workers)
+	case must && v.arrived(i) && !a.Verb.runs():
+		v.report(RuleLatestStart, i, "%s, although it may not wait", a.Verb)
+	case a.Verb.runs() && !v.arrived(i):
+		v.report(RuleNotBefore, i, "%s, although it may not start before %s", a.Verb, stamp(t.NotBefore))
+	case !a.Verb.runs() && v.now(a) || a.Verb.runs() && len(a.Phases) > 0 && !v.now(a) && !v.queued(i):
+		v.report(RuleVerb, i, "%s, and its plan begins at %s", a.Verb, stamp(a.Phases[0].From))
+	case len(a.Phases) == 0 && v.arrived(i) && !must && a.Verb.runs() == v.s.soft() && !a.Reason.Code.forced():
+		v.report(RuleVerb, i, "%s without a plan", a.Verb) // with soft deadlines it waits for one, else it runs
+	case len(a.Phases) == 0 && t.State == Running && !t.Unscheduled && a.Verb.runs() && a.Reason.Code != CodePaused && a.Reason.Code != CodePlannerFailed:
+		v.report(RuleVerb, i, "%s, and it is not said until when", a.Verb)
+	}
+}
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// verifyClusters checks where a task runs.
+func (v *verifier) verifyClusters(i int) {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	anywhere := a.Cluster == "" && (!a.Verb.runs() || v.queued(i) || t.State == Waiting && a.Reason.Code.forced())
+	at := a.Cluster
+	if at == "" && t.State == Running {
+		at = v.s.Place(t.Cluster).Name
+	}
+	switch {
+	case a.Cluster != "" && !v.s.mayUse(t, a.Cluster):
+		v.report(RuleCluster, i, "%s at cluster %q, which it may not use", a.Verb, a.Cluster)
+	case !v.s.possible(t, a.Phases):
+		v.report(RuleCluster, i, "its plan is for clusters that it may not use: %v", a.Phases)
+	case len(a.Phases) > 0 && !anywhere && at != a.Phases[0].Cluster:
+		v.report(RuleCluster, i, "%s at cluster %q, and its plan begins at %q", a.Verb, a.Cluster, a.Phases[0].Cluster)
+	}
+}
+
+// verifyWorkers checks the scale of a task, now and later.
+func (v *verifier) verifyWorkers(i int) {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	can := func(n int) bool {
+		return t.Scaling != nil && (n >= t.Scaling.MinWorkers && n <= t.Scaling.MaxWorkers || t.State == Running && n == t.Workers)
+	}
+	scales := t.Scaling != nil && a.Verb.runs()
+	switch {
+	case scales && !can(a.Workers) || !scales && a.Workers != 0:
+		v.report(RuleWorkers, i, "%s with %d workers", a.Verb, a.Workers)
+	case scales && v.now(a) && !v.queued(i) && a.Workers != a.Phases[0].Workers:
+		v.report(RuleWorkers, i, "%s with %d workers, and its plan begins with %d", a.Verb, a.Workers, a.Phases[0].Workers)
+	}
+	for k := range a.Phases {
+		if n := a.Phases[k].Workers; t.Scaling != nil && !can(n) || t.Scaling == nil && n > 1 {
+			v.report(RuleWorkers, i, "phase %d has %d workers", k+1, n)
+		}
+	}
+}
+
+// verifyPhases checks when a plan runs, and that it does the work that is left.
+func (v *verifier) verifyPhases(i int) {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	if len(a.Phases) == 0 {
+		return
+	}
+	if t.Kind == workload.Rigid && len(a.Phases) > 1 {
+		v.report(RuleInterrupted, i, "%d runs of a task that cannot be interrupted", len(a.Phases))
+	}
+	if first := a.Phases[0].From; first.Before(v.items[i].arrival) {
+		rule := RulePhases
+		if !first.Before(v.s.Now) {
+			rule = RuleNotBefore
+		}
+		v.report(rule, i, "its plan begins at %s; accepted: from %s on", stamp(first), stamp(v.items[i].arrival))
 	}
 	for k := range a.Phases {
 		p := &a.Phases[k]
 		if p.To.Before(p.From) || k > 0 && p.From.Before(a.Phases[k-1].To) {
-			report(RulePhases, i, "phase %d of %d is from %s to %s", k+1, len(a.Phases), p.From.Format(time.RFC3339Nano), p.To.Format(time.RFC3339Nano))
+			v.report(RulePhases, i, "phase %d of %d is from %s to %s", k+1, len(a.Phases), stamp(p.From), stamp(p.To))
 		}
+	}
+	if missing := t.missing(a.Phases, v.s.Now); missing > rounding && !v.mayLag(i, missing) {
+		v.report(RuleWork, i, "its plan does %v of %v", t.progress(a.Phases, v.s.Now), t.Remaining)
+	}
+	if a.Reason.Code != CodeDeadlineAtRisk && a.Reason.Code != CodeLatestStart && v.mayBeLate(i) {
+		v.report(RuleDeadline, i, "its plan ends at %s, after its deadline %s", stamp(t.endOf(a.Phases, v.s.Now)), stamp(t.Deadline))
 	}
 }
 
-// verifyClusters checks where a task runs.
-func (s *Snapshot) verifyClusters(i int, a *Action, report report) {
-	t := &s.Tasks[i]
+// mayLag reports whether an action follows a standing plan that may leave some work: how much is left of a task of unknown
+// length is an estimate, and of a task that is late already Lull follows the plan that it has.
+func (v *verifier) mayLag(i int, missing time.Duration) bool {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	stands := !a.Planned && t.Standing != nil && (samePhases(a.Phases, t.Standing.from(v.s.Now)) || samePhases(a.Phases, t.Standing.from(v.items[i].earliest)))
+	return stands && (missing <= v.s.Slot+rounding || v.s.soft() || !t.LatestStart.IsZero() || a.Reason.Code == CodeDeadlineAtRisk)
+}
+
+// verifyHeld checks the latest safe start of a task that is held.
+func (v *verifier) verifyHeld(i int) {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	if _, must := v.must(i); a.Verb.runs() || must || v.s.soft() || !v.arrived(i) {
+		return
+	}
+	latest, planned := a.Reason.LatestStart, len(a.Phases) > 0 && !a.Reason.LatestStart.After(a.Phases[0].From)
+	last, _ := v.limits.lastStart(t, v.items[i].need, t.Remaining, t.Deadline.Add(rounding))
+	if !t.LatestStart.IsZero() {
+		last = t.LatestStart
+	}
+	if at := v.items[i].latest; !v.items[i].unsafe && at.After(last) {
+		last = at // where the capacity changes, a run that is to end earlier may start later
+	}
 	switch {
-	case a.Cluster != "" && !s.mayUse(t, a.Cluster):
-		report(RuleCluster, i, "%s at cluster %q, which it may not use", a.Verb, a.Cluster)
-	case !s.possible(t, a.Phases):
-		report(RuleCluster, i, "its plan is for clusters that it may not use: %v", clustersOf(a.Phases))
+	case !latest.After(v.s.Now):
+		v.report(RuleLatestStart, i, "%s, although its latest safe start was %s", a.Verb, stamp(latest))
+	case !planned && latest.After(last):
+		v.report(RuleLatestStart, i, "from its latest safe start %s on, it cannot be done by its deadline %s", stamp(latest), stamp(t.Deadline))
 	}
 }
 
-func clustersOf(phases []Phase) (out []string) {
-	for k := range phases {
-		out = append(out, phases[k].Cluster)
+// verifyWake checks when the next decision is due.
+func (v *verifier) verifyWake() {
+	if wake := v.d.Wake; !wake.After(v.s.Now) || wake.After(v.s.Now.Add(longestWake)) {
+		v.out = append(v.out, Violation{RuleWake, "", fmt.Sprintf("%s; accepted: after %s, within %v", stamp(wake), stamp(v.s.Now), longestWake)})
 	}
-	return out
-}
-
-// verifyPlan checks that a plan that Lull has chosen does the work that is left, and ends in time.
-func (s *Snapshot) verifyPlan(i int, a *Action, report report) {
-	t := &s.Tasks[i]
-	if a.Reason.Code.forced() || s.soft() || len(a.Phases) == 0 {
-		return
-	}
-	if a.Reason.Code == CodeDeadlineAtRisk || a.Reason.Code == CodeLatestStart {
-		return
-	}
-	end, lag := a.Phases[len(a.Phases)-1].To, time.Duration(0)
-	if !a.Planned {
-		if a.queued(s, t) || !t.LatestStart.IsZero() {
-			return // when it starts, or how much work is left, is not known
-		}
-		end, lag = t.endOf(a.Phases, s.Now), s.Slot
-	}
-	if end.After(t.Deadline.Add(rounding)) {
-		report(RuleDeadline, i, "its plan ends at %s, after its deadline %s", end.Format(time.RFC3339Nano), t.Deadline.Format(time.RFC3339Nano))
-	}
-	if t.missing(a.Phases, s.Now) > lag+rounding {
-		report(RuleWork, i, "its plan does %v of %v", t.progress(a.Phases, s.Now), t.Remaining)
-	}
-}
-
-// queued reports whether an action leaves a released task to the queue of its cluster: when it starts
-// is not Lull's decision, and the queue starts nothing without room.
-func (a *Action) queued(s *Snapshot, t *Task) bool {
-	return t.Unscheduled || (a.Verb == Release || a.Verb == Resume) && len(a.Phases) > 0 && a.Phases[0].From.After(s.Now)
-}
-
-// count adds the phases that a choice of phases names to a ledger.
-func (s *Snapshot) count(l *capacity.Ledger, phases func(i int) []Phase) {
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		if t.Unscheduled {
-			continue
-		}
-		need := l.Demand(t.Request)
-		for _, p := range phases(i) {
-			if p.moment() {
-				continue
+	for i := range v.d.Actions {
+		a := &v.d.Actions[i]
+		var changes []time.Time
+		switch {
+		case v.now(a):
+			changes = append(changes, a.Phases[0].To)
+		case !a.Verb.runs() && len(a.Phases) > 0:
+			if changes = append(changes, a.Phases[0].From); v.arrived(i) && !v.s.soft() {
+				changes = append(changes, a.Reason.LatestStart)
 			}
-			l.Take(l.Cluster(p.Cluster), need, t.workersOf(&p), p.From, p.To)
+		case !a.Verb.runs() && a.Reason.Code != CodeNextPeriod:
+			changes = append(changes, v.items[i].arrival)
 		}
-	}
-}
-
-// overcommitted finds the times at which more is used than there is, and a task that is there
-// by Lull's choice.
-func overcommitted(s *Snapshot, actions []Action) (out []Violation) {
-	l := s.ledger()
-	s.count(l, func(i int) []Phase {
-		if actions[i].queued(s, &s.Tasks[i]) {
-			return nil
-		}
-		return actions[i].Phases
-	})
-	for _, x := range l.Excesses(s.Now) {
-		if x.To.Sub(x.From) <= rounding && !x.To.IsZero() {
-			continue // a queue starts a task by a clock that has nanoseconds, and plans have microseconds
-		}
-		for i := range actions {
-			if actions[i].Reason.Code.forced() || s.Tasks[i].Unscheduled || s.Tasks[i].Request[x.Resource] == 0 {
-				continue
-			}
-			for k, p := range actions[i].Phases {
-				if k == 0 && actions[i].Verb == Continue && !actions[i].Planned {
-					continue // it runs on: the capacity has fallen below what runs
-				}
-				if p.Cluster == x.Cluster && p.From.Before(orForever(x.To)) && p.To.After(x.From.Add(tick)) { // the ledger rounds times
-					out = append(out, Violation{RuleCapacity, s.Tasks[i].ID, fmt.Sprintf("cluster %s: %v of %v %s used from %s on",
-						x.Cluster, x.Used, x.Capacity, x.Resource, x.From.Format(time.RFC3339Nano))})
-					break
-				}
+		for _, at := range changes {
+			if at.After(v.s.Now) && v.d.Wake.After(at) {
+				v.report(RuleWake, i, "%s; its plan changes at %s", stamp(v.d.Wake), stamp(at))
 			}
 		}
 	}
-	return out
-}
-
-func orForever(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Unix(0, 1<<62)
-	}
-	return t
-}
-
-// displaced finds tasks that lost a plan in time although all standing plans together, beside
-// what runs and may not be paused, were still possible. While released tasks wait in the queue
-// of a cluster, which starts them when it likes, nothing is reported.
-func displaced(s *Snapshot, actions []Action) (out []Violation) {
-	for i := range s.Tasks {
-		if s.Tasks[i].Unscheduled {
-			return nil
-		}
-	}
-	for i := range actions {
-		t := &s.Tasks[i]
-		if actions[i].Reason.Code != CodeDeadlineAtRisk || s.soft() || t.Standing == nil || t.Unscheduled {
-			continue
-		}
-		if p := actions[i].Phases; len(p) > 0 && !p[len(p)-1].To.After(t.Deadline.Add(rounding)) {
-			continue
-		}
-		mine := t.Standing.from(s.Now)
-		if len(mine) == 0 || mine[len(mine)-1].To.After(t.Deadline) || t.lags(mine, s.Now) {
-			continue
-		}
-		l := s.ledger()
-		s.count(l, func(k int) []Phase {
-			other := &s.Tasks[k]
-			switch {
-			case actions[k].Reason.Code.forced() || actions[k].Reason.Code == CodeLatestStart:
-				return actions[k].Phases
-			case other.Standing != nil:
-				return other.Standing.from(s.Now)
-			}
-			return nil
-		})
-		if len(l.Excesses(s.Now)) == 0 {
-			out = append(out, Violation{RuleDisplaced, t.ID, "no place was found, although all standing plans were still possible"})
-		}
-	}
-	return out
 }

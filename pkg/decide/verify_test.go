@@ -63,8 +63,9 @@ func TestVerifyFindsWrongDecisions(t *testing.T) {
 		"a cluster is not in the snapshot": {nil, func(_ *decide.Task, a *decide.Action) {
 			a.Cluster, a.Phases = "e", []decide.Phase{phase(1, 5, "e")}
 		}, decide.RuleCluster},
-		"an action without phases names a cluster that is not in the snapshot": {func(_ *decide.Task, a *decide.Action) {
-			a.Phases, a.Planned = nil, false
+		"an action without phases names a cluster that is not in the snapshot": {func(x *decide.Task, a *decide.Action) {
+			a.Phases, a.Planned, a.Reason.Code = nil, false, decide.CodeDeadlineAtRisk
+			x.Request = map[string]float64{"cpu": 100}
 		}, func(_ *decide.Task, a *decide.Action) {
 			a.Cluster = "e"
 		}, decide.RuleCluster},
@@ -120,8 +121,18 @@ func TestVerifyFindsWrongDecisions(t *testing.T) {
 				Task: "a", Verb: decide.Release, Planned: true, Phases: []decide.Phase{phase(1, 5, "c")},
 				Reason: decide.Reason{Code: decide.CodeCleanNow, LatestStart: at(5.9)},
 			}}, Order: []int{0}, Wake: at(2)}
+			a := &decision.Actions[0]
 			if x.right != nil {
-				x.right(&s.Tasks[0], &decision.Actions[0])
+				x.right(&s.Tasks[0], a)
+			}
+			if held := len(a.Phases) > 0 && a.Phases[0].From.After(s.Now); len(a.Phases) > 0 {
+				a.Cluster = a.Phases[0].Cluster
+				switch {
+				case held:
+					a.Reason.Code, a.Reason.PlannedStart = decide.CodeCleanerLater, a.Phases[0].From
+				case s.Tasks[0].State == decide.Running && s.Tasks[0].Kind == workload.Rigid:
+					a.Reason.Code = decide.CodeRunning
+				}
 			}
 			for _, v := range decide.Verify(s, decision) {
 				t.Errorf("without the fault: %v", v)
