@@ -19,20 +19,14 @@ func (w *decider) enqueue(tasks []int) {
 		return
 	}
 	l, present := w.besideRunning(), w.ledger.Clone()
-	ends := map[string]bool{} // clusters on which a task ends in a moment: its room is not there yet
 	for i := range w.items {
-		t := &w.s.Tasks[i]
-		if t.State != Running || t.Unscheduled {
-			continue
-		}
-		on := w.on(i)
-		if ends[on.Cluster] = ends[on.Cluster] || on.moment(); w.items[i].state == open {
-			w.take(present, i, []Phase{on}, 1)
+		if t := &w.s.Tasks[i]; w.items[i].state == open && t.State == Running {
+			w.take(present, i, []Phase{w.on(i)}, 1)
 		}
 	}
 	for n, phases := range w.runQueue(l, tasks) {
 		t, x := &w.s.Tasks[tasks[n]], &w.items[tasks[n]]
-		if t.State == Running && len(phases) > 0 && !ends[phases[0].Cluster] && !phases[0].From.After(x.earliest) && w.fits(present, tasks[n], phases) {
+		if t.State == Running && len(phases) > 0 && !phases[0].From.After(x.earliest) && w.fits(present, tasks[n], phases) {
 			phases = nil // by the sums there is room already, but no node has it
 		}
 		w.leave(tasks[n], phases)

@@ -36,7 +36,6 @@ func TestFound(t *testing.T) {
 		{19, "gaia-saving", "a task scaled up into room that a task in the queue took at that moment"},
 		{1407, "cheapest", "a rigid task that a queue had started was expected to be paused by its plan"},
 		{1449, "waitawhile-threshold", "tasks were released for a plan that had them wait, and a queue started them"},
-		{477, "vcc", "a queue delayed plans, and only some were stated as delayed"},
 		{477, "joint+reserve", "a task that was released for a plan with pauses was taken to run without"},
 		{1010, "staticscale", "a task that asks for more workers than there is room for was said to overcommit"},
 		{1010, "carbonscaler", "a task that asks for more workers than there is room for was said to overcommit"},
