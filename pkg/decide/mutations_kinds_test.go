@@ -162,7 +162,7 @@ var mutations = slices.Concat([]mutation{
 		return ok
 	}},
 	{name: "more workers than the maximum", apply: func(m *mutant) bool {
-		ok := m.t.Scaling != nil && m.hasPlan() && !(m.t.State == decide.Running && m.t.Workers > m.t.Scaling.MaxWorkers)
+		ok := m.t.Scaling != nil && m.hasPlan() && (m.t.State != decide.Running || m.t.Workers <= m.t.Scaling.MaxWorkers)
 		for k := range m.a.Phases {
 			m.a.Phases[k].Workers += 3
 		}

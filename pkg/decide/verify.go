@@ -155,10 +155,10 @@ func (v *verifier) queued(i int) bool {
 	return v.s.Tasks[i].Unscheduled || (a.Verb == Release || a.Verb == Resume) && !v.now(a)
 }
 
-// must reports whether a task runs whatever is planned, and why. Only at the latest start Lull has a choice where and how.
-func (v *verifier) must(i int) (Code, bool) {
+// must reports whether a task runs whatever is planned. Only at the latest start Lull has a choice where and how.
+func (v *verifier) must(i int) bool {
 	code, must := v.mustRun(i)
-	return code, must && code != CodeLatestStart && code != CodeNextPeriod
+	return must && code != CodeLatestStart && code != CodeNextPeriod
 }
 
 // verifyVerb checks that a verb fits what the task does, and what its plan says for now.
@@ -179,7 +179,7 @@ func (v *verifier) verifyVerb(i int) {
 	case Pause:
 		possible = t.State == Running
 	}
-	_, must := v.must(i)
+	must := v.must(i)
 	switch {
 	case !possible:
 		v.report(RuleVerb, i, "%q, to cluster %q with %d workers, of a task that is %s at %q with %d (paused: %v)", a.Verb, a.Cluster, a.Workers, t.State, t.Cluster, t.Workers, t.Paused)
@@ -283,7 +283,7 @@ func (v *verifier) mayLag(i int, missing time.Duration) bool {
 // verifyHeld checks the latest safe start of a task that is held.
 func (v *verifier) verifyHeld(i int) {
 	t, a := &v.s.Tasks[i], &v.d.Actions[i]
-	if _, must := v.must(i); a.Verb.runs() || must || v.s.soft() || !v.arrived(i) {
+	if a.Verb.runs() || v.must(i) || v.s.soft() || !v.arrived(i) {
 		return
 	}
 	latest, planned := a.Reason.LatestStart, len(a.Phases) > 0 && !a.Reason.LatestStart.After(a.Phases[0].From)

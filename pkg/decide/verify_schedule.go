@@ -190,7 +190,7 @@ func (v *verifier) verifyQueue() {
 			v.report(RuleQueue, i, "%s: stated %v, and the queues of the clusters do %v", a.Verb, a.Phases, seen)
 			continue
 		}
-		if !t.Deadline.IsZero() && !v.s.soft() && !v.late(i) && !(len(seen) > 0 && v.inTime(i, seen)) {
+		if !t.Deadline.IsZero() && !v.s.soft() && !v.late(i) && !v.inTime(i, seen) {
 			v.report(RuleQueue, i, "is said to end in time, %v, and with the queues of the clusters it does %v", a.Phases, seen)
 		}
 	}
