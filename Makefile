@@ -63,7 +63,7 @@ test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which com
 HALF := ^Test[CEG-KU]
 
 .PHONY: test-integration test-integration-first test-integration-second
-test-integration: deps build ## the other tests on a real control plane, which wait for real time (twenty minutes)
+test-integration: deps build ## the other tests on a real control plane, which wait for real time (ten minutes)
 	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 test-integration-first: build
 	$(INTEGRATION) -run '$(HALF)' -skip '$(SMOKE)'

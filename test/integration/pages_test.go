@@ -83,6 +83,7 @@ var inCluster = []string{"docs/install.md", "docs/web.md", "docs/ledger.md"}
 // elsewhere says of the commands that TestPages does not run, by their beginnings, what does, or why nothing can.
 var elsewhere = []struct{ command, by string }{
 	{"make test", "is what runs this"},
+	{"go test -count=1 -timeout 90m -run TestControlLoop", "make test-seeds"},
 	{"make verify", "CI"},
 	{"make demo DEMO=multicluster", "runs for half an hour and needs the evaluation data; its table is in docs"},
 	{"make demo DEMO=extender", "runs for one to two hours and needs the evaluation data; its table is in docs"},
