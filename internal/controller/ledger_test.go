@@ -11,7 +11,7 @@ import (
 	"lull.dev/lull/internal/ledger"
 )
 
-// TestLedgerRecorderStatesWhatIsWrong: a database that cannot be used is told as the reason, keeps no decision waiting
+// TestLedgerRecorderStatesWhatIsWrong: the recorder states why a database cannot be used, which keeps no decision waiting
 // for longer than at a start, and is used once it can be. The time is virtual: it passes only while everything waits.
 func TestLedgerRecorderStatesWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,8 +83,11 @@ func (w *decider) tooSoon(i int) (until time.Time, early bool) {
 	switch {
 	case t.State == Running && w.changes(i):
 		until = w.stays(i)
-	case t.State == Waiting && t.Paused && t.Changing && !w.pauses(i):
-		until = w.s.Now.Add(w.s.Slot)
+	case t.State == Waiting && t.Paused && !w.pauses(i):
+		until = w.items[i].earliest // a repair ignores the least pause, as a deadline outranks it
+		if slot := w.s.Now.Add(w.s.Slot); t.Changing && until.Before(slot) {
+			until = slot
+		}
 	}
 	return until, until.After(w.s.Now)
 }

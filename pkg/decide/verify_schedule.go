@@ -34,7 +34,7 @@ func (v *verifier) verifyReason(i int) {
 	case code == CodeCleanerLater || code == CodeSharedCapacity:
 		holds = len(a.Phases) > 0 && !now
 	case code == CodeTooSoon:
-		holds = v.stays(i).After(v.s.Now) || t.savedIn > 0 || t.State == Waiting && t.Paused && t.Changing
+		holds = v.stays(i).After(v.s.Now) || t.savedIn > 0 || t.State == Waiting && t.Paused && (t.Changing || x.earliest.After(v.s.Now))
 	case code == CodeLatestStart:
 		holds = (a.Verb.runs() || !v.arrived(i)) && !x.latest.After(soon)
 	case code == CodeDeadlineAtRisk:

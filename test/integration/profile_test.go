@@ -34,7 +34,7 @@ func TestProfile(t *testing.T) {
 		must(t, env.client.Get(context.Background(), client.ObjectKey{Name: b.zone}, &zone))
 		return zone.Status.Intensity != nil
 	})
-	// The durations are what is tested: a profile measures for as long as it is told to.
+	// This tests the durations: a profile measures for as long as its flags say.
 	out := command(t, "profile", "-f", file, "--min", "1", "--max", "4", "--step", "2", "--duration", "8s", "--zone", b.zone)
 	t.Log(out)
 	for _, part := range []string{"WORKERS", "interpolated", "% of the run was profiled", "emitted", "wrote ScalingProfile"} {

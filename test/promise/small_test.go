@@ -62,6 +62,24 @@ func TestSmall(t *testing.T) {
 	}
 }
 
+// TestSmallFound replays instances of TestSmall that once broke an invariant of a decision.
+func TestSmallFound(t *testing.T) {
+	for _, x := range []struct {
+		seed  uint64
+		small small
+		fault string
+	}{
+		{389, small{announced: true, dwell: true}, "a repair resumed a task before the end of its least pause, though it could wait for that"},
+	} {
+		for _, m := range byName(t, "asap", "waitawhile-deadline") {
+			t.Run(fmt.Sprintf("seed=%d/planner=%s", x.seed, m.name), func(t *testing.T) {
+				t.Log(x.fault)
+				trySmall(t, smallInstance(x.seed, x.small), m)
+			})
+		}
+	}
+}
+
 // smallInstance returns an instance whose deadlines running as submitted keeps.
 func smallInstance(seed uint64, x small) *instance {
 	rng := rand.New(rand.NewPCG(seed, 0x736d616c6c))
