@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -372,7 +374,28 @@ func (b bed) decision(name string) string {
 func (b bed) gridTime(wall time.Time) time.Time {
 	var zone v1alpha1.GridZone
 	must(b.t, env.client.Get(context.Background(), client.ObjectKey{Name: b.zone}, &zone))
-	return gridStart.Add(wall.Sub(zone.CreationTimestamp.Time) * factor)
+	begins := zone.CreationTimestamp
+	if zone.Spec.Replay.Epoch != nil {
+		begins = *zone.Spec.Replay.Epoch
+	}
+	return gridStart.Add(wall.Sub(begins.Time) * factor)
+}
+
+// beginAgain lets the bed's series begin now, where what came before took a while.
+func (b bed) beginAgain() {
+	b.t.Helper()
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}
+	patch := fmt.Sprintf(`{"spec":{"replay":{"epoch":%q}}}`, time.Now().UTC().Format(time.RFC3339))
+	must(b.t, env.client.Patch(context.Background(), zone, client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// dirtyLong is dirty for eighty hours, more than five minutes: longer than any wait of these tests. What may be delayed for longer waits for the clean hours.
+func dirtyLong() []float64 {
+	out := slices.Repeat([]float64{500}, 96)
+	for h := range out[80:] {
+		out[80+h] = 100
+	}
+	return out
 }
 
 // eventually polls until done, for as long as patience.

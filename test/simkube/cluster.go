@@ -21,7 +21,7 @@ import (
 // RunTime is the annotation of a pod template that says how long a pod of it runs; without it, a pod runs for good.
 const RunTime = "lab.lull.dev/runtime"
 
-// Cluster is the model of the controllers of Jobs, Deployments and ReplicaSets, a scheduler and kubelets.
+// Cluster is the model of the controllers of Jobs, CronJobs, Deployments and ReplicaSets, a scheduler and kubelets.
 type Cluster struct {
 	// Factor is how much faster than the clock pods run, as that of a replayed zone.
 	Factor float64
@@ -90,6 +90,7 @@ func (c *Cluster) Run(ctx context.Context) {
 // step brings the cluster up to the present. It returns when something happens next by itself.
 func (c *Cluster) step() time.Time {
 	now := time.Now()
+	next := c.cronJobs(now)
 	pods := c.kubelets(now)
 	jobs, _ := c.store.List(c.store.Resource("Job"), "")
 	for _, u := range jobs {
@@ -99,7 +100,6 @@ func (c *Cluster) step() time.Time {
 	}
 	c.deployments(pods)
 	c.schedule(now)
-	var next time.Time
 	for _, r := range c.pods {
 		for _, at := range []time.Time{r.starts, r.ends} {
 			if at.After(now) && (next.IsZero() || at.Before(next)) {
