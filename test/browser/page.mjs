@@ -3,6 +3,7 @@
 import { chromium } from 'playwright-core';
 
 const [url, namespace, workload, folder] = process.argv.slice(2);
+const patience = 120000; // milliseconds, for a slow machine
 const wrong = [];
 const check = (ok, what) => { if (!ok) wrong.push(what); };
 
@@ -19,12 +20,13 @@ const pages = {
 };
 for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'light'], ['narrow', { width: 390, height: 844 }, 'dark']]) {
   const page = await browser.newPage({ viewport: size, colorScheme: scheme });
+  page.setDefaultTimeout(patience);
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) wrong.push(`${width}: console: ${m.text()}`); });
   page.on('pageerror', (e) => wrong.push(`${width}: ${e.message}`));
   page.on('request', (r) => check(r.url().startsWith(url), `${width}: asks ${r.url()}`));
   for (const [name, [hash, heading, texts]] of Object.entries(pages)) {
     await page.goto(`${url}/${hash}`);
-    await page.getByRole('heading', { level: 2, name: heading, exact: true }).waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width} ${name}: no heading ${heading}`));
+    await page.getByRole('heading', { level: 2, name: heading, exact: true }).waitFor({ timeout: patience }).catch(() => wrong.push(`${width} ${name}: no heading ${heading}`));
     const main = page.getByRole('main');
     for (const text of texts) check((await main.innerText()).includes(text), `${width} ${name}: does not say "${text}"`);
     // The tree that a screen reader has: landmarks, and no picture, link or field without a name.
@@ -52,23 +54,24 @@ for (const [width, size, scheme] of [['wide', { width: 1280, height: 900 }, 'lig
   await page.keyboard.press('Tab');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: Enter does not lead to the plans`));
+  await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor({ timeout: patience }).catch(() => wrong.push(`${width}: Enter does not lead to the plans`));
   check((await page.evaluate(() => document.activeElement.id)) === 'main', `${width}: the content has not the focus after a change of page`);
   // A filter finds, and finds nothing.
   await page.getByRole('searchbox', { name: 'Name' }).fill(workload);
   await page.getByRole('button', { name: 'Show' }).click();
-  await page.getByText(/^1 to 1 of 1,/).waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: the filter does not find ${workload} alone`)); // drawn anew by then
+  await page.getByText(/^1 to 1 of 1,/).waitFor({ timeout: patience }).catch(() => wrong.push(`${width}: the filter does not find ${workload} alone`)); // drawn anew by then
   await page.getByRole('searchbox', { name: 'Name' }).fill('nothing-is-called-so');
   await page.keyboard.press('Enter');
-  await page.getByText('No workload fits.').waitFor({ timeout: 20000 }).catch(() => wrong.push(`${width}: the filter finds what is not there`));
+  await page.getByText('No workload fits.').waitFor({ timeout: patience }).catch(() => wrong.push(`${width}: the filter finds what is not there`));
   await page.close();
 }
 // What changes is shown without a reload: the caller submits "late" when it reads this line.
 const page = await browser.newPage();
+page.setDefaultTimeout(patience);
 await page.goto(`${url}/#/plans?namespace=${namespace}`);
 await page.getByRole('heading', { level: 2, name: 'Plans' }).waitFor();
 console.log('ready');
-await page.getByRole('link', { name: `${namespace}/late` }).waitFor({ timeout: 30000 }).catch(() => wrong.push('a new workload is not shown'));
+await page.getByRole('link', { name: `${namespace}/late` }).waitFor({ timeout: patience }).catch(() => wrong.push('a new workload is not shown'));
 await browser.close();
 for (const what of wrong) console.log(`wrong: ${what}`);
 console.log('done');

@@ -67,6 +67,7 @@ func TestQueueCapacity(t *testing.T) {
 		hour := &metav1.Duration{Duration: time.Hour}
 		p.Spec.Planner, p.Spec.Slot = v1alpha1.PlannerSpec{Name: "carbonflex"}, hour
 		p.Spec.MinRun, p.Spec.MinPause = &metav1.Duration{}, &metav1.Duration{}
+		p.Spec.StartMargin = &metav1.Duration{Duration: 6 * time.Hour} // 24 s, for Kueue on a slow machine
 	}))
 	must(t, env.client.Create(context.Background(), concave(b.ns)))
 	b.inQueue()
@@ -87,7 +88,7 @@ func TestQueueCapacity(t *testing.T) {
 	submitted := 0
 	more := func(n int) {
 		for range n {
-			j := b.elasticJob(fmt.Sprintf("job-%d", submitted), 2, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "12h", v1alpha1.AnnotationProfile: "concave"})
+			j := b.elasticJob(fmt.Sprintf("job-%d", submitted), 2, 4, map[string]string{v1alpha1.AnnotationMaxDelay: "16h", v1alpha1.AnnotationProfile: "concave"})
 			j.Labels[kueue.LabelQueue] = "lab"
 			b.submit(j)
 			submitted++
@@ -150,7 +151,7 @@ func TestQueueCapacity(t *testing.T) {
 	})
 	for i := range submitted {
 		j := b.get(fmt.Sprintf("job-%d", i))
-		late := j.Status.CompletionTime.Sub(j.CreationTimestamp.Time) - (14+1)*time.Hour/factor
+		late := j.Status.CompletionTime.Sub(j.CreationTimestamp.Time) - (18+1)*time.Hour/factor
 		if late > 0 {
 			t.Errorf("%s ended %v after its deadline and an hour", j.Name, late*factor)
 		}
@@ -194,7 +195,7 @@ func TestQueueCapacityOfCohort(t *testing.T) {
 	minimum := resource.MustParse("2")
 	b.capacityCurve(v1alpha1.CapacityCurveSpec{
 		Target: v1alpha1.CapacityTarget{Cohort: "shared"}, Maximum: resource.MustParse("8"), Minimum: &minimum,
-		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "06:00", To: "12:00", Capacity: resource.MustParse("6")}}},
+		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "10:00", To: "24:00", Capacity: resource.MustParse("6")}}},
 	})
 	b.eventually("the least quota", func() bool { return quota() == 2 })
 	// Nobody governs these but Kueue.
@@ -214,8 +215,8 @@ func TestQueueCapacityOfCohort(t *testing.T) {
 		return n
 	}
 	most := 0
-	b.eventually("Kueue to admit more at 06:00", func() bool {
-		n := admitted() // before the capacity, which only rises until 12:00
+	b.eventually("Kueue to admit more at 10:00", func() bool {
+		n := admitted() // before the capacity, which only rises until 24:00, 56 s later
 		if b.curve().Status.Capacity == 2 {
 			most = max(most, n)
 		}

@@ -17,6 +17,8 @@ import (
 )
 
 // cleanLater are hourly intensities that are low in hours 8 to 13.
+// They are no more, as fewer workers would do then: it takes a machine on which Kueue needs more than those 24 s for a
+// resize to fail a test of them.
 func cleanLater() []float64 {
 	hourly := make([]float64, 96)
 	for h := range hourly {

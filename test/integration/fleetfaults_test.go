@@ -5,7 +5,10 @@ package integration
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,26 +39,13 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 	b.cluster("spoke-2", steady(300))
 	b.inQueue("spoke-1", "spoke-2")
 
-	// Where each Job was seen, by the pods of its copies.
-	seen := map[string]map[string]bool{}
-	look := func() {
-		for cluster, c := range at {
-			var pods corev1.PodList
-			must(t, c.List(ctx, &pods, client.InNamespace(b.ns)))
-			for i := range pods.Items {
-				job := pods.Items[i].Labels[batchv1.JobNameLabel]
-				if seen[job] == nil {
-					seen[job] = map[string]bool{}
-				}
-				seen[job][cluster+" "+string(pods.Items[i].UID)] = true
-			}
-		}
-	}
+	pods := watchPods(t, b.ns, at)
 	once := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if len(seen[name]) != 1 {
-				t.Errorf("%s had %d pods: %v", name, len(seen[name]), seen[name])
+			b.eventually("a pod of "+name+" to have been seen", func() bool { return len(pods(name)) > 0 })
+			if all := pods(name); len(all) != 1 {
+				t.Errorf("%s had %d pods: %v", name, len(all), all)
 			}
 		}
 	}
@@ -69,16 +59,14 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 		j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "3h"
 		b.submit(j)
 	}
-	b.eventually("the first to be sent", func() bool { look(); return len(seen) > 0 })
+	b.eventually("the first to be sent", func() bool { return slices.ContainsFunc(names, func(name string) bool { return len(pods(name)) > 0 }) })
 	must(t, syscall.Kill(stateOf(t, dir).Components["kube-apiserver"], syscall.SIGKILL))
 	must(t, ctl.Process.Kill())
-	ctl = startController(t)
 	b.eventually("the hub to answer again", func() bool {
-		look()
 		return env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: names[0]}, &batchv1.Job{}) == nil
 	})
+	ctl = startController(t) // one that finds no API server ends, and a kubelet would start it again
 	b.eventually("all to finish", func() bool {
-		look()
 		for _, name := range names {
 			if !b.finished(name) {
 				return false
@@ -96,15 +84,12 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 	delete(other.Annotations, v1alpha1.AnnotationRuntime)
 	b.submit(other)
 	b.eventually("it to hold quota", func() bool { w := b.workload("undispatched"); return w != nil && (w.Reserved || w.Gated) })
-	for range 20 { // a fixed wait, as nothing comes that could be waited for; a slow machine makes it weaker, never fail
-		look()
-		time.Sleep(100 * time.Millisecond)
-	}
-	if w := b.workload("undispatched"); w.Cluster != "" || len(seen["undispatched"]) > 0 {
-		t.Errorf("without a dispatcher it is on %q, with pods %v", w.Cluster, seen["undispatched"])
+	time.Sleep(2 * time.Second) // nothing comes that could be waited for; on a slow machine this is weaker, and never fails
+	if w := b.workload("undispatched"); w.Cluster != "" || len(pods("undispatched")) > 0 {
+		t.Errorf("without a dispatcher it is on %q, with pods %v", w.Cluster, pods("undispatched"))
 	}
 	startController(t)
-	b.eventually("it to finish", func() bool { look(); return b.finished("undispatched") })
+	b.eventually("it to finish", func() bool { return b.finished("undispatched") })
 	once("undispatched")
 
 	// The nodes of the cleanest cluster go; its quota remains, and nothing is sent to wait there.
@@ -125,8 +110,41 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 	})
 	b.submit(b.queued("elsewhere", map[string]string{v1alpha1.AnnotationMaxDelay: "2h"}))
 	b.submit(b.queued("at-once", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"}))
-	b.eventually("both to finish", func() bool { look(); return b.finished("elsewhere") && b.finished("at-once") })
+	b.eventually("both to finish", func() bool { return b.finished("elsewhere") && b.finished("at-once") })
 	once("elsewhere", "at-once")
+}
+
+// watchPods returns the pods of a Job on all clusters since now, by their cluster and UID. It watches, as polls could miss one.
+func watchPods(t *testing.T, ns string, at map[string]client.Client) func(job string) []string {
+	var mu sync.Mutex
+	seen := map[string]map[string]bool{}
+	for cluster, c := range at {
+		go func() {
+			for t.Context().Err() == nil { // an API server ends a watch some time; the next one begins with all that is there
+				w, err := c.(client.WithWatch).Watch(t.Context(), &corev1.PodList{}, client.InNamespace(ns))
+				if err != nil {
+					time.Sleep(50 * time.Millisecond)
+					continue
+				}
+				for e := range w.ResultChan() {
+					if pod, is := e.Object.(*corev1.Pod); is {
+						job := pod.Labels[batchv1.JobNameLabel]
+						mu.Lock()
+						if seen[job] == nil {
+							seen[job] = map[string]bool{}
+						}
+						seen[job][cluster+" "+string(pod.UID)] = true
+						mu.Unlock()
+					}
+				}
+			}
+		}()
+	}
+	return func(job string) []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Sorted(maps.Keys(seen[job]))
+	}
 }
 
 // TestFleetDocs runs the commands of docs/many-clusters.md as they are printed.

@@ -17,11 +17,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -35,7 +37,7 @@ func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1al
 	b.zoneBeside(b.ns+"-"+name, hourly)
 	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: b.ns + "-" + name}, Spec: v1alpha1.ComputeClusterSpec{
 		Zone: b.ns + "-" + name, Access: v1alpha1.ClusterAccess{Secret: &v1alpha1.SecretKey{Name: b.ns + "-" + name, Key: "kubeconfig"}},
-		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: 10 * time.Second},
+		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: patience}, // none is lost here, nor is on a slow machine
 	}}
 	if change == nil {
 		b.accessSecret(dir, name)
@@ -44,6 +46,31 @@ func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1al
 	}
 	must(b.t, env.client.Create(ctx, cc))
 	b.t.Cleanup(func() { _ = env.client.Delete(ctx, cc) })
+}
+
+// turn makes one cluster clean and then the others dirty, so that a service has a reason to follow. Intensities that change with
+// the clock would give it a few seconds for that.
+func (b bed) turn(clean string, dirty ...string) {
+	b.t.Helper()
+	zone := func(cluster, zone string) {
+		cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: b.ns + "-" + cluster}}
+		patch := fmt.Sprintf(`{"spec":{"zone":"%s-%s"}}`, b.ns, zone)
+		must(b.t, env.client.Patch(context.Background(), cc, client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	zone(clean, "clean")
+	for _, name := range dirty {
+		zone(name, "dirty")
+	}
+}
+
+// cordon sets whether the nodes of a cluster take no new pods.
+func cordon(t *testing.T, c client.Client, is bool) {
+	t.Helper()
+	var nodes corev1.NodeList
+	must(t, c.List(context.Background(), &nodes))
+	for i := range nodes.Items {
+		must(t, c.Patch(context.Background(), &nodes.Items[i], client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, is))))
+	}
 }
 
 // accessSecret holds the kubeconfig of a spoke for a ComputeCluster.
@@ -85,7 +112,7 @@ func (b bed) service(clusters ...string) *v1alpha1.Follow {
 					Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
 				}),
 			},
-			Threshold: 0.05, Patience: &metav1.Duration{Duration: 12 * time.Second},
+			Threshold: 0.05, Patience: &metav1.Duration{Duration: patience},
 		},
 	}
 }
@@ -97,6 +124,15 @@ func (b bed) follow() *v1alpha1.Follow {
 	return &f
 }
 
+// change changes the service.
+func (b bed) change(change func(*v1alpha1.Follow)) {
+	b.t.Helper()
+	f := b.follow()
+	before := f.DeepCopy()
+	change(f)
+	must(b.t, env.client.Patch(context.Background(), f, client.MergeFrom(before)))
+}
+
 // onCluster says whether the service is settled on a cluster and nothing of it is elsewhere.
 func (b bed) onCluster(name string) bool {
 	s := b.follow().Status
@@ -105,6 +141,19 @@ func (b bed) onCluster(name string) bool {
 
 // watchReplicas counts, until the end of the test, the moments at which no replica was ready anywhere.
 func (b bed) watchReplicas(at map[string]client.Client) (without func() int) {
+	nowhere := func() bool {
+		ready := int32(0)
+		for _, c := range at {
+			var d appsv1.Deployment
+			switch err := c.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "api"}, &d); {
+			case err == nil:
+				ready += d.Status.AvailableReplicas
+			case !apierrors.IsNotFound(err):
+				return false // not known
+			}
+		}
+		return ready == 0
+	}
 	done, none := make(chan struct{}), make(chan int, 1)
 	go func() {
 		count := 0
@@ -115,14 +164,8 @@ func (b bed) watchReplicas(at map[string]client.Client) (without func() int) {
 				return
 			case <-time.After(30 * time.Millisecond):
 			}
-			ready := int32(0)
-			for _, c := range at {
-				var d appsv1.Deployment
-				if c.Get(context.Background(), client.ObjectKey{Namespace: b.ns, Name: "api"}, &d) == nil {
-					ready += d.Status.AvailableReplicas
-				}
-			}
-			if ready == 0 {
+			// The first reading may begin before the new place is ready and end after the old one is gone; the second begins then.
+			if nowhere() && nowhere() {
 				count++
 			}
 		}
@@ -142,38 +185,41 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		must(t, controller.Process.Kill())
 		controller = startController(t, "--provision-hooks", hooks)
 	}
-	// Clean for four hours in turn.
-	turns := func(turn, of int) []float64 {
-		hourly := make([]float64, 96)
-		for h := range hourly {
-			hourly[h] = 400
-			if h/4%of == turn {
-				hourly[h] = 100
-			}
-		}
-		return hourly
-	}
 	steady := func(v float64) []float64 { return slices.Repeat([]float64{v}, 96) }
+	// turning is a bed with zones for turn.
+	turning := func(t *testing.T) bed {
+		b := newBed(t, steady(500), nil)
+		b.zoneBeside(b.ns+"-clean", steady(100))
+		b.zoneBeside(b.ns+"-dirty", steady(400))
+		return b
+	}
 
 	t.Run("make before break", func(t *testing.T) {
-		b := newBed(t, steady(500), nil)
-		b.secretCluster(dir, "spoke-1", turns(0, 3), nil)
-		b.secretCluster(dir, "spoke-2", turns(1, 3), nil)
-		b.secretCluster(dir, "spoke-3", turns(2, 3), nil)
+		b := turning(t)
+		b.secretCluster(dir, "spoke-1", steady(100), nil)
+		b.secretCluster(dir, "spoke-2", steady(400), nil)
+		b.secretCluster(dir, "spoke-3", steady(400), nil)
 		f := b.service("spoke-1", "spoke-2", "spoke-3")
 		must(t, env.client.Create(ctx, f))
 		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
 		without := b.watchReplicas(at)
+		b.turn("spoke-2", "spoke-1")
 		b.eventually("it to follow to the second", func() bool { return b.onCluster("spoke-2") })
-		// A controller that is killed in the midst of a move is followed by one that ends it.
-		b.eventually("the next move", func() bool { return b.follow().Status.Next != "" })
+		// A controller that is killed in the midst of a move is followed by one that ends it. The move waits for a node.
+		cordon(t, at["spoke-3"], true)
+		t.Cleanup(func() { cordon(t, at["spoke-3"], false) })
+		b.turn("spoke-3", "spoke-2")
+		b.eventually("the next move", func() bool {
+			s := b.follow().Status
+			return s.Next == b.ns+"-spoke-3" && s.State == v1alpha1.FollowWaiting
+		})
 		restart()
+		cordon(t, at["spoke-3"], false)
 		b.eventually("it to follow to the third", func() bool { return b.onCluster("spoke-3") })
+		b.turn("spoke-1", "spoke-3")
 		b.eventually("it to come back to the first", func() bool { return b.onCluster("spoke-1") })
 		// What is specified anew is applied where it is; what is left out goes.
-		must(t, env.client.Get(ctx, client.ObjectKeyFromObject(f), f))
-		f.Spec.Manifests = f.Spec.Manifests[1:]
-		must(t, env.client.Update(ctx, f))
+		b.change(func(f *v1alpha1.Follow) { f.Spec.Manifests = f.Spec.Manifests[1:] })
 		b.eventually("the configuration to go", func() bool {
 			return client.IgnoreNotFound(at["spoke-1"].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "settings"}, &corev1.ConfigMap{})) == nil &&
 				at["spoke-1"].Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "settings"}, &corev1.ConfigMap{}) != nil
@@ -216,9 +262,13 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		}}}))
 		others := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "api"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 81}}}}
 		must(t, at["spoke-3"].Create(ctx, others))
+		// At first only those two, which it need not be patient with; then the one that takes it.
 		f := b.service("spoke-1", "spoke-2", "spoke-3")
-		f.Spec.Dwell = &metav1.Duration{Duration: 60 * time.Hour}
+		all := f.Spec.Clusters
+		f.Spec.Clusters, f.Spec.Patience, f.Spec.Dwell = all[1:], &metav1.Duration{Duration: 3 * time.Second}, &metav1.Duration{Duration: 1000 * time.Hour}
 		must(t, env.client.Create(ctx, f))
+		b.eventually("both to be refused", func() bool { return len(b.follow().Status.Refused) == 2 })
+		b.change(func(f *v1alpha1.Follow) { f.Spec.Clusters, f.Spec.Patience = all, &metav1.Duration{Duration: patience} })
 		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
 		s := b.follow().Status
 		if len(s.Refused) != 2 || !strings.Contains(s.Refused[0].Message, "not ready in time") || !strings.Contains(s.Refused[1].Message, "Service api: it is there already and somebody else's") {
@@ -238,27 +288,36 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 	})
 
 	t.Run("provisioned by a hook", func(t *testing.T) {
-		b := newBed(t, steady(500), nil)
-		b.secretCluster(dir, "spoke-1", turns(0, 2), nil)
-		b.secretCluster(dir, "spoke-2", turns(1, 2), func(cc *v1alpha1.ComputeCluster) {
+		b := turning(t)
+		b.secretCluster(dir, "spoke-1", steady(100), nil)
+		b.secretCluster(dir, "spoke-2", steady(400), func(cc *v1alpha1.ComputeCluster) {
 			cc.Spec.Provision = &v1alpha1.ProvisionSpec{Hook: "make-cluster", Keep: &metav1.Duration{Duration: 2 * time.Second}}
 		})
 		b.secretCluster(dir, "spoke-3", steady(50), func(cc *v1alpha1.ComputeCluster) {
 			cc.Spec.Provision = &v1alpha1.ProvisionSpec{Hook: "fails"}
 		})
+		// It waits for the third until the provisioning has failed, and then has no more patience with it.
 		f := b.service("spoke-1", "spoke-2", "spoke-3")
-		f.Spec.Patience = &metav1.Duration{Duration: 8 * time.Second}
-		f.Spec.Dwell = &metav1.Duration{Duration: 2 * time.Hour}
+		f.Spec.Dwell = &metav1.Duration{Duration: 1000 * time.Hour}
 		must(t, env.client.Create(ctx, f))
 		b.eventually("the provisioning that fails to say why", func() bool { // as long as it is wanted
 			var failed v1alpha1.ComputeCluster
 			must(t, env.client.Get(ctx, client.ObjectKey{Name: b.ns + "-spoke-3"}, &failed))
 			return failed.Status.Provision != nil && strings.Contains(failed.Status.Provision.Message, "no room")
 		})
+		b.change(func(f *v1alpha1.Follow) {
+			f.Spec.Clusters, f.Spec.Patience = f.Spec.Clusters[2:], &metav1.Duration{Duration: time.Second}
+		})
+		b.eventually("the third to be left", func() bool {
+			r := b.follow().Status.Refused
+			return len(r) == 1 && r[0].Cluster == b.ns+"-spoke-3"
+		})
+		b.change(func(g *v1alpha1.Follow) {
+			g.Spec.Clusters, g.Spec.Patience, g.Spec.Dwell = f.Spec.Clusters, &metav1.Duration{Duration: patience}, &metav1.Duration{Duration: 2 * time.Hour}
+		})
 		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
-		must(t, env.client.Get(ctx, client.ObjectKeyFromObject(f), f))
-		f.Spec.Clusters = f.Spec.Clusters[:2]
-		must(t, env.client.Update(ctx, f))
+		b.change(func(f *v1alpha1.Follow) { f.Spec.Clusters = f.Spec.Clusters[:2] })
+		b.turn("spoke-2", "spoke-1")
 		called := func(verb string) bool {
 			text, _ := os.ReadFile(log)
 			return strings.Contains(string(text), verb+" "+b.ns+"-spoke-2 "+b.ns+"-spoke-2\n")
@@ -269,6 +328,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		if called("delete") {
 			t.Error("it is removed while the service is there")
 		}
+		b.turn("spoke-1", "spoke-2")
 		b.eventually("it to be on the first again", func() bool { return b.onCluster("spoke-1") })
 		b.eventually("the second to be removed", func() bool { return called("delete") })
 	})
@@ -276,10 +336,10 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 	t.Run("provisioned by Cluster API", func(t *testing.T) {
 		// Its real custom resource; what its controllers and a provider of infrastructure do is done here.
 		clusterAPI(t)
-		b := newBed(t, steady(500), nil)
+		b := turning(t)
 		raw := fmt.Sprintf(`{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "%s"}, "spec": {"clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16"]}}}}`, b.ns)
-		b.secretCluster(dir, "spoke-1", turns(0, 2), nil)
-		b.secretCluster(dir, "spoke-2", turns(1, 2), func(cc *v1alpha1.ComputeCluster) {
+		b.secretCluster(dir, "spoke-1", steady(100), nil)
+		b.secretCluster(dir, "spoke-2", steady(400), func(cc *v1alpha1.ComputeCluster) {
 			cc.Spec.Provision = &v1alpha1.ProvisionSpec{
 				ClusterAPI: &v1alpha1.ClusterAPISpec{Manifests: []runtime.RawExtension{{Raw: []byte(raw)}}}, Keep: &metav1.Duration{},
 			}
@@ -293,6 +353,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		there := func() bool {
 			return env.client.Get(ctx, client.ObjectKey{Namespace: "lull-system", Name: b.ns}, made) == nil && made.GetDeletionTimestamp() == nil
 		}
+		b.turn("spoke-2", "spoke-1")
 		b.eventually("the Cluster to be made", there)
 		b.accessSecret(dir, "spoke-2")
 		must(t, unstructured.SetNestedSlice(made.Object, []any{map[string]any{
@@ -303,6 +364,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		if !there() {
 			t.Error("the Cluster is removed while the service is there")
 		}
+		b.turn("spoke-1", "spoke-2")
 		b.eventually("it to be on the first again", func() bool { return b.onCluster("spoke-1") })
 		b.eventually("the Cluster to be deleted", func() bool { return !there() })
 	})

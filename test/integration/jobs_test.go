@@ -186,8 +186,8 @@ func TestControllerKilled(t *testing.T) {
 func TestEndpointsAndLeaderElection(t *testing.T) {
 	metricsAddress, healthAddress := freeAddress(t), freeAddress(t)
 	startController(t, "--leader-elect=true", "--metrics-bind-address", metricsAddress, "--health-probe-bind-address", healthAddress)
-	b := newBed(t, dirtyThenClean(), nil)
-	b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+	b := newBed(t, dirtyLong(), nil)
+	b.submit(b.job("job", map[string]string{v1alpha1.AnnotationMaxDelay: "94h"}))
 	b.eventually("a decision", func() bool { return b.decision("job") == "CleanerLater" })
 	var lease coordinationv1.Lease
 	must(t, env.client.Get(context.Background(), client.ObjectKey{Namespace: "lull-system", Name: "controller.lull.dev"}, &lease))

@@ -111,7 +111,7 @@ func (x asPrinted) run(t *testing.T) {
 		p.Spec.StartMargin.Duration = 15 * time.Minute
 	})
 	objects := documented(t, x.page)
-	for _, obj := range objects {
+	for i, obj := range objects {
 		obj.SetNamespace(b.ns)
 		live(obj.Object, x.endless)
 		if x.kind == "Pod" {
@@ -133,6 +133,9 @@ func (x asPrinted) run(t *testing.T) {
 			err = env.client.Create(ctx, probe, client.DryRunAll)
 			return err == nil && probe.GetAnnotations()[v1alpha1.AnnotationPolicy] != ""
 		})
+		if i == 0 {
+			b.beginAgain() // an operator may have taken long to start
+		}
 		must(t, env.client.Create(ctx, obj))
 		if f := kind.Read(obj.Object); !f.Suspended || obj.GetAnnotations()[v1alpha1.AnnotationHold] != v1alpha1.HoldAdmission {
 			t.Fatalf("%s was created with facts %+v, annotations %v", x.kind, f, obj.GetAnnotations())
@@ -164,6 +167,8 @@ func (x asPrinted) run(t *testing.T) {
 		most = max(most, f.Workers)
 		return !f.Suspended
 	})
+	// A release that comes late, on a slow machine, may be by another plan than the first.
+	released := b.plan(x.plan).Status
 	if at := b.gridTime(time.Now()); at.Before(gridStart.Add(7*time.Hour + 40*time.Minute)) {
 		t.Errorf("let go at %v of the series, the clean hour begins at 08:00; plan %+v", at, planned.Phases)
 	}
@@ -173,8 +178,8 @@ func (x asPrinted) run(t *testing.T) {
 		s := b.plan(x.plan).Status
 		return s.State == v1alpha1.PlanFinished || s.State == v1alpha1.PlanRunning && s.EmittedG > 0
 	})
-	if kind.Elastic() && planned.Phases[0].Workers > 1 && most < 2 {
-		t.Errorf("planned with %d workers, seen with at most %d", planned.Phases[0].Workers, most)
+	if kind.Elastic() && len(released.Phases) > 0 && released.Phases[0].Workers > 1 && most < 2 {
+		t.Errorf("planned with %d workers, seen with at most %d", released.Phases[0].Workers, most)
 	}
 	if kind.Elastic() && planned.Phases[0].Workers < 2 {
 		t.Errorf("plan %+v: want more than the least in the clean hour", planned.Phases)

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -343,17 +344,21 @@ func TestOperators(t *testing.T) {
 // and has them again after.
 func pausesAndResumes(t *testing.T) {
 	t.Parallel()
-	hourly := []float64{100, 100, 100, 600, 600, 600, 600, 100, 100, 100, 100, 100, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600, 600}
+	hourly := slices.Repeat([]float64{100}, 96)
+	for h := range 10 {
+		hourly[10+h] = 600 // after 40 s of clean hours, in which a slow machine has the time to begin
+	}
 	b := newBed(t, hourly, noReserve(func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "MPIJob"} }))
 	obj := documented(t, "mpijob")[0]
 	obj.SetNamespace(b.ns)
 	live(obj.Object, true)
-	obj.SetAnnotations(map[string]string{v1alpha1.AnnotationRuntime: "6h", v1alpha1.AnnotationMaxDelay: "14h", v1alpha1.AnnotationInterruptible: "true"})
+	obj.SetAnnotations(map[string]string{v1alpha1.AnnotationRuntime: "14h", v1alpha1.AnnotationMaxDelay: "40h", v1alpha1.AnnotationInterruptible: "true"})
 	kind := kindNamed(t, "MPIJob")
 	b.eventually("admission to know the kind", func() bool {
 		probe := obj.DeepCopy()
 		return env.client.Create(context.Background(), probe, client.DryRunAll) == nil && probe.GetAnnotations()[v1alpha1.AnnotationHold] != ""
 	})
+	b.beginAgain()
 	must(t, env.client.Create(context.Background(), obj))
 	pods := func() int {
 		var list corev1.PodList

@@ -154,6 +154,9 @@ var servers = regexp.MustCompile(`^lull (controller|failsafe|serve|fakegrid|exte
 // TestPages runs every command of every page as it is printed, in one folder and on one cluster, page by page;
 // for those that it cannot run, elsewhere has the reason. Design notes are what was meant before it was built:
 // TestDocs checks their commands.
+//
+// Servers run with their default ports, as printed, so that this test runs once at a time on a machine. They get four
+// seconds: a slow machine makes this weaker, and never fails.
 func TestPages(t *testing.T) {
 	dir := workspace(t)
 	environ := append(installed(t, dir), "KUBECONFIG="+filepath.Join(dir, ".lab", "kubeconfig"))

@@ -21,9 +21,9 @@ import (
 // into the cluster and once into a file. A policy that would hold it does not.
 func TestProfile(t *testing.T) {
 	startController(t)
-	b := newBed(t, dirtyThenClean(), nil)
+	b := newBed(t, dirtyLong(), nil)
 	j := b.elasticJob("parts", 400, 4, nil)
-	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "7m30s" // half a second
+	j.Spec.Template.Annotations["lab.lull.dev/runtime"] = "15m" // a second, beside which the time to make a Pod is little on a slow machine too
 	j.TypeMeta = metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}
 	text, err := yaml.Marshal(j)
 	must(t, err)
@@ -35,7 +35,7 @@ func TestProfile(t *testing.T) {
 		return zone.Status.Intensity != nil
 	})
 	// This tests the durations: a profile measures for as long as its flags say.
-	out := command(t, "profile", "-f", file, "--min", "1", "--max", "4", "--step", "2", "--duration", "8s", "--zone", b.zone)
+	out := command(t, "profile", "-f", file, "--min", "1", "--max", "4", "--step", "2", "--duration", "12s", "--zone", b.zone)
 	t.Log(out)
 	for _, part := range []string{"WORKERS", "interpolated", "% of the run was profiled", "emitted", "wrote ScalingProfile"} {
 		if !strings.Contains(out, part) {

@@ -136,10 +136,13 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// eventually waits until done, at most half a minute.
+// patience bounds each wait on a real API server: generous, for slow machines.
+const patience = 4 * time.Minute
+
+// eventually waits until done, for as long as patience.
 func (e *Env) eventually(what string, done func() bool) {
 	e.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}
@@ -150,7 +153,7 @@ func (e *Env) eventually(what string, done func() bool) {
 // events are the first n events of a watch from a version, as "TYPE name", or the reason of an error.
 func (e *Env) events(r schema.GroupVersionResource, n int, o metav1.ListOptions) (out []string) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(e.ctx, patience)
 	defer cancel()
 	w, err := e.on(r, e.ns).Watch(ctx, o)
 	if err != nil {
