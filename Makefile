@@ -38,7 +38,7 @@ demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work o
 	./bin/lull demo $(DEMO)
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
-INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 30m ./test/integration
+INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 60m ./test/integration
 SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
 
 .PHONY: test
@@ -90,7 +90,7 @@ operators: $(OPERATORS:%=bin/operators/%) ## build the operators of the kinds th
 .PHONY: test-operators
 test-operators: build operators ## tests of the kinds that need an operator, with the real ones
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
-		$(GO) test -tags integration,operators -count=1 -timeout 20m -run Operator ./test/integration
+		$(GO) test -tags integration,operators -count=1 -timeout 60m -run Operator ./test/integration
 
 .PHONY: test-browser
 test-browser: build ## the web page in a real Chromium
@@ -98,7 +98,7 @@ test-browser: build ## the web page in a real Chromium
 		[ -z "$$missing" ] || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing)
 	cd test/browser && npm ci --no-audit --no-fund --silent
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
-		$(GO) test -tags integration,browser -count=1 -timeout 10m -run Browser ./test/integration
+		$(GO) test -tags integration,browser -count=1 -timeout 60m -run Browser ./test/integration
 
 # Kueue itself, but for two lines. With certificates of one's own it takes those of its metrics
 # from a fixed path, which becomes a variable. And MultiKueue asks each worker no more than 5 times
@@ -124,7 +124,7 @@ kueue: bin/kueue/kueue ## build Kueue for the lab (lab up --kueue)
 .PHONY: test-fleet
 test-fleet: build kueue ## tests with Kueue, and with a hub and spokes
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
-		$(GO) test -tags integration,fleet -count=1 -timeout 30m -run 'Queue|Fleet' ./test/integration
+		$(GO) test -tags integration,fleet -count=1 -timeout 60m -run 'Queue|Fleet' ./test/integration
 
 # What a lab with a real node needs: containerd and its tools from a module of their own,
 # which rests on another version of Kubernetes; runc from Debian.
@@ -170,7 +170,7 @@ bin/lull-image.tar: bin/lull Containerfile .containerignore
 .PHONY: test-realnode
 test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
-		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNode ./test/integration
+		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
 # What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
 # Prometheus.
@@ -237,7 +237,7 @@ test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## th
 	cd bin/previous && $(GO) build -ldflags '-s -w' -o bin/lull ./cmd/lull
 	$(call pack,lull.dev/lull:previous,bin/previous.tar,bin/previous)
 	LULL_PREVIOUS=$(CURDIR)/bin/previous LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
-		$(GO) test -tags integration,realnode -count=1 -timeout 20m -run RealNodeHelm ./test/integration
+		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNodeHelm ./test/integration
 
 .PHONY: verify
 verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date
@@ -267,7 +267,7 @@ bin/gotestsum: tools/go.mod tools/go.sum
 LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: test-seeds
-test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes about two hours
+test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes about an hour
 	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 1h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=2000 $(GO) test -count=1 -timeout 2h ./test/promise; \

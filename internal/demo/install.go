@@ -66,9 +66,9 @@ func waitServed(ctx context.Context, c client.Client) error {
 	})
 }
 
-// poll waits for a condition, at most half a minute.
+// poll waits for a condition, at most as long as a slow machine takes.
 func poll(ctx context.Context, what string, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	for !done() {
 		select {

@@ -173,7 +173,7 @@ func newDown() *cobra.Command {
 
 // downTimeout bounds how long an orderly end may take: each component has its
 // own grace.
-const downTimeout = time.Minute
+const downTimeout = 4 * time.Minute
 
 func down(out io.Writer, dir string) error {
 	s, err := controlplane.ReadState(dir)

@@ -411,7 +411,7 @@ func runNode(ctx context.Context, o Options, apiPort string) error {
 		cmd.Env = append(os.Environ(), path)
 		return cmd.CombinedOutput()
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := ctr("version"); err == nil {
 			break
 		} else if time.Now().After(deadline) {
