@@ -165,8 +165,10 @@ func (b bed) watchReplicas(at map[string]client.Client) (without func() int) {
 			case <-time.After(30 * time.Millisecond):
 			}
 			// The first reading may begin before the new place is ready and end after the old one is gone; the second begins then.
-			if nowhere() && nowhere() {
-				count++
+			if nowhere() {
+				if nowhere() {
+					count++
+				}
 			}
 		}
 	}()
