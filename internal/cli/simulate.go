@@ -36,6 +36,7 @@ type simulateOptions struct {
 	zone                                     string
 	capacity, watts, pue                     float64
 	from, to, least, slot, margin, learn     time.Duration
+	minRun, minPause                         time.Duration
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
 	example                                  bool
@@ -117,6 +118,8 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVar(&o.start, "start", "", "when the whole trace begins, before --from (default: as the trace states, else with the carbon series), e.g. 2022-03-01T00:00:00Z")
 	duration(f, &o.slot, "slot", scenario.DefaultSlot, "resolution of planning; a CarbonPolicy has the same by default")
 	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept before deadlines, for what goes wrong, e.g. 30m; a CarbonPolicy (startMargin) has the same by default")
+	duration(f, &o.minRun, "min-run", 0, "least time from a start or change of scale to the next change, e.g. 5m, which a CarbonPolicy (minRun) has by default")
+	duration(f, &o.minPause, "min-pause", 0, "least time from a pause to the next start, e.g. 5m, which a CarbonPolicy (minPause) has by default")
 	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all that is random (default 1)")
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
@@ -148,6 +151,7 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		to    *scenario.Duration
 	}{
 		"from": {o.from, &s.Jobs.From}, "to": {o.to, &s.Jobs.To}, "least": {o.least, &s.Jobs.Least}, "slot": {o.slot, &s.Slot}, "learn": {o.learn, &s.Jobs.Learn},
+		"min-run": {o.minRun, &s.MinRun}, "min-pause": {o.minPause, &s.MinPause},
 	} {
 		if cmd.Flags().Changed(name) {
 			to.to.Duration = to.value
@@ -324,7 +328,8 @@ func roomForAll(cfg sim.Config) bool {
 
 // policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
 func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
-	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s and startMargin: %s:", scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin))}
+	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s and minPause: %s:",
+		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause))}
 	for i, p := range plannersOf(s) {
 		text, err := policyPlanner(p)
 		if err != nil {

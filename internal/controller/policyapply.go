@@ -52,7 +52,20 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]done, len(d.Actions))
-	// What is to start first is released first, in the queue of Kueue too.
+	carryOut := func(i int) {
+		results[i].wrote, results[i].err = r.Applier.Apply(ctx, view.Workloads[i], d.Actions[i], view.Progress[i], c)
+	}
+	ordered := inOrder(&view.Snapshot, d)
+	waitsForOthers := make([]bool, len(d.Actions))
+	for _, i := range ordered {
+		waitsForOthers[i] = true
+	}
+	group.Go(func() error {
+		for _, i := range ordered {
+			carryOut(i)
+		}
+		return nil
+	})
 	for _, i := range d.Order {
 		a, w := &d.Actions[i], view.Workloads[i]
 		tell := writeKey{writeTell, w.UID()}
@@ -63,8 +76,11 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 			continue
 		}
 		r.writer.drop(tell)
+		if waitsForOthers[i] {
+			continue
+		}
 		group.Go(func() error {
-			results[i].wrote, results[i].err = r.Applier.Apply(ctx, w, *a, view.Progress[i], c)
+			carryOut(i)
 			return nil
 		})
 	}

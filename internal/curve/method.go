@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/pkg/plan/carbonflex"
 	"lull.dev/lull/pkg/plan/vcc"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -306,38 +307,12 @@ func (m *moment) floor(margin time.Duration) float64 {
 				sum += use(t, m.spec.Resource, max(1, t.Workers))
 				continue
 			}
-			if n := needs(t, next, margin); n > 0 {
+			if n := track.Needs(t, next, margin); n > 0 {
 				sum += use(t, m.spec.Resource, n)
 			}
 		}
 	}
 	return sum
-}
-
-// needs is the least scale at which a task must run until a time to end by its deadline if it then
-// goes on as fast as it can; 0 where it may wait until then.
-func needs(t *decide.Task, until time.Time, margin time.Duration) int {
-	slack := t.Deadline.Add(-margin).Sub(until) // for what is left then
-	if t.Scaling == nil {
-		if t.Remaining > slack {
-			return 1
-		}
-		return 0
-	}
-	s := t.Scaling
-	best, fastest := s.MinWorkers, 0.0
-	for n := s.MinWorkers; n <= s.MaxWorkers; n++ {
-		if r := s.Rate(n); r > fastest+workload.Eps {
-			best, fastest = n, r
-		}
-	}
-	if float64(t.Remaining) <= float64(slack)*fastest {
-		return 0
-	}
-	if slack > 0 {
-		return s.MinWorkers // it must begin; its scale is the planner's
-	}
-	return best
 }
 
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }

@@ -17,6 +17,7 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -166,11 +167,11 @@ func victims(demands []Demand, resource string, excess float64, until time.Time)
 	for i := range demands {
 		for j := range demands[i].Tasks {
 			t := &demands[i].Tasks[j]
-			if t.State != decide.Running || t.Changing || t.Unscheduled {
+			x, runs := track.Stoppable(t, resource, until, demands[i].Margin)
+			if !runs {
 				continue
 			}
-			keep := t.Kind == workload.Rigid || t.Deadline.IsZero() || needs(t, until, demands[i].Margin) > 0
-			running = append(running, capacity.Running{Use: use(t, resource, t.Workers), Lost: t.AtRisk.Hours(), Keep: keep})
+			running = append(running, x)
 			ids = append(ids, t.ID)
 		}
 	}

@@ -25,6 +25,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	s.defaults()
 	cfg := sim.Config{
 		Slot: s.Slot.Duration, Margin: s.Margin.Duration, Horizon: s.Horizon.Duration, Overhead: s.Overhead.Duration, Seed: s.Seed,
+		MinRun: s.MinRun.Duration, MinPause: s.MinPause.Duration,
 		Objective: plan.Objective{Kind: plan.ObjectiveKind(s.Objective), Weights: s.Weights},
 	}
 	if cfg.Objective.Kind != plan.Carbon && cfg.Objective.Kind != plan.MOSP {
@@ -384,6 +385,10 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 	}
 	for _, x := range c.Changes {
 		out.Changes = append(out.Changes, sim.Change{At: x.At, Capacity: x.Capacity})
+	}
+	out.Announced = c.Announced
+	for _, x := range c.Load {
+		out.Load = append(out.Load, sim.Load{From: x.From, To: x.To, Amount: x.Amount, Announced: x.Announced})
 	}
 	return out, c.outlook(&out, slot, seed)
 }

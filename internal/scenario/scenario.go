@@ -98,7 +98,11 @@ type Scenario struct {
 	Weights   [3]float64 `json:"weights"`
 	Horizon   Duration   `json:"horizon"`
 	// Overhead is the time lost with each resumption and change of scale (0).
-	Overhead Duration  `json:"overhead"`
+	Overhead Duration `json:"overhead"`
+	// MinRun and MinPause are the least times from a start or change of scale to the next change, and from a pause to the
+	// next start, as of a CarbonPolicy (0; a CarbonPolicy has 5m by default).
+	MinRun   Duration  `json:"minRun"`
+	MinPause Duration  `json:"minPause"`
 	Jobs     Jobs      `json:"jobs"`
 	Clusters []Cluster `json:"clusters"`
 	Faults   Faults    `json:"faults"`
@@ -202,6 +206,11 @@ type Cluster struct {
 	// Capacity by resource; none is room for everything.
 	Capacity map[string]float64 `json:"capacity"`
 	Changes  []Change           `json:"changes"`
+	// Announced says that planners know the changes beforehand, as those of a CapacityCurve, and that what runs beyond
+	// the capacity runs on.
+	Announced bool `json:"announced"`
+	// Load is what others use of the capacity for a time.
+	Load []Load `json:"load"`
 	// Watts of a used unit of each resource (cpu: 3.5); EtaNet those of 1 Gbit/s (0);
 	// PUE (1).
 	Watts  map[string]float64 `json:"watts"`
@@ -232,6 +241,14 @@ type Outage struct {
 type Change struct {
 	At       time.Time          `json:"at"`
 	Capacity map[string]float64 `json:"capacity"`
+}
+
+// Load is what others use for a time. Planners see it once it is there, or know of it beforehand if it is Announced.
+type Load struct {
+	From      time.Time          `json:"from"`
+	To        time.Time          `json:"to"`
+	Amount    map[string]float64 `json:"amount"`
+	Announced bool               `json:"announced"`
 }
 
 // Nodes are machines: Count of them with Each of a resource (cpu), Idle and Peak power.

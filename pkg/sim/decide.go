@@ -24,6 +24,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	for c := range e.base {
 		e.base[c].Starts = e.rooms[c].starts
 	}
+	e.foresee()
 	s := decide.Snapshot{
 		Now: e.at(e.now), Slot: e.cfg.Slot, Margin: e.cfg.Margin, Objective: e.cfg.Objective, Horizon: e.cfg.Horizon,
 		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, Clusters: e.base, Tasks: e.tasks,
@@ -31,6 +32,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	e.round.Snapshot = &s
 	e.round.Rules = track.Rules{Forecast: e.forecast, Threshold: e.cfg.Deviation, EverySlot: e.cfg.Revise == EverySlot}
 	e.round.Prepare()
+	e.makeRoom()
 	if !e.limited {
 		e.leaveOut(&s)
 	}
@@ -44,6 +46,9 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	e.res.Decisions++
 	d, err := decide.Decide(withoutDeadline{ctx}, s, e.cfg.Planner)
 	if err != nil {
+		if e.cfg.RunAll && ctx.Err() == nil {
+			return e.runAll(&s, err)
+		}
 		return err
 	}
 	if e.cfg.Decided != nil {
@@ -63,6 +68,27 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 		}
 		if !e.limited {
 			e.sleep(l, &s.Tasks[i], a, &d)
+		}
+	}
+	return nil
+}
+
+// runAll has every task run, and the next decision follow with the next slot, as where a policy cannot decide.
+func (e *engine) runAll(s *decide.Snapshot, cause error) error {
+	if e.res.Failed++; e.res.Failure == nil {
+		e.res.Failure = cause
+	}
+	d := decide.RunAll(*s, decide.CodePlannerFailed)
+	e.wake = time.Duration(e.slot+1) * e.cfg.Slot
+	for _, i := range d.Order {
+		if l := e.lives[i]; e.submitted(l.job) <= e.now {
+			if err := e.take(l, &d.Actions[i]); err != nil {
+				return err
+			}
+		}
+		if l := e.lives[i]; !e.limited && e.movable(l) {
+			l.wake = e.wake
+			e.events.push(l.wake, l, wakes)
 		}
 	}
 	return nil
@@ -168,13 +194,16 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		t.AtRisk, t.Checkpoint = e.atRisk(l), j.Checkpoint
 		t.Remaining += t.AtRisk
 	}
-	if !l.released || j.Kind != workload.Rigid {
+	if j.HeldOut {
+		t.HeldOut = true
+	} else if !l.released || j.Kind != workload.Rigid {
 		t.Quantiles = e.quantiles(j, done, t.AtRisk)
 	}
 	if e.submitted(l.job) > e.now {
 		t.NotBefore = j.Submitted
 	}
 	switch {
+	case j.HeldOut: // nobody asks when it is due
 	case !j.Deadline.IsZero():
 		t.Deadline = j.Deadline
 	case j.bounded():

@@ -93,6 +93,10 @@ type engine struct {
 	tasks    []decide.Task
 	lives    []*live // of tasks
 	round    track.Round
+	// foreseen is the slot in which CapacityAt and LoadAt of the clusters were stated last. victims are the running
+	// tasks that make room, as of the last decision.
+	foreseen int
+	victims  map[string]bool
 
 	rng   *rand.Rand
 	res   Result
@@ -119,8 +123,11 @@ func newEngine(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{
-		cfg: cfg, left: len(cfg.Jobs), rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), renewal: -1, wake: -1,
+		cfg: cfg, left: len(cfg.Jobs), rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), renewal: -1, wake: -1, foreseen: -1,
 		names: make(map[string]int, len(cfg.Clusters)), scaling: map[*Scale]*decide.Scaling{},
+	}
+	if err := e.checkOthers(); err != nil {
+		return nil, err
 	}
 	e.countCapacity()
 	if err := e.admitAll(); err != nil {
@@ -176,6 +183,8 @@ func (e *engine) admitAll() error {
 			return fmt.Errorf("%w: job %q: length %v, estimate %v; accepted: above 0", ErrConfig, j.ID, j.Length, j.Estimate)
 		case j.MaxDelay < 0 || j.Checkpoint < 0:
 			return fmt.Errorf("%w: job %q: maximum delay %v, checkpoint %v; accepted: at least 0", ErrConfig, j.ID, j.MaxDelay, j.Checkpoint)
+		case j.Parts < 0 || j.Parts > 1 && (j.Kind != workload.Interruptible || j.Checkpoint > 0 || j.Length < time.Duration(j.Parts)):
+			return fmt.Errorf("%w: job %q: parts: %d; accepted: at least 0, and more than 1 for kind %q without checkpoints only", ErrConfig, j.ID, j.Parts, workload.Interruptible)
 		case (j.Kind == workload.Elastic) != (j.Scale != nil):
 			return fmt.Errorf("%w: job %q: kind %q with scale: %v; accepted: a scale for kind %q only", ErrConfig, j.ID, j.Kind, j.Scale != nil, workload.Elastic)
 		case len(j.Request) == 0:

@@ -17,6 +17,8 @@ import (
 type room struct {
 	// lost is what losses take of the whole capacity.
 	whole, lost map[string]float64
+	// asked is what others ask for, load what they have of it, by resource.
+	asked, load []float64
 	endless     bool
 	starts      int
 	workers     int // that run
@@ -77,9 +79,10 @@ func (e *engine) buildRooms() {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
 		*r = room{
 			whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil,
+			asked: make([]float64, len(e.resources)), load: make([]float64, len(e.resources)),
 			useHours: make([]float64, len(e.resources)), nodes: slices.Index(e.resources, cl.Nodes.Resource),
 		}
-		b := decide.Cluster{Name: cl.Name, Zone: cl.Zone, Capacity: cl.Capacity, Power: cl.Power, Carbon: cl.Forecast}
+		b := decide.Cluster{Name: cl.Name, Zone: cl.Zone, Capacity: cl.Capacity, Power: cl.Power, Carbon: cl.Forecast, CarbonLow: cl.ForecastLow, CarbonHigh: cl.ForecastHigh}
 		if b.Power.PUE == 0 {
 			b.Power.PUE = 1
 		}
@@ -126,7 +129,7 @@ func (e *engine) use(c int, need []capacity.Need, n int) {
 	e.present.Take(c, need, float64(n), 0)
 	if r.workers += n; r.workers == 0 {
 		for i := range e.resources { // what rounding leaves
-			e.present.Take(c, []capacity.Need{capacity.NeedOf(i, e.present.Used(c, i, 0))}, -1, 0)
+			e.present.Take(c, []capacity.Need{capacity.NeedOf(i, e.used(c, i))}, -1, 0)
 		}
 	}
 	if nodes := &e.cfg.Clusters[c].Nodes; nodes.Count > 0 && nodes.Each > 0 {
@@ -141,7 +144,7 @@ func (e *engine) use(c int, need []capacity.Need, n int) {
 func (e *engine) needed(c int) int {
 	used := 0.0
 	if resource := e.rooms[c].nodes; resource >= 0 {
-		used = e.present.Used(c, resource, 0)
+		used = e.used(c, resource)
 	}
 	return e.cfg.Clusters[c].Nodes.needed(used)
 }
@@ -181,7 +184,7 @@ func (e *engine) mark(c int) {
 	r := &e.rooms[c]
 	if e.now > r.since {
 		for i := range r.useHours {
-			r.useHours[i] += e.present.Used(c, i, 0) * (e.now - r.since).Hours()
+			r.useHours[i] += e.used(c, i) * (e.now - r.since).Hours()
 		}
 		r.since = e.now
 	}
@@ -207,28 +210,36 @@ func (e *engine) observe(slot int) {
 }
 
 // edge is a moment at which capacity changes: to a new whole, or by what is lost (below
-// 0: regained).
+// 0: regained); or what others ask for, by so much.
 type edge struct {
-	at       time.Duration
-	cluster  int
-	to, lost map[string]float64
+	at               time.Duration
+	cluster          int
+	to, lost, others map[string]float64
 }
 
 func (e *engine) listEdges() {
 	for c := range e.cfg.Clusters {
+		for _, x := range e.cfg.Clusters[c].Load {
+			e.edges = append(e.edges, edge{at: x.From.Sub(e.start), cluster: c, others: x.Amount}, edge{at: x.To.Sub(e.start), cluster: c, others: negative(x.Amount)})
+		}
 		for _, x := range e.cfg.Clusters[c].Changes {
 			e.edges = append(e.edges, edge{at: x.At.Sub(e.start), cluster: c, to: x.Capacity})
 		}
 	}
 	for _, x := range e.cfg.Faults.Losses {
-		back := map[string]float64{}
-		for r, v := range x.Capacity {
-			back[r] = -v
-		}
-		e.edges = append(e.edges, edge{at: x.From.Sub(e.start), cluster: x.Cluster, lost: x.Capacity}, edge{at: x.To.Sub(e.start), cluster: x.Cluster, lost: back})
+		e.edges = append(e.edges, edge{at: x.From.Sub(e.start), cluster: x.Cluster, lost: x.Capacity}, edge{at: x.To.Sub(e.start), cluster: x.Cluster, lost: negative(x.Capacity)})
 	}
 	slices.SortStableFunc(e.edges, func(a, b edge) int { return int(a.at - b.at) })
 	e.change()
+}
+
+// negative is the opposite of an amount.
+func negative(amount map[string]float64) map[string]float64 {
+	out := make(map[string]float64, len(amount))
+	for r, v := range amount {
+		out[r] = -v
+	}
+	return out
 }
 
 // change carries out the changes of capacity that are due.
@@ -237,6 +248,13 @@ func (e *engine) change() {
 		x := e.edges[0]
 		e.edges = e.edges[1:]
 		r := &e.rooms[x.cluster]
+		if x.others != nil {
+			for i, name := range e.resources {
+				r.asked[i] += x.others[name]
+			}
+			e.takeLoad(x.cluster)
+			continue
+		}
 		if x.to != nil {
 			r.whole = x.to
 		}
@@ -251,8 +269,8 @@ func (e *engine) change() {
 		for i, name := range e.resources {
 			e.present.Offer(x.cluster, i, []float64{left[name]})
 		}
-		e.base[x.cluster].Capacity, e.base[x.cluster].CapacityAt = left, nil
-		for e.evictOne(x.cluster) {
+		e.base[x.cluster].Capacity, e.foreseen = left, -1
+		for !e.cfg.Clusters[x.cluster].Announced && e.evictOne(x.cluster) {
 			e.res.Evicted++
 		}
 	}
@@ -275,7 +293,7 @@ func (e *engine) evictOne(c int) bool {
 	}
 	j, rate, want := &e.cfg.Jobs[last.job], last.rate, last.want
 	lost := e.atRisk(last)
-	if j.Checkpoint == 0 {
+	if j.saves() == 0 {
 		lost = max(0, scaled(e.now-max(last.counted, time.Duration(e.slot)*e.cfg.Slot), rate))
 	}
 	e.stop(last)

@@ -33,9 +33,17 @@ func (e *engine) remaining(l *live) time.Duration {
 	return l.counted + max(0, left) - e.now
 }
 
-// atRisk is the work of l since its last checkpoint.
+// saves is the work after which the job saves what it has done; 0 if a pause costs nothing.
+func (j *Job) saves() time.Duration {
+	if j.Parts > 1 {
+		return j.Length / time.Duration(j.Parts)
+	}
+	return j.Checkpoint
+}
+
+// atRisk is the work of l since its last checkpoint, or since its last part.
 func (e *engine) atRisk(l *live) time.Duration {
-	every := e.cfg.Jobs[l.job].Checkpoint
+	every := e.cfg.Jobs[l.job].saves()
 	if every == 0 || l.workers == 0 {
 		return 0
 	}
@@ -76,9 +84,12 @@ func (e *engine) ask(l *live, cluster, workers int) {
 	}
 }
 
-// settle starts what waits for room, in order of release, then gives the further
+// settle gives others the room that they ask for, starts what waits for room, in order of release, then gives the further
 // workers that were asked for.
 func (e *engine) settle() {
+	for c := range e.rooms {
+		e.takeLoad(c)
+	}
 	defer func() {
 		for _, l := range e.raises {
 			if l.workers > 0 && l.want > l.workers {

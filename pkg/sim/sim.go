@@ -53,6 +53,12 @@ type Job struct {
 	// Checkpoint is the work after which the job saves what it has done, each time anew; a pause, a
 	// move or a lost machine costs what it did since. With 0 a pause costs nothing.
 	Checkpoint time.Duration
+	// Parts is in how many equal parts an interruptible job does its work, one after the other, as the
+	// completions of a Job; 0 for one. A part under way starts anew after a pause. Decisions see the work at risk, and
+	// are not told when the part ends.
+	Parts int
+	// HeldOut jobs run as submitted: decisions see them and do not hold them, nor are they told the deadline.
+	HeldOut bool
 	// RestartKWh is the energy of going on after a pause or elsewhere, TransferKWh that
 	// of a move, at the mean of both intensities.
 	RestartKWh, TransferKWh float64
@@ -91,9 +97,14 @@ type Cluster struct {
 	Name, Zone string
 	// Capacity of each resource; nil is room for everything.
 	Capacity map[string]float64
-	// Changes of the capacity over time, in order. What the planner is told of the
-	// future is the capacity of the moment.
+	// Changes of the capacity over time, in order. Decisions see the capacity of the moment; of jobs that no longer
+	// fit, the last to start lose their place.
 	Changes []Change
+	// Announced says that decisions know Changes beforehand, as those of a CapacityCurve, and that nothing loses its
+	// place: what runs beyond the capacity runs on until it ends or is paused. Changes are at boundaries of slots then.
+	Announced bool
+	// Load is what others use of the capacity.
+	Load []Load
 	// Power is that of used resources.
 	Power power.PerUnit
 	// Nodes, where set, adds the power of machines that are on.
@@ -102,6 +113,8 @@ type Cluster struct {
 	// told instead from time to time: a new one for each simulation, as models learn.
 	Forecast *carbon.Series
 	Outlook  func() Outlook
+	// ForecastLow and ForecastHigh are the error bars of the forecast, its 10 % and 90 % quantiles; nil for none.
+	ForecastLow, ForecastHigh *carbon.Series
 	// Actual is what emissions are priced at.
 	Actual *carbon.Series
 }
@@ -110,6 +123,16 @@ type Cluster struct {
 type Change struct {
 	At       time.Time
 	Capacity map[string]float64
+}
+
+// Load is what others use of a cluster for a time. Where there is no room, it waits, and takes what becomes free
+// before any job does.
+type Load struct {
+	From, To time.Time
+	Amount   map[string]float64
+	// Announced says that decisions know of it beforehand, as of what other policies plan. It is at boundaries of slots
+	// then. Otherwise they see it once it is there, and expect it to go on.
+	Announced bool
 }
 
 // Nodes are machines whose idle power is counted beside the work on them. Energy of
@@ -162,6 +185,9 @@ type Config struct {
 	Faults   Faults
 	// Seed of all that is random.
 	Seed uint64
+	// RunAll says that every job runs if a decision fails, as those of a policy that cannot decide do
+	// (decide.RunAll), and that the simulation goes on; otherwise it ends with the error.
+	RunAll bool
 	// Observe, where set, is told of each slot once it is over.
 	Observe func(Slot)
 	// Decided, where set, is called with each decision before it is carried out, to check it
@@ -235,6 +261,9 @@ type Result struct {
 	// Decisions counts calls of decide.Decide, Planned the plans made, Events
 	// the moments at which anything happened.
 	Decisions, Planned, Events int
+	// Failed counts decisions that failed, with Config.RunAll; Failure is the error of the first.
+	Failed  int
+	Failure error
 	// Denied counts workers that were asked for and not granted, Evicted the jobs that
 	// lost their machine.
 	Denied, Evicted int

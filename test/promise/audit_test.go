@@ -23,6 +23,8 @@ func least(j *sim.Job) int {
 // deadline is when a job must be done; false where it need not be.
 func deadline(j *sim.Job) (time.Time, bool) {
 	switch {
+	case j.HeldOut: // nobody tells Lull
+		return time.Time{}, false
 	case !j.Deadline.IsZero():
 		return j.Deadline, true
 	case j.MaxDelay > 0 || j.Scale != nil:
@@ -77,7 +79,7 @@ func audit(cfg *sim.Config, res *sim.Result) error {
 	lossy := len(cfg.Faults.Losses) > 0
 	total, missed := 0.0, 0
 	for c := range cfg.Clusters {
-		lossy = lossy || len(cfg.Clusters[c].Changes) > 0
+		lossy = lossy || len(cfg.Clusters[c].Changes) > 0 && !cfg.Clusters[c].Announced
 	}
 	for i := range cfg.Jobs {
 		if err := auditRuns(cfg, res, i, lossy); err != nil {
@@ -128,6 +130,9 @@ func auditRuns(cfg *sim.Config, res *sim.Result, i int, lossy bool) error {
 	for k, r := range o.Runs {
 		if k > 0 && (r.From > o.Runs[k-1].To || r.Cluster != o.Runs[k-1].Cluster) {
 			lost += j.Checkpoint.Hours()
+			if j.Parts > 1 {
+				lost += j.Length.Hours() / float64(j.Parts)
+			}
 		}
 		switch {
 		case r.From < last:
@@ -234,7 +239,7 @@ func integrate(s *carbon.Series, from, to time.Time) (sum float64, covered time.
 // there is, at every moment at which either changes.
 func auditCapacity(cfg *sim.Config, res *sim.Result, c int) error {
 	cl := &cfg.Clusters[c]
-	if cl.Capacity == nil && len(cl.Changes) == 0 {
+	if cl.Capacity == nil && len(cl.Changes) == 0 || cl.Announced { // what runs beyond a capacity that was announced runs on
 		return nil
 	}
 	type change struct {

@@ -122,6 +122,31 @@ var simplifications = []func(in *instance, i int) bool{
 		j.Clusters, j.Migratable, j.RestartKWh, j.TransferKWh = nil, false, 0, 0
 		return had
 	},
+	func(in *instance, i int) bool {
+		j := &in.cfg.Jobs[i]
+		had := j.HeldOut || j.Parts > 0
+		j.HeldOut, j.Parts = false, 0
+		return had
+	},
+	func(in *instance, _ int) bool {
+		return in.withoutOne(func(c *sim.Cluster) bool {
+			had := len(c.Load) > 0
+			c.Load = c.Load[:max(0, len(c.Load)-1)]
+			return had
+		})
+	},
+	func(in *instance, _ int) bool {
+		return in.withoutOne(func(c *sim.Cluster) bool {
+			had := c.Changes != nil || c.ForecastLow != nil
+			c.Changes, c.Announced, c.ForecastLow, c.ForecastHigh = nil, false, nil, nil
+			return had
+		})
+	},
+	func(in *instance, _ int) bool {
+		had := in.cfg.Revise != sim.EverySlot || in.cfg.MinRun > 0 || in.cfg.MinPause > 0
+		in.cfg.Revise, in.cfg.MinRun, in.cfg.MinPause = sim.EverySlot, 0, 0
+		return had
+	},
 	func(in *instance, i int) bool { // whole minutes
 		j := &in.cfg.Jobs[i]
 		length := max(time.Minute, j.Length.Round(time.Minute))
@@ -142,6 +167,16 @@ var simplifications = []func(in *instance, i int) bool{
 	},
 }
 
+// withoutOne simplifies the first cluster that can be.
+func (in *instance) withoutOne(simplify func(*sim.Cluster) bool) bool {
+	for c := range in.cfg.Clusters {
+		if simplify(&in.cfg.Clusters[c]) {
+			return true
+		}
+	}
+	return false
+}
+
 // simpler sets the intensity of all clusters, false where it is that already.
 func (in *instance) simpler(w wave) bool {
 	if len(in.waves[0].values) <= len(w.values) {
@@ -160,9 +195,17 @@ func literal(in *instance, m method) string {
 	fmt.Fprintf(&b, "{\n\tname: \"seed %d\", planner: %q, slot: dur(%q), margin: dur(%q), horizon: dur(%q),\n\tclusters: []sim.Cluster{\n",
 		in.seed, m.name, in.cfg.Slot, in.cfg.Margin, in.cfg.Horizon)
 	for _, c := range in.cfg.Clusters {
-		fmt.Fprintf(&b, "\t\t{Name: %q, Zone: %q, Capacity: %#v, Power: power.PerUnit{Watts: %#v, PUE: %v}},\n", c.Name, c.Zone, c.Capacity, c.Power.Watts, c.Power.PUE)
+		fmt.Fprintf(&b, "\t\t{Name: %q, Zone: %q, Capacity: %#v, Power: power.PerUnit{Watts: %#v, PUE: %v}", c.Name, c.Zone, c.Capacity, c.Power.Watts, c.Power.PUE)
+		for _, x := range c.Changes {
+			fmt.Fprintf(&b, ", {At: %s, Capacity: %#v} of Changes, announced %v", since(x.At), x.Capacity, c.Announced)
+		}
+		for _, x := range c.Load {
+			fmt.Fprintf(&b, ", {From: %s, To: %s, Amount: %#v, Announced: %v} of Load", since(x.From), since(x.To), x.Amount, x.Announced)
+		}
+		b.WriteString("},\n")
 	}
-	b.WriteString("\t},\n\twaves: []wave{\n")
+	fmt.Fprintf(&b, "\t}, // known %v, revise %d, minRun %v, minPause %v\n", in.cfg.Known, in.cfg.Revise, in.cfg.MinRun, in.cfg.MinPause)
+	b.WriteString("\twaves: []wave{\n")
 	last := day0
 	for i := range in.cfg.Jobs {
 		if due, ok := deadline(&in.cfg.Jobs[i]); ok && due.After(last) {
@@ -191,6 +234,9 @@ func literal(in *instance, m method) string {
 		}
 		if j.Migratable || j.RestartKWh > 0 || j.TransferKWh > 0 {
 			fmt.Fprintf(&b, ", Migratable: %v, RestartKWh: %v, TransferKWh: %v", j.Migratable, j.RestartKWh, j.TransferKWh)
+		}
+		if j.HeldOut || j.Parts > 0 {
+			fmt.Fprintf(&b, ", HeldOut: %v, Parts: %d", j.HeldOut, j.Parts)
 		}
 		b.WriteString("},\n")
 	}
