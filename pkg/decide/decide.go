@@ -115,24 +115,22 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		return Decision{}, err
 	}
 	s = s.withSaved().withPossible().withScales()
-	w, err := planned(ctx, &s, planner, false)
+	w, err := planned(ctx, &s, planner)
 	if err == nil {
 		w, err = w.renew(ctx, planner)
-	}
-	if err == nil && w.queueMatters() {
-		w, err = w.safest(ctx, planner)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
+	if w.queueMatters() {
+		w = w.safest()
+	}
 	return w.decision(), nil
 }
 
-// planned goes through the three stages. If pinned, a repair does not move what runs where released
-// tasks wait for room.
-func planned(ctx context.Context, s *Snapshot, planner plan.Planner, pinned bool) (*decider, error) {
+// planned goes through the three stages.
+func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
-	w.pinned = pinned
 	w.commit()
 	w.follow()
 	if err := w.plan(ctx, planner); err != nil {
@@ -204,8 +202,6 @@ type decider struct {
 	bars   map[*carbon.Series][]float64
 	queue  []int // tasks that are left to the clusters' queues, in the order of their release
 	fresh  []int // tasks that may not wait and are released by this decision
-	// pinned: what runs where released tasks wait for room goes on, whatever is missing.
-	pinned bool
 	// unchecked: standing plans are followed whether there is room or not.
 	unchecked bool
 	// foreseen is what the tasks will do by this decision, where released tasks wait in queues.

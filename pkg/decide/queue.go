@@ -34,29 +34,6 @@ func (w *decider) enqueue(tasks []int) {
 	}
 }
 
-// goOnBesideQueue lets running tasks that are in time go on as they are, on clusters where released
-// tasks wait for room. The queue would give the room of a pause to whatever it starts next, not to
-// what Lull has planned.
-func (w *decider) goOnBesideQueue() {
-	waits := map[string]bool{}
-	for _, i := range w.queue {
-		if x := &w.items[i]; x.queued && !x.arrival.After(w.s.Now) && len(x.phases) > 0 {
-			waits[x.phases[0].Cluster] = true
-		}
-	}
-	for i := range w.items {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.state != open || t.State != Running || w.s.soft() || !waits[w.s.Place(t.Cluster).Name] {
-			continue
-		}
-		// Room that an urgent task needs is not kept.
-		if on := []Phase{w.on(i)}; w.inTime(i, on) && (w.fits(w.ledger, i, on) || w.overfull(on[0].Cluster)) {
-			x.state, x.code, x.phases = kept, CodeClusterQueue, on
-			w.take(w.ledger, i, on, 1)
-		}
-	}
-}
-
 // asSubmitted runs the listed tasks as clusters do by themselves: what runs goes on, the rest
 // in the order of submission.
 func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {

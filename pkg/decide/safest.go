@@ -1,11 +1,9 @@
 package decide
 
 import (
-	"context"
 	"slices"
 
 	"lull.dev/lull/pkg/capacity"
-	"lull.dev/lull/pkg/plan"
 )
 
 // queueMatters reports whether the queue of a cluster may start a task in room that Lull has planned
@@ -22,16 +20,15 @@ func (w *decider) queueMatters() bool {
 // do: each candidate is run forward (foresee). The candidates are, in this order:
 //
 //  1. this decision;
-//  2. one in which what runs beside a queue goes on;
-//  3. one that makes no plan: see goOn.
+//  2. one that makes no plan: see goOn.
 //
-// A candidate that loses no deadline that the third one keeps is taken at once. If exact run times
-// are known and nothing new comes, the third one does what was foreseen by the decision before: a
+// If this decision loses no deadline that the second one keeps, it is taken at once. If exact run times
+// are known and nothing new comes, the second one does what was foreseen by the decision before: a
 // deadline that was safe stays safe.
-func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, error) {
+func (w *decider) safest() *decider {
 	if w.s.soft() { // no deadline is lost: what the queues do is stated
 		w.foreseeSettled()
-		return w.asForeseen(nil), nil
+		return w.asForeseen(nil)
 	}
 	asSubmitted, protected := w.s.goesOnBest()
 	noPlan := func() *decider {
@@ -49,16 +46,12 @@ func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, e
 		return n.lost == 0
 	}
 	if consider(w) {
-		return best.asForeseen(protected), nil
+		return best.asForeseen(protected)
 	}
-	pinned, err := planned(ctx, w.s, planner, true)
-	if err != nil {
-		return nil, err
-	}
-	if !consider(pinned) && !consider(noPlan()) { // room that was left was taken: no plan yields
+	if !consider(noPlan()) { // room that was left was taken: no plan yields
 		best = noPlan()
 	}
-	return best.asForeseen(protected), nil
+	return best.asForeseen(protected)
 }
 
 // goesOnBest chooses between the two decisions that make no plan: the one that follows the standing plans, and if
