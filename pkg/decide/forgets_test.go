@@ -60,7 +60,9 @@ func ahead(phases []decide.Phase, now time.Time) (out []decide.Phase) {
 		if p.From.Before(now) {
 			p.From = now
 		}
-		if p.To.Sub(p.From) > time.Millisecond {
+		if n := len(out); n > 0 && p.From.Sub(out[n-1].To) < time.Millisecond && p.Cluster == out[n-1].Cluster {
+			out[n-1].To = p.To // at another scale
+		} else if p.To.Sub(p.From) > time.Millisecond {
 			out = append(out, p)
 		}
 	}

@@ -282,7 +282,7 @@ func (w *decider) followedReason(i int) Reason {
 	r.LatestStart = w.latestOf(i)
 	first := &x.phases[0]
 	waits := first.From.After(w.s.Now)
-	if phases, _ := w.expected(i); w.lateBy(i, phases) {
+	if phases, plan := w.expected(i); w.lateBy(i, phases) || plan != nil && !w.s.soft() && t.lags(phases, w.s.Now) {
 		if r.Code, r.PlannedStart = CodeDeadlineAtRisk, (time.Time{}); waits {
 			r.PlannedStart = first.From
 		}

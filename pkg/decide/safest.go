@@ -63,7 +63,7 @@ func (w *decider) placeForeseenLate(protected []bool) {
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.inTime(i, w.foreseen[i]) || tries == most {
+		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.doneInTime(i, w.foreseen[i]) || tries == most {
 			continue
 		}
 		if l == nil {
@@ -174,9 +174,14 @@ func (c Code) mayBeLate() bool {
 func (w *decider) foreseenInTime() []bool {
 	out := make([]bool, len(w.items))
 	for i := range w.items {
-		out[i] = w.s.Tasks[i].Deadline.IsZero() || len(w.foreseen[i]) > 0 && w.inTime(i, w.foreseen[i])
+		out[i] = w.s.Tasks[i].Deadline.IsZero() || w.doneInTime(i, w.foreseen[i])
 	}
 	return out
+}
+
+// doneInTime reports whether the work of a task is done by its deadline by what is foreseen.
+func (w *decider) doneInTime(i int, seen []Phase) bool {
+	return w.inTime(i, seen) && !w.s.Tasks[i].lags(seen, w.s.Now)
 }
 
 // foreseenLate counts the tasks that will be late, and those of them that are protected.
@@ -197,7 +202,7 @@ func (w *decider) judgeForeseen() {
 	for i := range w.items {
 		t, x, seen := &w.s.Tasks[i], &w.items[i], w.foreseen[i]
 		hard := !w.s.soft() && x.state != committed
-		switch inTime := w.inTime(i, seen); {
+		switch inTime := w.doneInTime(i, seen); {
 		case x.left:
 			x.phases = w.priced(seen)
 			if x.queued = x.queued || w.queues(i); x.state != committed && !w.fits(w.empty, i, seen) {

@@ -53,8 +53,11 @@ func (v *verifier) verifyReason(i int) {
 	}
 }
 
-// late reports whether a task is not done when it should be.
-func (v *verifier) late(i int) bool { return v.lateBy(i, v.d.Actions[i].Phases) }
+// late reports whether a task is not done when it should be. Beside queues it may never be.
+func (v *verifier) late(i int) bool {
+	a := &v.d.Actions[i]
+	return v.lateBy(i, a.Phases) || a.Plan != nil && !v.s.soft() && v.s.Tasks[i].lags(a.Phases, v.s.Now)
+}
 
 // mayBeLate reports whether a task is late although Lull could have had it run otherwise.
 func (v *verifier) mayBeLate(i int) bool {
@@ -176,7 +179,7 @@ func (v *verifier) verifyQueue() {
 			v.counted[i] = seen
 			v.take(v.ledger, i, seen, 1)
 			continue
-		case !v.queued(i) && !a.Reason.Code.forced() && t.savedIn == 0 && !closePhases(seen, a.Phases):
+		case (!v.queued(i) || a.Plan != nil) && !a.Reason.Code.forced() && t.savedIn == 0 && !closePhases(seen, a.Phases):
 			v.report(RuleQueue, i, "%s (%s): stated %v, and with the queues of the clusters it does %v", a.Verb, a.Reason.Code, a.Phases, seen)
 			continue
 		case !v.queued(i) || t.State == Running: // it may wait for others in the queue if it is in time
