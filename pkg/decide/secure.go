@@ -26,7 +26,8 @@ type schedule [][]Phase
 //     what would run as submitted.
 //
 // It takes the first one without a late task. If there is none, it takes the one in which the
-// fewest tasks are late that are in time by (2), then the one with the fewest late tasks. A
+// fewest tasks are late that are in time by (2), then the one with the fewest late tasks. Then
+// each task changes from there to its place in the plan, if that is free. A
 // deadline that can be kept as submitted, or by a standing plan, is therefore never lost by
 // planning.
 //
@@ -89,6 +90,9 @@ func (w *decider) secure(list []int) {
 	if chosen == submitted && w.queueFresh(queued[len(list):]) {
 		w.releaseAll(list, best)
 		return
+	}
+	if chosen > 0 {
+		w.improve(list, best, wanted)
 	}
 	for k, i := range list {
 		x := &w.items[i]
@@ -419,6 +423,36 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 		from = to
 	}
 	return nil
+}
+
+// improve moves tasks from their place in the schedule to the one that the planner wants, where that is free.
+func (w *decider) improve(list []int, s, wanted schedule) {
+	const rounds = 2
+	order := make([]int, len(list))
+	for k := range order {
+		order[k] = k
+	}
+	w.sortByUrgency(list, order)
+	for range rounds {
+		changed := false
+		for _, k := range order {
+			i := list[k]
+			if len(s[k]) == 0 || w.items[i].queued || samePhases(s[k], wanted[k]) {
+				continue
+			}
+			w.take(w.ledger, i, s[k], -1)
+			best := s[k]
+			if len(wanted[k]) > 0 && w.inTime(i, wanted[k]) && w.fits(w.ledger, i, wanted[k]) {
+				best = wanted[k]
+			}
+			changed = changed || !samePhases(best, s[k])
+			s[k] = best
+			w.take(w.ledger, i, best, 1)
+		}
+		if !changed {
+			return
+		}
+	}
 }
 
 // closePhases reports whether phases are the same but for rounding.
