@@ -12,7 +12,6 @@ import (
 // and only into room that is free beside all other plans:
 //
 //   - A change that comes too soon after the last one, or while one is under way, is put off.
-//   - A task whose margin has begun starts.
 //   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
 func (w *decider) adjust() {
 	var again []int // what found no room may find some that another one has left
@@ -22,7 +21,7 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
-		if t.State != Running && !w.keepMargin(i) && x.state == placed {
+		if t.State != Running && x.state == placed {
 			w.spareSlack(i)
 		}
 		if until, early := w.tooSoon(i); early {
@@ -36,17 +35,6 @@ func (w *decider) adjust() {
 			w.putOff(i, until)
 		}
 	}
-}
-
-// keepMargin starts a waiting task now whose plan gives up a part of its margin, if there is
-// room; false if its plan keeps the margin or there is none.
-func (w *decider) keepMargin(i int) bool {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	if w.s.soft() || x.latest.After(w.s.Now) || x.earliest.After(w.s.Now) || !w.pauses(i) {
-		return false
-	}
-	p := w.phase(i, w.place(x.phases[0].Cluster), w.s.Now, t.Remaining, x.phases[0].Workers)
-	return w.try(i, []Phase{p}, CodeLatestStart)
 }
 
 // changes reports whether the plan of a running task changes now what it does.

@@ -60,7 +60,7 @@ func (w *decider) saveFirst(i int, a *Action) {
 	phases := []Phase{w.phase(i, w.place(t.Cluster), w.s.Now, 0, max(t.Workers, t.least()))}
 	phases[0].To = until
 	end := until
-	for _, p := range a.Phases {
+	for _, p := range a.Keeps() {
 		if after := end.Sub(p.From); after > 0 {
 			p.From, p.To = end, p.To.Add(after)
 		}
@@ -70,7 +70,7 @@ func (w *decider) saveFirst(i int, a *Action) {
 	if a.Reason.Code == CodeDeadlineAtRisk {
 		code = CodeDeadlineAtRisk // the reason that matters more
 	}
-	a.Verb, a.Cluster, a.Workers, a.Phases, a.Reason.Code = Continue, t.Cluster, 0, w.priced(phases), code
+	a.Verb, a.Cluster, a.Workers, a.Phases, a.Plan, a.Reason.Code = Continue, t.Cluster, 0, w.priced(phases), nil, code
 	if t.Scaling != nil {
 		a.Workers = t.Workers
 	}

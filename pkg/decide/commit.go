@@ -110,11 +110,10 @@ func (w *decider) besideRunning() *capacity.Ledger {
 	return l
 }
 
-// besides is a ledger with standing plans, and what each task has in it. running has, in addition, the running
-// tasks without such a plan, as they go on.
+// besides is a ledger with standing plans, and what each task has in it.
 type besides struct {
-	ledger, running *capacity.Ledger
-	phases          map[int][]Phase
+	ledger *capacity.Ledger
+	phases map[int][]Phase
 }
 
 // besideStanding is the ledger with the standing plans that are in time, as far as they fit.
@@ -122,60 +121,38 @@ type besides struct {
 // Complexity: O(tasks x log steps + steps).
 func (w *decider) besideStanding() *besides {
 	out := &besides{ledger: w.ledger.Clone(), phases: map[int][]Phase{}}
-	l := out.ledger
 	for i := range w.items {
 		if w.items[i].state != open || !w.stands(i) {
 			continue
 		}
-		if phases := w.standingOf(i); len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases) {
-			w.take(l, i, phases, 1)
+		if phases := w.standingOf(i); len(phases) > 0 && w.inTime(i, phases) && w.fits(out.ledger, i, phases) {
+			w.take(out.ledger, i, phases, 1)
 			out.phases[i] = phases
-		}
-	}
-	out.running = l.Clone()
-	for i := range w.items {
-		if w.items[i].state == open && w.s.Tasks[i].State == Running && out.phases[i] == nil {
-			w.take(out.running, i, []Phase{w.on(i)}, 1)
 		}
 	}
 	return out
 }
 
 // runNow has a task run from now on, or from its arrival, whose latest safe start has come, if it is in time
-// and there is room beside the standing plans of others. It takes room that no running task has, if there is some.
+// and there is room beside the standing plans of others.
 func (w *decider) runNow(beside *besides, i int, as state) {
-	t := &w.s.Tasks[i]
-	on := beside.phases[i]
-	w.take(beside.ledger, i, on, -1)
-	if on == nil && t.State == Running {
-		on = []Phase{w.on(i)}
-	}
-	w.take(beside.running, i, on, -1)
-	if !w.runNowBeside(beside, beside.running, i, as) && !w.runNowBeside(beside, beside.ledger, i, as) {
-		w.take(beside.ledger, i, beside.phases[i], 1)
-		w.take(beside.running, i, on, 1)
-	}
-}
-
-// runNowBeside is runNow beside what one of the two ledgers has; false if there is no room.
-func (w *decider) runNowBeside(beside *besides, l *capacity.Ledger, i int, as state) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	for _, c := range w.roomiest(l, i) {
+	w.take(beside.ledger, i, beside.phases[i], -1)
+	for _, c := range w.roomiest(beside.ledger, i) {
 		workers := 1
 		if t.Scaling != nil {
-			workers = w.widest(l, i, c)
+			workers = w.widest(beside.ledger, i, c)
 		}
 		phases := []Phase{w.phase(i, c, x.arrival, w.workFrom(i, c, x.arrival), workers)}
-		if !w.fits(l, i, phases) || !w.inTime(i, phases) {
+		if !w.fits(beside.ledger, i, phases) || !w.inTime(i, phases) {
 			continue
 		}
 		x.state, x.code, x.phases, x.urgent = as, CodeLatestStart, phases, true
 		w.take(w.ledger, i, phases, 1)
 		w.take(beside.ledger, i, phases, 1)
-		w.take(beside.running, i, phases, 1)
-		return true
+		return
 	}
-	return false
+	w.take(beside.ledger, i, beside.phases[i], 1)
 }
 
 // mustRun says whether a task runs whatever a planner says, and why.
@@ -290,7 +267,6 @@ func (w *decider) standingOf(i int) []Phase {
 // follow keeps the standing plans that go on: first those of tasks that run on as they are, then
 // of running tasks that change something, then of waiting tasks; by deadline in each group.
 func (w *decider) follow() {
-	w.goOnBesideQueue()
 	var steady, changing, waiting []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]

@@ -56,6 +56,9 @@ type Action struct {
 	// the decision made no plan and followed none. Of a released task that waits in the queue of
 	// its cluster it is what the queue is expected to do.
 	Phases []Phase
+	// Plan is what Lull wants the task to do, where the queues of the clusters are expected to make it do otherwise; nil
+	// if that is Phases, or if the task is left to a queue. It is what is kept: see Keeps.
+	Plan []Phase
 	// Planned reports whether this decision made the plan; false if it followed a standing one
 	// or leaves the task to the queue of its cluster.
 	Planned bool
@@ -63,6 +66,27 @@ type Action struct {
 	// room (Task.Renewable).
 	Renewed bool
 	Reason  Reason
+}
+
+// Keeps returns the plan that is followed from now on: Plan, or Phases if there is none.
+func (a *Action) Keeps() []Phase {
+	if a.Plan != nil {
+		return a.Plan
+	}
+	return a.Phases
+}
+
+// Stands returns the plan that is kept of an action on a task; nil if there is none. The reason of a plan is that for which it
+// was made, also while the task waits in the queue of its cluster.
+func (a *Action) Stands(t *Task) *Standing {
+	reason := a.Reason
+	if t.Standing != nil && t.Unscheduled && a.Plan != nil {
+		reason = t.Standing.Reason
+	}
+	if plan := a.Keeps(); len(plan) > 0 {
+		return &Standing{Phases: plan, Reason: reason}
+	}
+	return nil
 }
 
 // Decision is the actions, in the order of the snapshot's tasks, and when to
@@ -115,24 +139,22 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 		return Decision{}, err
 	}
 	s = s.withSaved().withPossible().withScales()
-	w, err := planned(ctx, &s, planner, false)
+	w, err := planned(ctx, &s, planner)
 	if err == nil {
 		w, err = w.renew(ctx, planner)
-	}
-	if err == nil && w.queueMatters() {
-		w, err = w.safest(ctx, planner)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
+	if w.queueMatters() {
+		w = w.safest()
+	}
 	return w.decision(), nil
 }
 
-// planned goes through the three stages. If pinned, a repair does not move what runs where released
-// tasks wait for room.
-func planned(ctx context.Context, s *Snapshot, planner plan.Planner, pinned bool) (*decider, error) {
+// planned goes through the three stages.
+func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
-	w.pinned = pinned
 	w.commit()
 	w.follow()
 	if err := w.plan(ctx, planner); err != nil {
@@ -175,7 +197,9 @@ type item struct {
 	state  state
 	need   []capacity.Need
 	phases []Phase
-	code   Code
+	// released is the plan of a task that waits in the queue of its cluster: see releasedBy.
+	released []Phase
+	code     Code
 	// arrival is when it may start at all; earliest is when a new plan may start it, after its least pause.
 	// latest is its latest safe start; zero where it may not wait.
 	arrival, earliest, latest time.Time
@@ -204,8 +228,6 @@ type decider struct {
 	bars   map[*carbon.Series][]float64
 	queue  []int // tasks that are left to the clusters' queues, in the order of their release
 	fresh  []int // tasks that may not wait and are released by this decision
-	// pinned: what runs where released tasks wait for room goes on, whatever is missing.
-	pinned bool
 	// unchecked: standing plans are followed whether there is room or not.
 	unchecked bool
 	// foreseen is what the tasks will do by this decision, where released tasks wait in queues.
@@ -243,6 +265,7 @@ func newDecider(s *Snapshot) *decider {
 			at, ok := w.limits.latestStart(t, x.need)
 			x.latest, x.unsafe = at, !ok
 		}
+		x.released = t.releasedBy()
 		if x.earliest = w.earliest(i); x.earliest.After(x.arrival) && !w.known(t) {
 			x.earliest = x.arrival // it is not held
 		}
@@ -508,10 +531,24 @@ func (w *decider) soonest(at time.Time) {
 	}
 }
 
+// expected returns what a task will do, and its plan if the queues of the clusters make that differ.
+func (w *decider) expected(i int) (phases, wanted []Phase) {
+	x := &w.items[i]
+	phases = w.withIntensities(x.phases)
+	if x.released != nil {
+		return phases, x.released
+	}
+	if w.foreseen == nil || len(x.phases) == 0 || x.left || x.code.forced() || closePhases(w.foreseen[i], x.phases) {
+		return phases, nil
+	}
+	return w.priced(slices.Clone(w.foreseen[i])), phases
+}
+
 // action states the decision on a task.
 func (w *decider) action(i int) Action {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	a := Action{Task: t.ID, Phases: w.withIntensities(x.phases), Planned: x.state != followed && (!x.queued || x.arrival.After(w.s.Now)) && len(x.phases) > 0}
+	a := Action{Task: t.ID, Planned: x.state != followed && (!x.queued || x.arrival.After(w.s.Now)) && len(x.phases) > 0}
+	a.Phases, a.Plan = w.expected(i)
 	a.Renewed = a.Planned && t.renewed
 	r := w.reason(i)
 	runs := x.queued
@@ -527,6 +564,9 @@ func (w *decider) action(i int) Action {
 		} else if !x.queued {
 			w.soonest(first.From)
 			w.soonest(x.latest)
+		}
+		if a.Plan != nil && len(a.Phases) > 0 && !a.Phases[0].From.After(w.s.Now) {
+			w.soonest(a.Phases[0].To)
 		}
 		if (!x.left || !x.queued) && (runs || t.State != Running) {
 			a.Cluster = first.Cluster

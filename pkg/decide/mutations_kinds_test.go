@@ -108,7 +108,7 @@ var mutations = slices.Concat([]mutation{
 	}},
 	{name: "action on another cluster than its phase", apply: func(m *mutant) bool {
 		name := m.other(true)
-		ok := m.hasPlan() && m.a.Cluster != "" && name != ""
+		ok := m.hasPlan() && m.a.Cluster != "" && name != "" && name != m.a.Keeps()[0].Cluster
 		m.a.Cluster = name
 		return ok
 	}},

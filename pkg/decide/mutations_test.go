@@ -186,7 +186,7 @@ func (m *mutant) nextChange() time.Time {
 	next := m.s.Now.Add(24 * time.Hour)
 	for k := range m.good.Actions {
 		a := &m.good.Actions[k]
-		if len(a.Phases) == 0 {
+		if len(a.Phases) == 0 || m.s.Tasks[k].Unscheduled {
 			continue
 		}
 		held := a.Verb == decide.Wait || a.Verb == decide.Pause

@@ -62,7 +62,7 @@ func (w *decider) urgent() (out []int) {
 func (w *decider) reopen(states ...state) (any bool) {
 	for i := range w.items {
 		x := &w.items[i]
-		if !slices.Contains(states, x.state) || w.pinned && x.code == CodeClusterQueue {
+		if !slices.Contains(states, x.state) {
 			continue
 		}
 		if x.state != unplaced {

@@ -33,6 +33,7 @@ type world struct {
 	slot     time.Duration
 	margin   time.Duration
 	replans  *rand.Rand
+	decided  func(decide.Snapshot, decide.Decision) // is told each decision, if set
 }
 
 type execution struct {
@@ -132,6 +133,11 @@ func (w *world) start() {
 		x.task.Cluster, x.workers, x.since = w.clusters[best].Name, workers, w.now
 	}
 	w.queue = rest
+	for _, x := range w.jobs { // what asks for more workers comes after what waits
+		for x.workers > 0 && x.workers < x.task.Workers && w.fits(&execution{task: x.task}, x.task.Cluster, 1) {
+			x.workers++
+		}
+	}
 }
 
 // snapshot is what a controller observes.
@@ -158,19 +164,16 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 	return s, open
 }
 
-func (w *world) apply(d decide.Decision, open []*execution) {
+func (w *world) apply(s decide.Snapshot, d decide.Decision, open []*execution) {
 	for _, i := range d.Order {
 		a, x := &d.Actions[i], open[i]
-		x.standing = nil
-		if len(a.Phases) > 0 {
-			x.standing = &decide.Standing{Phases: a.Phases, Reason: a.Reason}
-		}
+		x.standing = a.Stands(&s.Tasks[i])
 		switch a.Verb {
 		case decide.Wait, decide.Pause:
 			x.released, x.workers = false, 0
 		case decide.Continue:
 		case decide.Scale:
-			x.workers, x.task.Workers = a.Workers, a.Workers
+			x.workers, x.task.Workers = min(x.workers, a.Workers), a.Workers
 		case decide.Move:
 			x.task.Cluster = a.Cluster
 		default:
@@ -243,7 +246,10 @@ func (w *world) run(t testing.TB, planner plan.Planner) (violations []string) {
 		for _, v := range decide.Verify(s, d) {
 			violations = append(violations, fmt.Sprintf("%s: %v", w.now.Format(time.RFC3339), v))
 		}
-		w.apply(d, open)
+		if w.decided != nil {
+			w.decided(s, d)
+		}
+		w.apply(s, d, open)
 		w.start()
 		wake = d.Wake
 	}

@@ -34,29 +34,6 @@ func (w *decider) enqueue(tasks []int) {
 	}
 }
 
-// goOnBesideQueue lets running tasks that are in time go on as they are, on clusters where released
-// tasks wait for room. The queue would give the room of a pause to whatever it starts next, not to
-// what Lull has planned.
-func (w *decider) goOnBesideQueue() {
-	waits := map[string]bool{}
-	for _, i := range w.queue {
-		if x := &w.items[i]; x.queued && !x.arrival.After(w.s.Now) && len(x.phases) > 0 {
-			waits[x.phases[0].Cluster] = true
-		}
-	}
-	for i := range w.items {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.state != open || t.State != Running || w.s.soft() || !waits[w.s.Place(t.Cluster).Name] {
-			continue
-		}
-		// Room that an urgent task needs is not kept.
-		if on := []Phase{w.on(i)}; w.inTime(i, on) && (w.fits(w.ledger, i, on) || w.overfull(on[0].Cluster)) {
-			x.state, x.code, x.phases = kept, CodeClusterQueue, on
-			w.take(w.ledger, i, on, 1)
-		}
-	}
-}
-
 // asSubmitted runs the listed tasks as clusters do by themselves: what runs goes on, the rest
 // in the order of submission.
 func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {
@@ -127,19 +104,21 @@ func (w *decider) intends(i int, at time.Time) intent {
 	if t.State == Running {
 		workers = max(workers, t.Workers)
 	}
-	out, phases := intent{released: true, cluster: -1, workers: workers}, x.phases
+	out, phases, queued := intent{released: true, cluster: -1, workers: workers}, x.phases, x.queued
 	switch {
 	case x.arrival.After(at) && t.State != Running:
 		return intent{next: x.arrival}
-	case t.State == Running && t.Unscheduled && t.Cluster != "" && !t.Replan && t.Standing != nil && !t.Standing.Reason.Code.forced():
-		phases = t.Standing.Phases // it was released by its plan, which goes on
+	case x.released != nil:
+		phases, queued = x.released, false
 	case x.left || t.State == Running && t.Unscheduled:
 		return out
+	case w.s.soft() && len(phases) == 0:
+		return intent{} // it waits for a plan
 	}
 	for k := range phases {
 		p := &phases[k]
 		switch {
-		case at.Before(p.From) && k == 0 && x.queued: // it is released already, and waits
+		case at.Before(p.From) && k == 0 && queued: // it is released already, and waits
 			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
 		case at.Before(p.From):
 			return intent{next: p.From}
@@ -149,6 +128,39 @@ func (w *decider) intends(i int, at time.Time) intent {
 		out.workers = p.Workers
 	}
 	return out
+}
+
+// releasedFirst compares tasks that wait in a queue by the time of their release. Decisions release at one time what is planned
+// first, by deadline, then what is left to the queue (order).
+func (w *decider) releasedFirst(a, b int) int {
+	x, y := &w.s.Tasks[a], &w.s.Tasks[b]
+	if c := x.Changed.Compare(y.Changed); c != 0 {
+		return c
+	}
+	p, q := x.wasPlanned(), y.wasPlanned()
+	switch {
+	case p && q:
+		return x.Deadline.Compare(y.Deadline)
+	case p:
+		return -1
+	case q:
+		return 1
+	}
+	return 0
+}
+
+// wasPlanned reports whether a task was released by a plan, and not left to a queue.
+func (t *Task) wasPlanned() bool {
+	return t.Standing != nil && !t.Standing.Reason.Code.forced() && !t.Deadline.IsZero()
+}
+
+// releasedBy is the plan by which a task was released that waits in the queue of its cluster: it goes on, and may have begun
+// or ended before now. nil if there is none.
+func (t *Task) releasedBy() []Phase {
+	if t.State != Running || !t.Unscheduled || t.Cluster == "" || t.Standing == nil || t.Standing.Reason.Code.forced() {
+		return nil
+	}
+	return t.Standing.Phases
 }
 
 // queueFresh counts the tasks that may not wait from when the queue starts them in a schedule

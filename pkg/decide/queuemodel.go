@@ -121,7 +121,7 @@ func (m *queueModel) observe(i int) {
 // Complexity: O((tasks + phases) x (log tasks + tasks that wait)), the latter with a small constant:
 // of tasks that ask for the same, one is tried.
 func (m *queueModel) run() schedule {
-	slices.SortStableFunc(m.pending, func(a, b int) int { return m.w.s.Tasks[a].Changed.Compare(m.w.s.Tasks[b].Changed) })
+	slices.SortStableFunc(m.pending, m.w.releasedFirst)
 	due := slices.Clone(m.order)
 	for more := true; more; {
 		m.serve()

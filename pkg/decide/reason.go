@@ -282,8 +282,7 @@ func (w *decider) followedReason(i int) Reason {
 	r.LatestStart = w.latestOf(i)
 	first := &x.phases[0]
 	waits := first.From.After(w.s.Now)
-	late := !w.s.soft() && t.LatestStart.IsZero() && t.endOf(x.phases, w.s.Now).After(t.Deadline.Add(rounding))
-	if late || r.Code == CodeDeadlineAtRisk && waits && !w.s.soft() {
+	if phases, plan := w.expected(i); w.lateBy(i, phases) || plan != nil && !w.s.soft() && t.lags(phases, w.s.Now) {
 		if r.Code, r.PlannedStart = CodeDeadlineAtRisk, (time.Time{}); waits {
 			r.PlannedStart = first.From
 		}
@@ -306,6 +305,22 @@ func (w *decider) followedReason(i int) Reason {
 		r.Code = x.code
 	}
 	return r
+}
+
+// lateBy reports whether a task that does some phases is done later, or starts later, than it should.
+func (w *decider) lateBy(i int, phases []Phase) bool {
+	t := &w.s.Tasks[i]
+	switch {
+	case t.Deadline.IsZero():
+		return false
+	case len(phases) == 0:
+		return true
+	case w.s.soft():
+		return false
+	case !t.LatestStart.IsZero() && phases[0].From.After(t.LatestStart):
+		return true
+	}
+	return t.endOf(phases, w.s.Now).After(t.Deadline.Add(rounding))
 }
 
 // least is the least number of workers.

@@ -52,7 +52,7 @@ func (w *decider) renew(ctx context.Context, planner plan.Planner) (*decider, er
 	for _, i := range competing {
 		s.Tasks[i].Replan, s.Tasks[i].renewed = true, true
 	}
-	other, err := planned(ctx, &s, planner, w.pinned)
+	other, err := planned(ctx, &s, planner)
 	if err != nil {
 		return nil, err
 	}

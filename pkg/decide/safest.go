@@ -1,11 +1,9 @@
 package decide
 
 import (
-	"context"
 	"slices"
 
 	"lull.dev/lull/pkg/capacity"
-	"lull.dev/lull/pkg/plan"
 )
 
 // queueMatters reports whether the queue of a cluster may start a task in room that Lull has planned
@@ -19,80 +17,42 @@ func (w *decider) queueMatters() bool {
 }
 
 // safest is the decision that loses the fewest deadlines when the queues of the clusters do what they
-// do: each candidate is run forward (foresee). The candidates are, in this order:
-//
-//  1. this decision;
-//  2. one in which what runs beside a queue goes on;
-//  3. one that makes no plan: see goOn.
-//
-// A candidate that loses no deadline that the third one keeps is taken at once. If exact run times
-// are known and nothing new comes, the third one does what was foreseen by the decision before: a
-// deadline that was safe stays safe.
-func (w *decider) safest(ctx context.Context, planner plan.Planner) (*decider, error) {
-	if w.s.soft() { // no deadline is lost: what the queues do is stated
-		w.foreseeSettled()
-		return w.asForeseen(nil), nil
+// do: this decision, or if that loses a deadline that the one keeps that makes no plan (goesOnBest), the better of
+// both. Each is run forward (foresee). If exact run times are known and nothing new comes, the decision that makes
+// no plan does what was foreseen by the decision before: a deadline that was safe stays safe.
+func (w *decider) safest() *decider {
+	w.foreseen = w.foresee()
+	if w.s.soft() {
+		w.judgeForeseen()
+		return w // no deadline is lost
 	}
-	asSubmitted, protected := w.s.goesOnBest()
-	noPlan := func() *decider {
-		g := w.s.goOn(asSubmitted)
-		g.foreseen = g.foresee()
-		return g
+	best := w
+	noPlan, protected := w.s.goesOnBest()
+	if n := w.foreseenLate(protected); n.lost > 0 && noPlan.foreseenLate(protected).less(n) {
+		best = noPlan
 	}
-	best, least := (*decider)(nil), lateness{}
-	consider := func(c *decider) bool {
-		c.foreseeSettled()
-		n := c.foreseenLate(protected)
-		if best == nil || n.less(least) {
-			best, least = c, n
-		}
-		return n.lost == 0
-	}
-	if consider(w) {
-		return best.asForeseen(protected), nil
-	}
-	pinned, err := planned(ctx, w.s, planner, true)
-	if err != nil {
-		return nil, err
-	}
-	if !consider(pinned) && !consider(noPlan()) { // room that was left was taken: no plan yields
-		best = noPlan()
-	}
-	return best.asForeseen(protected), nil
+	best.placeForeseenLate(protected)
+	best.judgeForeseen()
+	return best
 }
 
 // goesOnBest chooses between the two decisions that make no plan: the one that follows the standing plans, and if
 // tasks are late by it, the one in which all go on or are released as submitted, if fewer are late and no other. protected
 // marks the tasks that are in time by it.
-func (s *Snapshot) goesOnBest() (asSubmitted bool, protected []bool) {
-	last := s.goOn(false)
-	last.foreseen = last.foresee()
-	protected = last.foreseenInTime()
-	before := last.foreseenLate(protected).late
+func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
+	best = s.goOn(false)
+	best.foreseen = best.foresee()
+	protected = best.foreseenInTime()
+	before := best.foreseenLate(protected).late
 	if before == 0 || !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Standing == nil }) {
-		return false, protected
+		return best, protected
 	}
 	other := s.goOn(true)
 	other.foreseen = other.foresee()
 	if n := other.foreseenLate(protected); n.lost > 0 || n.late >= before {
-		return false, protected
+		return best, protected
 	}
-	return true, other.foreseenInTime()
-}
-
-// foreseeSettled foresees what the tasks will do. If plans take room that others have by then, they are made to
-// begin when there is room again. Since that leaves the room before to others, the tasks are then foreseen anew,
-// a few times at most.
-func (w *decider) foreseeSettled() {
-	const rounds = 4
-	w.foreseen = w.foresee()
-	for n := 0; n < rounds && w.overcommits() && w.yieldToQueue(); n++ {
-		w.foreseen = w.foresee()
-	}
-	for n := 0; n < rounds && w.overcommits(); n++ {
-		w.planForeseen()
-		w.foreseen = w.foresee()
-	}
+	return other, other.foreseenInTime()
 }
 
 // placeForeseenLate gives tasks that will be late for what the queues start another place in time, if there is room beside
@@ -103,7 +63,7 @@ func (w *decider) placeForeseenLate(protected []bool) {
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.inTime(i, w.foreseen[i]) || tries == most {
+		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.doneInTime(i, w.foreseen[i]) || tries == most {
 			continue
 		}
 		if l == nil {
@@ -129,69 +89,6 @@ func (w *decider) placeForeseenLate(protected []bool) {
 		}
 		*x, w.foreseen, w.queue = before, foreseen, queue
 	}
-}
-
-// planForeseen replaces all plans by what is foreseen, which fits together. What is to begin now and does not keeps its
-// plan: it is released now, and waits in the queue.
-func (w *decider) planForeseen() {
-	for i := range w.items {
-		x, seen := &w.items[i], w.foreseen[i]
-		if x.left || x.state == committed || len(x.phases) == 0 || len(seen) == 0 {
-			continue
-		}
-		if !x.phases[0].From.After(w.s.Now) && seen[0].From.After(w.s.Now) {
-			continue
-		}
-		w.restate(i, seen)
-	}
-}
-
-// restate has the plan of a task be what is foreseen.
-func (w *decider) restate(i int, seen []Phase) {
-	x := &w.items[i]
-	if x.state == unplaced || x.state == late {
-		x.code = ""
-	}
-	x.phases, x.state = w.priced(slices.Clone(seen)), placed
-	if !w.s.soft() && !w.inTime(i, seen) {
-		x.state = unplaced
-	}
-}
-
-// overcommits reports whether the plans take more than there is beside what runs and what is announced. A queue
-// starts nothing without room.
-func (w *decider) overcommits() bool {
-	l := w.empty.Clone()
-	for i := range w.items {
-		x, phases := &w.items[i], w.items[i].phases
-		if x.left {
-			phases = w.foreseen[i]
-			if waits := len(phases) > 0 && phases[0].From.After(x.arrival); waits && !x.arrival.After(w.s.Now) {
-				continue
-			}
-		}
-		w.take(l, i, phases, 1)
-	}
-	return len(l.Excesses(w.s.Now)) > 0
-}
-
-// yieldToQueue replaces the plans that begin or end later than planned by what is foreseen; false if there
-// are none. What is to begin now is released now, and waits in the queue.
-func (w *decider) yieldToQueue() (any bool) {
-	for i := range w.items {
-		x, seen := &w.items[i], w.foreseen[i]
-		if x.left || x.state == committed || len(x.phases) == 0 || len(seen) == 0 {
-			continue
-		}
-		first, begins := x.phases[0].From, seen[0].From
-		ends := x.phases[len(x.phases)-1].To
-		if begins.After(first) && !first.After(w.s.Now) || !begins.After(first) && !seen[len(seen)-1].To.After(ends.Add(rounding)) {
-			continue
-		}
-		w.restate(i, seen)
-		any = true
-	}
-	return any
 }
 
 // goOn is the decision that makes no plan: each task follows its standing plan; one that has none
@@ -277,9 +174,14 @@ func (c Code) mayBeLate() bool {
 func (w *decider) foreseenInTime() []bool {
 	out := make([]bool, len(w.items))
 	for i := range w.items {
-		out[i] = w.s.Tasks[i].Deadline.IsZero() || len(w.foreseen[i]) > 0 && w.inTime(i, w.foreseen[i])
+		out[i] = w.s.Tasks[i].Deadline.IsZero() || w.doneInTime(i, w.foreseen[i])
 	}
 	return out
+}
+
+// doneInTime reports whether the work of a task is done by its deadline by what is foreseen.
+func (w *decider) doneInTime(i int, seen []Phase) bool {
+	return w.inTime(i, seen) && !w.s.Tasks[i].lags(seen, w.s.Now)
 }
 
 // foreseenLate counts the tasks that will be late, and those of them that are protected.
@@ -295,68 +197,27 @@ func (w *decider) foreseenLate(protected []bool) (n lateness) {
 	return n
 }
 
-// asForeseen states what the queues will do as the phases of the tasks that are left to them, and of those
-// that follow a plan in whose room a queue has started others.
-func (w *decider) asForeseen(protected []bool) *decider {
-	if w.s.soft() {
-		w.restateAll()
-		return w
-	}
-	w.placeForeseenLate(protected)
-	before, queue, least := slices.Clone(w.items), slices.Clone(w.queue), w.foreseenLate(protected)
-	w.restateAll()
-	same := func(i int) bool {
-		return w.items[i].left && before[i].left || samePhases(w.items[i].phases, before[i].phases)
-	}
-	unchanged := true
-	for i := range w.items {
-		unchanged = unchanged && same(i)
-	}
-	if unchanged {
-		return w
-	}
-	foreseen := w.foreseen
-	w.foreseen = w.foresee()
-	if least.less(w.foreseenLate(protected)) { // a plan that is said to begin later is released later, behind others
-		for i := range w.items {
-			if !before[i].left {
-				w.items[i] = before[i]
-			}
-		}
-		w.queue = queue
-	}
-	w.foreseen = foreseen
-	return w
-}
-
-// restateAll states what is foreseen.
-func (w *decider) restateAll() {
+// judgeForeseen says by what is foreseen which tasks are late. What is left to a queue has no other plan.
+func (w *decider) judgeForeseen() {
 	for i := range w.items {
 		t, x, seen := &w.s.Tasks[i], &w.items[i], w.foreseen[i]
-		switch {
+		hard := !w.s.soft() && x.state != committed
+		switch inTime := w.doneInTime(i, seen); {
 		case x.left:
 			x.phases = w.priced(seen)
 			if x.queued = x.queued || w.queues(i); x.state != committed && !w.fits(w.empty, i, seen) {
-				x.phases = nil // the queue may start it, but the capacity falls while it runs
-			} else if x.state != committed && !w.s.soft() && w.inTime(i, seen) {
+				x.phases, w.foreseen[i] = nil, nil // the queue may start it, but the capacity falls while it runs
+			} else if hard && inTime {
 				x.state, x.code = committed, CodeClusterQueue
 			}
-		case len(x.phases) == 0:
-		case len(seen) == 0:
-			if !w.s.soft() && x.state != committed && t.State != Running {
-				x.state = unplaced
-				w.leave(i, nil) // it never finds room
-			}
-		case w.unchecked && x.state == followed && t.State != Running && !x.phases[0].From.After(w.s.Now) && seen[0].From.After(w.s.Now):
-			x.phases, x.queued = w.priced(seen), true
-		case w.unchecked && x.state == followed && (t.State == Running || t.lags(x.phases, w.s.Now) || seen[len(seen)-1].To.After(x.phases[len(x.phases)-1].To.Add(rounding))):
-			x.phases = w.priced(seen)
-		case !w.s.soft() && !w.inTime(i, seen) && x.state != committed:
-			w.restate(i, seen) // what the queue starts leaves it no room in time
-		case x.state == unplaced || x.state == late:
-			if !w.inTime(i, x.phases) { // and by what is foreseen it is
-				w.restate(i, seen)
-			}
+		case !hard || len(x.phases) == 0:
+		case len(seen) == 0 && t.State != Running:
+			x.state = unplaced
+			w.leave(i, nil) // it never finds room
+		case inTime && (x.state == unplaced || x.state == late):
+			x.state, x.code = placed, ""
+		case !inTime && x.state != late:
+			x.state = unplaced
 		}
 	}
 }

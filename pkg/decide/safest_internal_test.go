@@ -41,20 +41,6 @@ func TestGoOnDropsImpossiblePlans(t *testing.T) {
 	}
 }
 
-// TestPlansYieldToWhatTakesTheirRoom: the capacity has fallen so that one of two plans has room. The other one
-// begins when the first has ended.
-func TestPlansYieldToWhatTakesTheirRoom(t *testing.T) {
-	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
-	w := goingOn(t, t0, 2, standing("first", t0, 3, 9), standing("second", t0, 3.5, 9)).goOn(false)
-	if w.foreseen = w.foresee(); !w.overcommits() {
-		t.Fatal("both plans have room: the test shows nothing")
-	}
-	w.foreseeSettled()
-	if p := w.items[1].phases; w.overcommits() || len(p) != 1 || !p[0].From.Equal(t0.Add(4*time.Hour)) {
-		t.Errorf("the second task is to run as %+v; want it from 4:00 on", p)
-	}
-}
-
 // TestGoOnStaysWhereAQueueHasStartedATask: a task waited in a queue and was expected to start on one cluster,
 // but was started on another. A decision that makes no plan leaves it there.
 func TestGoOnStaysWhereAQueueHasStartedATask(t *testing.T) {
@@ -83,19 +69,6 @@ func TestAQueuedTaskKeepsItsPlan(t *testing.T) {
 	w := goingOn(t, t0, 2, x).goOn(false)
 	if seen := w.foresee()[0]; len(seen) != 2 || !seen[0].To.Equal(first.To) {
 		t.Errorf("it is foreseen to run as %+v; want a pause at 1:00", seen)
-	}
-}
-
-// TestAQueueStartsNowWhatWasExpectedLater: a task was expected to wait in a queue, but is foreseen to start now.
-// A plan that takes the same room overcommits the cluster.
-func TestAQueueStartsNowWhatWasExpectedLater(t *testing.T) {
-	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
-	w := newDecider(goingOn(t, t0, 2, standing("queued", t0, 3, 9), standing("planned", t0, 3, 9)))
-	w.items[0].left, w.items[0].queued = true, true
-	w.items[1].phases = []Phase{w.phase(1, 0, t0, time.Hour, 1)}
-	w.foreseen = schedule{w.items[1].phases, nil}
-	if !w.overcommits() {
-		t.Error("both take all of the cluster now, and that is not seen")
 	}
 }
 

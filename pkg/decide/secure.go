@@ -455,6 +455,13 @@ func (w *decider) improve(list []int, s, wanted schedule) {
 	}
 }
 
+// closePhases reports whether phases are the same but for rounding.
+func closePhases(a, b []Phase) bool {
+	return slices.EqualFunc(a, b, func(x, y Phase) bool {
+		return x.From.Sub(y.From).Abs() <= rounding && x.To.Sub(y.To).Abs() <= rounding && x.Cluster == y.Cluster && x.Workers == y.Workers
+	})
+}
+
 func samePhases(a, b []Phase) bool {
 	return slices.EqualFunc(a, b, func(x, y Phase) bool {
 		return x.From.Equal(y.From) && x.To.Equal(y.To) && x.Cluster == y.Cluster && x.Workers == y.Workers

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/workload"
@@ -85,7 +86,9 @@ type verifier struct {
 	everyone bool
 	// leaves reports that the queue of a cluster starts something: see anyLeft.
 	leaves bool
-	out    []Violation
+	// counted is what the ledger has of each task: what it is expected to do.
+	counted schedule
+	out     []Violation
 }
 
 // Verify returns the invariants that a decision on a snapshot breaks; none is what Decide
@@ -146,13 +149,18 @@ func incomplete(s *Snapshot, d *Decision) (out []Violation) {
 func (v *verifier) arrived(i int) bool { return !v.items[i].arrival.After(v.s.Now) }
 
 // now reports whether the plan of an action runs now.
-func (v *verifier) now(a *Action) bool { return len(a.Phases) > 0 && !a.Phases[0].From.After(v.s.Now) }
+func (v *verifier) now(a *Action) bool { return v.begun(a.Keeps()) }
+
+// begun reports whether phases begin now.
+func (v *verifier) begun(phases []Phase) bool {
+	return len(phases) > 0 && !phases[0].From.After(v.s.Now)
+}
 
 // queued reports whether an action leaves a released task to the queue of its cluster: when it starts
 // is not Lull's decision, and the queue starts nothing without room.
 func (v *verifier) queued(i int) bool {
 	a := &v.d.Actions[i]
-	return v.s.Tasks[i].Unscheduled || (a.Verb == Release || a.Verb == Resume) && !v.now(a)
+	return v.s.Tasks[i].Unscheduled || (a.Verb == Release || a.Verb == Resume) && !v.begun(a.Phases)
 }
 
 // must reports whether a task runs whatever is planned. Only at the latest start Lull has a choice where and how.
@@ -194,7 +202,7 @@ func (v *verifier) verifyVerb(i int) {
 	case a.Verb.runs() && !v.arrived(i):
 		v.report(RuleNotBefore, i, "%s, although it may not start before %s", a.Verb, stamp(t.NotBefore))
 	case !a.Verb.runs() && v.now(a) || a.Verb.runs() && len(a.Phases) > 0 && !v.now(a) && !v.queued(i):
-		v.report(RuleVerb, i, "%s, and its plan begins at %s", a.Verb, stamp(a.Phases[0].From))
+		v.report(RuleVerb, i, "%s, and its plan begins at %s", a.Verb, stamp(a.Keeps()[0].From))
 	case len(a.Phases) == 0 && v.arrived(i) && !must && a.Verb.runs() == v.s.soft() && !a.Reason.Code.forced():
 		v.report(RuleVerb, i, "%s without a plan", a.Verb) // with soft deadlines it waits for one, else it runs
 	case len(a.Phases) == 0 && t.State == Running && !t.Unscheduled && a.Verb.runs() && a.Reason.Code != CodePaused && a.Reason.Code != CodePlannerFailed:
@@ -215,10 +223,10 @@ func (v *verifier) verifyClusters(i int) {
 	switch {
 	case a.Cluster != "" && !v.s.mayUse(t, a.Cluster):
 		v.report(RuleCluster, i, "%s at cluster %q, which it may not use", a.Verb, a.Cluster)
-	case !v.s.possible(t, a.Phases):
-		v.report(RuleCluster, i, "its plan is for clusters that it may not use: %v", a.Phases)
-	case len(a.Phases) > 0 && !anywhere && at != a.Phases[0].Cluster:
-		v.report(RuleCluster, i, "%s at cluster %q, and its plan begins at %q", a.Verb, a.Cluster, a.Phases[0].Cluster)
+	case !v.s.possible(t, a.Phases) || !v.s.possible(t, a.Plan):
+		v.report(RuleCluster, i, "its plan is for clusters that it may not use: %v", a.Keeps())
+	case len(a.Phases) > 0 && !anywhere && at != a.Keeps()[0].Cluster:
+		v.report(RuleCluster, i, "%s at cluster %q, and its plan begins at %q", a.Verb, a.Cluster, a.Keeps()[0].Cluster)
 	}
 }
 
@@ -232,11 +240,11 @@ func (v *verifier) verifyWorkers(i int) {
 	switch {
 	case scales && !can(a.Workers) || !scales && a.Workers != 0:
 		v.report(RuleWorkers, i, "%s with %d workers", a.Verb, a.Workers)
-	case scales && v.now(a) && !v.queued(i) && a.Workers != a.Phases[0].Workers:
-		v.report(RuleWorkers, i, "%s with %d workers, and its plan begins with %d", a.Verb, a.Workers, a.Phases[0].Workers)
+	case scales && v.now(a) && !v.queued(i) && a.Workers != a.Keeps()[0].Workers:
+		v.report(RuleWorkers, i, "%s with %d workers, and its plan begins with %d", a.Verb, a.Workers, a.Keeps()[0].Workers)
 	}
-	for k := range a.Phases {
-		if n := a.Phases[k].Workers; t.Scaling != nil && !can(n) || t.Scaling == nil && n > 1 {
+	for k, p := range slices.Concat(a.Phases, a.Plan) {
+		if n := p.Workers; t.Scaling != nil && !can(n) || t.Scaling == nil && n > 1 {
 			v.report(RuleWorkers, i, "phase %d has %d workers", k+1, n)
 		}
 	}
@@ -245,30 +253,43 @@ func (v *verifier) verifyWorkers(i int) {
 // verifyPhases checks when a plan runs, and that it does the work that is left.
 func (v *verifier) verifyPhases(i int) {
 	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	v.verifyTimes(i, a.Phases)
+	if released := t.releasedBy(); released == nil {
+		v.verifyTimes(i, a.Plan)
+	} else if !samePhases(a.Plan, released) {
+		v.report(RulePhases, i, "its plan is %v; accepted: the one by which it was released, %v", a.Plan, released)
+	}
 	if len(a.Phases) == 0 {
 		return
 	}
-	if t.Kind == workload.Rigid && len(a.Phases) > 1 {
-		v.report(RuleInterrupted, i, "%d runs of a task that cannot be interrupted", len(a.Phases))
+	if missing := t.missing(a.Phases, v.s.Now); missing > rounding && a.Plan == nil && !v.mayLag(i, missing) {
+		v.report(RuleWork, i, "its plan does %v of %v", t.progress(a.Phases, v.s.Now), t.Remaining)
 	}
-	if first := a.Phases[0].From; first.Before(v.items[i].arrival) {
+	if a.Reason.Code != CodeDeadlineAtRisk && a.Reason.Code != CodeLatestStart && v.mayBeLate(i) {
+		v.report(RuleDeadline, i, "its plan ends at %s, after its deadline %s", stamp(t.endOf(a.Phases, v.s.Now)), stamp(t.Deadline))
+	}
+}
+
+// verifyTimes checks the order of phases.
+func (v *verifier) verifyTimes(i int, phases []Phase) {
+	if len(phases) == 0 {
+		return
+	}
+	if v.s.Tasks[i].Kind == workload.Rigid && len(phases) > 1 {
+		v.report(RuleInterrupted, i, "%d runs of a task that cannot be interrupted", len(phases))
+	}
+	if first := phases[0].From; first.Before(v.items[i].arrival) {
 		rule := RulePhases
 		if !first.Before(v.s.Now) {
 			rule = RuleNotBefore
 		}
 		v.report(rule, i, "its plan begins at %s; accepted: from %s on", stamp(first), stamp(v.items[i].arrival))
 	}
-	for k := range a.Phases {
-		p := &a.Phases[k]
-		if p.To.Before(p.From) || k > 0 && p.From.Before(a.Phases[k-1].To) {
-			v.report(RulePhases, i, "phase %d of %d is from %s to %s", k+1, len(a.Phases), stamp(p.From), stamp(p.To))
+	for k := range phases {
+		p := &phases[k]
+		if p.To.Before(p.From) || k > 0 && p.From.Before(phases[k-1].To) {
+			v.report(RulePhases, i, "phase %d of %d is from %s to %s", k+1, len(phases), stamp(p.From), stamp(p.To))
 		}
-	}
-	if missing := t.missing(a.Phases, v.s.Now); missing > rounding && !v.mayLag(i, missing) {
-		v.report(RuleWork, i, "its plan does %v of %v", t.progress(a.Phases, v.s.Now), t.Remaining)
-	}
-	if a.Reason.Code != CodeDeadlineAtRisk && a.Reason.Code != CodeLatestStart && v.mayBeLate(i) {
-		v.report(RuleDeadline, i, "its plan ends at %s, after its deadline %s", stamp(t.endOf(a.Phases, v.s.Now)), stamp(t.Deadline))
 	}
 }
 
@@ -286,7 +307,7 @@ func (v *verifier) verifyHeld(i int) {
 	if a.Verb.runs() || v.must(i) || v.s.soft() || !v.arrived(i) {
 		return
 	}
-	latest, planned := a.Reason.LatestStart, len(a.Phases) > 0 && !a.Reason.LatestStart.After(a.Phases[0].From)
+	latest, planned := a.Reason.LatestStart, len(a.Phases) > 0 && !a.Reason.LatestStart.After(a.Keeps()[0].From)
 	last, _ := v.limits.lastStart(t, v.items[i].need, t.Remaining, t.Deadline.Add(rounding))
 	if !t.LatestStart.IsZero() {
 		last = t.LatestStart
@@ -311,10 +332,13 @@ func (v *verifier) verifyWake() {
 		a := &v.d.Actions[i]
 		var changes []time.Time
 		switch {
+		case v.s.Tasks[i].Unscheduled: // what waits is started by its queue
 		case v.now(a):
-			changes = append(changes, a.Phases[0].To)
+			if changes = append(changes, a.Keeps()[0].To); v.begun(a.Phases) {
+				changes = append(changes, a.Phases[0].To)
+			}
 		case !a.Verb.runs() && len(a.Phases) > 0:
-			if changes = append(changes, a.Phases[0].From); v.arrived(i) && !v.s.soft() {
+			if changes = append(changes, a.Keeps()[0].From); v.arrived(i) && !v.s.soft() {
 				changes = append(changes, a.Reason.LatestStart)
 			}
 		case !a.Verb.runs() && a.Reason.Code != CodeNextPeriod:

@@ -44,8 +44,8 @@ func (v *verifier) verifyReason(i int) {
 	switch {
 	case !holds:
 		v.report(RuleReason, i, "%q of %s, with a plan of %d phases; it must run: %q", a.Reason.Code, a.Verb, len(a.Phases), must)
-	case held && !a.Reason.PlannedStart.Equal(a.Phases[0].From):
-		v.report(RuleReason, i, "is said to start at %s, and its plan begins at %s", stamp(a.Reason.PlannedStart), stamp(a.Phases[0].From))
+	case held && !a.Reason.PlannedStart.Equal(a.Keeps()[0].From):
+		v.report(RuleReason, i, "is said to start at %s, and its plan begins at %s", stamp(a.Reason.PlannedStart), stamp(a.Keeps()[0].From))
 	case a.Planned && len(a.Phases) == 0, !a.Planned && len(a.Phases) > 0 && !v.queued(i) && t.Standing == nil && !a.Reason.Code.forced():
 		v.report(RuleReason, i, "planned: %v, with %d phases", a.Planned, len(a.Phases))
 	case a.Renewed && (!a.Planned || !t.Renewable || t.Standing == nil):
@@ -53,20 +53,10 @@ func (v *verifier) verifyReason(i int) {
 	}
 }
 
-// late reports whether a task has no plan by which it is done when it should be.
+// late reports whether a task is not done when it should be. Beside queues it may never be.
 func (v *verifier) late(i int) bool {
-	t, a := &v.s.Tasks[i], &v.d.Actions[i]
-	switch {
-	case t.Deadline.IsZero():
-		return false
-	case len(a.Phases) == 0:
-		return true
-	case v.s.soft():
-		return false
-	case !t.LatestStart.IsZero() && a.Phases[0].From.After(t.LatestStart):
-		return true
-	}
-	return t.endOf(a.Phases, v.s.Now).After(t.Deadline.Add(rounding))
+	a := &v.d.Actions[i]
+	return v.lateBy(i, a.Phases) || a.Plan != nil && !v.s.soft() && v.s.Tasks[i].lags(a.Phases, v.s.Now)
 }
 
 // mayBeLate reports whether a task is late although Lull could have had it run otherwise.
@@ -93,20 +83,23 @@ func (v *verifier) left(i int) bool {
 // beside them, and whether what is late, or changes too soon, has a better place.
 func (v *verifier) verifySchedule() {
 	waits := false
+	v.counted = make(schedule, len(v.items))
 	for i := range v.d.Actions {
-		x := &v.items[i]
-		x.phases, x.queued = v.d.Actions[i].Phases, v.queued(i)
-		x.left = v.left(i) && (v.s.Tasks[i].Unscheduled || v.d.Actions[i].Reason.Code.forced() || len(x.phases) == 0)
-		if v.queued(i) {
-			waits = true // a queue starts nothing without room, and may delay a plan for that: see verifyQueue
-		} else {
-			v.take(v.ledger, i, x.phases, 1)
+		x, a := &v.items[i], &v.d.Actions[i]
+		x.phases, x.released, x.queued, v.counted[i] = a.Keeps(), nil, v.queued(i), a.Phases
+		if v.s.Tasks[i].Unscheduled {
+			x.released = a.Plan
+		}
+		x.left = v.left(i) && (v.s.Tasks[i].Unscheduled || a.Reason.Code.forced() || len(x.phases) == 0)
+		waits = waits || v.queued(i) || a.Plan != nil
+		if !v.queued(i) { // a queue starts nothing without room: see verifyQueue
+			v.take(v.ledger, i, a.Phases, 1)
 		}
 	}
 	v.verifyCapacity()
 	for i := range v.d.Actions {
 		if v.queued(i) {
-			v.take(v.ledger, i, v.items[i].phases, 1)
+			v.take(v.ledger, i, v.d.Actions[i].Phases, 1)
 		}
 	}
 	if waits {
@@ -181,11 +174,15 @@ func (v *verifier) verifyQueue() {
 	for i, seen := range m.run() {
 		t, a := &v.s.Tasks[i], &v.d.Actions[i]
 		switch {
-		case !v.queued(i) || t.State == Running: // it may wait for others in the queue if it is in time
-		case len(a.Phases) == 0 && !a.Reason.Code.forced() && !v.fits(v.empty, i, seen):
-			v.items[i].phases = seen // the queue may start it, but the capacity falls while it runs
+		case len(a.Phases) == 0 && !a.Reason.Code.forced() && !v.fits(v.empty, i, seen) && (v.queued(i) || !v.arrived(i)):
+			// The queue may start it, but the capacity falls while it runs.
+			v.counted[i] = seen
 			v.take(v.ledger, i, seen, 1)
 			continue
+		case (!v.queued(i) || a.Plan != nil) && !a.Reason.Code.forced() && t.savedIn == 0 && !closePhases(seen, a.Phases):
+			v.report(RuleQueue, i, "%s (%s): stated %v, and with the queues of the clusters it does %v", a.Verb, a.Reason.Code, a.Phases, seen)
+			continue
+		case !v.queued(i) || t.State == Running: // it may wait for others in the queue if it is in time
 		case len(seen) == 0 != (len(a.Phases) == 0), len(seen) > 0 && seen[0].From.Sub(a.Phases[0].From).Abs() > rounding:
 			v.report(RuleQueue, i, "%s: stated %v, and the queues of the clusters do %v", a.Verb, a.Phases, seen)
 			continue
@@ -198,15 +195,15 @@ func (v *verifier) verifyQueue() {
 
 // verifyDeadline checks that a task is late only if Lull has no choice, or if there is no place for it beside all others.
 func (v *verifier) verifyDeadline(i int) {
-	t, x := &v.s.Tasks[i], &v.items[i]
+	t := &v.s.Tasks[i]
 	if !v.mayBeLate(i) || v.queued(i) && len(v.d.Actions[i].Phases) > 0 {
 		return
 	}
-	v.take(v.ledger, i, x.phases, -1)
+	v.take(v.ledger, i, v.counted[i], -1)
 	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 {
 		v.report(RuleDeadline, i, "it has no place before its deadline %s, although there is room: %v", stamp(t.Deadline), better)
 	}
-	v.take(v.ledger, i, x.phases, 1)
+	v.take(v.ledger, i, v.counted[i], 1)
 }
 
 // verifyTooSoon checks that a task does not change within the least time of a run or pause if its plan can be put off.
@@ -224,11 +221,11 @@ func (v *verifier) verifyTooSoon(i int) {
 		return
 	}
 	later := v.putOffTo(i, until)
-	v.take(v.ledger, i, x.phases, -1)
+	v.take(v.ledger, i, v.counted[i], -1)
 	if len(later) > 0 && v.inTime(i, later) && v.fits(v.ledger, i, later) {
 		v.report(RuleTooSoon, i, "%s, although it can stay as it is until %s", a.Verb, stamp(until))
 	}
-	v.take(v.ledger, i, x.phases, 1)
+	v.take(v.ledger, i, v.counted[i], 1)
 }
 
 // count adds the phases that a choice of phases names to a ledger.

@@ -15,9 +15,9 @@ import (
 
 // clean is two days of jobs of up to eight CPUs that may run on a small clean cluster or on a large dirty one. Capacity
 // of the clean one is a factor of 32 CPUs.
-func clean(t testing.TB, kind workload.Kind, factor float64) sim.Config {
+func clean(t testing.TB, kind workload.Kind, factor float64, seed uint64) sim.Config {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(1, 5))
+	rng := rand.New(rand.NewPCG(seed, 5))
 	watts := power.PerUnit{Watts: map[string]float64{"cpu": 3.5}, PUE: 1.1}
 	low, high := steps(t, 10, 20, 30, 40, 30), hourly(t, 2, 240)
 	cfg := sim.Config{
@@ -45,14 +45,18 @@ func clean(t testing.TB, kind workload.Kind, factor float64) sim.Config {
 // what plans made anew in each slot save.
 func TestScarceCleanRoom(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible} {
-		cfg := clean(t, kind, 1)
-		cfg.Revise = sim.EverySlot
-		slots := simulate(t, cfg)
-		cfg.Revise = sim.OnChange
-		changes := simulate(t, cfg)
-		t.Logf("%s: %v in each slot, %v on change", kind, slots.Emissions, changes.Emissions)
-		if changes.Missed+slots.Missed > 0 || float64(changes.Emissions) > 1.02*float64(slots.Emissions) {
-			t.Errorf("%s: %v in each slot, %v on change; %d late", kind, slots.Emissions, changes.Emissions, changes.Missed)
+		slots, changes, missed := 0.0, 0.0, 0
+		for seed := range uint64(4) { // a single instance may differ by a few percent in either direction
+			cfg := clean(t, kind, 1, seed+1)
+			cfg.Revise = sim.EverySlot
+			a := simulate(t, cfg)
+			cfg.Revise = sim.OnChange
+			b := simulate(t, cfg)
+			slots, changes, missed = slots+float64(a.Emissions), changes+float64(b.Emissions), missed+a.Missed+b.Missed
+			t.Logf("%s: %v in each slot, %v on change", kind, a.Emissions, b.Emissions)
+		}
+		if missed > 0 || changes > 1.02*slots {
+			t.Errorf("%s: %.1f gCO2eq in each slot, %.1f on change; %d late", kind, slots, changes, missed)
 		}
 	}
 }
@@ -60,7 +64,7 @@ func TestScarceCleanRoom(t *testing.T) {
 // TestRoomForAll: where all find room at the cleanest time and place, each job is planned once, however many come.
 func TestRoomForAll(t *testing.T) {
 	for _, endless := range []bool{true, false} {
-		cfg := clean(t, workload.Rigid, 100)
+		cfg := clean(t, workload.Rigid, 100, 1)
 		if endless {
 			cfg.Clusters[0].Capacity, cfg.Clusters[1].Capacity = nil, nil
 		}

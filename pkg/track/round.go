@@ -115,7 +115,7 @@ func (r *Record) follows(t *decide.Task, a *decide.Action, now time.Time) bool {
 	if t.State == decide.Waiting && (a.Reason.Code == queue) != (r.standing.Reason.Code == queue) {
 		return false // it is released at another time
 	}
-	old, next := ahead(r.standing.Phases, now), ahead(a.Phases, now)
+	old, next := ahead(r.standing.Phases, now), ahead(a.Keeps(), now)
 	if len(old) != len(next) {
 		return false
 	}
@@ -141,6 +141,9 @@ func ahead(phases []decide.Phase, now time.Time) []decide.Phase {
 // released task is expected to do that waits in the queue of its cluster is no plan: the queue may
 // start it at any time.
 func standing(s *decide.Snapshot, t *decide.Task, a *decide.Action) *decide.Standing {
+	if a.Plan != nil {
+		return a.Stands(t)
+	}
 	phases := a.Phases
 	queued := len(phases) > 0 && phases[0].From.After(s.Now) && a.Verb != decide.Wait && a.Verb != decide.Pause
 	if len(phases) == 0 || queued {
