@@ -29,6 +29,8 @@ type solver struct {
 	kinds         int     // how many different ones
 	spare         *search // one that is no longer needed, or nil: see newSearch
 	moves         int64   // made so far
+	before        int64   // what was looked at before prices and bound began
+	until         int64   // what may be looked at, 0 for no limit
 	clock         clock
 }
 
@@ -255,7 +257,7 @@ func (v *solver) mend(ctx context.Context, s *search) {
 			return
 		}
 		if s.missing > 0 {
-			s.repair(ctx, v.effort)
+			v.repair(ctx, s, v.effort)
 		}
 	}
 }
@@ -270,7 +272,7 @@ func (v *solver) extend(ctx context.Context, s *search) {
 	last, failed := v.gap(s), 0
 	moves := extraMoves * math.Pow(math.Max(1, v.effort), extraGrowth) / (1 + slowElastic*elasticShare(v.p))
 	prices := float64(extraPrices)
-	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
+	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil && !v.spent(); round++ {
 		s.reach = 1 + round%2
 		bound := v.prices.Bound
 		v.round(ctx, s, prices, moves*math.Min(mostWider, last/wide))
@@ -308,13 +310,13 @@ func (v *solver) placeLast(ctx context.Context, s *search) bool {
 		return false
 	}
 	n := v.effort * moves(v.p)
-	for round := 0; round < mostFailed && len(left) > 0 && ctx.Err() == nil; round++ {
+	for round := 0; round < mostFailed && len(left) > 0 && ctx.Err() == nil && !v.spent(); round++ {
 		v.moves += int64(s.mend(ctx, budget{
 			share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
-			stop: func(float64) bool { return s.missing == 0 },
+			stop: func(float64) bool { return s.missing == 0 || v.spent() },
 		}, left))
 		if s.missing > 0 {
-			left = s.repair(ctx, lastRepair*v.effort)
+			left = v.repair(ctx, s, lastRepair*v.effort)
 		} else {
 			left = nil
 		}

@@ -74,18 +74,23 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 	if err != nil {
 		return plan.Result{}, nil, err
 	}
+	res, memory := v.replan(ctx, last)
+	return res, memory, nil
+}
+
+func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory) {
 	var prices []float64
 	if last != nil && last.worth != nil {
 		prices = last.worth.pricesIn(v.m, last.worth.search)
 	}
-	few := prices != nil && (last.worth.idle() || float64(len(p.Jobs)) < minorShare*float64(last.worth.jobs))
+	few := prices != nil && (last.worth.idle() || float64(len(v.p.Jobs)) < minorShare*float64(last.worth.jobs))
 	if prices == nil || few {
 		v.ascend(nil, nil)
 		if s, value, ok := v.uncontended(); ok {
 			v.pl.Progress(1)
 			clear(v.prices.Lambda)
 			clear(v.bound.Lambda)
-			return v.finish(s, value), v.remember(s, 0), nil
+			return v.finish(s, value), v.remember(s, 0)
 		}
 	}
 	if prices != nil {
@@ -94,13 +99,13 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 		memory := v.remember(s, gap)
 		v.lend(ctx, s)
 		v.pl.Progress(1)
-		return v.finish(s, v.bound.Bound), memory, nil
+		return v.finish(s, v.bound.Bound), memory
 	}
 	s := v.cold(ctx, last)
 	memory := v.remember(s, v.reached(s, typicalGap))
 	v.lend(ctx, s)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), memory, nil
+	return v.finish(s, v.bound.Bound), memory
 }
 
 // reached is the gap that a full search reached, as later plans are measured by it: at most
@@ -129,6 +134,12 @@ const (
 	// that is accepted as one.
 	typicalGap = 0.01
 	largestGap = 0.05
+	// warmLooks is about how many slots and parts a plan from the memory may look at for its effort, and warmPlacings
+	// the least, in those that are looked at to place all jobs: a larger problem gets less effort. A move looks at
+	// about as much as placing moveJobs jobs.
+	warmLooks    = 20_000_000
+	warmPlacings = 20
+	moveJobs     = 20
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
@@ -139,6 +150,7 @@ const (
 func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	v.prices.Start()
 	v.bound.Start()
+	v.limit()
 	v.takePrices()
 	s := v.newSearch()
 	s.reprice(v.lambda)
@@ -176,11 +188,34 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	return s, last.worth.gap
 }
 
+// limit bounds the work of a plan from the memory: the effort falls if a full search would look at more than may be.
+func (v *solver) limit() {
+	place := float64(v.m.Placing())
+	most := math.Max(warmLooks, warmPlacings*place)
+	prices := float64(v.steps(1)) * float64(v.looked()) / float64(v.evaluations())
+	full := prices + moves(v.p)*moveJobs*place/math.Max(1, float64(len(v.p.Jobs)))
+	v.effort *= math.Min(1, most/(v.effort*full))
+	v.until = v.looked() + int64(most)
+}
+
+// spent reports whether the work of a plan from the memory is used up.
+func (v *solver) spent() bool { return v.until > 0 && v.looked() >= v.until }
+
+// repair is that of the plan, within what may be looked at: half of the rest if there is a limit.
+func (v *solver) repair(ctx context.Context, s *search, effort float64) []int32 {
+	looks := int64(effort * (repairLeast + repairPlacings*float64(v.m.Placing())))
+	if v.until > 0 {
+		looks = min(looks, max(0, v.until-v.looked())/2)
+	}
+	return s.repair(ctx, effort, looks)
+}
+
 // anew plans without the memory, as Plan does to the bit, and returns the better of that
 // plan and s. The bound is the better of both.
 func (v *solver) anew(ctx context.Context, s *search) *search {
 	prices, bound := v.prices, v.bound
 	v.moves += int64(v.evaluations()) * int64(len(v.p.Jobs))
+	v.before = v.looked()
 	v.ascend(nil, nil)
 	out, _, ok := v.uncontended() // Plan tries it first: prices begin where it leaves them
 	if !ok {
@@ -221,7 +256,7 @@ func (v *solver) round(ctx context.Context, s *search, prices, mending float64) 
 	near := v.distance(s, math.Max(v.pl.Gap, optimalGap))
 	v.moves += int64(s.mend(ctx, budget{
 		share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
-		stop: func(total float64) bool { return total-v.bound.Bound <= near },
+		stop: func(total float64) bool { return total-v.bound.Bound <= near || v.spent() },
 	}, nil))
 }
 
@@ -240,6 +275,15 @@ func (v *solver) finish(s *search, value float64) plan.Result {
 	res := v.result(s, value)
 	res.Considered = int64(v.evaluations()+1)*int64(len(v.p.Jobs)) + v.moves
 	return res
+}
+
+// looked is the work done so far: see relax.Pricer.
+func (v *solver) looked() int64 {
+	n := v.before + v.prices.Looked()
+	if v.bound != v.prices {
+		n += v.bound.Looked() + v.e.Looked
+	}
+	return n
 }
 
 // evaluations is how often the Lagrangian was evaluated for the prices in use.

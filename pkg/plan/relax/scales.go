@@ -97,6 +97,7 @@ const guessSlots = 96
 func (e *Pricer) guess(cl *class, tb *table, from, last int, work float64) float64 {
 	stride := 1 + (last-from)/guessSlots
 	done := func(d float64) float64 {
+		e.Looked += int64((last - from) / stride)
 		sum := 0.0
 		for t := from; t < last; t += stride {
 			h, scale := e.slotHull(cl, tb, t)
@@ -142,6 +143,7 @@ func (e *Pricer) guess(cl *class, tb *table, from, last int, work float64) float
 // Complexity: O(window x log scales + steps in the pool).
 func (e *Pricer) bracket(cl *class, tb *table, from, last int, lo, hi float64) (below, cost, within, all float64) {
 	e.brackets++
+	e.Looked += int64(last - from)
 	e.pool = e.pool[:0]
 	for t := from; t < last; t++ {
 		h, scale := e.slotHull(cl, tb, t)
