@@ -21,7 +21,7 @@ func (v *solver) firstPlan(ctx context.Context) *search {
 		}
 	}
 	for i, pace := range paces {
-		if ctx.Err() != nil || winner.missing == 0 && winner.total-v.bound.Bound <= v.near(winner) {
+		if ctx.Err() != nil || v.spent() || winner.missing == 0 && winner.total-v.bound.Bound <= v.near(winner) {
 			break
 		}
 		s := v.newSearch()

@@ -134,12 +134,15 @@ const (
 	// that is accepted as one.
 	typicalGap = 0.01
 	largestGap = 0.05
-	// warmLooks is about how many slots and parts a plan from the memory may look at for its effort, and warmPlacings
-	// the least, in those that are looked at to place all jobs: a larger problem gets less effort. A move looks at
-	// about as much as placing moveJobs jobs.
-	warmLooks    = 20_000_000
+	// warmLooks is about how many slots and parts a plan from the memory may look at, anewLooks how many a plan made
+	// anew after it, and warmPlacings the least of both, in those that are looked at to place all jobs: a larger
+	// problem gets less effort. A move looks at about as much as placing moveJobs jobs, the first evaluation of the
+	// Lagrangian at firstLooks times as much as a later one.
+	warmLooks    = 60_000_000
+	anewLooks    = 20_000_000
 	warmPlacings = 20
 	moveJobs     = 20
+	firstLooks   = 2
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
@@ -150,7 +153,8 @@ const (
 func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	v.prices.Start()
 	v.bound.Start()
-	v.limit()
+	full := v.fullLooks()
+	v.limit(full, warmLooks)
 	v.takePrices()
 	s := v.newSearch()
 	s.reprice(v.lambda)
@@ -173,7 +177,7 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	polished := v.gap(s) > limit(enoughMore)
 	if polished {
 		s = v.polish(ctx, s, limit(enoughMore))
-		if v.gap(s) > limit(accepted) {
+		if v.gap(s) > limit(accepted) && !v.lacks(s) { // else a full search follows
 			v.finer(ctx, s, limit(enoughMore))
 		}
 	}
@@ -181,31 +185,39 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	if s.open != nil {
 		s.withdraw()
 	}
-	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(accepted) && ctx.Err() == nil {
+	if v.lacks(s) || polished && full <= anewLooks && v.gap(s) > limit(accepted) && ctx.Err() == nil {
+		v.limit(math.Min(full, warmLooks), anewLooks)
 		out := v.anew(ctx, s)
 		return out, v.reached(out, last.worth.gap)
 	}
 	return s, last.worth.gap
 }
 
-// limit bounds the work of a plan from the memory: the effort falls if a full search would look at more than may be.
-func (v *solver) limit() {
-	place := float64(v.m.Placing())
-	most := math.Max(warmLooks, warmPlacings*place)
-	prices := float64(v.steps(1)) * float64(v.looked()) / float64(v.evaluations())
-	full := prices + moves(v.p)*moveJobs*place/math.Max(1, float64(len(v.p.Jobs)))
-	v.effort *= math.Min(1, most/(v.effort*full))
+// lacks reports whether the plan leaves out jobs that have a place in an empty cluster.
+func (v *solver) lacks(s *search) bool { return s.hard && s.missing > 0 && len(s.leftOut()) > 0 }
+
+// fullLooks is about how many slots and parts a full search looks at: prices and moves, once.
+func (v *solver) fullLooks() float64 {
+	prices := float64(v.steps(1)) * float64(v.looked()) / float64(v.evaluations()) / firstLooks
+	return prices + v.effort*moves(v.p)*moveJobs*float64(v.m.Placing())/math.Max(1, float64(len(v.p.Jobs)))
+}
+
+// limit bounds what is looked at from now on, of a search that looks at so much: the effort falls if it is more than
+// most.
+func (v *solver) limit(full, most float64) {
+	most = math.Max(most, warmPlacings*float64(v.m.Placing()))
+	v.effort *= math.Min(1, most/full)
 	v.until = v.looked() + int64(most)
 }
 
 // spent reports whether the work of a plan from the memory is used up.
 func (v *solver) spent() bool { return v.until > 0 && v.looked() >= v.until }
 
-// repair is that of the plan, within what may be looked at: half of the rest if there is a limit.
+// repair is that of the plan, within half of what may be looked at if there is a limit.
 func (v *solver) repair(ctx context.Context, s *search, effort float64) []int32 {
 	looks := int64(effort * (repairLeast + repairPlacings*float64(v.m.Placing())))
 	if v.until > 0 {
-		looks = min(looks, max(0, v.until-v.looked())/2)
+		looks = min(looks, anewLooks/2, max(0, v.until-v.looked())/2)
 	}
 	return s.repair(ctx, effort, looks)
 }
