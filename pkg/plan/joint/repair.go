@@ -42,8 +42,8 @@ func (s *search) leftOut() []int32 {
 // the jobs that still lack a place. It begins no step after it has looked at so many slots and parts (relax.Pricer).
 //
 // Complexity: at most effort x (200 + 40 x jobs left out) steps, fewer for windows of more than 336
-// slots, so that the slots looked at do not grow with the window. A step looks at up to 32 places of a job, each O(length + jobs displaced x their parts), and places the
-// job and those displaced: O(clusters x window) each.
+// slots, so that the slots looked at do not grow with the window. A step looks at up to 32 places of a job, each O(window +
+// jobs in its slots + jobs displaced x their parts), and places the job and those displaced: O(clusters x window) each.
 func (s *search) repair(ctx context.Context, effort float64, looks int64) []int32 {
 	if !s.hard || s.missing == 0 {
 		return nil

@@ -58,13 +58,17 @@ func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 // is spent on the jobs whose place does not fit, as long as the plan stays about as near to
 // its bound as the last full search came. Otherwise prices are refined and the jobs that are
 // far from their best place are moved, or all are placed anew; if that is not enough, a part of a
-// full search follows. If that is not enough either, Replan also plans without the memory and
-// returns the better plan. It returns the memory for the next call. A memory of places only (see
+// full search follows. If that is not enough either and a full search looks at little, Replan also plans
+// without the memory and returns the better plan. It returns the memory for the next call. A memory of places only (see
 // Remember) is one more first plan of Plan.
 //
 // The result depends on the memory. The reserve and the bound are as in Plan. If Replan finds
-// no place for a job that has one in an empty cluster, it also plans without the memory: it never
-// leaves out more jobs than Plan does.
+// no place for a job that has one in an empty cluster, it also plans without the memory. It never
+// leaves out more jobs than Plan does, if a full search is small enough, and never more than the simple
+// rules that Plan names.
+//
+// What is looked at is bounded: if a full search would look at more than 60,000,000 slots and parts (and 20 times
+// those that it takes to place all jobs), the effort falls to that; for a plan made anew, to a third of it.
 //
 // Complexity: O(jobs x parts + rows) if the places still fit. Else, in addition, some tens of
 // evaluations of the Lagrangian, or up to 1,500 where jobs that are alike make them cheap, and two
@@ -222,7 +226,7 @@ func (v *solver) repair(ctx context.Context, s *search, effort float64) []int32 
 	return s.repair(ctx, effort, looks)
 }
 
-// anew plans without the memory, as Plan does to the bit, and returns the better of that
+// anew plans without the memory, as Plan does to the bit unless the effort is limited, and returns the better of that
 // plan and s. The bound is the better of both.
 func (v *solver) anew(ctx context.Context, s *search) *search {
 	prices, bound := v.prices, v.bound

@@ -52,8 +52,9 @@ func (e *Pricer) pickMany(jb *job, cl *class, tb *table) (float64, bool) {
 		price := (r.many.cost - r.few.cost) / float64(r.many.n-r.few.n)
 		r.pickAt(price)
 		value := r.next.cost - price*float64(r.next.n)
-		bound = math.Max(bound, value+price*float64(n))
-		if now := r.few.cost - price*float64(r.few.n); value >= now-pickRounding*math.Abs(now) {
+		rounding := pickRounding * float64(window) * (math.Abs(r.next.cost) + math.Abs(price)*float64(n+r.next.n))
+		bound = math.Max(bound, value+price*float64(n)-rounding)
+		if now := r.few.cost - price*float64(r.few.n); value >= now-rounding {
 			break
 		}
 		if r.next.n >= n {
@@ -73,8 +74,8 @@ func (e *Pricer) pickMany(jb *job, cl *class, tb *table) (float64, bool) {
 	return bound * jb.size, true
 }
 
-// pickRounding is the relative difference of costs that may be rounding.
-const pickRounding = 1e-12
+// pickRounding is the rounding of a sum, for each of its terms, relative to their sum.
+const pickRounding = 0x1p-52
 
 func (r *picker) begin(window int) {
 	if len(r.cost) < window {

@@ -11,7 +11,8 @@ import (
 // that is needed. Where the start has a cost, every start is tried with the
 // cheapest slots after it.
 //
-// Complexity: O(window) on average; O(window x slots) where the start or a restart costs.
+// Complexity: O(window) on average; O(window x slots) where the start costs, or a restart if that is at most
+// mostBoundStates, else O(window), at most 32 times.
 func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
 	if last-from < cl.slots {
