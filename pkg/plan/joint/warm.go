@@ -181,7 +181,8 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	polished := v.gap(s) > limit(enoughMore)
 	if polished {
 		s = v.polish(ctx, s, limit(enoughMore))
-		if v.gap(s) > limit(accepted) && !v.lacks(s) { // else a full search follows
+		// A large problem that lacks jobs is about to be planned anew.
+		if v.gap(s) > limit(accepted) && (full <= anewLooks || !v.lacks(s)) {
 			v.finer(ctx, s, limit(enoughMore))
 		}
 	}
