@@ -36,6 +36,28 @@ func (s *search) leftOut() []int32 {
 	return out
 }
 
+// fitsEmpty reports whether job j would have a place in the whole capacity without the other jobs.
+func (s *search) fitsEmpty(j int) bool {
+	if s.alone[j] == 0 {
+		if s.empty == nil {
+			s.empty = relax.NewRoom(s.m)
+		}
+		s.alone[j] = -1
+		if _, _, ok := s.e.PlaceIn(j, s.empty); ok {
+			s.alone[j] = 1
+		}
+	}
+	return s.alone[j] > 0
+}
+
+// fitsAlone reports whether job j would have a place beside the reserve without the other jobs.
+func (s *search) fitsAlone(j int) bool {
+	room := relax.NewRoom(s.m)
+	room.Keep(s.reserve)
+	_, _, ok := s.e.PlaceIn(j, room)
+	return ok
+}
+
 // repair places jobs that were left out by ejection chains (Nagata and Braysy 2009): a
 // job without a place takes one, those it displaces look for another, and a job that
 // often finds none is displaced by fewer. It leaves the best plan found, and returns

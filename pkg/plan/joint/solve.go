@@ -28,6 +28,7 @@ type solver struct {
 	kins          []int32 // of each job: see kinsOf
 	kinds         int     // how many different ones
 	spare         *search // one that is no longer needed, or nil: see newSearch
+	alone         []int8  // of each job: see search.alone
 	moves         int64   // made so far
 	before        int64   // what was looked at before prices and bound began
 	until         int64   // what may be looked at, 0 for no limit
@@ -81,6 +82,7 @@ func (pl Planner) begin(ctx context.Context, p *plan.Problem) (*solver, error) {
 	ordered, index := byID(p)
 	v := &solver{pl: pl, p: p, index: index, effort: pl.Effort, clock: clock, m: relax.New(ordered, relax.TermsOf(ordered))}
 	v.kins, v.kinds = kinsOf(v.m)
+	v.alone = make([]int8, len(p.Jobs))
 	if v.effort == 0 {
 		v.effort = 1
 	}
@@ -359,23 +361,6 @@ func (v *solver) uncontended() (s *search, value float64, ok bool) {
 		}
 	}
 	return s, value, s.placedSum() <= value-lost+near
-}
-
-// fitsEmpty reports whether job j would have a place in the whole capacity without the other jobs.
-func (s *search) fitsEmpty(j int) bool {
-	if s.empty == nil {
-		s.empty = relax.NewRoom(s.m)
-	}
-	_, _, ok := s.e.PlaceIn(j, s.empty)
-	return ok
-}
-
-// fitsAlone reports whether job j would have a place beside the reserve without the other jobs.
-func (s *search) fitsAlone(j int) bool {
-	room := relax.NewRoom(s.m)
-	room.Keep(s.reserve)
-	_, _, ok := s.e.PlaceIn(j, room)
-	return ok
 }
 
 // gap is how far the plan is from the bound of the problem that the search plans, less

@@ -192,7 +192,7 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	}
 	if v.lacks(s) || polished && full <= anewLooks && v.gap(s) > limit(accepted) && ctx.Err() == nil {
 		v.limit(math.Min(full, warmLooks), anewLooks)
-		out := v.anew(ctx, s)
+		out := v.anew(ctx, s, full <= anewLooks)
 		return out, v.reached(out, last.worth.gap)
 	}
 	return s, last.worth.gap
@@ -227,14 +227,18 @@ func (v *solver) repair(ctx context.Context, s *search, effort float64) []int32 
 	return s.repair(ctx, effort, looks)
 }
 
-// anew plans without the memory, as Plan does to the bit unless the effort is limited, and returns the better of that
+// anew plans without the memory, as Plan does to the bit if the problem is small, and returns the better of that
 // plan and s. The bound is the better of both.
-func (v *solver) anew(ctx context.Context, s *search) *search {
+func (v *solver) anew(ctx context.Context, s *search, small bool) *search {
 	prices, bound := v.prices, v.bound
 	v.moves += int64(v.evaluations()) * int64(len(v.p.Jobs))
 	v.before = v.looked()
 	v.ascend(nil, nil)
-	out, _, ok := v.uncontended() // Plan tries it first: prices begin where it leaves them
+	var out *search
+	ok := false
+	if small { // Plan tries it first: prices begin where it leaves them
+		out, _, ok = v.uncontended()
+	}
 	if !ok {
 		out = v.cold(ctx, nil)
 	}
