@@ -86,6 +86,62 @@ func BenchmarkStanding(b *testing.B) {
 	}
 }
 
+// BenchmarkLarge is a decision while n tasks wait by standing plans, ten have just come, and one that runs for 12 hours
+// on the whole cluster, with several deadlines. With a forecast all are planned anew.
+//
+// joint-ms/op is the processor time of the planner, cpu-ms/op that of a decision.
+func BenchmarkLarge(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		for _, deadline := range []float64{20, 40, 100} {
+			for _, anew := range []bool{false, true} {
+				b.Run(fmt.Sprintf("jobs=%d/deadline=%v/forecast=%v", n, deadline, anew), func(b *testing.B) {
+					planner := &timedPlanner{Warm: joint.NewWarm(joint.Planner{}), b: b}
+					now := 2.0
+					standing := decided(b, standingTasks(b, n, now, nil, 0), planner)
+					planner.seconds = 0
+					seconds, round := 0.0, uint64(0)
+					for b.Loop() {
+						b.StopTimer()
+						now += 0.007
+						round++
+						s := standingTasks(b, n, now, standing, 10)
+						large := task("large", at(2), at(deadline), 12*time.Hour)
+						large.Kind, large.Request = workload.Rigid, map[string]float64{"cpu": 0.12 * float64(n)}
+						s.Tasks = append(s.Tasks, large)
+						if anew {
+							s.Clusters[0].Carbon = forecast(b, round)
+							for i := range s.Tasks {
+								s.Tasks[i].Replan = true
+							}
+						}
+						began := cpu(b)
+						b.StartTimer()
+						if _, err := decide.Decide(context.Background(), s, planner); err != nil {
+							b.Fatal(err)
+						}
+						seconds += cpu(b) - began
+					}
+					b.ReportMetric(seconds*1000/float64(b.N), "cpu-ms/op")
+					b.ReportMetric(planner.seconds*1000/float64(b.N), "joint-ms/op")
+				})
+			}
+		}
+	}
+}
+
+// timedPlanner adds up the processor time of a planner with a memory.
+type timedPlanner struct {
+	*joint.Warm
+	b       *testing.B
+	seconds float64
+}
+
+func (t *timedPlanner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
+	began := cpu(t.b)
+	defer func() { t.seconds += cpu(t.b) - began }()
+	return t.Warm.Plan(ctx, p)
+}
+
 // BenchmarkQueue is a decision while n tasks wait by standing plans and a tenth of n, released, waits for
 // room in the queue of the cluster: the queue is run forward.
 func BenchmarkQueue(b *testing.B) {

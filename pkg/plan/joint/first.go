@@ -21,7 +21,7 @@ func (v *solver) firstPlan(ctx context.Context) *search {
 		}
 	}
 	for i, pace := range paces {
-		if ctx.Err() != nil || winner.missing == 0 && winner.total-v.bound.Bound <= v.near(winner) {
+		if ctx.Err() != nil || v.spent() || winner.missing == 0 && winner.total-v.bound.Bound <= v.near(winner) {
 			break
 		}
 		s := v.newSearch()
@@ -46,14 +46,14 @@ func (v *solver) placeAll(ctx context.Context, s *search) {
 	if !s.hard || s.missing == 0 {
 		return
 	}
-	left := s.repair(ctx, v.effort)
+	left := v.repair(ctx, s, v.effort)
 	for round := 0; round < grants && s.open != nil && len(left) > 0; round++ {
 		slices.SortStableFunc(left, func(a, b int32) int { return s.m.P.Jobs[a].Deadline - s.m.P.Jobs[b].Deadline })
 		for _, j := range left {
 			s.open[j] = true
 			s.insert(int(j))
 		}
-		left = s.repair(ctx, v.effort)
+		left = v.repair(ctx, s, v.effort)
 	}
 	if len(left) > 0 && s.fallBack() && s.open != nil {
 		s.openAll()

@@ -121,8 +121,8 @@ func (Planner) CountsBegun() bool { return true }
 // Complexity: O(jobs x window) an evaluation of the Lagrangian, 100 to 380 of them; O(jobs
 // x clusters x window) an insertion of all; O(clusters x window + parts) a move, at most
 // 60,000 of them. With hard deadlines, O(200 + 40 x jobs left out) steps of a repair, fewer for windows of more
-// than 336 slots, of some tens of insertions each; ten times as many, up to three times, if few jobs are left
-// out. If at least half of the jobs are alike others (equal requests, lengths, arrivals
+// than 336 slots, of some tens of insertions each, which end when they have looked at 5,000,000 slots and 50 times those
+// that it takes to place all jobs; ten times as many, up to three times, if few jobs are left out. If at least half of the jobs are alike others (equal requests, lengths, arrivals
 // and deadlines), one stands for all that are in an evaluation, and there are up to twice as many. A wide gap takes up to 24 times the moves and 16 times the
 // evaluations, a reserve half as many evaluations again. Memory: jobs + clusters x resources x slots.
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {

@@ -17,6 +17,10 @@ const (
 	repairBase   = 200
 	repairEach   = 40
 	repairWindow = 336
+	// repairLeast and repairPlacings bound what the steps look at, at effort 1: so many slots and parts, and so many
+	// times those that are looked at to place all jobs.
+	repairLeast    = 5_000_000
+	repairPlacings = 50
 	// ejectionTries is how many places of a job are looked at for one to clear.
 	ejectionTries = 32
 )
@@ -32,15 +36,37 @@ func (s *search) leftOut() []int32 {
 	return out
 }
 
+// fitsEmpty reports whether job j would have a place in the whole capacity without the other jobs.
+func (s *search) fitsEmpty(j int) bool {
+	if s.alone[j] == 0 {
+		if s.empty == nil {
+			s.empty = relax.NewRoom(s.m)
+		}
+		s.alone[j] = -1
+		if _, _, ok := s.e.PlaceIn(j, s.empty); ok {
+			s.alone[j] = 1
+		}
+	}
+	return s.alone[j] > 0
+}
+
+// fitsAlone reports whether job j would have a place beside the reserve without the other jobs.
+func (s *search) fitsAlone(j int) bool {
+	room := relax.NewRoom(s.m)
+	room.Keep(s.reserve)
+	_, _, ok := s.e.PlaceIn(j, room)
+	return ok
+}
+
 // repair places jobs that were left out by ejection chains (Nagata and Braysy 2009): a
 // job without a place takes one, those it displaces look for another, and a job that
 // often finds none is displaced by fewer. It leaves the best plan found, and returns
-// the jobs that still lack a place.
+// the jobs that still lack a place. It begins no step after it has looked at so many slots and parts (relax.Pricer).
 //
 // Complexity: at most effort x (200 + 40 x jobs left out) steps, fewer for windows of more than 336
-// slots, so that the slots looked at do not grow with the window. A step looks at up to 32 places of a job, each O(length + jobs displaced x their parts), and places the
-// job and those displaced: O(clusters x window) each.
-func (s *search) repair(ctx context.Context, effort float64) []int32 {
+// slots, so that the slots looked at do not grow with the window. A step looks at up to 32 places of a job, each O(window +
+// jobs in its slots + jobs displaced x their parts), and places the job and those displaced: O(clusters x window) each.
+func (s *search) repair(ctx context.Context, effort float64, looks int64) []int32 {
 	if !s.hard || s.missing == 0 {
 		return nil
 	}
@@ -52,7 +78,8 @@ func (s *search) repair(ctx context.Context, effort float64) []int32 {
 	best := s.keep()
 	failures := make([]int32, len(s.parts))
 	var victims, touched []int32
-	for k := int(effort * s.repairSteps(pool)); k > 0 && len(pool) > 0; k-- {
+	until := s.e.Looked + looks
+	for k := int(effort * s.repairSteps(pool)); k > 0 && len(pool) > 0 && s.e.Looked < until; k-- {
 		if k%checkEvery == 0 && ctx.Err() != nil {
 			break
 		}
@@ -147,6 +174,8 @@ func (s *search) ejection(j int, failures, into []int32) []int32 {
 		}
 		for _, v := range trial {
 			s.room.Take(int(v), s.parts[v], 1)
+			s.marked[v] = false
+			s.e.Looked += int64(2 * len(s.parts[v]))
 		}
 	}
 	return into
@@ -168,13 +197,14 @@ func (s *search) clear(j, c, t int, failures, trial []int32, cost, limit int32) 
 	for s.room.Scales(j, c, t) == 0 {
 		victim, least := int32(-1), int32(0)
 		list := s.in[c*s.m.T+t]
+		s.e.Looked += int64(1 + len(list))
 		shift := 0
 		if len(list) > 0 {
 			shift = s.rng.IntN(len(list))
 		}
 		for i := range list {
 			k := list[(i+shift)%len(list)].job
-			if price := failures[k] + 1; (victim < 0 || price < least) && !slices.Contains(trial, k) {
+			if price := failures[k] + 1; (victim < 0 || price < least) && !s.marked[k] {
 				victim, least = k, price
 			}
 		}
@@ -182,6 +212,7 @@ func (s *search) clear(j, c, t int, failures, trial []int32, cost, limit int32) 
 			return trial, cost, false
 		}
 		trial, cost = append(trial, victim), cost+least
+		s.marked[victim] = true
 		s.room.Take(int(victim), s.parts[victim], -1)
 		if limit >= 0 && cost >= limit {
 			return trial, cost, false
@@ -215,6 +246,7 @@ func (s *search) clearSlots(j int, set []int, free []bool, from, need int, failu
 		}
 	}
 	shift := s.rng.IntN(len(free))
+	s.e.Looked += int64(2 * len(free))
 	cost := int32(0)
 	for i := 0; i < len(free) && need > 0; i++ {
 		at := (i + shift) % len(free)

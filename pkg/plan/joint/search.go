@@ -29,6 +29,7 @@ type search struct {
 	open    []bool
 	reserve []float64 // by row, nil without one
 	kins    []int32   // of each job: see kinsOf
+	alone   []int8    // of each job: 1 if it fits in an empty cluster, -1 if not, 0 if that is not known yet
 	kinds   int       // how many different ones
 	lists
 
@@ -51,7 +52,7 @@ func (v *solver) newSearch() *search {
 	m, e, reserve, n := v.m, v.e, v.reserve, len(v.m.P.Jobs)
 	s := &search{
 		m: m, e: e, room: relax.NewRoom(m), hard: m.P.Objective.Kind == plan.Carbon,
-		kins: v.kins, kinds: v.kinds, reach: 1, rng: rand.New(rand.NewPCG(seed, uint64(n))),
+		kins: v.kins, kinds: v.kinds, alone: v.alone, reach: 1, rng: rand.New(rand.NewPCG(seed, uint64(n))),
 	}
 	if old := v.spare; old != nil {
 		s.parts, s.cost, s.best, s.marked, s.noted = old.parts, old.cost, old.best, old.marked, old.noted[:0]

@@ -28,7 +28,10 @@ type solver struct {
 	kins          []int32 // of each job: see kinsOf
 	kinds         int     // how many different ones
 	spare         *search // one that is no longer needed, or nil: see newSearch
+	alone         []int8  // of each job: see search.alone
 	moves         int64   // made so far
+	before        int64   // what was looked at before prices and bound began
+	until         int64   // what may be looked at, 0 for no limit
 	clock         clock
 }
 
@@ -79,6 +82,7 @@ func (pl Planner) begin(ctx context.Context, p *plan.Problem) (*solver, error) {
 	ordered, index := byID(p)
 	v := &solver{pl: pl, p: p, index: index, effort: pl.Effort, clock: clock, m: relax.New(ordered, relax.TermsOf(ordered))}
 	v.kins, v.kinds = kinsOf(v.m)
+	v.alone = make([]int8, len(p.Jobs))
 	if v.effort == 0 {
 		v.effort = 1
 	}
@@ -255,7 +259,7 @@ func (v *solver) mend(ctx context.Context, s *search) {
 			return
 		}
 		if s.missing > 0 {
-			s.repair(ctx, v.effort)
+			v.repair(ctx, s, v.effort)
 		}
 	}
 }
@@ -270,7 +274,7 @@ func (v *solver) extend(ctx context.Context, s *search) {
 	last, failed := v.gap(s), 0
 	moves := extraMoves * math.Pow(math.Max(1, v.effort), extraGrowth) / (1 + slowElastic*elasticShare(v.p))
 	prices := float64(extraPrices)
-	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil; round++ {
+	for round := 0; round < extensions && last > wide && failed < mostFailed && ctx.Err() == nil && !v.spent(); round++ {
 		s.reach = 1 + round%2
 		bound := v.prices.Bound
 		v.round(ctx, s, prices, moves*math.Min(mostWider, last/wide))
@@ -308,13 +312,13 @@ func (v *solver) placeLast(ctx context.Context, s *search) bool {
 		return false
 	}
 	n := v.effort * moves(v.p)
-	for round := 0; round < mostFailed && len(left) > 0 && ctx.Err() == nil; round++ {
+	for round := 0; round < mostFailed && len(left) > 0 && ctx.Err() == nil && !v.spent(); round++ {
 		v.moves += int64(s.mend(ctx, budget{
 			share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
-			stop: func(float64) bool { return s.missing == 0 },
+			stop: func(float64) bool { return s.missing == 0 || v.spent() },
 		}, left))
 		if s.missing > 0 {
-			left = s.repair(ctx, lastRepair*v.effort)
+			left = v.repair(ctx, s, lastRepair*v.effort)
 		} else {
 			left = nil
 		}
@@ -357,23 +361,6 @@ func (v *solver) uncontended() (s *search, value float64, ok bool) {
 		}
 	}
 	return s, value, s.placedSum() <= value-lost+near
-}
-
-// fitsEmpty reports whether job j would have a place in the whole capacity without the other jobs.
-func (s *search) fitsEmpty(j int) bool {
-	if s.empty == nil {
-		s.empty = relax.NewRoom(s.m)
-	}
-	_, _, ok := s.e.PlaceIn(j, s.empty)
-	return ok
-}
-
-// fitsAlone reports whether job j would have a place beside the reserve without the other jobs.
-func (s *search) fitsAlone(j int) bool {
-	room := relax.NewRoom(s.m)
-	room.Keep(s.reserve)
-	_, _, ok := s.e.PlaceIn(j, room)
-	return ok
 }
 
 // gap is how far the plan is from the bound of the problem that the search plans, less

@@ -58,13 +58,17 @@ func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 // is spent on the jobs whose place does not fit, as long as the plan stays about as near to
 // its bound as the last full search came. Otherwise prices are refined and the jobs that are
 // far from their best place are moved, or all are placed anew; if that is not enough, a part of a
-// full search follows. If that is not enough either, Replan also plans without the memory and
-// returns the better plan. It returns the memory for the next call. A memory of places only (see
+// full search follows. If that is not enough either and a full search looks at little, Replan also plans
+// without the memory and returns the better plan. It returns the memory for the next call. A memory of places only (see
 // Remember) is one more first plan of Plan.
 //
 // The result depends on the memory. The reserve and the bound are as in Plan. If Replan finds
-// no place for a job that has one in an empty cluster, it also plans without the memory: it never
-// leaves out more jobs than Plan does.
+// no place for a job that has one in an empty cluster, it also plans without the memory. It never
+// leaves out more jobs than Plan does, if a full search is small enough, and never more than the simple
+// rules that Plan names.
+//
+// What is looked at is bounded: if a full search would look at more than 60,000,000 slots and parts (and 20 times
+// those that it takes to place all jobs), the effort falls to that; for a plan made anew, to a third of it.
 //
 // Complexity: O(jobs x parts + rows) if the places still fit. Else, in addition, some tens of
 // evaluations of the Lagrangian, or up to 1,500 where jobs that are alike make them cheap, and two
@@ -74,18 +78,23 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 	if err != nil {
 		return plan.Result{}, nil, err
 	}
+	res, memory := v.replan(ctx, last)
+	return res, memory, nil
+}
+
+func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory) {
 	var prices []float64
 	if last != nil && last.worth != nil {
 		prices = last.worth.pricesIn(v.m, last.worth.search)
 	}
-	few := prices != nil && (last.worth.idle() || float64(len(p.Jobs)) < minorShare*float64(last.worth.jobs))
+	few := prices != nil && (last.worth.idle() || float64(len(v.p.Jobs)) < minorShare*float64(last.worth.jobs))
 	if prices == nil || few {
 		v.ascend(nil, nil)
 		if s, value, ok := v.uncontended(); ok {
 			v.pl.Progress(1)
 			clear(v.prices.Lambda)
 			clear(v.bound.Lambda)
-			return v.finish(s, value), v.remember(s, 0), nil
+			return v.finish(s, value), v.remember(s, 0)
 		}
 	}
 	if prices != nil {
@@ -94,13 +103,13 @@ func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (pl
 		memory := v.remember(s, gap)
 		v.lend(ctx, s)
 		v.pl.Progress(1)
-		return v.finish(s, v.bound.Bound), memory, nil
+		return v.finish(s, v.bound.Bound), memory
 	}
 	s := v.cold(ctx, last)
 	memory := v.remember(s, v.reached(s, typicalGap))
 	v.lend(ctx, s)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), memory, nil
+	return v.finish(s, v.bound.Bound), memory
 }
 
 // reached is the gap that a full search reached, as later plans are measured by it: at most
@@ -129,6 +138,15 @@ const (
 	// that is accepted as one.
 	typicalGap = 0.01
 	largestGap = 0.05
+	// warmLooks is about how many slots and parts a plan from the memory may look at, anewLooks how many a plan made
+	// anew after it, and warmPlacings the least of both, in those that are looked at to place all jobs: a larger
+	// problem gets less effort. A move looks at about as much as placing moveJobs jobs, the first evaluation of the
+	// Lagrangian at firstLooks times as much as a later one.
+	warmLooks    = 60_000_000
+	anewLooks    = 20_000_000
+	warmPlacings = 20
+	moveJobs     = 20
+	firstLooks   = 2
 	// warmEach and warmBase bound the moves around the jobs that changed.
 	warmEach = 4
 	warmBase = 32
@@ -139,6 +157,8 @@ const (
 func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	v.prices.Start()
 	v.bound.Start()
+	full := v.fullLooks()
+	v.limit(full, warmLooks)
 	v.takePrices()
 	s := v.newSearch()
 	s.reprice(v.lambda)
@@ -161,7 +181,8 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	polished := v.gap(s) > limit(enoughMore)
 	if polished {
 		s = v.polish(ctx, s, limit(enoughMore))
-		if v.gap(s) > limit(accepted) {
+		// A large problem that lacks jobs is about to be planned anew.
+		if v.gap(s) > limit(accepted) && (full <= anewLooks || !v.lacks(s)) {
 			v.finer(ctx, s, limit(enoughMore))
 		}
 	}
@@ -169,20 +190,55 @@ func (v *solver) warm(ctx context.Context, last *Memory) (*search, float64) {
 	if s.open != nil {
 		s.withdraw()
 	}
-	if s.hard && s.missing > 0 && len(s.leftOut()) > 0 || polished && v.gap(s) > limit(accepted) && ctx.Err() == nil {
-		out := v.anew(ctx, s)
+	if v.lacks(s) || polished && full <= anewLooks && v.gap(s) > limit(accepted) && ctx.Err() == nil {
+		v.limit(math.Min(full, warmLooks), anewLooks)
+		out := v.anew(ctx, s, full <= anewLooks)
 		return out, v.reached(out, last.worth.gap)
 	}
 	return s, last.worth.gap
 }
 
-// anew plans without the memory, as Plan does to the bit, and returns the better of that
+// lacks reports whether the plan leaves out jobs that have a place in an empty cluster.
+func (v *solver) lacks(s *search) bool { return s.hard && s.missing > 0 && len(s.leftOut()) > 0 }
+
+// fullLooks is about how many slots and parts a full search looks at: prices and moves, once.
+func (v *solver) fullLooks() float64 {
+	prices := float64(v.steps(1)) * float64(v.looked()) / float64(v.evaluations()) / firstLooks
+	return prices + v.effort*moves(v.p)*moveJobs*float64(v.m.Placing())/math.Max(1, float64(len(v.p.Jobs)))
+}
+
+// limit bounds what is looked at from now on, of a search that looks at so much: the effort falls if it is more than
+// most.
+func (v *solver) limit(full, most float64) {
+	most = math.Max(most, warmPlacings*float64(v.m.Placing()))
+	v.effort *= math.Min(1, most/full)
+	v.until = v.looked() + int64(most)
+}
+
+// spent reports whether the work of a plan from the memory is used up.
+func (v *solver) spent() bool { return v.until > 0 && v.looked() >= v.until }
+
+// repair is that of the plan, within half of what may be looked at if there is a limit.
+func (v *solver) repair(ctx context.Context, s *search, effort float64) []int32 {
+	looks := int64(effort * (repairLeast + repairPlacings*float64(v.m.Placing())))
+	if v.until > 0 {
+		looks = min(looks, anewLooks/2, max(0, v.until-v.looked())/2)
+	}
+	return s.repair(ctx, effort, looks)
+}
+
+// anew plans without the memory, as Plan does to the bit if the problem is small, and returns the better of that
 // plan and s. The bound is the better of both.
-func (v *solver) anew(ctx context.Context, s *search) *search {
+func (v *solver) anew(ctx context.Context, s *search, small bool) *search {
 	prices, bound := v.prices, v.bound
 	v.moves += int64(v.evaluations()) * int64(len(v.p.Jobs))
+	v.before = v.looked()
 	v.ascend(nil, nil)
-	out, _, ok := v.uncontended() // Plan tries it first: prices begin where it leaves them
+	var out *search
+	ok := false
+	if small { // Plan tries it first: prices begin where it leaves them
+		out, _, ok = v.uncontended()
+	}
 	if !ok {
 		out = v.cold(ctx, nil)
 	}
@@ -221,7 +277,7 @@ func (v *solver) round(ctx context.Context, s *search, prices, mending float64) 
 	near := v.distance(s, math.Max(v.pl.Gap, optimalGap))
 	v.moves += int64(s.mend(ctx, budget{
 		share: func(k int) float64 { return float64(k) / n }, to: 1, width: threshold * s.meanCost(),
-		stop: func(total float64) bool { return total-v.bound.Bound <= near },
+		stop: func(total float64) bool { return total-v.bound.Bound <= near || v.spent() },
 	}, nil))
 }
 
@@ -240,6 +296,15 @@ func (v *solver) finish(s *search, value float64) plan.Result {
 	res := v.result(s, value)
 	res.Considered = int64(v.evaluations()+1)*int64(len(v.p.Jobs)) + v.moves
 	return res
+}
+
+// looked is the work done so far: see relax.Pricer.
+func (v *solver) looked() int64 {
+	n := v.before + v.prices.Looked()
+	if v.bound != v.prices {
+		n += v.bound.Looked() + v.e.Looked
+	}
+	return n
 }
 
 // evaluations is how often the Lagrangian was evaluated for the prices in use.

@@ -21,6 +21,7 @@ type Ascent struct {
 	Bound  float64
 	// Evaluations counts how often L was computed.
 	Evaluations int
+	sampled     int64 // what samples looked at
 
 	at, use, mean []float64
 	excess        []float64 // smoothed, relative to the capacity
@@ -199,6 +200,7 @@ func (a *Ascent) Climb(ctx context.Context, evaluations int, report func(share f
 		stride := n / max(manyJobs/4, len(a.m.Cap)/2)
 		s := NewAscent(a.all.sample(max(1, stride)), a.at)
 		s.cycle(ctx, stride*evaluations, report)
+		a.sampled += s.Looked()
 		copy(a.at, s.Lambda)
 		a.evaluate()
 		a.Volume(ctx, evaluations)
@@ -222,6 +224,15 @@ func (a *Ascent) cycle(ctx context.Context, evaluations int, report func(share f
 // Work is about how many slots an evaluation of L looks at: see Model.Work. It is less than that of
 // the model if jobs are alike.
 func (a *Ascent) Work() int { return a.m.Work() }
+
+// Looked is the work done so far, that of the pricer included: see Pricer.Looked.
+func (a *Ascent) Looked() int64 {
+	n := a.sampled + a.e.Looked
+	if a.full != nil {
+		n += a.full.Looked
+	}
+	return n
+}
 
 // Rounds is how often L may be evaluated at about the cost of placing all jobs once.
 func (a *Ascent) Rounds() int {

@@ -168,6 +168,7 @@ func (e *Pricer) pickExact(jb *job, cl *class, set []int, room *Room) (float64, 
 	r.Resume = func(k, t int) float64 { return m.restartCost(cl, set[k], set[k], t) }
 	r.Leave = func(k, t int) float64 { return m.leaveCost(cl, set[k], t) }
 	r.Arrive = r.Leave
+	e.Looked += int64(r.Size())
 	picked, cost, ok := r.Cheapest()
 	e.parts = e.parts[:0]
 	for _, x := range picked {

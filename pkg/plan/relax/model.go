@@ -571,17 +571,26 @@ func (m *Model) Rounds() int {
 	return max(10, min(1000, 2*place/set))
 }
 
+// Placing is about how many slots are looked at to place all jobs.
+func (m *Model) Placing() int {
+	place, _ := m.placing()
+	return place
+}
+
 // placing is about how many slots are looked at to place all jobs, and to set prices.
 func (m *Model) placing() (place, set int) {
 	set = 1
-	for _, l := range m.lanes {
-		set += m.M * max(0, l.last-l.from)
+	for i := range m.lanes {
+		set += m.tabulating(&m.lanes[i])
 	}
 	for i := range m.jobs {
 		place += m.M * max(0, int(m.jobs[i].last-m.jobs[i].arrival))
 	}
 	return place, set
 }
+
+// tabulating is how many slots are looked at to make the tables of a lane.
+func (m *Model) tabulating(l *lane) int { return m.M * max(0, l.last-l.from) }
 
 // Work is about how many slots an evaluation of the Lagrangian looks at; an elastic
 // job's count eight times.

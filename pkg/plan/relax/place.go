@@ -12,8 +12,7 @@ import (
 // the larger first. The parts are valid until the next call. ok is false where none
 // fits or leaving the job out is cheaper (soft deadlines only).
 //
-// Complexity: O(clusters x window x length) for rigid jobs, less where the tables
-// rule slots out; as Best, times the number of clusters, for the others.
+// Complexity: O(clusters x window) for rigid jobs, less where the tables rule slots out; as Best, times the number of clusters, for the others.
 func (e *Pricer) PlaceIn(j int, room *Room) (cost float64, parts []Part, ok bool) {
 	jb := &e.m.jobs[j]
 	cl := &e.m.classes[jb.class]
@@ -96,7 +95,8 @@ func (e *Pricer) PlaceRunBefore(j int, room *Room, last int, cutOff bool) (parts
 	return parts, ok
 }
 
-// placeRun is PlaceIn for a rigid job at a cost below most. A slot in which a run does not fit rules out all starts up to it.
+// placeRun is PlaceIn for a rigid job at a cost below most. A slot in which a run does not fit rules out all starts up
+// to it. The slots of a run that fits need not be looked at again for later starts.
 func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool, most float64) (float64, []Part, bool) {
 	m := e.m
 	best, at, on := most, -1, 0
@@ -111,8 +111,10 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool,
 		last -= cl.slots - 1
 	}
 	e.blocked = append(e.blocked[:0], make([]int32, len(cl.choices))...)
+	e.fitting = append(e.fitting[:0], e.blocked...)
 	timed, start := m.timed(), 0.0
 	for t := int(jb.arrival); t < last; t++ {
+		e.Looked++
 		if timed {
 			start = m.startCost(jb, cl.slots, t)
 		}
@@ -130,10 +132,13 @@ func (e *Pricer) placeRun(jb *job, cl *class, room *Room, last int, cutOff bool,
 			if v >= best || at >= 0 && v >= best-plan.TieShare*math.Abs(best) {
 				continue
 			}
-			if full := room.runBlocked(cl, jb.size, set[0], t); full >= 0 {
+			from, to := max(t, int(e.fitting[i])), min(m.T, t+cl.slots)
+			e.Looked += int64(to - from)
+			if full := room.slots.Blocked(set[0], cl.need, jb.size, from, to); full >= 0 {
 				e.blocked[i] = int32(full) + 1
 				continue
 			}
+			e.fitting[i] = int32(to)
 			best, at, on = v, t, set[0]
 		}
 	}
@@ -156,6 +161,7 @@ func (e *Pricer) restricted(jb *job, cl *class, set []int, all *table, room *Roo
 		*tb = table{cost: make([]float64, m.T), at: make([]int32, m.T), limit: make([]int32, m.T)}
 	}
 	tb.hulls = nil
+	e.Looked += int64(len(set) * max(0, int(jb.last-jb.arrival)))
 	for t := int(jb.arrival); t < int(jb.last); t++ {
 		tb.cost[t], tb.limit[t] = math.Inf(1), 0
 		if len(set) == 1 && all != nil && all.hulls == nil {

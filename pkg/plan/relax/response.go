@@ -38,6 +38,8 @@ type Pricer struct {
 	share float64
 	// brackets counts the passes over windows in search of thresholds.
 	brackets int
+	// Looked counts the slots, and the states of slots, that were looked at: the work done. A caller may add its own.
+	Looked int64
 	// corners is the scratch of partsOf: by slot the corner reached, -1 none.
 	corners []int32
 	empty   *Room // nothing placed: where large jobs fit
@@ -49,7 +51,9 @@ type Pricer struct {
 	// of PlaceIn
 	scratch  table
 	blocked  []int32 // by choice: no run fits before
+	fitting  []int32 // by choice: from the start under way on, all slots before have room
 	cutHulls []hull
+	picker   picker
 }
 
 // table is what jobs of a class may do with one choice of clusters: the cheapest
@@ -108,9 +112,11 @@ func (e *Pricer) Set(lambda []float64) {
 		e.price[i] = u + lambda[i]
 	}
 	e.sums()
+	e.Looked += int64(len(e.price))
 	for k := range e.m.lanes {
 		l := &e.m.lanes[k]
 		cl := &e.m.classes[l.class]
+		e.Looked += int64(e.m.tabulating(l))
 		switch {
 		case len(cl.choices) == 0:
 		case cl.kind == workload.Rigid:
@@ -262,6 +268,7 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 		e.start, e.rigid = make([]int32, len(m.jobs)), m.runJobs()
 	}
 	e.starts()
+	e.Looked += int64(len(m.jobs) + len(use))
 	clear(e.diff)
 	total := 0.0
 	for j := range m.jobs {
@@ -328,6 +335,7 @@ func (e *Pricer) run(jb *job, cl *class) (cost float64, slot, cluster int) {
 	if !e.m.cutOff() {
 		last = last - cl.slots + 1
 	}
+	e.Looked += int64(max(0, last-int(jb.arrival)))
 	if e.m.timed() {
 		z2, z3, onTime, soon, deadline := jb.weight*e.m.terms.Z[1], jb.weight*e.m.terms.Z[2], e.m.onTime, e.m.soon, int(jb.deadline)
 		slots := min(cl.slots, e.m.longest)

@@ -82,13 +82,7 @@ func (r *Room) fits(cl *class, size float64, c, t int) int {
 
 // runFits reports whether a run of a rigid job that begins in slot t fits on cluster c.
 func (r *Room) runFits(cl *class, size float64, c, t int) bool {
-	return r.runBlocked(cl, size, c, t) < 0
-}
-
-// runBlocked returns the first slot in which a run of a rigid job that begins in slot t does not fit on
-// cluster c; -1 if it fits.
-func (r *Room) runBlocked(cl *class, size float64, c, t int) int {
-	return r.slots.Blocked(c, cl.need, size, t, min(r.m.T, t+cl.slots))
+	return r.slots.Blocked(c, cl.need, size, t, min(r.m.T, t+cl.slots)) < 0
 }
 
 // Choices are the sets of clusters that job j may use together.

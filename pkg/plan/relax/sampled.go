@@ -17,5 +17,6 @@ func (a *Ascent) RefineSampled(ctx context.Context, evaluations int) {
 	a.Start()
 	s := NewAscent(a.all.sample(len(a.all.jobs)/(manyJobs/4)), a.Lambda)
 	s.Refine(ctx, evaluations)
+	a.sampled += s.Looked()
 	a.Try(s.Lambda)
 }

@@ -28,6 +28,8 @@ const workRounding = 1e-12
 const partRounding = 1e-9
 
 const (
+	// stepLooks is how often a step in a bracket is looked at: to find it, to select among them, to take it.
+	stepLooks = 4
 	// near is the relative width of the first bracket around a threshold.
 	near = 0.03
 	// If the threshold is not there, the next bracket reaches down or up by these factors. From
@@ -97,6 +99,7 @@ const guessSlots = 96
 func (e *Pricer) guess(cl *class, tb *table, from, last int, work float64) float64 {
 	stride := 1 + (last-from)/guessSlots
 	done := func(d float64) float64 {
+		e.Looked += int64((last - from) / stride)
 		sum := 0.0
 		for t := from; t < last; t += stride {
 			h, scale := e.slotHull(cl, tb, t)
@@ -167,6 +170,7 @@ func (e *Pricer) bracket(cl *class, tb *table, from, last int, lo, hi float64) (
 			e.pool = append(e.pool, increment{d, w, int32(t), int32(i)})
 		}
 	}
+	e.Looked += int64(last - from + stepLooks*len(e.pool))
 	return below, cost, within, all
 }
 

@@ -11,12 +11,14 @@ import (
 // that is needed. Where the start has a cost, every start is tried with the
 // cheapest slots after it.
 //
-// Complexity: O(window) on average; O(window x slots) where the start or a restart costs.
+// Complexity: O(window) on average; O(window x slots) where the start costs, or a restart if that is at most
+// mostBoundStates, else O(window), at most 32 times.
 func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	from, last := int(jb.arrival), int(jb.last)
 	if last-from < cl.slots {
 		return 0, false
 	}
+	e.Looked += int64(last - from)
 	e.parts = e.parts[:0]
 	if e.m.timed() {
 		return e.pickTimed(jb, cl, tb)
@@ -24,6 +26,9 @@ func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 	// On several clusters the cheapest one of a slot need not be the cheapest to resume
 	// on: restarts are left out of the bound there.
 	if cl.restart > 0 && cl.length == float64(cl.slots) && e.m.terms.Carbon > 0 && len(cl.choices[0]) == 1 {
+		if (last-from)*cl.slots > mostBoundStates {
+			return e.pickMany(jb, cl, tb)
+		}
 		return e.pickRuns(jb, cl, tb)
 	}
 	// The cheapest so far in rising order of cost; ties keep the earlier slot first.
@@ -64,6 +69,7 @@ func (e *Pricer) pick(jb *job, cl *class, tb *table) (float64, bool) {
 func (e *Pricer) pickRuns(jb *job, cl *class, tb *table) (float64, bool) {
 	from, last, n := int(jb.arrival), int(jb.last), cl.slots
 	window := last - from
+	e.Looked += int64(window * n)
 	// paused[k], running[k]: the least cost of k slots before t.
 	paused, running := make([]float64, n+1), make([]float64, n+1)
 	for k := range paused {
