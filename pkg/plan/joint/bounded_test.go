@@ -20,7 +20,7 @@ import (
 
 const (
 	// A plan from nothing looks at no more than this for each job, slot and cluster, and a constant.
-	coldEach, coldBase = 6000, 50_000_000
+	coldEach, coldBase = 25_000, 50_000_000
 	// A plan from a memory looks at no more than this.
 	warmEach, warmBase = 200, 120_000_000
 )
@@ -152,5 +152,26 @@ func TestLooksAtBoundedMuch(t *testing.T) {
 	for seed := range size.Of[uint64](24, 400) {
 		at := sizes[seed%uint64(len(sizes))]
 		checkBounded(t, seed, at[0], at[1])
+	}
+}
+
+// TestWarmLooksAtBoundedMuch: in these instances most jobs have no place. Each plan from the memory seeks places for
+// them, and looked at up to 950 M slots before repairs were bounded by what they look at.
+func TestWarmLooksAtBoundedMuch(t *testing.T) {
+	for _, seed := range []uint64{2, 5, 18} {
+		p := extreme(seed, 1000, 168)
+		res, memory, _, err := joint.Planner{Effort: 0.01}.Counted(context.Background(), p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = with(later(p, res.Plan), 3, 1)
+		res, _, looked, err := joint.Planner{}.Counted(context.Background(), p, memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looked > warmBase {
+			t.Errorf("seed %d: %d slots looked at, want at most %d", seed, looked, warmBase)
+		}
+		checkPlaced(t, p, res, fmt.Sprintf("seed %d", seed))
 	}
 }
