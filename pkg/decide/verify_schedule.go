@@ -74,9 +74,10 @@ func (v *verifier) anyLeft() bool {
 	return false
 }
 
-// left reports whether a task is left to the queue of a cluster, once it has come.
+// left reports whether a task is left to the queue of a cluster, once it has come. What awaits the next period is not.
 func (v *verifier) left(i int) bool {
-	return v.queued(i) || v.s.Tasks[i].State == Waiting && !v.arrived(i) && v.d.Actions[i].Reason.Code.forced()
+	code := v.d.Actions[i].Reason.Code
+	return v.queued(i) || v.s.Tasks[i].State == Waiting && !v.arrived(i) && code.forced() && code != CodeNextPeriod
 }
 
 // verifySchedule checks all actions together: what they take of the capacity, what the queues of the clusters do

@@ -91,6 +91,9 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	case began && rules.EverySlot:
 		return Trigger{NewPeriod, "all tasks are planned anew in every slot"}
 	}
+	if t.Unscheduled {
+		return Trigger{} // the queue of its cluster says when it starts: its plan is compared with what it does from then on
+	}
 	if message := r.denied(t, o, s); message != "" {
 		return Trigger{ScaleUpDenied, message}
 	}

@@ -103,7 +103,16 @@ func TestTriggers(t *testing.T) {
 			o.Denied, o.Running = 1, 1
 		}},
 		"the plan has ended": {now: at(4), done: 8*time.Hour - time.Minute, want: track.PlanEnded},
-		"a pause":            {now: at(3), done: 2 * time.Hour, phases: gap},
+		"the plan has ended while the task waits in a queue": {now: at(4), change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
+			s.Tasks[0].Unscheduled = true
+		}},
+		"no progress while the task waits in a queue": {now: at(2), change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
+			s.Tasks[0].Unscheduled = true
+		}},
+		"another forecast while the task waits in a queue": {now: at(2), want: track.NewForecast, change: func(s *decide.Snapshot, _ *track.Observation, r *track.Rules) {
+			s.Tasks[0].Unscheduled, r.Forecast = true, "g"
+		}},
+		"a pause": {now: at(3), done: 2 * time.Hour, phases: gap},
 		"a pause that loses work": {now: at(3), done: 2 * time.Hour, phases: gap, want: track.PauseWouldLose, change: func(s *decide.Snapshot, _ *track.Observation, _ *track.Rules) {
 			s.Tasks[0].AtRisk = time.Hour
 		}},
@@ -200,6 +209,35 @@ func TestQueueIsNoPlan(t *testing.T) {
 	}}}, nil)
 	if phase, _, _ := rec.Standing().At(at(1.5)); phase == nil {
 		t.Errorf("the plan is %+v, want one that runs now", rec.Standing())
+	}
+}
+
+// TestQueueKeepsThePlan: a task that its plan has released waits for room. Its plan is kept, with the reason for which it was made,
+// however often the task is observed. A decision that plans it at another scale is a new plan.
+func TestQueueKeepsThePlan(t *testing.T) {
+	rec := standing(t, decide.Phase{From: at(0), To: at(4), Cluster: "local", Workers: 2})
+	planned := rec.Standing().Phases
+	for _, now := range []float64{1, 3, 5} {
+		s := snapshot(t, at(now), 0)
+		s.Tasks[0].Unscheduled = true
+		rd := round(s, seen(0), rec)
+		rd.Prepare()
+		rd.Keep(&decide.Decision{Wake: at(24), Actions: []decide.Action{{
+			Task: "a", Verb: decide.Continue, Workers: 2, Reason: decide.Reason{Code: decide.CodeUnscheduled}, Plan: planned,
+			Phases: []decide.Phase{{From: at(20), To: at(24), Cluster: "local", Workers: 2}},
+		}}}, func(_ int, tr track.Trigger) { t.Errorf("at %v: a new plan (%s)", at(now), tr.Reason) })
+		if got := rec.Standing(); len(got.Phases) != 1 || got.Phases[0] != planned[0] {
+			t.Errorf("at %v: the plan is %+v, want %+v", at(now), got.Phases, planned)
+		}
+	}
+	s := snapshot(t, at(1), 2*time.Hour)
+	rd, made := round(s, seen(2*time.Hour), rec), 0
+	rd.Prepare()
+	rd.Keep(&decide.Decision{Wake: at(24), Actions: []decide.Action{{
+		Task: "a", Verb: decide.Scale, Workers: 3, Planned: true, Phases: []decide.Phase{{From: at(0), To: at(4), Cluster: "local", Workers: 3}},
+	}}}, func(int, track.Trigger) { made++ })
+	if made != 1 || rec.Standing().Phases[0].Workers != 3 {
+		t.Errorf("%d new plans, and %+v is kept; want the one with 3 workers", made, rec.Standing().Phases)
 	}
 }
 
