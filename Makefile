@@ -44,6 +44,7 @@ SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
 .PHONY: test
 test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, and three tests on a real control plane
 	$(GO) test ./...
+	$(GO) test -count=1 ./test # it reads the packages by go list, which the cache of tests does not see
 	cd tools/release && $(GO) test ./...
 	$(INTEGRATION) -run '$(SMOKE)'
 

@@ -236,6 +236,9 @@ func TestDue(t *testing.T) {
 		"its deadline is earlier now": {job: job("a", written), do: func(b *bed) {
 			b.patch(job("a"), `{"metadata":{"annotations":{"lull.dev/deadline":"`+at(3*time.Hour)+`"}}}`)
 		}, waits: 115 * time.Minute, released: 116 * time.Minute, why: "have been edited"},
+		"its deadline is earlier now, but the controller knew of a longer run": {job: job("a", with(v1alpha1.AnnotationLatestStart, at(time.Hour)), with(v1alpha1.AnnotationStatedStart, at(8*time.Hour+55*time.Minute))), do: func(b *bed) {
+			b.patch(job("a"), `{"metadata":{"annotations":{"lull.dev/deadline":"`+at(3*time.Hour)+`"}}}`)
+		}, waits: time.Hour, released: time.Hour + time.Minute, why: "the controller has not released it"},
 		"its policy lets it wait less": {job: job("a", written), do: func(b *bed) { b.patch(b.policy(), `{"spec":{"maxDelay":"2h"}}`) },
 			waits: 55 * time.Minute, released: 56 * time.Minute, why: "have been edited"},
 		"it may wait longer now": {job: job("a", written), do: func(b *bed) {

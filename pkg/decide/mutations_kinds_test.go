@@ -16,7 +16,7 @@ type mutation struct {
 	apply func(m *mutant) bool
 }
 
-// forcedCodes are reasons by which a task runs whatever was planned.
+// forcedCodes are the reasons for which a task runs, whatever its plan.
 var forcedCodes = []decide.Code{
 	decide.CodeRunning, decide.CodeNoSlack, decide.CodeHeldOut, decide.CodeNoCarbonData, decide.CodeUnscheduled, decide.CodeNextPeriod,
 	decide.CodePaused, decide.CodePlannerFailed,

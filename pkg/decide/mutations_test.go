@@ -12,8 +12,8 @@ import (
 	"lull.dev/lull/pkg/plan"
 )
 
-// mutant is a good decision of which a mutation changes the action on one task. What a mutation may say about the
-// decision is computed here from first principles: nothing of package decide but rates of scales is used.
+// mutant is a good decision and a copy in which a mutation changes the action on one task. It computes what a mutation asks
+// about the decision from the snapshot, and uses nothing of package decide but the rates of scales.
 type mutant struct {
 	rng  *rand.Rand
 	s    *decide.Snapshot

@@ -33,7 +33,7 @@ type world struct {
 	slot     time.Duration
 	margin   time.Duration
 	replans  *rand.Rand
-	decided  func(decide.Snapshot, decide.Decision) // is told each decision, if set
+	decided  func(decide.Snapshot, decide.Decision) // called with each decision, if it is set
 }
 
 type execution struct {

@@ -63,7 +63,7 @@ func (w *decider) placeForeseenLate(protected []bool) {
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if x.left && x.state != unplaced && x.state != late || x.state == committed || x.state == kept || t.Deadline.IsZero() || !t.LatestStart.IsZero() || w.doneInTime(i, w.foreseen[i]) || tries == most {
+		if tries == most || !w.mayBePlaced(i) || w.doneInTime(i, w.foreseen[i]) {
 			continue
 		}
 		if l == nil {
@@ -89,6 +89,21 @@ func (w *decider) placeForeseenLate(protected []bool) {
 		}
 		*x, w.foreseen, w.queue = before, foreseen, queue
 	}
+}
+
+// mayBePlaced reports whether a task has a deadline to keep and may be given another place than its plan or a queue has for it.
+func (w *decider) mayBePlaced(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	switch x.state {
+	case committed, kept:
+		return false
+	case unplaced, late:
+	default:
+		if x.left {
+			return false
+		}
+	}
+	return !t.Deadline.IsZero() && t.LatestStart.IsZero()
 }
 
 // goOn is the decision that makes no plan: each task follows its standing plan; one that has none

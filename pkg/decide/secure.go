@@ -455,7 +455,7 @@ func (w *decider) improve(list []int, s, wanted schedule) {
 	}
 }
 
-// closePhases reports whether phases are the same but for rounding.
+// closePhases reports whether two lists of phases differ by rounding at most.
 func closePhases(a, b []Phase) bool {
 	return slices.EqualFunc(a, b, func(x, y Phase) bool {
 		return x.From.Sub(y.From).Abs() <= rounding && x.To.Sub(y.To).Abs() <= rounding && x.Cluster == y.Cluster && x.Workers == y.Workers

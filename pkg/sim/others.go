@@ -15,7 +15,8 @@ import (
 // mostForeseen is for how many slots decisions know the capacity and the load to come, as the live controllers do.
 const mostForeseen = 1 << 12
 
-// checkOthers checks load, and that what is announced is at boundaries of slots, as decisions are told it by slot.
+// checkOthers checks the load of others. It also checks that announced changes and load begin and end at boundaries of slots, as
+// a decision has one value for each slot.
 func (e *engine) checkOthers() error {
 	aligned := func(t time.Time) bool { return timegrid.Align(t, e.cfg.Slot).Equal(t) }
 	for c := range e.cfg.Clusters {
@@ -166,7 +167,7 @@ func (e *engine) makeRoom() {
 	}
 }
 
-// addVictims adds the tasks that are to make room on a cluster, of which more is in use than there is.
+// addVictims adds the tasks that make room on a cluster where more is in use than the capacity.
 func (e *engine) addVictims(c int) {
 	s := e.round.Snapshot
 	until := e.at(time.Duration(e.slot+1) * e.cfg.Slot)

@@ -219,7 +219,7 @@ func TestRunAll(t *testing.T) {
 	}
 }
 
-// TestOthersRefused: what decisions are told by slot is at boundaries of slots, and endless capacity has no load.
+// TestOthersRefused: announced changes and load must be at boundaries of slots, and a cluster of endless capacity has no load.
 func TestOthersRefused(t *testing.T) {
 	odd := t0.Add(7 * time.Minute)
 	for name, change := range map[string]func(*sim.Config){

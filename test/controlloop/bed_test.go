@@ -197,9 +197,9 @@ func (b *bed) decision(name string) string {
 func (b *bed) untilDecided(name, reason string) {
 	b.t.Helper()
 	began := time.Now()
-	b.Until("decision "+reason+" on "+name, func() bool { return b.decision(name) == reason })
-	if took := time.Since(began); took > 15*time.Second {
-		b.t.Errorf("decision %s on %s took %v", reason, name, took)
+	b.Until("a decision on "+name, func() bool { return b.decision(name) == reason || time.Since(began) > 15*time.Second })
+	if got := b.decision(name); got != reason {
+		b.t.Fatalf("after %v the decision on %s is %q; want %q", time.Since(began), name, got, reason)
 	}
 }
 

@@ -81,7 +81,7 @@ func (b *bed) inTime(cron string, n int, waits time.Duration) {
 }
 
 // TestCronJobs: each run of a CronJob that forbids two runs, or replaces one by the next, waits and ends before the
-// next run. One of which the run time leaves no room runs at once, and says why. One that allows several waits on.
+// next run. A run that takes too long for that is released at once, with the reason. A CronJob that allows several runs is held as other Jobs are.
 func TestCronJobs(t *testing.T) {
 	onBed(t, falling(), nil, func(b *bed) {
 		b.Controller()

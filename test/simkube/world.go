@@ -160,15 +160,19 @@ func (w *World) Always(every time.Duration, f func() error) {
 	})
 }
 
-// Until lets time pass until done, which it asks every quarter of a second. After a day it gives up.
+// patience is for how long of the simulated time Until waits: five days of a zone whose hour is a minute, which take a few real
+// seconds.
+const patience = 2 * time.Hour
+
+// Until lets time pass until done, which it asks every quarter of a second. After patience it gives up.
 func (w *World) Until(what string, done func() bool) {
 	w.T.Helper()
-	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		if done() {
 			return
 		}
 	}
-	w.T.Fatalf("gave up waiting for %s; %v", what, w.Violations())
+	w.T.Fatalf("gave up waiting for %s after %v of simulated time; %v", what, patience, w.Violations())
 }
 
 // Violate records that something is as it must never be.
