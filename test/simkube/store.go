@@ -28,8 +28,10 @@ import (
 
 // Event is a change of an object. Objects of events are never changed.
 type Event struct {
-	At       time.Time
-	Version  int64
+	At      time.Time
+	Version int64
+	// Nth counts the changes of the resource.
+	Nth      uint64
 	Type     watch.EventType
 	Resource *Resource
 	// Object is as after the change, Before as before it; nil if it was created.
@@ -46,6 +48,7 @@ type Store struct {
 	objects   map[*Resource]map[types.NamespacedName]*unstructured.Unstructured
 	log       []Event
 	version   int64
+	nth       map[*Resource]uint64        // how many changes there were
 	changed   map[*Resource]chan struct{} // closed at the next change of a resource; nil is any
 	rights    rights
 	// compacted is the version before which no watch can begin.
@@ -60,7 +63,7 @@ type Store struct {
 
 // NewStore returns an empty store that serves the given resources.
 func NewStore(resources []*Resource) *Store {
-	s := &Store{objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: map[*Resource]chan struct{}{nil: make(chan struct{})}, made: map[string]int{}, cut: make(chan struct{})}
+	s := &Store{objects: map[*Resource]map[types.NamespacedName]*unstructured.Unstructured{}, changed: map[*Resource]chan struct{}{nil: make(chan struct{})}, nth: map[*Resource]uint64{}, made: map[string]int{}, cut: make(chan struct{})}
 	s.Serve(resources...)
 	return s
 }
@@ -332,7 +335,8 @@ func (s *Store) put(e Event) error {
 		s.Check(&e)
 	}
 	s.version++
-	e.At, e.Version = time.Now(), s.version
+	s.nth[e.Resource]++
+	e.At, e.Version, e.Nth = time.Now(), s.version, s.nth[e.Resource]
 	e.Object.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	key := types.NamespacedName{Namespace: e.Object.GetNamespace(), Name: e.Object.GetName()}
 	if e.Type == watch.Deleted {
