@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -149,8 +150,18 @@ func applyJSONPatch(obj map[string]any, operations any) (map[string]any, error) 
 // programs are compiled expressions.
 var programs sync.Map // string -> func() (cel.Program, error)
 
-// evaluate evaluates an expression of an admission policy.
+// evaluate evaluates an expression of an admission policy or of a schema.
 func evaluate(expression string, vars map[string]any) (ref.Val, error) {
+	program, err := compiled(expression)
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := program.Eval(vars)
+	return out, err
+}
+
+// compiled compiles an expression once.
+func compiled(expression string) (cel.Program, error) {
 	compile, _ := programs.LoadOrStore(expression, sync.OnceValues(func() (cel.Program, error) {
 		env, err := environment()
 		if err != nil {
@@ -162,15 +173,10 @@ func evaluate(expression string, vars map[string]any) (ref.Val, error) {
 		}
 		return env.Program(ast)
 	}))
-	program, err := compile.(func() (cel.Program, error))()
-	if err != nil {
-		return nil, err
-	}
-	out, _, err := program.Eval(vars)
-	return out, err
+	return compile.(func() (cel.Program, error))()
 }
 
-// environment is what expressions of admission policies may use.
+// environment is what expressions of admission policies and schemas may use.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -178,12 +184,12 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	}
 	options := []cel.EnvOption{
 		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.HomogeneousAggregateLiterals(),
-		cel.CustomTypeAdapter(registry), cel.CustomTypeProvider(patchType{registry}),
+		cel.CustomTypeAdapter(registry), cel.CustomTypeProvider(patchType{registry}), ext.TwoVarComprehensions(),
 	}
-	for _, name := range []string{"object", "oldObject", "params", "request", "variables"} {
+	for _, name := range []string{"object", "oldObject", "params", "request", "variables", "self", "oldSelf"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
-	return cel.NewEnv(options...)
+	return cel.NewEnv(append(options, quantities()...)...)
 })
 
 // patchType adds the type JSONPatch, whose values are maps: the native types of cel-go refuse a field of any type.

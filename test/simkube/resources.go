@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/internal/kinds"
@@ -24,6 +25,8 @@ type Resource struct {
 	plain bool
 	// schema is that of the CustomResourceDefinition; nil for a built-in kind.
 	schema map[string]any
+	// validator validates objects against the schema.
+	validator *validate.SchemaValidator
 }
 
 func (r *Resource) apiVersion() string {
@@ -33,6 +36,8 @@ func (r *Resource) apiVersion() string {
 func (r *Resource) gr() schema.GroupResource {
 	return schema.GroupResource{Group: r.Group, Resource: r.Name}
 }
+
+func (r *Resource) gk() schema.GroupKind { return schema.GroupKind{Group: r.Group, Kind: r.Kind} }
 
 // BuiltIn are the resources of Kubernetes itself that Lull knows.
 func BuiltIn() []*Resource {
@@ -98,7 +103,7 @@ func (s *Store) Install(manifests string) error {
 		}
 		s.rights.add(u)
 		if r, served := s.resource(u.GetKind()); served && r.apiVersion() == u.GetAPIVersion() {
-			if _, err := s.Create("", r, u); err != nil {
+			if _, err := s.Create("installer", r, u); err != nil {
 				return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 			}
 		}
@@ -121,6 +126,13 @@ func (s *Store) define(crd *unstructured.Unstructured) error {
 	if openAPI == nil || name == "" {
 		return fmt.Errorf("%s has no schema", crd.GetName())
 	}
-	s.Serve(&Resource{Group: get("group"), Version: name, Name: get("names", "plural"), Kind: get("names", "kind"), Namespaced: get("scope") == "Namespaced", schema: openAPI})
+	if _, has, _ := unstructured.NestedMap(version, "subresources", "status"); !has {
+		return fmt.Errorf("%s has no status subresource; this model serves one for each custom resource", crd.GetName())
+	}
+	r := &Resource{Group: get("group"), Version: name, Name: get("names", "plural"), Kind: get("names", "kind"), Namespaced: get("scope") == "Namespaced", schema: openAPI}
+	if err := r.compile(); err != nil {
+		return fmt.Errorf("%s: %w", crd.GetName(), err)
+	}
+	s.Serve(r)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -32,6 +33,8 @@ type call struct {
 	query    url.Values
 	patch    types.PatchType
 	body     []byte
+	// other is what the call asks for that this model does not have; empty for nothing.
+	other string
 }
 
 // writes reports whether the call may change something.
@@ -90,11 +93,12 @@ func (s *Store) parse(by string, req *http.Request, body []byte) (*call, answer)
 	if len(parts) > 1 {
 		c.key.Name = parts[1]
 	}
-	if len(parts) > 2 {
-		if parts[2] != "status" {
-			return nil, answer{http.StatusNotFound, nil}
-		}
-		c.status = true
+	c.status = len(parts) == 3 && parts[2] == "status"
+	if c.status && !c.resource.status() {
+		return nil, answer{http.StatusNotFound, nil}
+	}
+	if len(parts) > 2 && !c.status {
+		c.other = "the subresource " + strings.Join(parts[2:], "/")
 	}
 	switch req.Method {
 	case http.MethodGet:
@@ -111,7 +115,11 @@ func (s *Store) parse(by string, req *http.Request, body []byte) (*call, answer)
 	case http.MethodPatch:
 		c.verb, c.patch = "patch", types.PatchType(req.Header.Get("Content-Type"))
 	case http.MethodDelete:
-		c.verb = "delete"
+		if c.verb = "delete"; c.key.Name == "" {
+			c.other = "the deletion of collections"
+		}
+	default:
+		c.other = "the method " + req.Method
 	}
 	return c, answer{}
 }
@@ -155,11 +163,20 @@ func (s *Store) discover(parts []string) answer {
 
 // serve does what a call asks for. Watches are served by stream.
 func (s *Store) serve(c *call) answer {
+	if c.other != "" {
+		return failed(s.refuse(c, c.other))
+	}
 	if c.resource.Namespaced && c.key.Namespace == "" && c.verb != "list" {
 		return failed(apierrors.NewBadRequest("a namespace is required"))
 	}
+	if strict := c.query.Get("fieldValidation"); strict == "Strict" {
+		return failed(s.refuse(c, "fieldValidation "+strict))
+	}
+	dryRun, err := dryRunOf(c.query["dryRun"])
+	if err != nil {
+		return failed(err)
+	}
 	var obj *unstructured.Unstructured
-	var err error
 	switch c.verb {
 	case "get":
 		if obj = s.Get(c.resource, c.key); obj == nil {
@@ -172,42 +189,98 @@ func (s *Store) serve(c *call) answer {
 		if err = utiljson.Unmarshal(c.body, &asked.Object); err != nil {
 			return failed(apierrors.NewBadRequest(err.Error()))
 		}
+		if err = c.resource.identified(asked, c.key.Namespace); err != nil {
+			return failed(err)
+		}
 		if c.resource.Namespaced {
 			asked.SetNamespace(c.key.Namespace)
 		}
-		obj, err = s.create(c.by, c.resource, asked, c.query.Get("dryRun") != "")
+		if asked.GetResourceVersion() != "" && !dryRun {
+			return failed(&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created"}})
+		}
+		obj, err = s.create(c.by, c.resource, asked, dryRun)
 	case "update":
-		obj, err = s.Change(c.by, c.resource, c.key, c.status, func(x *unstructured.Unstructured) error {
-			var asked map[string]any
-			if err := utiljson.Unmarshal(c.body, &asked); err != nil {
-				return apierrors.NewBadRequest(err.Error())
-			}
-			x.Object = asked
-			if x.GetResourceVersion() == "" && c.resource.schema != nil {
-				kind := schema.GroupKind{Group: c.resource.Group, Kind: c.resource.Kind}
-				return apierrors.NewInvalid(kind, c.key.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
-			}
-			return nil
-		})
+		obj, err = s.change(c.by, c.resource, c.key, c.status, dryRun, c.replace)
 	case "patch":
-		obj, err = s.Change(c.by, c.resource, c.key, c.status, c.apply)
+		if c.patch == types.ApplyYAMLPatchType || c.patch == types.ApplyCBORPatchType {
+			return failed(s.refuse(c, "server-side apply"))
+		}
+		if obj, err = s.change(c.by, c.resource, c.key, c.status, dryRun, c.apply); apierrors.IsBadRequest(err) && errors.As(err, new(*mistyped)) {
+			err = apierrors.NewInvalid(c.resource.gk(), c.key.Name, field.ErrorList{field.Invalid(field.NewPath("patch"), string(c.body), err.Error())})
+		}
 	case "delete":
-		var options metav1.DeleteOptions
-		if len(c.body) > 0 {
-			_ = json.Unmarshal(c.body, &options)
-		}
-		var uid types.UID
-		if p := options.Preconditions; p != nil && p.UID != nil {
-			uid = *p.UID
-		}
-		if err = s.Delete(c.by, c.resource, c.key, uid); err == nil {
-			return answer{http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}}
-		}
+		return s.serveDelete(c, dryRun)
 	}
 	if err != nil {
 		return failed(err)
 	}
 	return answer{http.StatusOK, c.shown(obj)}
+}
+
+// dryRunOf reports whether a call is a dry run.
+func dryRunOf(values []string) (bool, error) {
+	for _, x := range values {
+		if x != metav1.DryRunAll {
+			return false, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.NotSupported(field.NewPath("dryRun"), x, []string{metav1.DryRunAll})})
+		}
+	}
+	return len(values) > 0, nil
+}
+
+// serveDelete does what a call for a deletion asks for.
+func (s *Store) serveDelete(c *call, dryRun bool) answer {
+	var options metav1.DeleteOptions
+	if len(c.body) > 0 {
+		if err := json.Unmarshal(c.body, &options); err != nil {
+			return failed(apierrors.NewBadRequest(err.Error()))
+		}
+	}
+	dry, err := dryRunOf(options.DryRun)
+	if err != nil {
+		return failed(err)
+	}
+	policy := c.query.Get("propagationPolicy")
+	if options.PropagationPolicy != nil {
+		policy = string(*options.PropagationPolicy)
+	}
+	if options.OrphanDependents != nil && *options.OrphanDependents {
+		policy = string(metav1.DeletePropagationOrphan)
+	}
+	if policy != "" && policy != string(metav1.DeletePropagationBackground) {
+		return failed(s.refuse(c, "the deletion policy "+policy))
+	}
+	how := deletion{dryRun: dryRun || dry}
+	if p := options.Preconditions; p != nil && p.UID != nil {
+		how.uid = *p.UID
+	}
+	if p := options.Preconditions; p != nil && p.ResourceVersion != nil {
+		how.version = *p.ResourceVersion
+	}
+	if err := s.delete(c.by, c.resource, c.key, how); err != nil {
+		return failed(err)
+	}
+	return answer{http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}}
+}
+
+// replace puts the object of a call in place of another. It must be the same one: an object that was deleted and made again has
+// another UID.
+func (c *call) replace(x *unstructured.Unstructured) error {
+	version, uid := x.GetResourceVersion(), x.GetUID()
+	var asked map[string]any
+	if err := utiljson.Unmarshal(c.body, &asked); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	x.Object = asked
+	if other := x.GetUID(); other != "" && other != uid {
+		return apierrors.NewConflict(c.resource.gr(), c.key.Name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", other, uid))
+	}
+	if c.resource.Namespaced && x.GetNamespace() == "" {
+		x.SetNamespace(c.key.Namespace)
+	}
+	if x.GetResourceVersion() == "" && c.resource.schema == nil {
+		x.SetResourceVersion(version) // built-in kinds can be replaced whatever their version
+	}
+	return nil
 }
 
 // apply applies the patch of a call.
@@ -218,8 +291,14 @@ func (c *call) apply(x *unstructured.Unstructured) error {
 	}
 	var after []byte
 	switch c.patch {
-	case types.MergePatchType, types.StrategicMergePatchType:
+	case types.MergePatchType:
 		after, err = jsonpatch.MergePatch(before, c.body)
+	case types.StrategicMergePatchType:
+		is := c.resource.typed()
+		if is == nil {
+			return c.unsupported()
+		}
+		after, err = strategicpatch.StrategicMergePatch(before, c.body, is)
 	case types.JSONPatchType:
 		var p jsonpatch.Patch
 		if p, err = jsonpatch.DecodePatch(c.body); err == nil {
@@ -228,13 +307,21 @@ func (c *call) apply(x *unstructured.Unstructured) error {
 			}
 		}
 	default:
-		err = fmt.Errorf("patch type %s: not served by this model", c.patch)
+		return c.unsupported()
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	x.Object = nil
-	return utiljson.Unmarshal(after, &x.Object)
+	if err := utiljson.Unmarshal(after, &x.Object); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// unsupported is the error about a type of patch that an API server does not take.
+func (c *call) unsupported() error {
+	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, c.verb, c.resource.gr(), c.key.Name, "patch type "+string(c.patch), 0, false)
 }
 
 // list answers a list, with what the selectors let through.

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -59,6 +57,8 @@ type Store struct {
 	made map[string]int
 	// Check is called with each change that a process asks for, before it is stored; nil for none.
 	Check func(e *Event)
+	// Refused is called with each call for something that this model does not have; nil for none.
+	Refused func(what string)
 }
 
 // NewStore returns an empty store that serves the given resources.
@@ -168,7 +168,7 @@ func (s *Store) create(by string, r *Resource, obj *unstructured.Unstructured, d
 	name := obj.GetName()
 	if name == "" {
 		if obj.GetGenerateName() == "" {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.Group, Kind: r.Kind}, "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+			return nil, apierrors.NewInvalid(r.gk(), "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
 		}
 		name = fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.count(r, obj.GetNamespace(), obj.GetGenerateName()+"*"))
 		obj.SetName(name)
@@ -177,12 +177,17 @@ func (s *Store) create(by string, r *Resource, obj *unstructured.Unstructured, d
 	if namespaces, served := s.resource("Namespace"); served && r.Namespaced && s.objects[namespaces][types.NamespacedName{Name: key.Namespace}] == nil {
 		return nil, apierrors.NewNotFound(namespaces.gr(), key.Namespace)
 	}
-	if s.objects[r][key] != nil {
-		return nil, apierrors.NewAlreadyExists(r.gr(), name)
+	if _, space := s.terminating(key.Namespace); space != nil {
+		return nil, apierrors.NewForbidden(r.gr(), name, fmt.Errorf("namespace %s is being terminated", key.Namespace))
+	}
+	if by != "" {
+		if err := r.identified(obj, key.Namespace); err != nil {
+			return nil, err
+		}
+		obj.SetDeletionTimestamp(nil)
 	}
 	obj.SetAPIVersion(r.apiVersion())
 	obj.SetKind(r.Kind)
-	obj.SetUID(uidOf(r, key, s.count(r, key.Namespace, name)))
 	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	if !r.plain {
 		obj.SetGeneration(1)
@@ -196,11 +201,21 @@ func (s *Store) create(by string, r *Resource, obj *unstructured.Unstructured, d
 			return nil, apierrors.NewForbidden(r.gr(), name, err)
 		}
 		r.complete(obj)
+		if err := r.validate(obj, nil); err != nil {
+			return nil, err
+		}
 	}
+	if s.objects[r][key] != nil {
+		return nil, apierrors.NewAlreadyExists(r.gr(), name)
+	}
+	obj.SetUID(uidOf(r, key, s.count(r, key.Namespace, name)))
 	if dryRun {
 		return obj, nil
 	}
-	return obj, s.put(Event{Type: watch.Added, Resource: r, Object: obj, By: by})
+	if err := s.put(Event{Type: watch.Added, Resource: r, Object: obj, By: by}); err != nil {
+		return nil, err
+	}
+	return obj, s.collect(r, obj)
 }
 
 // count counts objects that are created under a name. The caller holds mu.
@@ -219,6 +234,19 @@ func uidOf(r *Resource, key types.NamespacedName, n int) types.UID {
 
 // complete prunes an object that a process writes, and sets its defaults.
 func (r *Resource) complete(obj *unstructured.Unstructured) {
+	meta, _ := obj.Object["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		switch x := meta[name].(type) {
+		case map[string]any:
+			if len(x) == 0 {
+				delete(meta, name)
+			}
+		case []any:
+			if len(x) == 0 {
+				delete(meta, name)
+			}
+		}
+	}
 	if r.schema != nil {
 		prune(r.schema, obj.Object, true)
 		setDefaults(r.schema, obj.Object)
@@ -231,8 +259,14 @@ func (r *Resource) complete(obj *unstructured.Unstructured) {
 func (r *Resource) status() bool { return !r.plain || r.Kind == "Node" || r.Kind == "Namespace" }
 
 // Change stores what f makes of an object. f may return an error, which ends the change. Changes of the
-// status are kept only with status, all others only without. It returns the object as stored, or a NotFound error.
+// status are kept only with status, all others only without. It returns the object as stored, or a NotFound error. What a process
+// changes is validated, as in an API server; what the cluster itself changes is not.
 func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status bool, f func(obj *unstructured.Unstructured) error) (*unstructured.Unstructured, error) {
+	return s.change(by, r, key, status, false, f)
+}
+
+// change is Change; with dryRun nothing is stored.
+func (s *Store) change(by string, r *Resource, key types.NamespacedName, status, dryRun bool, f func(obj *unstructured.Unstructured) error) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.objects[r][key]
@@ -246,10 +280,13 @@ func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status 
 	if v := asked.GetResourceVersion(); v != "" && v != before.GetResourceVersion() {
 		return nil, apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("version %s, asked to change %s", before.GetResourceVersion(), v))
 	}
-	if uid := asked.GetUID(); uid != "" && uid != before.GetUID() {
-		return nil, apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("another object of that name"))
-	}
 	if by != "" {
+		if asked.GetName() != key.Name {
+			return nil, apierrors.NewBadRequest("the name of the object does not match the name of the path")
+		}
+		if err := r.identified(asked, key.Namespace); err != nil {
+			return nil, err
+		}
 		r.complete(asked)
 	}
 	obj := asked
@@ -265,68 +302,37 @@ func (s *Store) Change(by string, r *Resource, key types.NamespacedName, status 
 	}
 	obj.SetAPIVersion(r.apiVersion())
 	obj.SetKind(r.Kind)
-	for _, same := range []string{"uid", "creationTimestamp", "deletionTimestamp", "generation", "name", "namespace"} {
+	for _, same := range []string{"creationTimestamp", "deletionTimestamp", "generation", "namespace"} {
 		if v, is := before.Object["metadata"].(map[string]any)[same]; is {
 			obj.Object["metadata"].(map[string]any)[same] = v
+		} else {
+			delete(obj.Object["metadata"].(map[string]any), same)
+		}
+	}
+	if obj.GetUID() == "" {
+		obj.SetUID(before.GetUID())
+	}
+	if by != "" {
+		if err := r.validate(obj, before); err != nil {
+			return nil, err
 		}
 	}
 	if !r.plain && !equalJSON(before.Object["spec"], obj.Object["spec"]) {
 		obj.SetGeneration(before.GetGeneration() + 1)
 	}
 	obj.SetResourceVersion(before.GetResourceVersion())
-	if equalJSON(before.Object, obj.Object) {
+	switch {
+	case equalJSON(before.Object, obj.Object):
 		return before, nil // as an API server, which stores no change
-	}
-	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
+	case dryRun:
+		return obj, nil
+	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && !(r.Kind == "Namespace" && s.filled(key.Name)):
 		return obj, s.remove(by, r, before)
 	}
-	return obj, s.put(Event{Type: watch.Modified, Resource: r, Object: obj, Before: before, By: by})
-}
-
-// Delete removes an object, and those that it owns; one with finalizers waits for them. It returns a
-// NotFound error if there is none, and a Conflict error if it is not the one of the UID, where that is given.
-func (s *Store) Delete(by string, r *Resource, key types.NamespacedName, uid types.UID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	obj := s.objects[r][key]
-	switch {
-	case obj == nil:
-		return apierrors.NewNotFound(r.gr(), key.Name)
-	case uid != "" && uid != obj.GetUID():
-		return apierrors.NewConflict(r.gr(), key.Name, fmt.Errorf("another object of that name"))
-	case len(obj.GetFinalizers()) > 0:
-		if obj.GetDeletionTimestamp() != nil {
-			return nil
-		}
-		ending := obj.DeepCopy()
-		now := metav1.NewTime(time.Now().Truncate(time.Second))
-		ending.SetDeletionTimestamp(&now)
-		if !r.plain {
-			ending.SetGeneration(obj.GetGeneration() + 1)
-		}
-		return s.put(Event{Type: watch.Modified, Resource: r, Object: ending, Before: obj, By: by})
+	if err := s.put(Event{Type: watch.Modified, Resource: r, Object: obj, Before: before, By: by}); err != nil {
+		return nil, err
 	}
-	return s.remove(by, r, obj)
-}
-
-// remove deletes an object and what it owns, by an owner reference. The caller holds mu.
-func (s *Store) remove(by string, r *Resource, obj *unstructured.Unstructured) error {
-	if err := s.put(Event{Type: watch.Deleted, Resource: r, Object: obj.DeepCopy(), Before: obj, By: by}); err != nil {
-		return err
-	}
-	for _, owned := range s.resources {
-		keys := slices.SortedFunc(maps.Keys(s.objects[owned]), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-		for _, key := range keys {
-			x := s.objects[owned][key]
-			if x == nil || !slices.ContainsFunc(x.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == obj.GetUID() }) {
-				continue
-			}
-			if err := s.remove("", owned, x); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return obj, s.collect(r, obj)
 }
 
 // put stores an event and its object. The caller holds mu and has made Object, which is not changed afterwards.

@@ -76,6 +76,7 @@ func NewWorld(t *testing.T, seed uint64) *World {
 	w := &World{T: t, Seed: seed, Store: NewStore(BuiltIn()), Faults: Typical, Began: time.Now(), started: map[string]int{}}
 	w.ctx, w.cancel = context.WithCancel(t.Context())
 	w.Store.Check = w.checkFields
+	w.Store.Refused = func(what string) { w.Violate("the simulated API server does not have what was asked for: %s", what) }
 	w.Install(manifests())
 	w.Store.Compact()
 	scheme, err := controller.NewScheme()

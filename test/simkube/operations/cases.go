@@ -11,7 +11,7 @@ import (
 
 // Cases are all cases.
 func Cases() []Case {
-	return slices.Concat(writeCases(), readCases(), admissionCases())
+	return slices.Concat(writeCases(), readCases(), admissionCases(), validationCases(), workloadCases(), deletionCases())
 }
 
 func writeCases() []Case {

@@ -44,7 +44,10 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	policies    = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "carbonpolicies"}
 	plans       = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "carbonplans"}
+	curves      = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "capacitycurves"}
 )
+
+type resource = schema.GroupVersionResource
 
 // Run runs all cases against an API server, each in a namespace of its own.
 func Run(t *testing.T, config *rest.Config) {
@@ -54,7 +57,7 @@ func Run(t *testing.T, config *rest.Config) {
 		t.Fatal(err)
 	}
 	for _, c := range Cases() {
-		e := &Env{ctx: t.Context(), t: t, client: client, ns: "op-" + strings.ReplaceAll(c.Name, " ", "-")}
+		e := &Env{ctx: t.Context(), t: t, client: client, ns: "op-" + strings.ToLower(strings.ReplaceAll(c.Name, " ", "-"))}
 		e.create(namespaces, "", object("v1", "Namespace", e.ns, nil))
 		if got := c.Do(e); !slices.Equal(got, c.Want) {
 			t.Errorf("%s: the API server answers\n\t%s\nwant\n\t%s", c.Name, strings.Join(got, "\n\t"), strings.Join(c.Want, "\n\t"))
@@ -115,7 +118,11 @@ func (e *Env) get(r schema.GroupVersionResource, name string) *unstructured.Unst
 
 // merge applies a merge patch, and returns the result and the outcome.
 func (e *Env) merge(r schema.GroupVersionResource, name, patch string, sub ...string) (*unstructured.Unstructured, string) {
-	out, err := e.on(r, e.ns).Patch(e.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...)
+	return e.mergeIn(r, e.ns, name, patch, sub...)
+}
+
+func (e *Env) mergeIn(r schema.GroupVersionResource, namespace, name, patch string, sub ...string) (*unstructured.Unstructured, string) {
+	out, err := e.on(r, namespace).Patch(e.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, sub...)
 	return out, outcome(err)
 }
 
