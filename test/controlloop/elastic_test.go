@@ -97,8 +97,8 @@ func TestScaleUpDenied(t *testing.T) {
 	}
 	onBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"} }, func(b *bed) {
 		b.Controller()
-		// The clean hours take three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
-		j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
+		// The deadline leaves one clean morning, so it takes three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
+		j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "2h"})
 		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
 		b.Create(j)
 		b.Until("a plan that says what was denied", func() bool {
