@@ -194,8 +194,9 @@ func TestProfilesLearnOnline(t *testing.T) {
 		})
 		b.read("concave", &p)
 		flatter("in the end")
-		if x := p.Status.Observed; len(x) != 2 || x[0].Workers != 2 || math.Abs(x[0].Throughput-1.2) > 0.01 || x[1].Workers != 4 {
-			t.Errorf("observed %+v, want two scales, with 2 workers the 1.2 that are true", x)
+		// The Job states its progress every six minutes, and the controller sees it up to a minute later: that is 5 % of a measurement.
+		if x := p.Status.Observed; len(x) != 2 || x[0].Workers != 2 || math.Abs(x[0].Throughput/1.2-1) > 0.05 || x[1].Workers != 4 {
+			t.Errorf("observed %+v, want two scales, with 2 workers the 1.2 that are true, within 5 %%", x)
 		}
 	})
 }
