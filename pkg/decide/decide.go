@@ -146,7 +146,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err != nil {
 		return Decision{}, err
 	}
-	if w.queueMatters() {
+	if w.queueMatters() || w.lateWhereRoomChanges() {
 		w = w.safest()
 	}
 	return w.decision(), nil
