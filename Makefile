@@ -17,7 +17,10 @@ LAB_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 
-sources = $(shell find $(1) -name '*.go' -o -name '*.yaml' -o -name '*.csv' -o -name '*.html' -o -name '*.js' -o -name '*.css' -o -name '*.svg' | grep -v _test.go)
+# A prerequisite of what go build makes: it decides by the content of all it reads whether to link again. Times of files
+# cannot: a checkout of an older commit, or a deleted file, leaves a binary newer than its sources.
+.PHONY: always
+always:
 
 .PHONY: help
 help: ## list the targets
@@ -26,11 +29,11 @@ help: ## list the targets
 .PHONY: build
 build: bin/lull bin/lab ## build both binaries into bin/
 
-bin/lull: go.mod go.sum $(call sources,cmd pkg internal api) $(shell find charts -type f)
+bin/lull: always
 	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
 
-bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
-	@echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
+bin/lab: always
+	@[ -e $@ ] || echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
@@ -95,8 +98,7 @@ test-operators: build operators ## tests of the kinds that need an operator, wit
 
 .PHONY: test-browser
 test-browser: build ## the web page in a real Chromium
-	@missing=; for p in nodejs:node npm:npm chromium:chromium; do command -v $${p#*:} >/dev/null || missing="$$missing $${p%:*}"; done; \
-		[ -z "$$missing" ] || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing)
+	@tools/need.sh nodejs=node npm=npm chromium=chromium
 	cd test/browser && npm ci --no-audit --no-fund --silent
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
 		$(GO) test -tags integration,browser -count=1 -timeout 60m -run Browser ./test/integration
@@ -134,18 +136,18 @@ NODE_BINARIES := $(addprefix bin/node/,$(NODE) kubelet pause)
 
 .PHONY: node
 node: $(NODE_BINARIES) ## build what a lab with a real node needs (lab up --real-node)
-	@command -v runc >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends runc)
+	@tools/need.sh runc=runc
 
 $(addprefix bin/node/,$(NODE)) &: lab/node/go.mod lab/node/go.sum
 	@echo "Building containerd; the first time this takes a minute or two."
 	mkdir -p bin/node
 	cd lab/node && $(GO) build -tags no_btrfs,no_devmapper,no_zfs -ldflags '-s -w' -o ../../bin/node/ $$($(GO) list tool)
 
-bin/node/kubelet bin/node/pause: bin/node/%: lab/go.mod lab/go.sum lab/cmd/kubelet/main.go lab/cmd/pause/main.go
-	@echo "Building $*; the first time the kubelet takes minutes."
+bin/node/kubelet bin/node/pause: bin/node/%: always
+	@[ -e $@ ] || echo "Building $*; the first time the kubelet takes minutes."
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/$*
 
-bin/worker: go.mod $(call sources,examples)
+bin/worker: always
 	$(GO) build -ldflags '-s -w' -o $@ ./examples/worker
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
@@ -156,7 +158,7 @@ IMAGE ?= lull:latest
 
 # Packs image $(1) of the tree $(3) into file $(2), without a daemon.
 define pack
-	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
+	@$(CURDIR)/tools/need.sh buildah=buildah
 	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $(2); \
 		$$b bud --quiet --isolation chroot --timestamp 0 -t $(1) -f $(3)/Containerfile $(3) && $$b push --quiet $(1) docker-archive:$(CURDIR)/$(2):$(1)
 endef
@@ -173,12 +175,10 @@ test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## t
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
-# What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
-# Prometheus.
+# What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.
 .PHONY: deps
 deps:
-	@command -v python3 >/dev/null && command -v prometheus >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
-		(apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal prometheus postgresql)
+	@tools/need.sh python3-minimal=python3 prometheus=prometheus 'postgresql=/usr/lib/postgresql/*/bin/initdb'
 
 # Linters that look at one package at a time: the others would analyse all of
 # Kubernetes, which the lab compiles in.
@@ -203,7 +203,7 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/cli
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
-bin/release: tools/release/go.mod tools/release/go.sum tools/release/main.go
+bin/release: always
 	cd tools/release && $(GO) build -o ../../$@ .
 
 .PHONY: release
