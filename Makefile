@@ -24,7 +24,7 @@ always:
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bin/lull bin/lab ## build both binaries into bin/
@@ -37,7 +37,7 @@ bin/lab: always
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender, capacity)
+demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane; README.md says what DEMO and LULL_TRACE may be
 	./bin/lull demo $(DEMO)
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
@@ -45,7 +45,7 @@ INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test 
 SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
 
 .PHONY: test
-test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, and three tests on a real control plane
+test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, three tests on a real control plane
 	$(GO) test ./...
 	$(GO) test -count=1 ./test # it reads the packages by go list, which the cache of tests does not see
 	cd tools/release && $(GO) test ./...
@@ -55,11 +55,11 @@ SUITES := verify test test-lab test-seeds test-integration test-operators test-b
 
 # One after another, as each needs both cores. A suite that fails does not keep the others from running.
 .PHONY: test-all
-test-all: ## make verify, make test and every other suite, with a table at the end (hours; as root); one target each, too
+test-all: ## every suite, make verify and make test too, with a table at the end (hours; needs root)
 	./tools/suites.sh $(SUITES)
 
 .PHONY: test-lab
-test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which compile Kubernetes once more
+test-lab: bin/golangci-lint ## tests and lint of the lab's module
 	cd lab && $(GO) test -vet=off ./...
 	cd lab && ../bin/golangci-lint run --allow-parallel-runners --config ../.golangci.yml --enable-only $(LAB_LINTERS) ./...
 
@@ -67,7 +67,7 @@ test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which com
 HALF := ^Test[CEG-KU]
 
 .PHONY: test-integration test-integration-first test-integration-second
-test-integration: deps build ## the other tests on a real control plane, which wait for real time (ten minutes)
+test-integration: deps build ## the other tests on a real control plane
 	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 test-integration-first: build
 	$(INTEGRATION) -run '$(HALF)' -skip '$(SMOKE)'
@@ -75,7 +75,7 @@ test-integration-second: build
 	$(INTEGRATION) -skip '$(HALF)|$(SMOKE)'
 
 .PHONY: test-demos
-test-demos: build kueue ## the demos that take minutes; each fails where a Job is late, or the service was away
+test-demos: build kueue ## the long demos; each fails if a Job is late, or the service was away
 	$(MAKE) demo
 	$(MAKE) demo DEMO=elastic
 	$(MAKE) demo DEMO=follow
@@ -92,12 +92,12 @@ bin/operators/%: lab/operators/%/go.mod lab/operators/%/go.sum
 operators: $(OPERATORS:%=bin/operators/%) ## build the operators of the kinds that Lull governs, for their tests
 
 .PHONY: test-operators
-test-operators: build operators ## tests of the kinds that need an operator, with the real ones
+test-operators: build operators ## kinds with their real operators
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
 		$(GO) test -tags integration,operators -count=1 -timeout 60m -run Operator ./test/integration
 
 .PHONY: test-browser
-test-browser: build ## the web page in a real Chromium
+test-browser: build ## the web page in Chromium
 	@tools/need.sh nodejs=node npm=npm chromium=chromium
 	cd test/browser && npm ci --no-audit --no-fund --silent
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
@@ -125,7 +125,7 @@ bin/kueue/kueue: lab/kueue/go.mod lab/kueue/go.sum
 kueue: bin/kueue/kueue ## build Kueue for the lab (lab up --kueue)
 
 .PHONY: test-fleet
-test-fleet: build kueue ## tests with Kueue, and with a hub and spokes
+test-fleet: build kueue ## Kueue and many clusters
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
 		$(GO) test -tags integration,fleet -count=1 -timeout 60m -run 'Queue|Fleet' ./test/integration
 
@@ -171,7 +171,7 @@ bin/lull-image.tar: bin/lull Containerfile .containerignore
 	$(call pack,lull.dev/lull:test,$@,.)
 
 .PHONY: test-realnode
-test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
+test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## a real kubelet, the image and the chart (needs root)
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
@@ -228,11 +228,11 @@ vulnerabilities: bin/govulncheck $(if $(VULNDB),bin/vulndb) ## known vulnerabili
 	@out=$$(./bin/govulncheck $(if $(VULNDB),-db file://$(CURDIR)/bin/vulndb/db) ./cmd/lull 2>&1) && echo "$$out" | sed '/^Use/d' || \
 		{ echo "$$out"; echo "$$out" | grep -q "fetching vulnerabilities" && echo "NOT CHECKED for vulnerabilities: their database cannot be reached"; }
 
-# The last tag, or the commit before this one.
+# The last tag, or the commit before this one if there is no tag.
 FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --short HEAD~1 2>/dev/null)
 
 .PHONY: test-upgrade
-test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the chart's test, upgrading from the chart and image of commit or tag FROM (needs root)
+test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## an upgrade of the chart from tag or commit FROM, by default the last tag, else HEAD~1 (needs root)
 	@[ -n "$(FROM)" ] || { echo "FROM: not set; accepted: a commit or tag, as in make test-upgrade FROM=v0.1.0"; exit 1; }
 	rm -rf bin/previous && mkdir bin/previous && git archive $(FROM) | tar -x -C bin/previous
 	cd bin/previous && $(GO) build -ldflags '-s -w' -o bin/lull ./cmd/lull
@@ -240,8 +240,9 @@ test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## th
 	LULL_PREVIOUS=$(CURDIR)/bin/previous LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNodeHelm ./test/integration
 
+# It rewrites the generated files in place, as make generate does: what git diff then shows was out of date.
 .PHONY: verify
-verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date
+verify: generate lint licences vulnerabilities ## rewrite generated files, fail if one changed; formatting, modules, lint, licences, vulnerabilities
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) vet -tags integration,fleet,operators,browser,realnode ./test/integration
 	$(GO) mod tidy -diff
@@ -250,7 +251,7 @@ verify: generate lint licences vulnerabilities ## fail if generated files, forma
 	@test -z "$$(git ls-files --others --exclude-standard -- api charts kustomize)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench
-bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)
+bench: ## benchmarks of pkg/ (compare two outputs: go tool -modfile=tools/go.mod benchstat old new)
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
 N ?= 10
@@ -268,7 +269,7 @@ bin/gotestsum: tools/go.mod tools/go.sum
 LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: test-seeds
-test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes about an hour
+test-seeds: deps ## the random tests with large sizes; all run, also after a failure
 	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 1h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=2000 $(GO) test -count=1 -timeout 2h ./test/promise; \
