@@ -109,6 +109,16 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- up.Wait() }()
+	end := func() {
+		_ = up.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			fmt.Fprintf(os.Stderr, "integration: the lab did not end within %v of SIGTERM; it wrote:\n%s\n", patience, log.String())
+			_ = up.Process.Kill()
+			<-ended
+		}
+	}
 	late := time.After(2 * patience)
 	for {
 		status, err := exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).CombinedOutput()
@@ -119,17 +129,13 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 		case err := <-ended:
 			return nil, fmt.Errorf("lab up: %w\n%s", err, log.String())
 		case <-late:
-			_ = up.Process.Signal(syscall.SIGTERM)
-			<-ended
+			end()
 			return nil, fmt.Errorf("lab up: the control plane was not ready after %v: lab status says: %v: %s\nlab up wrote:\n%s", 2*patience, err, status, log.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
-	return func() {
-		_ = up.Process.Signal(syscall.SIGTERM)
-		<-ended
-	}, nil
+	return end, nil
 }
 
 // dial makes the client of the lab.
