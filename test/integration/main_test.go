@@ -114,9 +114,9 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 		select {
 		case <-ended:
 		case <-time.After(patience):
-			fmt.Fprintf(os.Stderr, "integration: the lab did not end within %v of SIGTERM; it wrote:\n%s\n", patience, log.String())
 			_ = up.Process.Kill()
 			<-ended
+			fmt.Fprintf(os.Stderr, "integration: the lab did not end within %v of SIGTERM, and was killed; it wrote:\n%s\n", patience, log.String())
 		}
 	}
 	late := time.After(2 * patience)
@@ -130,7 +130,7 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 			return nil, fmt.Errorf("lab up: %w\n%s", err, log.String())
 		case <-late:
 			end()
-			return nil, fmt.Errorf("lab up: the control plane was not ready after %v: lab status says: %v: %s\nlab up wrote:\n%s", 2*patience, err, status, log.String())
+			return nil, fmt.Errorf("lab up: the control plane was not ready after %v: lab status says: %w: %s\nlab up wrote:\n%s", 2*patience, err, status, log.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
