@@ -17,24 +17,27 @@ LAB_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
 	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 
-sources = $(shell find $(1) -name '*.go' -o -name '*.yaml' -o -name '*.csv' -o -name '*.html' -o -name '*.js' -o -name '*.css' -o -name '*.svg' | grep -v _test.go)
+# A prerequisite of what go build makes: it decides by the content of all it reads whether to link again. Times of files
+# cannot: a checkout of an older commit, or a deleted file, leaves a binary newer than its sources.
+.PHONY: always
+always:
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bin/lull bin/lab ## build both binaries into bin/
 
-bin/lull: go.mod go.sum $(call sources,cmd pkg internal api) $(shell find charts -type f)
+bin/lull: always
 	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
 
-bin/lab: lab/go.mod lab/go.sum $(call sources,lab)
-	@echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
+bin/lab: always
+	@[ -e $@ ] || echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane (LULL_TRACE=file.csv replays a trace; DEMO=elastic, fidelity, multicluster, follow, extender, capacity)
+demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane; README.md says what DEMO and LULL_TRACE may be
 	./bin/lull demo $(DEMO)
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
@@ -42,7 +45,7 @@ INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test 
 SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
 
 .PHONY: test
-test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, and three tests on a real control plane
+test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, three tests on a real control plane
 	$(GO) test ./...
 	$(GO) test -count=1 ./test # it reads the packages by go list, which the cache of tests does not see
 	cd tools/release && $(GO) test ./...
@@ -52,11 +55,11 @@ SUITES := verify test test-lab test-seeds test-integration test-operators test-b
 
 # One after another, as each needs both cores. A suite that fails does not keep the others from running.
 .PHONY: test-all
-test-all: ## make verify, make test and every other suite, with a table at the end (hours; as root); one target each, too
+test-all: ## every suite, make verify and make test too, with a table at the end (hours; needs root)
 	./tools/suites.sh $(SUITES)
 
 .PHONY: test-lab
-test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which compile Kubernetes once more
+test-lab: bin/golangci-lint ## tests and lint of the lab's module
 	cd lab && $(GO) test -vet=off ./...
 	cd lab && ../bin/golangci-lint run --allow-parallel-runners --config ../.golangci.yml --enable-only $(LAB_LINTERS) ./...
 
@@ -64,7 +67,7 @@ test-lab: bin/golangci-lint ## tests and lint of the lab's own module, which com
 HALF := ^Test[CEG-KU]
 
 .PHONY: test-integration test-integration-first test-integration-second
-test-integration: deps build ## the other tests on a real control plane, which wait for real time (ten minutes)
+test-integration: deps build ## the other tests on a real control plane
 	$(MAKE) -j2 --output-sync=target test-integration-first test-integration-second
 test-integration-first: build
 	$(INTEGRATION) -run '$(HALF)' -skip '$(SMOKE)'
@@ -72,7 +75,7 @@ test-integration-second: build
 	$(INTEGRATION) -skip '$(HALF)|$(SMOKE)'
 
 .PHONY: test-demos
-test-demos: build kueue ## the demos that take minutes; each fails where a Job is late, or the service was away
+test-demos: build kueue ## the long demos; each fails if a Job is late, or the service was away
 	$(MAKE) demo
 	$(MAKE) demo DEMO=elastic
 	$(MAKE) demo DEMO=follow
@@ -89,14 +92,13 @@ bin/operators/%: lab/operators/%/go.mod lab/operators/%/go.sum
 operators: $(OPERATORS:%=bin/operators/%) ## build the operators of the kinds that Lull governs, for their tests
 
 .PHONY: test-operators
-test-operators: build operators ## tests of the kinds that need an operator, with the real ones
+test-operators: build operators ## kinds with their real operators
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_OPERATORS=$(CURDIR)/bin/operators \
 		$(GO) test -tags integration,operators -count=1 -timeout 60m -run Operator ./test/integration
 
 .PHONY: test-browser
-test-browser: build ## the web page in a real Chromium
-	@missing=; for p in nodejs:node npm:npm chromium:chromium; do command -v $${p#*:} >/dev/null || missing="$$missing $${p%:*}"; done; \
-		[ -z "$$missing" ] || (apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing)
+test-browser: build ## the web page in Chromium
+	@tools/need.sh nodejs=node npm=npm chromium=chromium
 	cd test/browser && npm ci --no-audit --no-fund --silent
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
 		$(GO) test -tags integration,browser -count=1 -timeout 60m -run Browser ./test/integration
@@ -123,7 +125,7 @@ bin/kueue/kueue: lab/kueue/go.mod lab/kueue/go.sum
 kueue: bin/kueue/kueue ## build Kueue for the lab (lab up --kueue)
 
 .PHONY: test-fleet
-test-fleet: build kueue ## tests with Kueue, and with a hub and spokes
+test-fleet: build kueue ## Kueue and many clusters
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull \
 		$(GO) test -tags integration,fleet -count=1 -timeout 60m -run 'Queue|Fleet' ./test/integration
 
@@ -134,18 +136,18 @@ NODE_BINARIES := $(addprefix bin/node/,$(NODE) kubelet pause)
 
 .PHONY: node
 node: $(NODE_BINARIES) ## build what a lab with a real node needs (lab up --real-node)
-	@command -v runc >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends runc)
+	@tools/need.sh runc=runc
 
 $(addprefix bin/node/,$(NODE)) &: lab/node/go.mod lab/node/go.sum
 	@echo "Building containerd; the first time this takes a minute or two."
 	mkdir -p bin/node
 	cd lab/node && $(GO) build -tags no_btrfs,no_devmapper,no_zfs -ldflags '-s -w' -o ../../bin/node/ $$($(GO) list tool)
 
-bin/node/kubelet bin/node/pause: bin/node/%: lab/go.mod lab/go.sum lab/cmd/kubelet/main.go lab/cmd/pause/main.go
-	@echo "Building $*; the first time the kubelet takes minutes."
+bin/node/kubelet bin/node/pause: bin/node/%: always
+	@[ -e $@ ] || echo "Building $*; the first time the kubelet takes minutes."
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/$*
 
-bin/worker: go.mod $(call sources,examples)
+bin/worker: always
 	$(GO) build -ldflags '-s -w' -o $@ ./examples/worker
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
@@ -156,7 +158,7 @@ IMAGE ?= lull:latest
 
 # Packs image $(1) of the tree $(3) into file $(2), without a daemon.
 define pack
-	@command -v buildah >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah)
+	@$(CURDIR)/tools/need.sh buildah=buildah
 	store=$$(mktemp -d); trap "rm -rf $$store" EXIT; b="buildah --storage-driver vfs --root $$store/root --runroot $$store/run"; rm -f $(2); \
 		$$b bud --quiet --isolation chroot --timestamp 0 -t $(1) -f $(3)/Containerfile $(3) && $$b push --quiet $(1) docker-archive:$(CURDIR)/$(2):$(1)
 endef
@@ -169,16 +171,14 @@ bin/lull-image.tar: bin/lull Containerfile .containerignore
 	$(call pack,lull.dev/lull:test,$@,.)
 
 .PHONY: test-realnode
-test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the tests in which pods really run, and the chart is installed (needs root)
+test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## a real kubelet, the image and the chart (needs root)
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
-# What the tests need beyond Go: Python 3, for the independent scorer of plans, and a
-# Prometheus.
+# What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.
 .PHONY: deps
 deps:
-	@command -v python3 >/dev/null && command -v prometheus >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
-		(apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-minimal prometheus postgresql)
+	@tools/need.sh python3-minimal=python3 prometheus=prometheus 'postgresql=/usr/lib/postgresql/*/bin/initdb'
 
 # Linters that look at one package at a time: the others would analyse all of
 # Kubernetes, which the lab compiles in.
@@ -203,7 +203,7 @@ generate: bin/controller-gen ## regenerate deep copies, custom resources and acc
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/cli
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
 
-bin/release: tools/release/go.mod tools/release/go.sum tools/release/main.go
+bin/release: always
 	cd tools/release && $(GO) build -o ../../$@ .
 
 .PHONY: release
@@ -228,11 +228,11 @@ vulnerabilities: bin/govulncheck $(if $(VULNDB),bin/vulndb) ## known vulnerabili
 	@out=$$(./bin/govulncheck $(if $(VULNDB),-db file://$(CURDIR)/bin/vulndb/db) ./cmd/lull 2>&1) && echo "$$out" | sed '/^Use/d' || \
 		{ echo "$$out"; echo "$$out" | grep -q "fetching vulnerabilities" && echo "NOT CHECKED for vulnerabilities: their database cannot be reached"; }
 
-# The last tag, or the commit before this one.
+# The last tag, or the commit before this one if there is no tag.
 FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --short HEAD~1 2>/dev/null)
 
 .PHONY: test-upgrade
-test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## the chart's test, upgrading from the chart and image of commit or tag FROM (needs root)
+test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## an upgrade of the chart from tag or commit FROM, by default the last tag, else HEAD~1 (needs root)
 	@[ -n "$(FROM)" ] || { echo "FROM: not set; accepted: a commit or tag, as in make test-upgrade FROM=v0.1.0"; exit 1; }
 	rm -rf bin/previous && mkdir bin/previous && git archive $(FROM) | tar -x -C bin/previous
 	cd bin/previous && $(GO) build -ldflags '-s -w' -o bin/lull ./cmd/lull
@@ -240,8 +240,9 @@ test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## th
 	LULL_PREVIOUS=$(CURDIR)/bin/previous LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNodeHelm ./test/integration
 
+# It rewrites the generated files in place, as make generate does: what git diff then shows was out of date.
 .PHONY: verify
-verify: generate lint licences vulnerabilities ## fail if generated files, formatting, modules or licences are out of date
+verify: generate lint licences vulnerabilities ## rewrite generated files, fail if one changed; formatting, modules, lint, licences, vulnerabilities
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) vet -tags integration,fleet,operators,browser,realnode ./test/integration
 	$(GO) mod tidy -diff
@@ -250,7 +251,7 @@ verify: generate lint licences vulnerabilities ## fail if generated files, forma
 	@test -z "$$(git ls-files --others --exclude-standard -- api charts kustomize)" || (echo "generated files are not committed"; exit 1)
 
 .PHONY: bench
-bench: ## benchmarks (compare two runs with: make bench > old; ...; go tool -modfile=tools/go.mod benchstat old new)
+bench: ## benchmarks of pkg/ (compare two outputs: go tool -modfile=tools/go.mod benchstat old new)
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
 N ?= 10
@@ -268,7 +269,7 @@ bin/gotestsum: tools/go.mod tools/go.sum
 LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: test-seeds
-test-seeds: deps ## the large sizes of the tests that are small by default; all run, also after a failure; takes about an hour
+test-seeds: deps ## the random tests with large sizes; all run, also after a failure
 	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 1h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=2000 $(GO) test -count=1 -timeout 2h ./test/promise; \

@@ -46,7 +46,7 @@ type ScalingPoint struct {
 
 // ProfilingCost is what a measurement took.
 type ProfilingCost struct {
-	// duration at each scale.
+	// duration is how long each scale was measured, at least.
 	Duration metav1.Duration `json:"duration"`
 	// share of the whole run that was done while profiling, where it is known.
 	// +optional

@@ -15,21 +15,9 @@ import (
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/planio"
 	"lull.dev/lull/pkg/plan/plantest"
+	"lull.dev/lull/test/data"
 	"lull.dev/lull/test/size"
 )
-
-// sharedFolder holds the scorer and the examples, beside the project's root.
-func sharedFolder(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("LULL_SHARED")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "tools", "score.py")); err != nil {
-		t.Skipf("the independent scorer is absent (set LULL_SHARED): %v", err)
-	}
-	return dir
-}
 
 // scorer is one Python process that scores many plans.
 type scorer struct {
@@ -130,7 +118,7 @@ func (s *scorer) score(t *testing.T, instance, planFile string) score {
 // feasible plan, finds nothing but the named jobs missing in an infeasible one,
 // and computes the same emissions, lateness and Z.
 func TestPlansAgreeWithTheIndependentScorer(t *testing.T) {
-	shared := sharedFolder(t)
+	shared := data.Shared(t)
 	s := newScorer(t, shared)
 	dir := t.TempDir()
 	examples, err := filepath.Glob(filepath.Join(shared, "examples", "*.json"))
@@ -277,7 +265,7 @@ func TestPlanFromStandardInputNamesWhatDoesNotFit(t *testing.T) {
 // TestCheckCommand: the shared example of a plan made by hand is accepted and
 // priced, and a broken copy is refused with its fault named.
 func TestCheckCommand(t *testing.T) {
-	examples := filepath.Join(sharedFolder(t), "examples")
+	examples := filepath.Join(data.Shared(t), "examples")
 	instance, made := filepath.Join(examples, "carbonscaler-3-slots.json"), filepath.Join(examples, "carbonscaler-3-slots.plan.json")
 	var stdout, stderr bytes.Buffer
 	if status := Main([]string{"check", "-f", instance, made}, strings.NewReader(""), &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), "26 gCO2eq") {

@@ -44,8 +44,9 @@ func newProfileCommand() *cobra.Command {
 		Short: "Measure how a workload scales, and write its ScalingProfile",
 		Long: `Profile creates the workload of a file, runs it at each number of workers for a while,
 reads its progress (what it writes by "lull progress", or its finished parts), and writes
-the ScalingProfile that workloads name by the annotation lull.dev/profile. The workload
-is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
+the ScalingProfile that workloads name by the annotation lull.dev/profile. A slow workload is
+measured for longer: until it has made progress, and each worker has finished a part. The
+workload is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 		Example: `  lull profile -f job.yaml --min 1 --max 8 --duration 60s
   lull profile -f job.yaml --max 16 --step 4 --zone de --keep
   lull profile -f job.yaml --max 8 -o profile.yaml`,
@@ -89,7 +90,7 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 			}
 			obj.SetName(obj.GetName() + "-profile")
 			o.Tell = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-			o.Tell("%s %s/%s at %d scales, %v each", kind.Name, obj.GetNamespace(), obj.GetName(), len(scales), o.Duration)
+			o.Tell("%s %s/%s at %d scales, at least %v each", kind.Name, obj.GetNamespace(), obj.GetName(), len(scales), o.Duration)
 			res, err := profiler.Run(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, kind, obj, o)
 			if err != nil {
 				return err
@@ -110,8 +111,8 @@ is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
 	number(fl, &o.Min, "min", 1, between(1, workload.MaxScale), "least number of workers")
 	number(fl, &o.Max, "max", 8, between(1, workload.MaxScale), "largest number of workers")
 	number(fl, &o.Step, "step", 1, between(1, workload.MaxScale), "distance of the scales that are measured; those between are interpolated")
-	duration(fl, &o.Duration, "duration", time.Minute, "how long each scale is measured")
-	duration(fl, &o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run")
+	duration(fl, &o.Duration, "duration", time.Minute, "how long each scale is measured, at least")
+	duration(fl, &o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run, and how much longer than --duration a scale is measured that has not made enough progress for a rate")
 	fl.BoolVar(&o.Keep, "keep", false, "let the workload go on afterwards")
 	fl.StringVar(&zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
 	fl.StringVarP(&to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lull.dev/lull/internal/reproduce"
+	"lull.dev/lull/test/data"
 	"lull.dev/lull/test/size"
 )
 
@@ -40,11 +41,7 @@ const drift = 0.05
 // By default those of a few seconds, and of carbonflex fig11 one trace of two; six years of starts
 // (carbonscaler fig12) and both traces belong to the large run.
 func TestHeadlines(t *testing.T) {
-	data := filepath.Join("..", "..", "..", "shared", "data")
-	if dir := os.Getenv("LULL_DATA"); dir != "" {
-		data = dir
-	}
-	env := NewReproduction(data)
+	env := NewReproduction(data.Folder(t, "carbon", "jobs", "profiles"))
 	if err := env.Check(); err != nil {
 		t.Skip(err)
 	}

@@ -133,7 +133,8 @@ func TestThroughputIsLearned(t *testing.T) {
 	m := New()
 	planned(t, m, view(t, at(0), 2, 0), "f")
 	c := kube.Context{}
-	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c) // the measurement begins
+	m.Prepare(view(t, at(0.4), 2, 48*time.Minute), "f", 0.05, c)
+	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c) // more is done: the measurement begins
 	// In half an hour at two workers, 48 minutes of work instead of an hour.
 	due := m.Prepare(view(t, at(1), 2, time.Hour+48*time.Minute), "f", 0.05, c)
 	if due[0].Reason != string(track.ThroughputDeviates) || !strings.Contains(due[0].Message, "1.60") {
@@ -146,6 +147,7 @@ func TestThroughputIsLearned(t *testing.T) {
 	// What comes in steps is not measured by less than a slot.
 	m = New()
 	planned(t, m, view(t, at(0), 2, 0), "f")
+	m.Prepare(view(t, at(0.4), 2, 48*time.Minute), "f", 0.05, c)
 	m.Prepare(view(t, at(0.5), 2, time.Hour), "f", 0.05, c)
 	if due := m.Prepare(view(t, at(0.6), 2, time.Hour+12*time.Minute), "f", 0.05, c); len(due) != 0 {
 		t.Errorf("due %+v", due)

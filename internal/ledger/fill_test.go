@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/test/child"
 )
 
 // audited fails the test where the auditor finds another figure than the ledger states.
@@ -30,7 +31,7 @@ func (b book) audited() {
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	if out, err := exec.Command(python, "../../examples/audit/audit.py", file).CombinedOutput(); err != nil {
+	if out, err := exec.Command(python, child.Reads(b.t, auditor), file).CombinedOutput(); err != nil {
 		b.t.Errorf("auditor: %v: %s", err, out)
 	}
 }

@@ -230,7 +230,7 @@ func TestNoPasswordIsTold(t *testing.T) {
 //
 // A writer does not wait for the test. So the kill strikes while it tells of a batch, begins a transaction, writes it or
 // brings it to the disk; and the next writer finds the database as the kill left it. The log says how many kills left
-// entries that were written and not told.
+// entries that were written and not told. TestKilledAtEachPoint and TestTornWrite do so at fixed points.
 func TestKilled(t *testing.T) {
 	const writers, mostBatches = 40, 8
 	if file := os.Getenv("LULL_LEDGER_WRITER"); file != "" {

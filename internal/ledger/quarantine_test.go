@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"lull.dev/lull/test/child"
 )
 
 // quarantined are the entries in quarantine.
@@ -173,7 +175,7 @@ func TestInfinityIsRefused(t *testing.T) {
 		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(python, "../../examples/audit/audit.py", file).CombinedOutput()
+		out, err := exec.Command(python, child.Reads(t, auditor), file).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "line 1: "+number+": not a finite number") {
 			t.Errorf("%s: the auditor: %v\n%s", number, err, out)
 		}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"lull.dev/lull/test/child"
 )
 
 var day = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -385,7 +387,7 @@ func TestDropChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !drops { // what a settlement's place rests on is dropped with those before it
-				if text, err := exec.Command(python, "../../examples/audit/audit.py", file).CombinedOutput(); err != nil {
+				if text, err := exec.Command(python, child.Reads(t, auditor), file).CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, text)
 				}
 			}
@@ -409,6 +411,9 @@ func TestDropChangesNothing(t *testing.T) {
 		t.Errorf("%d of %d differ", different, len(whole))
 	}
 }
+
+// auditor is the program that recomputes a ledger from its export.
+const auditor = "../../examples/audit/audit.py"
 
 // TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
 // workloads that share a cluster: elastic, paused, measured, revised.
@@ -441,7 +446,7 @@ func TestAuditor(t *testing.T) {
 		t.Fatal(err)
 	}
 	audit := func(file string) ([]byte, error) {
-		return exec.Command(python, "../../examples/audit/audit.py", file, "--from", "2026-03-01", "--to", "2026-04-01").CombinedOutput()
+		return exec.Command(python, child.Reads(t, auditor), file, "--from", "2026-03-01", "--to", "2026-04-01").CombinedOutput()
 	}
 	text, err := audit(file)
 	if err != nil {

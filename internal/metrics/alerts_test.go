@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/charts"
+	"lull.dev/lull/test/child"
 )
 
 // TestAlerts: the alerts and the dashboard ask for metrics that there are, and do what they say, by Prometheus' own tool.
@@ -50,6 +51,7 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed (Debian: prometheus)")
 	}
+	child.Reads(t, "testdata/alerts_test.yaml", "../../charts/lull/files/alerts.yaml")
 	cmd := exec.Command(promtool, "test", "rules", "alerts_test.yaml")
 	cmd.Dir = "testdata"
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -30,8 +30,9 @@ var ErrProfile = errors.New("cannot profile")
 type Options struct {
 	// Min..Max are the scales, every Step-th of them and Max.
 	Min, Max, Step int
-	// Duration at each scale, counted from when all its pods run; Patience is how long that
-	// may take.
+	// Duration is the least time at each scale, counted from when all its pods run. Patience is
+	// how long they may take to run, and how much longer than Duration a workload without enough
+	// progress for a rate is measured.
 	Duration, Patience time.Duration
 	// Watts per unit of resource: the power model, where power is not measured.
 	Watts power.PerUnit
@@ -52,6 +53,7 @@ type Point struct {
 	Watts      float64
 	// Parts finished during the measurement; 0 where the workload tells its progress itself.
 	Parts  int
+	took   time.Duration
 	source string // of the watts, "" by the model
 }
 
@@ -127,7 +129,7 @@ func Run(ctx context.Context, c client.Client, ap *kube.Applier, kind *kinds.Kin
 			return res, err
 		}
 		res.Points = append(res.Points, p)
-		res.EnergyKWh += p.Watts / 1000 * o.Duration.Hours()
+		res.EnergyKWh += p.Watts / 1000 * p.took.Hours()
 		res.Share = end - begun
 		switch {
 		case len(res.Points) == 1:
@@ -175,36 +177,14 @@ func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, e
 	if err := r.reach(ctx, workers); err != nil {
 		return p, 0, err
 	}
-	w, err := r.workload(ctx)
+	w, s, err := r.observe(ctx, workers)
 	if err != nil {
 		return p, 0, err
 	}
-	from, parts, err := progress(w)
-	if err != nil {
-		return p, 0, err
-	}
-	begin := r.Clock.Now()
-	p = Point{Workers: workers}
-	if err := r.wait(ctx, r.Duration); err != nil {
-		return p, 0, err
-	}
-	if w, err = r.workload(ctx); err != nil {
-		return p, 0, err
-	}
-	took := r.Clock.Now().Sub(begin)
-	end, now, err := progress(w)
-	switch {
-	case err != nil:
-		return p, 0, err
-	case w.Facts.Finished:
-		return p, 0, fmt.Errorf("%w: it finished while %d workers were measured: take a longer one, or a shorter --duration", ErrProfile, workers)
-	case !(end > from):
-		return p, 0, fmt.Errorf("%w: no progress in %v with %d workers: it must write %s, or finish parts", ErrProfile, r.Duration, workers, v1alpha1.AnnotationProgress)
-	}
-	p.Throughput, p.Parts = (end-from)/took.Hours(), now-parts
+	p = Point{Workers: workers, Throughput: (s.end - s.from) / s.took.Hours(), Parts: s.parts, took: s.took}
 	p.Watts = float64(workers)*float64(r.Watts.Of(w.Facts.Request)) + float64(r.Watts.Of(w.Facts.Fixed))
 	if r.Power == nil {
-		return p, end, nil
+		return p, s.end, nil
 	}
 	pods, err := r.running(ctx, w)
 	if err != nil {
@@ -217,7 +197,57 @@ func (r *run) measure(ctx context.Context, workers int) (p Point, end float64, e
 	if watts, source := kube.Drawn(measured, w.Facts.Request, r.Watts); source != "" {
 		p.Watts, p.source = watts, source
 	}
-	return p, end, nil
+	return p, s.end, nil
+}
+
+// span is the progress over a while, as shares of the work and as finished parts.
+type span struct {
+	from, end float64
+	parts     int
+	took      time.Duration
+}
+
+// states reports whether the progress is enough to state a rate. A workload of parts must have finished one for each
+// worker: workers that begin their parts at the same time finish them at the same time, too.
+func (s *span) states(workers int) bool {
+	return s.end > s.from && (s.parts == 0 || s.parts >= workers)
+}
+
+// observe reads the progress over Duration, and on until it states a rate, for as long as Patience. It then takes the rate
+// of what progress there was.
+func (r *run) observe(ctx context.Context, workers int) (*kube.Workload, *span, error) {
+	w, err := r.workload(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, before, err := progress(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	begin := r.Clock.Now()
+	for wait := r.Duration; ; wait = look {
+		if err := r.wait(ctx, wait); err != nil {
+			return nil, nil, err
+		}
+		if w, err = r.workload(ctx); err != nil {
+			return nil, nil, err
+		}
+		end, parts, err := progress(w)
+		if err != nil {
+			return nil, nil, err
+		}
+		s := &span{from: from, end: end, parts: parts - before, took: r.Clock.Now().Sub(begin)}
+		late := s.took >= r.Duration+r.Patience
+		switch {
+		case w.Facts.Finished && (wait == r.Duration || end <= from): // nobody knows when
+			return nil, nil, fmt.Errorf("%w: it finished while %d workers were measured: take a longer one, or a shorter --duration", ErrProfile, workers)
+		case w.Facts.Finished, s.states(workers), late && end > from:
+			return w, s, nil
+		case late:
+			return nil, nil, fmt.Errorf("%w: no progress in %v with %d workers: it must write %s, or finish parts; a longer --patience waits for longer",
+				ErrProfile, s.took.Round(time.Second), workers, v1alpha1.AnnotationProgress)
+		}
+	}
 }
 
 // reach sets the number of workers and waits until they run.

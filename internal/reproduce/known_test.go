@@ -3,8 +3,6 @@ package reproduce
 import (
 	"context"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/data"
 	"lull.dev/lull/test/size"
 )
 
@@ -29,11 +28,7 @@ const (
 // without a reserve followed by the simulator. Forecasts are perfect and run times exact. By default each zone has
 // one week; run it with LULL_LARGE=1 and -v for all and the table of docs/capacity.md.
 func TestKnownJobsKeepTheirSaving(t *testing.T) {
-	data := os.Getenv("LULL_DATA")
-	if data == "" {
-		data = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	env := &Env{Data: data}
+	env := &Env{Data: data.Folder(t, "carbon", "jobs", "profiles")}
 	if err := env.Check(); err != nil {
 		t.Skip(err)
 	}

@@ -292,7 +292,29 @@ func (w *decider) follow() {
 		x.state, x.phases = followed, phases
 		w.take(w.ledger, i, phases, 1)
 	}
+	w.reopenLate()
 	w.keepTooSoon()
+}
+
+// reopenLate has the planner place those tasks whose standing plans end too late and for which there is room in time by now.
+//
+// Complexity: O(late tasks x steps).
+func (w *decider) reopenLate() {
+	for i := range w.items {
+		t, x := &w.s.Tasks[i], &w.items[i]
+		if x.state != followed || w.s.soft() || !t.LatestStart.IsZero() {
+			continue
+		}
+		if w.inTime(i, x.phases) && (t.Standing.Reason.Code != CodeDeadlineAtRisk || !t.lags(x.phases, w.s.Now)) {
+			continue // a plan that was in time may lag by a little: see stands
+		}
+		w.take(w.ledger, i, x.phases, -1)
+		if _, found := w.soonestFit(w.ledger, i, t.Deadline); found {
+			x.state, x.phases = open, nil
+			continue
+		}
+		w.take(w.ledger, i, x.phases, 1)
+	}
 }
 
 // sortByDeadline sorts tasks, which are in the order of the snapshot, by their deadlines. Equal

@@ -138,7 +138,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err := s.validate(); err != nil {
 		return Decision{}, err
 	}
-	s = s.withSaved().withPossible().withScales()
+	s = s.withSaved().withScales().withPossible()
 	w, err := planned(ctx, &s, planner)
 	if err == nil {
 		w, err = w.renew(ctx, planner)
@@ -146,7 +146,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err != nil {
 		return Decision{}, err
 	}
-	if w.queueMatters() {
+	if w.queueMatters() || w.lateWhereRoomChanges() {
 		w = w.safest()
 	}
 	return w.decision(), nil

@@ -16,6 +16,12 @@ func (w *decider) queueMatters() bool {
 		w.s.anyTask((*Task).leftToQueue)
 }
 
+// lateWhereRoomChanges reports whether a task has no place in time while the capacity or the load of others changes. A cluster by
+// itself would start it where there is room at the moment.
+func (w *decider) lateWhereRoomChanges() bool {
+	return !w.s.soft() && !w.limits.steady && slices.ContainsFunc(w.items, func(x item) bool { return x.state == unplaced || x.state == late })
+}
+
 // safest is the decision that loses the fewest deadlines when the queues of the clusters do what they
 // do: this decision, or if that loses a deadline that the one keeps that makes no plan (goesOnBest), the better of
 // both. Each is run forward (foresee). If exact run times are known and nothing new comes, the decision that makes
@@ -55,40 +61,71 @@ func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
 	return other, other.foreseenInTime()
 }
 
-// placeForeseenLate gives tasks that will be late for what the queues start another place in time, if there is room beside
-// all that is foreseen, and if then fewer tasks are late. It tries a few tasks at most.
+// placeForeseenLate gives tasks that will be late another place in time, if then fewer tasks are late: one where there is room
+// beside all that is foreseen, or the queue of a cluster, which starts what fits at the moment and lets it run on when the
+// capacity falls. It tries a few tasks at most.
 func (w *decider) placeForeseenLate(protected []bool) {
 	const most = 8
-	var l *capacity.Ledger // of all that is foreseen
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		if tries == most || !w.mayBePlaced(i) || w.doneInTime(i, w.foreseen[i]) {
+		if tries == most {
+			return
+		}
+		if !w.mayBePlaced(i) || w.doneInTime(i, w.foreseen[i]) {
 			continue
 		}
-		if l == nil {
-			l = w.empty.Clone()
-			for k := range w.items {
-				w.take(l, k, w.foreseen[k], 1)
+		for _, place := range []func(int) bool{w.placeBeside, w.leaveAsSubmitted} {
+			before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
+			if !place(i) {
+				continue
 			}
+			tries++
+			w.foreseen = w.foresee()
+			if n := w.foreseenLate(protected); n.less(least) {
+				least = n
+				break
+			}
+			w.items[i], w.foreseen, w.queue = before, foreseen, queue
 		}
-		w.take(l, i, w.foreseen[i], -1)
-		phases, found := w.soonestFit(l, i, t.Deadline)
-		w.take(l, i, w.foreseen[i], 1)
-		if !found {
-			continue
-		}
-		tries++
-		before, foreseen, queue := *x, w.foreseen, slices.Clone(w.queue)
+	}
+}
+
+// placeBeside places a task in time beside all that is foreseen; false if there is no room.
+func (w *decider) placeBeside(i int) bool {
+	x := &w.items[i]
+	phases, found := w.soonestFit(w.foreseenBeside(i), i, w.s.Tasks[i].Deadline)
+	if found {
 		x.state, x.code, x.phases, x.queued, x.left = placed, "", phases, false, false
 		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
-		w.foreseen = w.foresee()
-		if n := w.foreseenLate(protected); n.less(least) {
-			least, l = n, nil
-			continue
-		}
-		*x, w.foreseen, w.queue = before, foreseen, queue
 	}
+	return found
+}
+
+// foreseenBeside is the ledger with all that is foreseen but one task.
+func (w *decider) foreseenBeside(i int) *capacity.Ledger {
+	l := w.empty.Clone()
+	for k := range w.items {
+		if k != i {
+			w.take(l, k, w.foreseen[k], 1)
+		}
+	}
+	return l
+}
+
+// leaveAsSubmitted leaves a task that waits to the queue of a cluster, and lets one that runs go on; false if that is what it does.
+func (w *decider) leaveAsSubmitted(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	switch {
+	case x.left:
+		return false
+	case t.State == Running && !t.Unscheduled:
+		x.state, x.code, x.phases = kept, CodeRunning, w.priced([]Phase{w.on(i)})
+	default:
+		x.state, x.code = committed, CodeClusterQueue
+		w.leave(i, nil)
+		x.queued = true
+	}
+	return true
 }
 
 // mayBePlaced reports whether a task has a deadline to keep and may be given another place than its plan or a queue has for it.
@@ -220,10 +257,14 @@ func (w *decider) judgeForeseen() {
 		switch inTime := w.doneInTime(i, seen); {
 		case x.left:
 			x.phases = w.priced(seen)
-			if x.queued = x.queued || w.queues(i); x.state != committed && !w.fits(w.empty, i, seen) {
+			if x.queued = x.queued || w.queues(i); x.state != committed && !inTime && !w.fits(w.empty, i, seen) {
 				x.phases, w.foreseen[i] = nil, nil // the queue may start it, but the capacity falls while it runs
 			} else if hard && inTime {
 				x.state, x.code = committed, CodeClusterQueue
+			}
+		case x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0):
+			if x.code = CodeRunning; w.fits(w.foreseenBeside(i), i, seen) {
+				x.code = ""
 			}
 		case !hard || len(x.phases) == 0:
 		case len(seen) == 0 && t.State != Running:

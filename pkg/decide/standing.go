@@ -111,14 +111,17 @@ func (s *Snapshot) possible(t *Task, phases []Phase) bool {
 }
 
 // withPossible returns the snapshot without standing plans that are for clusters that their tasks may not use,
-// that begin before their tasks may, or that interrupt a task that cannot be interrupted.
+// that begin before their tasks may, that interrupt a task that cannot be interrupted, or that have more workers than there will ever
+// be room for (withScales).
 func (s Snapshot) withPossible() Snapshot {
 	impossible := func(t *Task) bool {
 		if t.Standing == nil {
 			return false
 		}
 		ahead := t.Standing.from(s.Now)
-		return !s.possible(t, ahead) || t.Kind == workload.Rigid && len(ahead) > 1 || len(ahead) > 0 && t.State == Waiting && ahead[0].From.Before(t.NotBefore)
+		tooWide := func(p Phase) bool { return t.Scaling != nil && p.Workers > t.Scaling.MaxWorkers }
+		return !s.possible(t, ahead) || t.Kind == workload.Rigid && len(ahead) > 1 || len(ahead) > 0 && t.State == Waiting && ahead[0].From.Before(t.NotBefore) ||
+			slices.ContainsFunc(ahead, tooWide)
 	}
 	if !s.anyTask(impossible) {
 		return s

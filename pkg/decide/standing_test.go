@@ -388,3 +388,42 @@ func TestPauseAndGoOnElsewhere(t *testing.T) {
 		t.Errorf("%s for %s with %+v, want a pause and to go on here", got.Verb, got.Reason.Code, got.Phases)
 	}
 }
+
+// TestStandingPlanForLostRoom: a cluster has lost capacity for good, and the standing plan of a task that waits in its queue has more
+// workers than there will ever be room for. The plan does not go on.
+func TestStandingPlanForLostRoom(t *testing.T) {
+	a := elastic("a", at(0), at(24))
+	a.State, a.Unscheduled, a.Cluster, a.Workers = decide.Running, true, "c", 1
+	a.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(2), To: at(3.5), Cluster: "c", Workers: 4}}}
+	s := snapshot(t, at(1), a)
+	s.Clusters[0].Capacity = map[string]float64{"cpu": 5} // for two workers
+	d := must(t, s, asap.Planner{})
+	for _, p := range append(d.Actions[0].Phases, d.Actions[0].Plan...) {
+		if p.Workers > 2 {
+			t.Errorf("%d workers, room for 2: %+v", p.Workers, d.Actions[0])
+		}
+	}
+	for _, v := range decide.Verify(s, d) {
+		t.Error(v)
+	}
+}
+
+// TestLatePlanWithRoom: a plan was late when it was made, or does too little of the work. There is room in time by now: the task is
+// planned anew, though nobody asks for it.
+func TestLatePlanWithRoom(t *testing.T) {
+	for name, phases := range map[string][]decide.Phase{
+		"late":      {{From: at(2), To: at(3.5), Cluster: "c", Workers: 4}},
+		"too short": {{From: at(1), To: at(1.5), Cluster: "c", Workers: 1}, {From: at(2), To: at(3), Cluster: "c", Workers: 4}},
+	} {
+		a := elastic("a", at(0), at(3))
+		a.Standing = &decide.Standing{Phases: phases, Reason: decide.Reason{Code: decide.CodeDeadlineAtRisk}}
+		s := snapshot(t, at(1), a)
+		d := must(t, s, asap.Planner{})
+		if x := d.Actions[0].Phases; x[len(x)-1].To.After(at(3)) || d.Actions[0].Reason.Code == decide.CodeDeadlineAtRisk {
+			t.Errorf("%s: %s with %+v; want a plan that ends by 3:00", name, d.Actions[0].Reason.Code, x)
+		}
+		for _, v := range decide.Verify(s, d) {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}

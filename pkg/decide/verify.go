@@ -97,7 +97,7 @@ type verifier struct {
 // Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queueModel.run if
 // released tasks wait.
 func Verify(s Snapshot, d Decision) []Violation {
-	s = s.withSaved().withPossible().withScales()
+	s = s.withSaved().withScales().withPossible()
 	v := &verifier{d: &d}
 	if v.out = incomplete(&s, &d); len(v.out) > 0 {
 		return v.out // no action can be told to belong to a task

@@ -22,9 +22,9 @@ func (v *verifier) verifyReason(i int) {
 	case code == CodeUnscheduled:
 		holds = t.Unscheduled
 	case code == CodeClusterQueue:
-		holds = !forced && (a.Verb.runs() && v.leaves || !v.arrived(i))
+		holds = !forced && (a.Verb.runs() && (v.leaves || v.overcommits(i)) || !v.arrived(i))
 	case code == CodeRunning && !forced:
-		holds = now && t.State == Running && !t.Unscheduled && (must == CodeLatestStart || v.overfull(v.s.Place(t.Cluster).Name) || !v.fits(v.empty, i, a.Phases))
+		holds = now && t.State == Running && !t.Unscheduled && (must == CodeLatestStart || v.overfull(v.s.Place(t.Cluster).Name) || v.overcommits(i))
 	case code.forced() || forced:
 		holds = code == must && forced
 	case code == CodeCleanNow:
@@ -53,6 +53,18 @@ func (v *verifier) verifyReason(i int) {
 	}
 }
 
+// overcommits reports whether there is no room for what a task is expected to do beside the others: the queue of a cluster starts what
+// fits at the moment, and lets it run on when the capacity falls.
+func (v *verifier) overcommits(i int) bool {
+	l := v.s.ledger()
+	for k := range v.items {
+		if k != i {
+			v.take(l, k, v.d.Actions[k].Phases, 1)
+		}
+	}
+	return !v.fits(l, i, v.d.Actions[i].Phases)
+}
+
 // late reports whether a task is not done when it should be. Beside queues it may never be.
 func (v *verifier) late(i int) bool {
 	a := &v.d.Actions[i]
@@ -67,7 +79,8 @@ func (v *verifier) mayBeLate(i int) bool {
 // anyLeft reports whether the queue of a cluster starts something: it may do so in the room of a plan.
 func (v *verifier) anyLeft() bool {
 	for i := range v.d.Actions {
-		if a := &v.d.Actions[i]; v.left(i) || a.Reason.Code.forced() && (a.Verb == Release || a.Verb == Resume) {
+		a := &v.d.Actions[i]
+		if v.left(i) || (a.Reason.Code.forced() || a.Reason.Code == CodeClusterQueue) && (a.Verb == Release || a.Verb == Resume) {
 			return true
 		}
 	}

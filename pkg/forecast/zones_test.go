@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/test/data"
 	"lull.dev/lull/test/size"
 )
 
@@ -14,13 +15,7 @@ import (
 // beats seasonal naive in each, and is within the best two of the forecasters
 // that see only the past, in error and in regret.
 func TestBlendOnRealZones(t *testing.T) {
-	dir := os.Getenv("LULL_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "carbon")); err != nil {
-		t.Skipf("no recorded traces: %v (set LULL_DATA)", err)
-	}
+	dir := data.Folder(t, "carbon")
 	zones := []string{"DE", "CA-ON", "AU-SA"}
 	for _, zone := range size.Of(zones, append(zones, "GB", "US-CAL-CISO", "NL")) {
 		t.Run(zone, func(t *testing.T) {

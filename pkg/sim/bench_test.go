@@ -21,25 +21,13 @@ import (
 	"lull.dev/lull/pkg/sim"
 	"lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/test/data"
 )
-
-// data is where evaluation data lies; the test or benchmark is skipped without it.
-func data(tb testing.TB) string {
-	tb.Helper()
-	dir := os.Getenv("LULL_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		tb.Skipf("no evaluation data in %s (LULL_DATA)", dir)
-	}
-	return dir
-}
 
 // year is azure-100k over 2022 in AU-SA, jobs waiting by their class of length.
 func year(tb testing.TB, kind workload.Kind) sim.Config {
 	tb.Helper()
-	dir := data(tb)
+	dir := data.Folder(tb, "carbon", "jobs")
 	f, err := os.Open(filepath.Join(dir, "jobs", "azure-100k.csv.gz"))
 	if err != nil {
 		tb.Fatal(err)

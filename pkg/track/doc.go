@@ -135,9 +135,11 @@ type basis struct {
 	minWorkers int
 }
 
-// sample begins a measurement of throughput.
+// sample begins a measurement of throughput: at is when the task stated that so much was done. Zero until it states more than when
+// it was first seen at this scale (from); last is what it stated last.
 type sample struct {
-	at      time.Time
-	done    time.Duration
-	workers int
+	at         time.Time
+	done, last time.Duration
+	from       time.Time
+	workers    int
 }

@@ -224,21 +224,30 @@ func (r *Record) denied(t *decide.Task, o *Observation, s *decide.Snapshot) stri
 // so if that differs by more than the threshold. Record.Measured returns each measurement.
 func (r *Record) throughput(t *decide.Task, o *Observation, s *decide.Snapshot, rules *Rules) string {
 	steady := t.State == decide.Running && t.Scaling != nil && !t.Changing && o.Running >= o.Wanted && o.Measured
-	if !steady || r.sample.workers != t.Workers || r.sample.at.Before(o.Since) {
+	if !steady || r.sample.workers != t.Workers || r.sample.from.Before(o.Since) {
 		r.sample = sample{}
 		if steady {
-			r.sample = sample{s.Now, o.Done, t.Workers}
+			r.sample = sample{workers: t.Workers, from: s.Now, last: o.Done}
 		}
 		return ""
 	}
-	// A measurement takes at least a slot, and some progress: one step of progress that comes in
-	// steps measures nothing.
-	span, gain := s.Now.Sub(r.sample.at), o.Done-r.sample.done
+	// A measurement begins and ends when the task states more than before, and takes at least a slot: between such
+	// moments a progress that comes in steps is older than it looks.
+	if o.Done == r.sample.last {
+		return ""
+	}
+	begun, done := r.sample.at, r.sample.done
+	r.sample.last = o.Done
+	if begun.IsZero() {
+		r.sample.at, r.sample.done = s.Now, o.Done
+		return ""
+	}
+	span, gain := s.Now.Sub(begun), o.Done-done
 	if span < s.Slot || gain <= 0 {
 		return ""
 	}
 	r.rate = Rate{t.Workers, float64(gain) / float64(span)}
-	r.sample = sample{s.Now, o.Done, t.Workers}
+	r.sample.at, r.sample.done = s.Now, o.Done
 	model := t.Scaling.Rate(t.Workers) * o.Speed
 	if math.Abs(r.rate.Value/model-1) <= rules.Threshold {
 		return ""

@@ -1,6 +1,7 @@
 package track_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +264,31 @@ func TestExpected(t *testing.T) {
 	for now, want := range map[float64]float64{0: 0, 0.5: 1, 1.5: 2, 3: 6, 9: 10} {
 		if got := r.Expected(at(now)).Hours(); got-want > 1e-9 || want-got > 1e-9 {
 			t.Errorf("hour %v: %v hours of work expected, want %v", now, got, want)
+		}
+	}
+}
+
+// TestThroughputOfSteps: a task states its progress every seven minutes, and decisions look every minute. Each measurement is right
+// by a look, not by a step.
+func TestThroughputOfSteps(t *testing.T) {
+	for _, phase := range []time.Duration{0, time.Minute, 3 * time.Minute, 6 * time.Minute} {
+		r, n := standing(t), 0
+		for look := time.Duration(0); look < 3*time.Hour; look += time.Minute {
+			done := (look + phase).Truncate(7*time.Minute) * 8 / 5 // 1.6 times the work of the least scale
+			s, o := snapshot(t, at(0).Add(look), done), seen(done)
+			o.Measured = true
+			round(s, o, r).Prepare()
+			rate, ok := r.Measured()
+			if !ok {
+				continue
+			}
+			n++
+			if rate.Workers != 2 || math.Abs(rate.Value-1.6) > 1.6/15 {
+				t.Errorf("first step after %v, at %v: measured %.2f with %d workers, want 1.60 with 2", 7*time.Minute-phase, look, rate.Value, rate.Workers)
+			}
+		}
+		if n == 0 {
+			t.Errorf("first step after %v: nothing was measured", 7*time.Minute-phase)
 		}
 	}
 }

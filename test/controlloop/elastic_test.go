@@ -97,8 +97,8 @@ func TestScaleUpDenied(t *testing.T) {
 	}
 	onBed(t, hourly, func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "carbonscaler"} }, func(b *bed) {
 		b.Controller()
-		// The clean hours take three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
-		j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "10h"})
+		// The deadline leaves one clean morning, so it takes three workers. Two nodes of 16 CPUs: two pods of nine fit, a third never.
+		j := b.elasticJob("wide", 24, 3, map[string]string{v1alpha1.AnnotationMaxDelay: "2h"})
 		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
 		b.Create(j)
 		b.Until("a plan that says what was denied", func() bool {
@@ -194,8 +194,9 @@ func TestProfilesLearnOnline(t *testing.T) {
 		})
 		b.read("concave", &p)
 		flatter("in the end")
-		if x := p.Status.Observed; len(x) != 2 || x[0].Workers != 2 || math.Abs(x[0].Throughput-1.2) > 0.01 || x[1].Workers != 4 {
-			t.Errorf("observed %+v, want two scales, with 2 workers the 1.2 that are true", x)
+		// The Job states its progress every six minutes, and the controller sees it up to a minute later: that is 5 % of a measurement.
+		if x := p.Status.Observed; len(x) != 2 || x[0].Workers != 2 || math.Abs(x[0].Throughput/1.2-1) > 0.05 || x[1].Workers != 4 {
+			t.Errorf("observed %+v, want two scales, with 2 workers the 1.2 that are true, within 5 %%", x)
 		}
 	})
 }

@@ -24,6 +24,7 @@ import (
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/test/child"
 	"lull.dev/lull/test/simkube"
 )
 
@@ -138,7 +139,7 @@ func TestLedger(t *testing.T) {
 
 	export := filepath.Join(t.TempDir(), "ledger.jsonl")
 	lull(t, "ledger", "export", "--database", database, "--entries", "-o", export)
-	if out, err := exec.Command("python3", filepath.Join("..", "..", "examples", "audit", "audit.py"), export).CombinedOutput(); err != nil {
+	if out, err := exec.Command("python3", child.Reads(t, "../../examples/audit/audit.py"), export).CombinedOutput(); err != nil {
 		t.Errorf("the auditor: %v\n%s", err, out)
 	}
 	story := lull(t, "ledger", "show", "pauses-0", "-n", "test", "--export", export)

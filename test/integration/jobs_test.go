@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,11 +17,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -51,11 +49,12 @@ func dirtyDay() []float64 {
 	return out
 }
 
-// TestJobsWaitForCleanPower follows one Job of each sort through a dirty day. How fast the controller is decides nothing.
+// TestJobsWaitForCleanPower follows one Job of each sort through a dirty day, whose clean hours begin when the test has seen
+// all that goes before. TestJobsWaitForCleanPower of test/controlloop checks the hours at which they start.
 func TestJobsWaitForCleanPower(t *testing.T) {
 	startController(t)
-	b := newBed(t, dirtyDay(), nil)
-	held := b.job("held", map[string]string{v1alpha1.AnnotationMaxDelay: "40h"})
+	b := newStandingBed(t, dirtyThenClean(), nil)
+	held := b.job("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
 	b.submit(held)
 	if held.Spec.Suspend == nil || !*held.Spec.Suspend || held.Annotations[v1alpha1.AnnotationHold] != v1alpha1.HoldAdmission {
 		t.Fatalf("not held at creation: %+v", held.Annotations)
@@ -83,16 +82,12 @@ func TestJobsWaitForCleanPower(t *testing.T) {
 		t.Error("a held Job does not carry its latest start")
 	}
 	// Three hours of slack lie inside the dirty hours: the Job gains nothing by waiting, so it does not wait for "held".
-	b.eventually("the Job without a gain to start", func() bool { return b.get("tight").Status.StartTime != nil })
+	b.eventually("the other governed Jobs to finish", func() bool { return b.finished("tight") && b.finished("critical") && b.finished("other") })
 	if !b.suspended("held") {
-		t.Error("the held Job was released with the one that gains nothing by waiting")
+		t.Error("the held Job was released in the dirty hours")
 	}
-	b.eventually("all governed Jobs to finish", func() bool {
-		return b.finished("held") && b.finished("tight") && b.finished("critical") && b.finished("other")
-	})
-	if at := b.gridTime(b.get("held").Status.StartTime.Time); at.Before(gridStart.Add(15*time.Hour + 40*time.Minute)) {
-		t.Errorf("the held Job started at %s of the series, want the clean hours from 16:00", at.Format("15:04"))
-	}
+	b.jump(8)
+	b.eventually("the held Job to finish", func() bool { return b.finished("held") })
 	t.Logf("events of the held Job:\n%s", b.events("held"))
 	if reason := b.decision("held"); reason != "CleanNow" {
 		t.Errorf("released for %q, want CleanNow", reason)
@@ -134,23 +129,23 @@ func (b bed) events(job string) string {
 	return out
 }
 
-// TestControllerKilled: kill -9 in the middle of a run, twice; the same Jobs
-// finish and no deadline is missed.
+// TestControllerKilled: kill -9 in the middle of a run, twice; the same Jobs finish. TestControllerKilled and
+// TestKilledFiftyTimes of test/controlloop check that no deadline is missed.
 func TestControllerKilled(t *testing.T) {
 	controllerProcess := startController(t)
-	b := newBed(t, dirtyDay(), func(p *v1alpha1.CarbonPolicy) {
-		p.Spec.StartMargin = &metav1.Duration{Duration: 15 * time.Hour} // a minute, for a restart on a busy machine
-	})
+	hourly := slices.Repeat([]float64{500}, 48)
+	hourly[8], hourly[9], hourly[24], hourly[25] = 200, 200, 100, 100
+	b := newStandingBed(t, hourly, nil)
 	const jobs = 12
 	name := func(i int) string { return fmt.Sprintf("job-%d", i) }
-	deadline := func(i int) time.Time { return gridStart.Add(time.Duration(20+4*i) * time.Hour) }
-	for i := range jobs {
-		j := b.job(name(i), map[string]string{v1alpha1.AnnotationDeadline: deadline(i).Format(time.RFC3339)})
-		j.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6") // two a node
-		b.submit(j)
+	for i := range jobs { // the first half must run in the first clean hours, the others wait for the second
+		deadline := gridStart.Add(20 * time.Hour)
+		if i >= jobs/2 {
+			deadline = gridStart.Add(40 * time.Hour)
+		}
+		b.submit(b.job(name(i), map[string]string{v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)}))
 	}
-	released := func() int {
-		n := 0
+	released := func() (n int) {
 		for i := range jobs {
 			if !b.suspended(name(i)) {
 				n++
@@ -158,26 +153,39 @@ func TestControllerKilled(t *testing.T) {
 		}
 		return n
 	}
-	b.eventually("decisions", func() bool { return b.decision(name(jobs-1)) != "" })
 	kill := func() {
+		t.Helper()
 		must(t, controllerProcess.Process.Signal(syscall.SIGKILL))
 		_ = controllerProcess.Wait()
-		n := released()
-		t.Logf("killed the controller after %d of %d releases", n, jobs)
-		if n == jobs {
-			t.Error("the controller was killed after its last release")
+		t.Logf("killed the controller after %d of %d releases", released(), jobs)
+		for i := jobs / 2; i < jobs; i++ {
+			if !b.suspended(name(i)) {
+				t.Errorf("%s was released before its clean hours", name(i))
+			}
 		}
 		controllerProcess = startController(t)
 	}
-	kill()
-	before := released()
-	b.eventually("the restarted controller to release a Job", func() bool { return released() > before })
-	kill()
-	for i := range jobs {
-		b.eventually(name(i)+" to finish", func() bool { return b.finished(name(i)) })
-		if at := b.gridTime(b.get(name(i)).Status.CompletionTime.Time); at.After(deadline(i)) {
-			t.Errorf("%s finished at %s of the series, its deadline is %s", name(i), at, deadline(i))
+	b.eventually("decisions", func() bool {
+		for i := range jobs {
+			if b.decision(name(i)) != "CleanerLater" {
+				return false
+			}
 		}
+		return true
+	})
+	kill()
+	if n := released(); n > 0 {
+		t.Errorf("%d Jobs were released in the dirty hours", n)
+	}
+	b.jump(8)
+	b.eventually("the restarted controller to release a Job", func() bool { return released() > 0 })
+	kill()
+	for i := range jobs / 2 {
+		b.eventually(name(i)+" to finish", func() bool { return b.finished(name(i)) })
+	}
+	b.jump(24)
+	for i := jobs / 2; i < jobs; i++ {
+		b.eventually(name(i)+" to finish", func() bool { return b.finished(name(i)) })
 	}
 }
 

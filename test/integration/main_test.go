@@ -109,18 +109,33 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- up.Wait() }()
-	for exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).Run() != nil {
+	end := func() {
+		_ = up.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = up.Process.Kill()
+			<-ended
+			fmt.Fprintf(os.Stderr, "integration: the lab did not end within %v of SIGTERM, and was killed; it wrote:\n%s\n", patience, log.String())
+		}
+	}
+	late := time.After(2 * patience)
+	for {
+		status, err := exec.Command(os.Getenv("LULL_LAB"), "status", "--dir", labDir).CombinedOutput()
+		if err == nil {
+			break
+		}
 		select {
 		case err := <-ended:
 			return nil, fmt.Errorf("lab up: %w\n%s", err, log.String())
+		case <-late:
+			end()
+			return nil, fmt.Errorf("lab up: the control plane was not ready after %v: lab status says: %w: %s\nlab up wrote:\n%s", 2*patience, err, status, log.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	env.kubeconfig = filepath.Join(labDir, "kubeconfig")
-	return func() {
-		_ = up.Process.Signal(syscall.SIGTERM)
-		<-ended
-	}, nil
+	return end, nil
 }
 
 // dial makes the client of the lab.
@@ -266,6 +281,19 @@ func noReserve(change func(*v1alpha1.CarbonPolicy)) func(*v1alpha1.CarbonPolicy)
 // team=batch.
 func newBed(t *testing.T, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
 	t.Helper()
+	return newBedAt(t, factor, hourly, change)
+}
+
+// newStandingBed makes a bed whose series stands at hour 0: an hour of it takes an hour, and no test takes as long. The
+// series moves by jump only, so that a slow machine has the time it needs before each state.
+func newStandingBed(t *testing.T, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
+	t.Helper()
+	return newBedAt(t, 1, hourly, change)
+}
+
+// newBedAt makes a bed whose series passes so many times as fast as the wall clock.
+func newBedAt(t *testing.T, factor int64, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
+	t.Helper()
 	ctx := context.Background()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	must(t, env.client.Create(ctx, ns))
@@ -378,7 +406,15 @@ func (b bed) gridTime(wall time.Time) time.Time {
 	if zone.Spec.Replay.Epoch != nil {
 		begins = *zone.Spec.Replay.Epoch
 	}
-	return gridStart.Add(wall.Sub(begins.Time) * factor)
+	return zone.Spec.Replay.Start.Add(wall.Sub(begins.Time) * time.Duration(zone.Spec.Replay.Factor))
+}
+
+// jump sets the series of a standing bed to an hour.
+func (b bed) jump(hour int) {
+	b.t.Helper()
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}
+	patch := fmt.Sprintf(`{"spec":{"replay":{"start":%q,"epoch":%q}}}`, gridStart.Add(time.Duration(hour)*time.Hour).Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339))
+	must(b.t, env.client.Patch(context.Background(), zone, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // beginAgain lets the bed's series begin now, where what came before took a while.

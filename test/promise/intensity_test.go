@@ -11,6 +11,7 @@ import (
 
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/test/data"
 )
 
 // day0 is the midnight that instances count from.
@@ -121,17 +122,17 @@ func randomWave(rng *rand.Rand, recorded [][]float64) wave {
 // recordedZones are the zones whose recorded intensities are used.
 var recordedZones = []string{"DE", "AU-SA", "CA-ON"}
 
-// recorded reads hourly intensities from LULL_DATA, nothing where it is not set.
+// recorded reads recorded hourly intensities; none if there are none.
 func recorded(t testing.TB) [][]float64 {
 	t.Helper()
-	data := os.Getenv("LULL_DATA")
-	if data == "" {
-		t.Log("LULL_DATA is not set: recorded intensities are left out")
+	dir, err := data.Find("carbon")
+	if err != nil {
+		t.Logf("without recorded intensities: %v", err)
 		return nil
 	}
 	var out [][]float64
 	for _, zone := range recordedZones {
-		f, err := os.Open(filepath.Join(data, "carbon", zone, "2022.csv"))
+		f, err := os.Open(filepath.Join(dir, "carbon", zone, "2022.csv"))
 		if err != nil {
 			t.Logf("recorded intensities of %s are left out: %v", zone, err)
 			continue

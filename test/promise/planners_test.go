@@ -11,7 +11,7 @@
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)
 //	LULL_PROMISE_DETAIL   prints a row for each planner, kind and load
 //	LULL_PROMISE_SHRINK   shrinks the first broken promise of each planner and prints it
-//	LULL_DATA             folder of recorded intensities; without it those are left out
+//	LULL_DATA             folder of recorded data (default ../shared/data); without one, recorded intensities are left out
 package promise_test
 
 import (
