@@ -37,7 +37,7 @@ import (
 const fakeToken = "only-for-tests"
 
 // gridURL is where the grid of a bed answers.
-const gridURL = "http://grid.invalid"
+const gridURL = "https://grid.invalid"
 
 // grid are the providers of carbon data of a bed, which serve weathered climatology of a few zones.
 type grid struct {

@@ -24,6 +24,9 @@ func (r *Resource) validateBuiltin(obj, before *unstructured.Unstructured) (fiel
 		return nil, nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, is, true); err != nil {
+		if runtime.IsStrictDecodingError(err) {
+			return nil, err
+		}
 		return nil, undecodable(err)
 	}
 	was := r.typed()

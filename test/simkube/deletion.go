@@ -47,7 +47,7 @@ func (s *Store) delete(by string, r *Resource, key types.NamespacedName, how del
 // The caller holds mu.
 func (s *Store) end(by string, r *Resource, obj *unstructured.Unstructured) error {
 	space := r.Kind == "Namespace"
-	if len(obj.GetFinalizers()) == 0 && !(space && s.filled(obj.GetName())) {
+	if !s.waits(r, obj) {
 		return s.remove(by, r, obj)
 	}
 	if obj.GetDeletionTimestamp() != nil {
@@ -79,6 +79,12 @@ func (s *Store) end(by string, r *Resource, obj *unstructured.Unstructured) erro
 		}
 	}
 	return nil
+}
+
+// waits reports whether an object that is deleted stays for now: for its finalizers, or a namespace for what is in it. The caller
+// holds mu.
+func (s *Store) waits(r *Resource, obj *unstructured.Unstructured) bool {
+	return len(obj.GetFinalizers()) > 0 || r.Kind == "Namespace" && s.filled(obj.GetName())
 }
 
 // filled reports whether there is anything in a namespace. The caller holds mu.
@@ -114,7 +120,7 @@ func (s *Store) remove(by string, r *Resource, obj *unstructured.Unstructured) e
 			}
 		}
 	}
-	if spaces, space := s.terminating(obj.GetNamespace()); space != nil && r.Namespaced && len(space.GetFinalizers()) == 0 && !s.filled(space.GetName()) {
+	if spaces, space := s.terminating(obj.GetNamespace()); space != nil && r.Namespaced && !s.waits(spaces, space) {
 		return s.remove("", spaces, space)
 	}
 	return nil

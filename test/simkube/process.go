@@ -208,9 +208,9 @@ func (p *Process) serveAlive(c *call) answer {
 }
 
 func (p *Process) watch(req *http.Request, c *call, rng *rand.Rand) (*http.Response, error) {
-	matches, err := c.matches()
+	matches, err := p.Store.matches(c)
 	if err != nil {
-		return failed(apierrors.NewBadRequest(err.Error())).response(req), nil
+		return failed(err).response(req), nil
 	}
 	if c.query.Get("sendInitialEvents") == "true" {
 		return failed(apierrors.NewBadRequest("sendInitialEvents: not served by this model")).response(req), nil

@@ -79,7 +79,7 @@ func (s *Store) parse(by string, req *http.Request, body []byte) (*call, answer)
 		return nil, answer{http.StatusNotFound, nil}
 	}
 	c := &call{by: by, query: req.URL.Query(), body: body, meta: strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata")}
-	if parts[0] == "namespaces" && len(parts) > 2 {
+	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 		c.key.Namespace, parts = parts[1], parts[2:]
 	}
 	for _, r := range s.resources {
@@ -164,13 +164,13 @@ func (s *Store) discover(parts []string) answer {
 // serve does what a call asks for. Watches are served by stream.
 func (s *Store) serve(c *call) answer {
 	if c.other != "" {
-		return failed(s.refuse(c, c.other))
+		return failed(s.refuse(c.by, c.String(), c.other))
 	}
 	if c.resource.Namespaced && c.key.Namespace == "" && c.verb != "list" {
 		return failed(apierrors.NewBadRequest("a namespace is required"))
 	}
 	if strict := c.query.Get("fieldValidation"); strict == "Strict" {
-		return failed(s.refuse(c, "fieldValidation "+strict))
+		return failed(s.refuse(c.by, c.String(), "fieldValidation "+strict))
 	}
 	dryRun, err := dryRunOf(c.query["dryRun"])
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Store) serve(c *call) answer {
 		obj, err = s.change(c.by, c.resource, c.key, c.status, dryRun, c.replace)
 	case "patch":
 		if c.patch == types.ApplyYAMLPatchType || c.patch == types.ApplyCBORPatchType {
-			return failed(s.refuse(c, "server-side apply"))
+			return failed(s.refuse(c.by, c.String(), "server-side apply"))
 		}
 		if obj, err = s.change(c.by, c.resource, c.key, c.status, dryRun, c.apply); apierrors.IsBadRequest(err) && errors.As(err, new(*mistyped)) {
 			err = apierrors.NewInvalid(c.resource.gk(), c.key.Name, field.ErrorList{field.Invalid(field.NewPath("patch"), string(c.body), err.Error())})
@@ -243,11 +243,11 @@ func (s *Store) serveDelete(c *call, dryRun bool) answer {
 	if options.PropagationPolicy != nil {
 		policy = string(*options.PropagationPolicy)
 	}
-	if options.OrphanDependents != nil && *options.OrphanDependents {
+	if orphan := options.OrphanDependents; orphan != nil && *orphan { //nolint:staticcheck // deprecated, and still served
 		policy = string(metav1.DeletePropagationOrphan)
 	}
 	if policy != "" && policy != string(metav1.DeletePropagationBackground) {
-		return failed(s.refuse(c, "the deletion policy "+policy))
+		return failed(s.refuse(c.by, c.String(), "the deletion policy "+policy))
 	}
 	how := deletion{dryRun: dryRun || dry}
 	if p := options.Preconditions; p != nil && p.UID != nil {
@@ -326,9 +326,9 @@ func (c *call) unsupported() error {
 
 // list answers a list, with what the selectors let through.
 func (s *Store) list(c *call) answer {
-	matches, err := c.matches()
+	matches, err := s.matches(c)
 	if err != nil {
-		return failed(apierrors.NewBadRequest(err.Error()))
+		return failed(err)
 	}
 	if c.query.Get("sendInitialEvents") != "" {
 		return failed(apierrors.NewBadRequest("sendInitialEvents: not served by this model"))
@@ -358,16 +358,16 @@ func (c *call) shown(obj *unstructured.Unstructured) any {
 }
 
 // matches returns whether an object is one of those that a list or watch asks for.
-func (c *call) matches() (func(*unstructured.Unstructured) bool, error) {
+func (s *Store) matches(c *call) (func(*unstructured.Unstructured) bool, error) {
 	selector, err := labels.Parse(c.query.Get("labelSelector"))
 	if err != nil {
-		return nil, err
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	name := ""
 	if field := c.query.Get("fieldSelector"); field != "" {
 		var is bool
 		if name, is = strings.CutPrefix(field, "metadata.name="); !is {
-			return nil, fmt.Errorf("fieldSelector %s: not served by this model", field)
+			return nil, s.refuse(c.by, c.String(), "the field selector "+field)
 		}
 	}
 	return func(obj *unstructured.Unstructured) bool {

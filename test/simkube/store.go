@@ -201,7 +201,7 @@ func (s *Store) create(by string, r *Resource, obj *unstructured.Unstructured, d
 			return nil, apierrors.NewForbidden(r.gr(), name, err)
 		}
 		r.complete(obj)
-		if err := r.validate(obj, nil); err != nil {
+		if err := s.validate(by, r, obj, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -290,6 +290,10 @@ func (s *Store) change(by string, r *Resource, key types.NamespacedName, status,
 		r.complete(asked)
 	}
 	obj := asked
+	if status && by != "" && r.schema == nil && !equalJSON(asked.Object["metadata"], before.Object["metadata"]) {
+		// Some built-in kinds take labels and annotations with their status. Those of custom resources do not.
+		return nil, s.refuse(by, "change "+r.Name+" "+key.String(), "metadata in a status of a built-in kind")
+	}
 	if status {
 		obj = before.DeepCopy()
 		if obj.Object["status"] = asked.Object["status"]; obj.Object["status"] == nil {
@@ -313,7 +317,7 @@ func (s *Store) change(by string, r *Resource, key types.NamespacedName, status,
 		obj.SetUID(before.GetUID())
 	}
 	if by != "" {
-		if err := r.validate(obj, before); err != nil {
+		if err := s.validate(by, r, obj, before); err != nil {
 			return nil, err
 		}
 	}
@@ -326,7 +330,7 @@ func (s *Store) change(by string, r *Resource, key types.NamespacedName, status,
 		return before, nil // as an API server, which stores no change
 	case dryRun:
 		return obj, nil
-	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && !(r.Kind == "Namespace" && s.filled(key.Name)):
+	case obj.GetDeletionTimestamp() != nil && !s.waits(r, obj):
 		return obj, s.remove(by, r, before)
 	}
 	if err := s.put(Event{Type: watch.Modified, Resource: r, Object: obj, Before: before, By: by}); err != nil {

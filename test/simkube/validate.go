@@ -23,7 +23,16 @@ import (
 )
 
 // validate returns the error with which an API server refuses an object that a process creates, or changes from before. It is
-// nil if the object is accepted.
+// nil if the object is accepted. The caller holds mu.
+func (s *Store) validate(by string, r *Resource, obj, before *unstructured.Unstructured) error {
+	err := r.validate(obj, before)
+	if runtime.IsStrictDecodingError(err) { // an API server drops the fields
+		return s.refuse(by, "write "+r.Name+" "+nameOf(obj).String(), "pruning of built-in kinds: "+err.Error())
+	}
+	return err
+}
+
+// validate returns the error about an object, or a strict decoding error if a built-in kind has fields that are not known.
 func (r *Resource) validate(obj, before *unstructured.Unstructured) error {
 	var meta metav1.ObjectMeta
 	fields, _ := obj.Object["metadata"].(map[string]any)
@@ -250,12 +259,13 @@ func asTyped(s map[string]any, x any) any {
 	return x
 }
 
-// refuse returns the error for what this model does not have. It is recorded as well: a program might try again and go on.
-func (s *Store) refuse(c *call, what string) error {
+// refuse returns the error about an operation that needs what this model does not have. It is recorded as well: a program might
+// try again and go on.
+func (s *Store) refuse(by, operation, what string) error {
 	if s.Refused != nil {
-		s.Refused(fmt.Sprintf("%s by %s: %s", c, c.by, what))
+		s.Refused(fmt.Sprintf("%s by %s: %s", operation, by, what))
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented", Message: fmt.Sprintf("%s: this model does not have %s", c, what),
+		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented", Message: fmt.Sprintf("%s: this model does not have %s", operation, what),
 	}}
 }

@@ -160,7 +160,7 @@ func deletionCases() []Case {
 		}},
 		{"kinds of patches", func(e *Env) []string {
 			e.create(plans, e.ns, plan("a"))
-			e.create(jobs, e.ns, held("a"))
+			e.create(jobs, e.ns, held())
 			send := func(r resource, kind types.PatchType, body string) string {
 				_, err := e.on(r, e.ns).Patch(e.ctx, "a", kind, []byte(body), metav1.PatchOptions{})
 				return body + ": " + outcome(err)

@@ -175,7 +175,7 @@ func validationCases() []Case {
 		{"types of built-in kinds", func(e *Env) []string {
 			bad := job("a", nil)
 			_ = unstructured.SetNestedField(bad.Object, "yes", "spec", "suspend")
-			e.create(jobs, e.ns, held("a"))
+			e.create(jobs, e.ns, held())
 			_, patched := e.merge(jobs, "a", `{"spec":{"suspend":"yes"}}`)
 			_, number := e.merge(jobs, "a", `{"spec":{"parallelism":"2"}}`)
 			_, half := e.merge(jobs, "a", `{"spec":{"parallelism":1.5}}`)

@@ -7,17 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// held is a suspended Job.
-func held(name string) *unstructured.Unstructured {
-	out := job(name, nil)
+// held is a suspended Job of the name a.
+func held() *unstructured.Unstructured {
+	out := job("a", nil)
 	_ = unstructured.SetNestedField(out.Object, true, "spec", "suspend")
 	return out
 }
 
-// patchAll applies merge patches one after the other, and returns each with its outcome.
-func (e *Env) patchAll(r resource, name string, patches ...string) (out []string) {
+// patchAll applies merge patches to the object a, one after the other, and returns each with its outcome.
+func (e *Env) patchAll(r resource, patches ...string) (out []string) {
 	for _, patch := range patches {
-		_, outcome := e.merge(r, name, patch)
+		_, outcome := e.merge(r, "a", patch)
 		out = append(out, patch+": "+outcome)
 	}
 	return out
@@ -50,6 +50,8 @@ func workloadCases() []Case {
 				{"backoff limit below zero", int64(-1), []string{"spec", "backoffLimit"}},
 				{"Pods that start anew always", "Always", []string{"spec", "template", "spec", "restartPolicy"}},
 				{"no containers", []any{}, []string{"spec", "template", "spec", "containers"}},
+				{"a container without a name", []any{map[string]any{"image": "example.invalid/work"}}, []string{"spec", "template", "spec", "containers"}},
+				{"a container without an image", []any{map[string]any{"name": "work"}}, []string{"spec", "template", "spec", "containers"}},
 				{"parallelism zero", int64(0), []string{"spec", "parallelism"}},
 			} {
 				j := job("a", nil)
@@ -69,12 +71,14 @@ func workloadCases() []Case {
 			"backoff limit below zero: 422 Invalid",
 			"Pods that start anew always: 422 Invalid",
 			"no containers: 422 Invalid",
+			"a container without a name: 422 Invalid",
+			"a container without an image: 422 Invalid",
 			"parallelism zero: ok",
 		}},
 		{"suspended Job", func(e *Env) []string {
-			e.create(jobs, e.ns, held("a"))
+			e.create(jobs, e.ns, held())
 			return e.patchAll(
-				jobs, "a", `{"spec":{"parallelism":3}}`, `{"spec":{"parallelism":0}}`, `{"spec":{"parallelism":-1}}`, `{"spec":{"parallelism":null}}`, `{"spec":{"completions":3}}`, `{"spec":{"completions":null}}`, `{"spec":{"completionMode":"Indexed"}}`,
+				jobs, `{"spec":{"parallelism":3}}`, `{"spec":{"parallelism":0}}`, `{"spec":{"parallelism":-1}}`, `{"spec":{"parallelism":null}}`, `{"spec":{"completions":3}}`, `{"spec":{"completions":null}}`, `{"spec":{"completionMode":"Indexed"}}`,
 				`{"spec":{"backoffLimit":2}}`, `{"spec":{"activeDeadlineSeconds":100}}`, `{"spec":{"selector":{"matchLabels":{"a":"b"}}}}`,
 				`{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`,
 				`{"spec":{"template":{"spec":{"schedulingGates":[{"name":"example.com/a"}]}}}}`,
@@ -104,12 +108,12 @@ func workloadCases() []Case {
 			e.create(jobs, e.ns, job("a", nil))
 			e.started("a", true)
 			out := e.patchAll(
-				jobs, "a", `{"spec":{"parallelism":2}}`, `{"spec":{"completions":2}}`, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`,
+				jobs, `{"spec":{"parallelism":2}}`, `{"spec":{"completions":2}}`, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`,
 				`{"spec":{"suspend":true,"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"suspend":true}}`,
 			)
 			e.started("a", false)
 			return append(out, e.patchAll(
-				jobs, "a", `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"suspend":false,"template":{"metadata":{"annotations":{"a":"c"}}}}}`,
+				jobs, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"suspend":false,"template":{"metadata":{"annotations":{"a":"c"}}}}}`,
 			)...)
 		}, []string{
 			`{"spec":{"parallelism":2}}: ok`,
@@ -122,13 +126,13 @@ func workloadCases() []Case {
 			`{"spec":{"suspend":false,"template":{"metadata":{"annotations":{"a":"c"}}}}}: ok`,
 		}},
 		{"indexed Job", func(e *Env) []string {
-			j := held("a")
+			j := held()
 			for field, value := range map[string]any{"completionMode": "Indexed", "completions": int64(2), "parallelism": int64(2)} {
 				_ = unstructured.SetNestedField(j.Object, value, "spec", field)
 			}
 			e.create(jobs, e.ns, j)
 			return e.patchAll(
-				jobs, "a", `{"spec":{"completions":3}}`, `{"spec":{"completions":3,"parallelism":3}}`, `{"spec":{"completions":null}}`, `{"spec":{"parallelism":1}}`, `{"spec":{"completions":1}}`,
+				jobs, `{"spec":{"completions":3}}`, `{"spec":{"completions":3,"parallelism":3}}`, `{"spec":{"completions":null}}`, `{"spec":{"parallelism":1}}`, `{"spec":{"completions":1}}`,
 				`{"spec":{"suspend":false,"completions":2,"parallelism":2}}`,
 			)
 		}, []string{
@@ -147,9 +151,12 @@ func workloadCases() []Case {
 				_, err := e.on(pods, e.ns).Patch(e.ctx, "a", types.JSONPatchType, []byte(body), metav1.PatchOptions{})
 				return body + ": " + outcome(err)
 			}
-			out := e.patchAll(pods, "a", `{"spec":{"restartPolicy":"Always"}}`, `{"spec":{"nodeSelector":{"a":"b"}}}`, `{"spec":{"terminationGracePeriodSeconds":5}}`, `{"spec":{"priority":5}}`, `{"metadata":{"labels":{"a":"b"}}}`)
+			out := e.patchAll(pods, `{"spec":{"restartPolicy":"Always"}}`, `{"spec":{"nodeSelector":{"a":"b"}}}`, `{"spec":{"terminationGracePeriodSeconds":5}}`, `{"spec":{"priority":5}}`, `{"metadata":{"labels":{"a":"b"}}}`)
 			out = append(out, gate(`[{"op":"add","path":"/spec/schedulingGates/-","value":{"name":"example.com/c"}}]`), gate(`[{"op":"remove","path":"/spec/schedulingGates/0"}]`))
-			return append(out, fields(e.get(pods, "a"), "spec", "schedulingGates"))
+			out = append(out, fields(e.get(pods, "a"), "spec", "schedulingGates"))
+			_ = unstructured.SetNestedSlice(pod.Object, []any{map[string]any{"name": "work"}}, "spec", "containers")
+			pod.SetName("b")
+			return append(out, "without an image: "+e.dry(pods, pod))
 		}, []string{
 			`{"spec":{"restartPolicy":"Always"}}: 422 Invalid`,
 			`{"spec":{"nodeSelector":{"a":"b"}}}: ok`,
@@ -159,13 +166,14 @@ func workloadCases() []Case {
 			`[{"op":"add","path":"/spec/schedulingGates/-","value":{"name":"example.com/c"}}]: 422 Invalid`,
 			`[{"op":"remove","path":"/spec/schedulingGates/0"}]: ok`,
 			`[{"name":"example.com/b"}]`,
+			"without an image: 422 Invalid",
 		}},
 		{"Deployment", func(e *Env) []string {
 			e.create(deployments, e.ns, object("apps/v1", "Deployment", "a", map[string]any{"spec": map[string]any{
 				"replicas": int64(0), "selector": map[string]any{"matchLabels": map[string]any{"app": "x"}},
 				"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": podSpec("Always")},
 			}}))
-			return e.patchAll(deployments, "a", `{"spec":{"replicas":-1}}`, `{"spec":{"selector":{"matchLabels":{"a":"b"}}}}`, `{"spec":{"template":{"metadata":{"labels":{"app":"y"}}}}}`, `{"spec":{"replicas":0,"paused":true}}`)
+			return e.patchAll(deployments, `{"spec":{"replicas":-1}}`, `{"spec":{"selector":{"matchLabels":{"a":"b"}}}}`, `{"spec":{"template":{"metadata":{"labels":{"app":"y"}}}}}`, `{"spec":{"replicas":0,"paused":true}}`)
 		}, []string{
 			`{"spec":{"replicas":-1}}: 422 Invalid`,
 			`{"spec":{"selector":{"matchLabels":{"a":"b"}}}}: 422 Invalid`,
