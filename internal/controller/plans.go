@@ -93,19 +93,25 @@ func statePlan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan, fre
 func (r *CarbonPolicyReconciler) writeProfiles(ctx context.Context, c kube.Context, view *kube.View, memory *feedback.Memory) error {
 	var errs []error
 	for _, shape := range memory.Shapes(view) {
-		var p v1alpha1.ScalingProfile
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Policy.Namespace, Name: shape.Profile}, &p); err != nil {
-			errs = append(errs, client.IgnoreNotFound(err))
-			continue
-		}
-		before := p.DeepCopy()
-		if !feedback.Learn(&p, shape, thresholdOf(c.Policy)) {
-			continue
-		}
-		err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if !apierrors.IsConflict(err) { // somebody else has learned meanwhile; the next measurement counts
-			errs = append(errs, client.IgnoreNotFound(err))
-		}
+		errs = append(errs, writeProfile(ctx, r.Client, c.Policy.Namespace, shape, thresholdOf(c.Policy)))
 	}
 	return errors.Join(errs...)
+}
+
+// writeProfile corrects the profile of a shape. A patch states the whole list of observed points: the resource version keeps
+// it from undoing what another policy has learned since the profile was read.
+func writeProfile(ctx context.Context, cl client.Client, namespace string, shape feedback.Shape, threshold float64) error {
+	var p v1alpha1.ScalingProfile
+	if err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: shape.Profile}, &p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := p.DeepCopy()
+	if !feedback.Learn(&p, shape, threshold) {
+		return nil
+	}
+	err := cl.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return nil // the next measurement counts
+	}
+	return client.IgnoreNotFound(err)
 }
