@@ -44,6 +44,7 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	policies    = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "carbonpolicies"}
 	plans       = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "carbonplans"}
+	profiles    = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "scalingprofiles"}
 	curves      = schema.GroupVersionResource{Group: "lull.dev", Version: "v1alpha1", Resource: "capacitycurves"}
 )
 

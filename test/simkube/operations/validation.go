@@ -109,6 +109,25 @@ func validationCases() []Case {
 			`{"spec":{"maximum":"3"}}: ok`,
 			"delete: ok",
 		}},
+		{"numbers in rules", func(e *Env) []string {
+			var out []string
+			for _, x := range [][4]any{
+				{int64(1), int64(10), int64(4), int64(30)}, {int64(1), 10.5, int64(4), int64(30)}, {int64(1), int64(10), int64(4), int64(100000000)},
+				{int64(1), int64(10), int64(1), int64(30)}, {int64(4), int64(10), int64(1), int64(30)}, {int64(1), int64(0), int64(4), int64(30)}, {1.5, int64(1), int64(4), int64(30)},
+			} {
+				points := []any{map[string]any{"workers": x[0], "throughput": x[1]}, map[string]any{"workers": x[2], "throughput": x[3]}}
+				out = append(out, fmt.Sprint(x, ": ", e.dry(profiles, object("lull.dev/v1alpha1", "ScalingProfile", "a", map[string]any{"spec": map[string]any{"points": points}}))))
+			}
+			return out
+		}, []string{
+			"[1 10 4 30]: ok",
+			"[1 10.5 4 30]: ok",
+			"[1 10 4 100000000]: 422 Invalid",
+			"[1 10 1 30]: 422 Invalid",
+			"[4 10 1 30]: 422 Invalid",
+			"[1 0 4 30]: 422 Invalid",
+			"[1.5 1 4 30]: 422 Invalid",
+		}},
 		{"metadata", func(e *Env) []string {
 			named := func(f func(u *unstructured.Unstructured)) string {
 				u := plan("a")

@@ -106,16 +106,18 @@ func workloadCases() []Case {
 		}},
 		{"started Job", func(e *Env) []string {
 			e.create(jobs, e.ns, job("a", nil))
+			out := e.patchAll(jobs, `{"spec":{"template":{"metadata":{"annotations":{"early":"b"}}}}}`)
 			e.started("a", true)
-			out := e.patchAll(
+			out = append(out, e.patchAll(
 				jobs, `{"spec":{"parallelism":2}}`, `{"spec":{"completions":2}}`, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`,
 				`{"spec":{"suspend":true,"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"suspend":true}}`,
-			)
+			)...)
 			e.started("a", false)
 			return append(out, e.patchAll(
 				jobs, `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`, `{"spec":{"suspend":false,"template":{"metadata":{"annotations":{"a":"c"}}}}}`,
 			)...)
 		}, []string{
+			`{"spec":{"template":{"metadata":{"annotations":{"early":"b"}}}}}: 422 Invalid`,
 			`{"spec":{"parallelism":2}}: ok`,
 			`{"spec":{"completions":2}}: 422 Invalid`,
 			`{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}: 422 Invalid`,
