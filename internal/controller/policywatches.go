@@ -49,8 +49,8 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
 		return err
 	}
-	// What decisions read, the cache holds before the first one: it would begin to watch with the first read, and the decision
-	// would wait for it.
+	// The cache watches Nodes and CarbonPlans from the start. Otherwise it would begin with the first decision that reads them,
+	// and that decision would wait for it.
 	for _, read := range []client.Object{&corev1.Node{}, &v1alpha1.CarbonPlan{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, read); err != nil {
 			return err

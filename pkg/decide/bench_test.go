@@ -168,6 +168,22 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
+// BenchmarkFallingCapacity is a decision while n tasks wait, and the capacity will fall so far that some find no place in time.
+func BenchmarkFallingCapacity(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
+			s := standingTasks(b, n, 2, nil, 0)
+			all := s.Clusters[0].Capacity["cpu"]
+			s.Clusters[0].CapacityAt = map[string][]float64{"cpu": {all, all, all / 20}}
+			for b.Loop() {
+				if _, err := decide.Decide(context.Background(), s, cheapest.Planner{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkVerify checks a decision on n tasks, as the controllers do after each.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{5000, 50_000} {

@@ -66,6 +66,7 @@ func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
 // capacity falls. It tries a few tasks at most.
 func (w *decider) placeForeseenLate(protected []bool) {
 	const most = 8
+	var l *capacity.Ledger // of all that is foreseen
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
 		if tries == most {
@@ -74,15 +75,18 @@ func (w *decider) placeForeseenLate(protected []bool) {
 		if !w.mayBePlaced(i) || w.doneInTime(i, w.foreseen[i]) {
 			continue
 		}
-		for _, place := range []func(int) bool{w.placeBeside, w.leaveAsSubmitted} {
+		if l == nil {
+			l = w.foreseenLedger()
+		}
+		for _, place := range []func(*capacity.Ledger, int) bool{w.placeBeside, w.leaveAsSubmitted} {
 			before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
-			if !place(i) {
+			if !place(l, i) {
 				continue
 			}
 			tries++
 			w.foreseen = w.foresee()
 			if n := w.foreseenLate(protected); n.less(least) {
-				least = n
+				least, l = n, nil
 				break
 			}
 			w.items[i], w.foreseen, w.queue = before, foreseen, queue
@@ -90,10 +94,12 @@ func (w *decider) placeForeseenLate(protected []bool) {
 	}
 }
 
-// placeBeside places a task in time beside all that is foreseen; false if there is no room.
-func (w *decider) placeBeside(i int) bool {
+// placeBeside places a task in time beside all that is foreseen, which a ledger has; false if there is no room.
+func (w *decider) placeBeside(l *capacity.Ledger, i int) bool {
 	x := &w.items[i]
-	phases, found := w.soonestFit(w.foreseenBeside(i), i, w.s.Tasks[i].Deadline)
+	w.take(l, i, w.foreseen[i], -1)
+	phases, found := w.soonestFit(l, i, w.s.Tasks[i].Deadline)
+	w.take(l, i, w.foreseen[i], 1)
 	if found {
 		x.state, x.code, x.phases, x.queued, x.left = placed, "", phases, false, false
 		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
@@ -101,19 +107,17 @@ func (w *decider) placeBeside(i int) bool {
 	return found
 }
 
-// foreseenBeside is the ledger with all that is foreseen but one task.
-func (w *decider) foreseenBeside(i int) *capacity.Ledger {
+// foreseenLedger has all that is foreseen.
+func (w *decider) foreseenLedger() *capacity.Ledger {
 	l := w.empty.Clone()
-	for k := range w.items {
-		if k != i {
-			w.take(l, k, w.foreseen[k], 1)
-		}
+	for i := range w.items {
+		w.take(l, i, w.foreseen[i], 1)
 	}
 	return l
 }
 
 // leaveAsSubmitted leaves a task that waits to the queue of a cluster, and lets one that runs go on; false if that is what it does.
-func (w *decider) leaveAsSubmitted(i int) bool {
+func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch {
 	case x.left:
@@ -262,10 +266,6 @@ func (w *decider) judgeForeseen() {
 			} else if hard && inTime {
 				x.state, x.code = committed, CodeClusterQueue
 			}
-		case x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0):
-			if x.code = CodeRunning; w.fits(w.foreseenBeside(i), i, seen) {
-				x.code = ""
-			}
 		case !hard || len(x.phases) == 0:
 		case len(seen) == 0 && t.State != Running:
 			x.state = unplaced
@@ -275,5 +275,31 @@ func (w *decider) judgeForeseen() {
 		case !inTime && x.state != late:
 			x.state = unplaced
 		}
+	}
+	w.judgeGoingOn()
+}
+
+// goesOnAsSubmitted reports whether a task runs on as if nothing was planned, while nothing waits in a queue for which it would.
+func (w *decider) goesOnAsSubmitted(i int) bool {
+	x := &w.items[i]
+	return x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0)
+}
+
+// judgeGoingOn says why tasks run on as if nothing was planned: because there will be less room than they take, or else for the reasons of
+// any plan.
+func (w *decider) judgeGoingOn() {
+	var l *capacity.Ledger
+	for i := range w.items {
+		if !w.goesOnAsSubmitted(i) {
+			continue
+		}
+		if l == nil {
+			l = w.foreseenLedger()
+		}
+		w.take(l, i, w.foreseen[i], -1)
+		if w.items[i].code = CodeRunning; w.fits(l, i, w.foreseen[i]) {
+			w.items[i].code = ""
+		}
+		w.take(l, i, w.foreseen[i], 1)
 	}
 }

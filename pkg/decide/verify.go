@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -88,7 +89,9 @@ type verifier struct {
 	leaves bool
 	// counted is what the ledger has of each task: what it is expected to do.
 	counted schedule
-	out     []Violation
+	// stated is the ledger with what the actions say; nil until asked.
+	stated *capacity.Ledger
+	out    []Violation
 }
 
 // Verify returns the invariants that a decision on a snapshot breaks; none is what Decide

@@ -56,13 +56,17 @@ func (v *verifier) verifyReason(i int) {
 // overcommits reports whether there is no room for what a task is expected to do beside the others: the queue of a cluster starts what
 // fits at the moment, and lets it run on when the capacity falls.
 func (v *verifier) overcommits(i int) bool {
-	l := v.s.ledger()
-	for k := range v.items {
-		if k != i {
-			v.take(l, k, v.d.Actions[k].Phases, 1)
+	phases := v.d.Actions[i].Phases
+	if v.stated == nil {
+		v.stated = v.s.ledger()
+		for k := range v.items {
+			v.take(v.stated, k, v.d.Actions[k].Phases, 1)
 		}
 	}
-	return !v.fits(l, i, v.d.Actions[i].Phases)
+	v.take(v.stated, i, phases, -1)
+	fits := v.fits(v.stated, i, phases)
+	v.take(v.stated, i, phases, 1)
+	return !fits
 }
 
 // late reports whether a task is not done when it should be. Beside queues it may never be.

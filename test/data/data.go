@@ -60,7 +60,7 @@ func find(variable, what, byDefault string, parts []string) (string, error) {
 	return dir, nil
 }
 
-// root returns the root of the repository, of which tests run in a folder.
+// root returns the root of the repository: the nearest folder with a go.mod, from that of the test upwards.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -94,8 +94,8 @@ func (p *Process) Dead() bool {
 	return p.dead
 }
 
-// versions are the resource versions in the body of a call. They count Events, too, of which client-go puts several into one as
-// goroutines happen to run.
+// versions matches the resource versions in the body of a call. Versions count all changes, Events too. The number of Events depends on
+// the order of goroutines, because client-go joins Events that are alike.
 var versions = regexp.MustCompile(`resourceVersion","value":"[0-9]*"|"resourceVersion":"[0-9]*"`)
 
 // draw returns random numbers for a call that depend on nothing but the seed and the number of such calls before.
