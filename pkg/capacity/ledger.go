@@ -69,6 +69,10 @@ func (l *Ledger) time(from time.Time, at int64) time.Time {
 // roundingShare is the share of a capacity by which sums may exceed it through rounding.
 const roundingShare = 1e-9
 
+// Usable is the most that may be used of a capacity: itself, and what sums may exceed it by through rounding.
+// Plans and their bounds count with it.
+func Usable(total float64) float64 { return total + roundingShare*max(1, total) }
+
 // roundShare removes from a share what sums are off by rounding, so that equal shares compare as equal.
 func roundShare(share float64) float64 { return math.Round(share/roundingShare) * roundingShare }
 
@@ -300,7 +304,7 @@ func (l *Ledger) Excesses(after time.Time) []Excess {
 		s := &l.clusters[c]
 		for i := s.step(l.instant(after)); i < len(s.at); i++ {
 			for r := range s.used {
-				if used, total := s.used[r][i], s.total[r][i]; used > total+roundingShare*math.Max(1, total) {
+				if used, total := s.used[r][i], s.total[r][i]; used > Usable(total) {
 					x := Excess{Cluster: l.names[c], Resource: l.resources[r], From: time.Unix(0, s.at[i]).UTC(), Used: used, Capacity: total}
 					if i+1 < len(s.at) {
 						x.To = time.Unix(0, s.at[i+1]).UTC()

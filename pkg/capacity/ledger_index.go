@@ -28,8 +28,7 @@ func (x *index) moved(first int) {
 
 // slack is how much of a resource is free in a step, and what rounding may take beyond that.
 func (s *steps) slack(resource, i int) float64 {
-	total := s.total[resource][i]
-	return total + roundingShare*max(1, total) - s.used[resource][i]
+	return Usable(s.total[resource][i]) - s.used[resource][i]
 }
 
 // fits reports whether workers fit in a step.

@@ -52,7 +52,7 @@ func (s *Slots) Offer(cluster, resource int, total []float64) {
 	row := s.Row(cluster, resource, 0)
 	copy(s.total[row:row+s.n], total)
 	for i, v := range total[:s.n] {
-		s.open[row+i] = v + roundingShare*max(1, v)
+		s.open[row+i] = Usable(v)
 	}
 }
 

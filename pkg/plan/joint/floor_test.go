@@ -151,6 +151,14 @@ func TestFloorOfFractions(t *testing.T) {
 	}
 }
 
+// TestBoundAtTheCapacity: in these instances what the plan takes exceeds the capacity by what rounding may. The prices
+// are so high that the bound, which did not count it, lay above the plan's cost.
+func TestBoundAtTheCapacity(t *testing.T) {
+	for _, seed := range []uint64{416, 17468, 30633, 34386, 51480, 56259, 60702, 62442, 83631} {
+		checkFloor(t, seed, joint.NewWarm(joint.Planner{Effort: 0.1}))
+	}
+}
+
 // TestFloorUnderAnImpossibleJob: in these instances the cost of leaving out a job that has no place at all hid that
 // of leaving out one that has, and the plan was taken for optimal.
 func TestFloorUnderAnImpossibleJob(t *testing.T) {

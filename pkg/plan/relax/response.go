@@ -3,6 +3,7 @@ package relax
 import (
 	"math"
 
+	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/workload"
 )
@@ -317,7 +318,7 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 	}
 	for i, l := range lambda {
 		if l != 0 {
-			total -= l * m.Cap[i]
+			total -= l * capacity.Usable(m.Cap[i]) // what a plan may use: prices may be so high that rounding counts
 		}
 	}
 	return total - e.rounding
