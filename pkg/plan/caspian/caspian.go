@@ -129,14 +129,14 @@ func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error
 	m := relax.New(q, terms)
 	a := relax.NewAscent(m, nil)
 	a.Climb(ctx, evaluations, nil)
-	bound := a.Bound
+	bound := a.Proven()
 	b := make([]float64, len(q.Jobs))
 	if m.Small() {
 		x, err := relax.Solve(ctx, m, a.Lambda, tolerance)
 		if err != nil {
 			return plan.Result{}, err
 		}
-		bound = math.Max(bound, x.Bound)
+		bound = math.Max(bound, m.Proven(x.Lambda, x.Bound))
 		for j := range b {
 			for _, s := range x.Shares(j) {
 				if len(s.Parts) > 0 {

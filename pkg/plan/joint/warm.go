@@ -103,13 +103,13 @@ func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory
 		memory := v.remember(s, gap)
 		v.lend(ctx, s)
 		v.pl.Progress(1)
-		return v.finish(s, v.bound.Bound), memory
+		return v.finish(s, v.bound.Proven()), memory
 	}
 	s := v.cold(ctx, last)
 	memory := v.remember(s, v.reached(s, typicalGap))
 	v.lend(ctx, s)
 	v.pl.Progress(1)
-	return v.finish(s, v.bound.Bound), memory
+	return v.finish(s, v.bound.Proven()), memory
 }
 
 // reached is the gap that a full search reached, as later plans are measured by it: at most

@@ -47,6 +47,9 @@ func NewAscent(m *Model, start []float64) *Ascent {
 	return a
 }
 
+// Proven is the best bound less its rounding: see Model.Proven.
+func (a *Ascent) Proven() float64 { return a.m.Proven(a.Lambda, a.Bound) }
+
 // evaluate computes L at the prices a.at and keeps the best.
 func (a *Ascent) evaluate() float64 {
 	v := a.e.Lagrangian(a.at, a.use)

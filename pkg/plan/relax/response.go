@@ -318,10 +318,21 @@ func (e *Pricer) Lagrangian(lambda, use []float64) float64 {
 	}
 	for i, l := range lambda {
 		if l != 0 {
-			total -= l * capacity.Usable(m.Cap[i]) // what a plan may use: prices may be so high that rounding counts
+			total -= l * m.Cap[i]
 		}
 	}
 	return total - e.rounding
+}
+
+// Proven is the lower bound on the cost of every plan that bound, L(lambda), proves: less what a plan may use of the
+// capacities beyond themselves through rounding, which counts where prices are high.
+//
+// Complexity: O(clusters x resources x slots).
+func (m *Model) Proven(lambda []float64, bound float64) float64 {
+	for i, l := range lambda {
+		bound -= l * (capacity.Usable(m.Cap[i]) - m.Cap[i])
+	}
+	return bound
 }
 
 // run is the best response of a rigid job: its cost, first slot (-1: left out) and
