@@ -47,3 +47,19 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsBeyondTheSlot: the parts of a slot may exceed it by rounding. The phase of the next slot begins after them.
+func TestPartsBeyondTheSlot(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	task := Task{ID: "a", Kind: workload.Elastic, Deadline: t0.Add(24 * time.Hour), State: Waiting, Remaining: 5 * time.Hour, Request: map[string]float64{"cpu": 1}, Scaling: &Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}}
+	s := Snapshot{Now: t0, Slot: time.Hour, Clusters: []Cluster{{Name: "c"}}, Tasks: []Task{task}}
+	got := newDecider(&s).phasesOf(0, []plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25 + 1e-7}, {Slot: 4, Workers: 2, Fraction: 1}}, []int{0})
+	if len(got) != 3 {
+		t.Fatalf("phases %+v, want three", got)
+	}
+	for k := 1; k < len(got); k++ {
+		if got[k].From.Before(got[k-1].To) {
+			t.Errorf("phase %d begins at %v, before the end of the one before it, %v", k, got[k].From, got[k-1].To)
+		}
+	}
+}

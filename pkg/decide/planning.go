@@ -258,6 +258,9 @@ func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase 
 		if k > 0 && segments[k-1].Slot == seg.Slot { // the rest of a slot at another scale
 			from, to = last, to.Add(last.Sub(from))
 		}
+		if end := g.Time(seg.Slot + 1); to.After(end) { // the parts of a slot may exceed it by rounding
+			to = end
+		}
 		before := k > 0 && segments[k-1].Slot >= seg.Slot-1
 		after := k+1 < len(segments) && segments[k+1].Slot == seg.Slot+1
 		if after && !before && (from.After(w.s.Now) || t.State != Running) {
