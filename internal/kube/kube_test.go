@@ -462,6 +462,37 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestWorkersThatLackRoom: of the workers that an elastic Job asks for, those whose Pods were denied count as lacking. A Job
+// of which no Pod runs is unscheduled instead.
+func TestWorkersThatLackRoom(t *testing.T) {
+	four := int32(4)
+	j := newJob("a", running, annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = &four, nil })
+	pod := func(found bool) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}}}
+		if p.Status.Phase = corev1.PodRunning; !found {
+			p.Status.Phase = corev1.PodPending
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pods    []corev1.Pod
+		lacking int
+	}{
+		"all run":   {[]corev1.Pod{pod(true), pod(true), pod(true), pod(true)}, 0},
+		"two run":   {[]corev1.Pod{pod(true), pod(true), pod(false), pod(false)}, 2},
+		"none runs": {[]corev1.Pod{pod(false), pod(false), pod(false), pod(false)}, 0},
+	} {
+		v, err := Observe(Input{Now: now, Timeline: timegrid.Timeline{}, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: tc.pods})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Snapshot.Tasks[0]; got.Lacking != tc.lacking || got.Workers != 4 {
+			t.Errorf("%s: %d of %d workers lack room, want %d of 4", name, got.Lacking, got.Workers, tc.lacking)
+		}
+	}
+}
+
 // TestHoldOut: about the share that is asked for runs as submitted, and stays so.
 func TestHoldOut(t *testing.T) {
 	share := 0.2

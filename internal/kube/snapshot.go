@@ -446,6 +446,10 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 		// Pods that neither run nor wait: the change has not reached them yet.
 		p.Wanted = w.wanted()
 		t.Unscheduled = pods.denied > 0 && pods.denied == pods.running+pods.pending
+		if t.Scaling != nil && !t.Unscheduled && pods.denied > 0 {
+			all := pods.running + pods.pending
+			t.Lacking = max(0, min(t.Workers-t.Scaling.MinWorkers, (pods.denied*t.Workers+all-1)/all))
+		}
 		t.Changing = t.Scaling != nil && (w.resizing() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
 		if !pods.first.IsZero() && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
 			// A part under way starts anew after a pause: what remains is all of it. A

@@ -387,6 +387,9 @@ func (w *decider) neverFits(i int) bool {
 	})
 }
 
+// running is the number of workers of a running task that run.
+func (t *Task) running() int { return max(t.Workers-t.Lacking, t.least()) }
+
 // overfull reports whether more runs on a cluster now than it has room for.
 func (w *decider) overfull(cluster string) bool {
 	if w.overfullOn == nil {
@@ -394,7 +397,7 @@ func (w *decider) overfull(cluster string) bool {
 		l := w.s.ledger()
 		for i := range w.s.Tasks {
 			if t := &w.s.Tasks[i]; t.State == Running && !t.Unscheduled {
-				runs := Phase{Workers: max(t.Workers, t.least())}
+				runs := Phase{Workers: t.running()}
 				l.Take(l.Cluster(w.s.Place(t.Cluster).Name), l.Demand(t.Request), t.workersOf(&runs), w.s.Now, w.s.Now.Add(time.Millisecond))
 			}
 		}

@@ -154,7 +154,7 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 			t.State, t.Unscheduled = decide.Running, x.workers == 0
 		}
 		if t.Scaling != nil && !t.Unscheduled {
-			t.Workers = x.workers
+			t.Lacking = max(0, t.Workers-x.workers)
 		}
 		t.Paused = !x.released && x.left < x.task.Remaining
 		t.Standing = x.standing

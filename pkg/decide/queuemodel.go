@@ -112,7 +112,11 @@ func (m *queueModel) observe(i int) {
 	if r.left <= 0 {
 		r.left = float64(m.w.s.Slot)
 	}
-	m.open(i, r.cluster, r.want)
+	running := t.running()
+	if running < r.want {
+		m.raises = append(m.raises, i)
+	}
+	m.open(i, r.cluster, running)
 }
 
 // run goes from moment to moment until nothing happens any more. It returns what each task does, by

@@ -7,13 +7,14 @@ import (
 )
 
 // queueMatters reports whether the queue of a cluster may start a task in room that Lull has planned
-// otherwise: a task waits in it, if only until a pause that is due now, is left to it when it comes, or was so by the
-// decision before.
+// otherwise: a task waits in it, if only for a part of its workers or until a pause that is due now, is left to it when
+// it comes, or was so by the decision before.
 func (w *decider) queueMatters() bool {
 	waits := func(i int) bool { return w.items[i].queued || w.s.Tasks[i].Unscheduled }
+	lacks := func(t *Task) bool { return t.Lacking > 0 }
 	announced := func(i int) bool { return w.s.Tasks[i].Standing != nil }
 	return slices.ContainsFunc(w.queue, waits) || slices.ContainsFunc(w.fresh, announced) ||
-		w.s.anyTask((*Task).leftToQueue)
+		w.s.anyTask((*Task).leftToQueue) || w.s.anyTask(lacks)
 }
 
 // lateWhereRoomChanges reports whether a task has no place in time while the capacity or the load of others changes. A cluster by
@@ -273,7 +274,7 @@ func (w *decider) judgeForeseen() {
 		case inTime && (x.state == unplaced || x.state == late):
 			x.state, x.code = placed, ""
 		case !inTime && x.state != late:
-			x.state = unplaced
+			x.state, x.code = unplaced, CodeLatestStart
 		}
 	}
 	w.judgeGoingOn()

@@ -89,3 +89,22 @@ func TestLatePlansArePossible(t *testing.T) {
 		}
 	}
 }
+
+// TestForeseesWorkersThatLackRoom: of three workers that a task asks for one runs. The others are expected when there is
+// room, and not before.
+func TestForeseesWorkersThatLackRoom(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	elastic := Task{
+		ID: "elastic", Kind: workload.Elastic, State: Running, Cluster: "c", Request: map[string]float64{"cpu": 1}, Remaining: 5 * time.Hour, Deadline: t0.Add(4 * time.Hour),
+		Scaling: &Scaling{MinWorkers: 1, MaxWorkers: 3, Curve: []float64{1, 1, 1}}, Workers: 3, Lacking: 2,
+	}
+	beside := Task{ID: "beside", Kind: workload.Rigid, State: Running, Cluster: "c", Request: map[string]float64{"cpu": 3}, Remaining: 2 * time.Hour, Deadline: t0.Add(2 * time.Hour)}
+	w := goingOn(t, t0, 4, elastic, beside).goOn(false)
+	want := []Phase{{From: t0, To: t0.Add(2 * time.Hour), Cluster: "c", Workers: 1}, {From: t0.Add(2 * time.Hour), To: t0.Add(3 * time.Hour), Cluster: "c", Workers: 3}}
+	if got := w.foresee()[0]; !closePhases(got, want) {
+		t.Errorf("it is foreseen to run as %+v, want %+v", got, want)
+	}
+	if w.overfull("c") {
+		t.Error("workers that lack room count as running: the cluster is taken to be overfull")
+	}
+}

@@ -62,8 +62,9 @@ type Task struct {
 	Request map[string]float64
 	// Scaling is how an elastic task scales; nil for the others.
 	Scaling *Scaling
-	// Workers is the scale of a running elastic task.
-	Workers int
+	// Workers is the scale that a running elastic task has or has asked for. Lacking is how many of them no node has
+	// had room for yet: at least MinWorkers run beside them. A released task that waits for all of them is Unscheduled.
+	Workers, Lacking int
 	// PriorityClass is handed to planners that know critical classes.
 	PriorityClass string
 	State         State

@@ -109,7 +109,7 @@ func (v *verifier) verifySchedule() {
 			x.released = a.Plan
 		}
 		x.left = v.left(i) && (v.s.Tasks[i].Unscheduled || a.Reason.Code.forced() || len(x.phases) == 0)
-		waits = waits || v.queued(i) || a.Plan != nil
+		waits = waits || v.queued(i) || a.Plan != nil || v.s.Tasks[i].Lacking > 0
 		if !v.queued(i) { // a queue starts nothing without room: see verifyQueue
 			v.take(v.ledger, i, a.Phases, 1)
 		}

@@ -221,7 +221,9 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 	if l.released {
 		t.State, t.Unscheduled = decide.Running, l.workers == 0
 		if j.Scale != nil {
-			t.Workers = l.want
+			if t.Workers = l.want; !t.Unscheduled {
+				t.Lacking = max(0, l.want-l.workers)
+			}
 			t.Changing = l.workers > 0 && e.now < l.counted
 		}
 	}
