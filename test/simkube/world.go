@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -56,7 +55,7 @@ var Typical = Faults{Latency: 40 * time.Millisecond, Lag: 40 * time.Millisecond}
 // world ends with f; what Violate and Always recorded fails the test.
 func Test(t *testing.T, seed uint64, f func(w *World)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	Bubble(t, func(t *testing.T) {
 		w := NewWorld(t, seed)
 		defer w.Stop()
 		f(w)
