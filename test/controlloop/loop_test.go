@@ -6,7 +6,6 @@ package controlloop
 import (
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"testing"
@@ -32,8 +31,7 @@ func TestMain(m *testing.M) {
 	if *lines {
 		logger = klog.Background()
 	} else {
-		klog.SetOutput(io.Discard)
-		klog.LogToStderr(false)
+		klog.SetLogger(logger) // its errors too: client-go prints whole Events
 	}
 	ctrl.SetLogger(logger)
 	// The second handler keeps the time of the last error in a global, and waits until after it: in another bubble, for good.

@@ -101,9 +101,6 @@ func (w *World) Install(manifests string) { must(w.Store.Install(manifests)) }
 
 // Stop ends all that runs in the world.
 func (w *World) Stop() {
-	if w.T.Failed() {
-		time.Sleep(time.Minute) // a manager that is cancelled while it starts keeps a CPU busy, and time stands still
-	}
 	w.cancel()
 	w.group.Wait()
 	time.Sleep(time.Minute) // for timers of client-go that no context ends
