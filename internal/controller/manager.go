@@ -26,6 +26,7 @@ import (
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/manager"
 	"lull.dev/lull/internal/meter"
 	"lull.dev/lull/internal/metrics"
 	"lull.dev/lull/internal/services"
@@ -95,8 +96,8 @@ var newScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 
 // newManager returns a manager with its cache and its health checks; transform is applied to what it caches of
 // all kinds but Pods and Nodes.
-func newManager(config *rest.Config, scheme *runtime.Scheme, transform toolscache.TransformFunc, o Options) (ctrl.Manager, error) {
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, transform toolscache.TransformFunc, o Options) (ctrl.Manager, error) {
+	mgr, err := manager.New(ctx, config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
@@ -125,7 +126,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		return err
 	}
 	set := NewKindSet()
-	mgr, err := newManager(config, scheme, set.Transform, o)
+	mgr, err := newManager(ctx, config, scheme, set.Transform, o)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ import (
 // Nothing is lost with it: what is not in the API when the controller ends is decided and
 // written again by the next one.
 type writer struct {
-	queue workqueue.TypedRateLimitingInterface[writeKey]
+	// queue makes the queue at the first call: its goroutines end only if Start runs, and a controller that never leads does
+	// not start the writer.
+	queue func() workqueue.TypedRateLimitingInterface[writeKey]
 
 	mu      sync.Mutex
 	pending map[writeKey]func(context.Context) error
@@ -47,9 +49,11 @@ const (
 
 func newWriter() *writer {
 	return &writer{
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[writeKey](shortestRewrite, longestRewrite),
-			workqueue.TypedRateLimitingQueueConfig[writeKey]{Name: "statements"}),
+		queue: sync.OnceValue(func() workqueue.TypedRateLimitingInterface[writeKey] {
+			return workqueue.NewTypedRateLimitingQueueWithConfig(
+				workqueue.NewTypedItemExponentialFailureRateLimiter[writeKey](shortestRewrite, longestRewrite),
+				workqueue.TypedRateLimitingQueueConfig[writeKey]{Name: "statements"})
+		}),
 		pending: map[writeKey]func(context.Context) error{},
 	}
 }
@@ -59,7 +63,7 @@ func (q *writer) put(key writeKey, write func(context.Context) error) {
 	q.mu.Lock()
 	q.pending[key] = write
 	q.mu.Unlock()
-	q.queue.Add(key)
+	q.queue().Add(key)
 }
 
 // drop takes a write back, if it has not begun.
@@ -79,34 +83,35 @@ func (q *writer) Start(ctx context.Context) error {
 		})
 	}
 	<-ctx.Done()
-	q.queue.ShutDown()
+	q.queue().ShutDown()
 	group.Wait()
 	return nil
 }
 
 // next carries out one write; false at the end.
 func (q *writer) next(ctx context.Context) bool {
-	key, end := q.queue.Get()
+	queue := q.queue()
+	key, end := queue.Get()
 	if end {
 		return false
 	}
-	defer q.queue.Done(key)
+	defer queue.Done(key)
 	q.mu.Lock()
 	write := q.pending[key]
 	delete(q.pending, key)
 	q.mu.Unlock()
 	if write == nil { // taken back
-		q.queue.Forget(key)
+		queue.Forget(key)
 		return true
 	}
 	err := write(ctx)
 	// A workload that has changed is decided on anew. Nobody else writes plans: what conflicts is tried again.
 	changed := apierrors.IsConflict(err) && key.what != writePlan
 	if err == nil || changed || apierrors.IsNotFound(err) || ctx.Err() != nil {
-		q.queue.Forget(key)
+		queue.Forget(key)
 		return true
 	}
-	if q.queue.NumRequeues(key) == 0 {
+	if queue.NumRequeues(key) == 0 {
 		log.FromContext(ctx).Error(err, "Write, to be tried again", "what", key.what, "uid", key.uid)
 	}
 	q.mu.Lock()
@@ -114,6 +119,6 @@ func (q *writer) next(ctx context.Context) bool {
 		q.pending[key] = write
 	}
 	q.mu.Unlock()
-	q.queue.AddRateLimited(key)
+	queue.AddRateLimited(key)
 	return true
 }

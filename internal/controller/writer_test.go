@@ -152,3 +152,9 @@ func TestWriterStatesPlansInTheEnd(t *testing.T) {
 		receive(t, out)
 	})
 }
+
+// TestWriterNotStarted: a controller that never leads makes a writer and does not start it. Nothing of it is left; the bubble
+// fails otherwise.
+func TestWriterNotStarted(t *testing.T) {
+	synctest.Test(t, func(*testing.T) { newWriter() })
+}

@@ -26,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/manager"
 )
 
 // Access rights of the extender, kept in charts/lull/templates/extender.yaml: it only reads.
@@ -63,7 +64,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, state
 	if err := o.Check(); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := manager.New(ctx, config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
 		Cache: cache.Options{DefaultTransform: strip},
 	})

@@ -31,6 +31,7 @@ import (
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/manager"
 	"lull.dev/lull/internal/metrics"
 )
 
@@ -95,7 +96,7 @@ type lookup struct {
 // Run runs the watchdog until ctx ends.
 func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
 	dog := &Watchdog{Options: o}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := manager.New(ctx, config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		LeaderElectionReleaseOnCancel: true,

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -56,7 +55,7 @@ var Typical = Faults{Latency: 40 * time.Millisecond, Lag: 40 * time.Millisecond}
 // world ends with f; what Violate and Always recorded fails the test.
 func Test(t *testing.T, seed uint64, f func(w *World)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	Bubble(t, func(t *testing.T) {
 		w := NewWorld(t, seed)
 		defer w.Stop()
 		f(w)
@@ -102,9 +101,6 @@ func (w *World) Install(manifests string) { must(w.Store.Install(manifests)) }
 
 // Stop ends all that runs in the world.
 func (w *World) Stop() {
-	if w.T.Failed() {
-		time.Sleep(time.Minute) // a manager that is cancelled while it starts keeps a CPU busy, and time stands still
-	}
 	w.cancel()
 	w.group.Wait()
 	time.Sleep(time.Minute) // for timers of client-go that no context ends
