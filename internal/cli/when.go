@@ -71,6 +71,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 				if now, err = parseDayOrTime(o.at); err != nil {
 					return fmt.Errorf("--at: %w", err)
 				}
+				now = now.Local()
 			}
 			w, err := o.find(cmd.Context(), zone, now, cmd.ErrOrStderr())
 			if err != nil {
@@ -138,7 +139,7 @@ func (o *whenOptions) find(ctx context.Context, zone *zoneFeed, now time.Time, s
 		defer cancel()
 		var err error
 		if w.outlook, err = zone.read(limited, now); err != nil {
-			fmt.Fprintf(stderr, "lull: warning: %v\n", err)
+			fmt.Fprintf(stderr, "lull: warning: %s\n", oneLine(err))
 		}
 	}
 	var err error
@@ -164,13 +165,13 @@ func (w *bestTime) request() bestwindow.Request {
 func (w *bestTime) message() string {
 	switch w.Reason {
 	case bestwindow.CleanerLater:
-		return fmt.Sprintf("start %s, in %s: %s over the run instead of %s for a start now, %s less",
-			clockText(w.Start, w.now), roughly(w.Start.Sub(w.now)), w.Mean, w.MeanNow, percentText(w.Saving()))
+		return fmt.Sprintf("start %s, in %s: %s less: %s over the run instead of %s for a start now",
+			clockText(w.Start, w.now), roughly(w.Start.Sub(w.now)), percentText(w.Saving()), intensityText(w.Mean), intensityText(w.MeanNow))
 	case bestwindow.CleanNow:
-		return fmt.Sprintf("start now: no start until %s emits less; %s over the run", clockText(w.LatestStart, w.now), w.Mean)
+		return fmt.Sprintf("start now: no start until %s emits less; %s over the run", clockText(w.LatestStart, w.now), intensityText(w.Mean))
 	case bestwindow.SavingTooSmall:
 		return fmt.Sprintf("start now: the best start, %s, saves %s, which is less than --min-saving %s; %s over the run",
-			clockText(w.Best.From, w.now), percentText(w.BestSaving()), shown(100*w.minSaving), w.Mean)
+			clockText(w.Best.From, w.now), percentText(w.BestSaving()), shown(100*w.minSaving), intensityText(w.Mean))
 	case bestwindow.NoSlack:
 		return "start now: --length takes all of --within"
 	}
@@ -192,7 +193,7 @@ func (w *bestTime) basis() (carbon.Basis, string) {
 	return x.Of.Basis, x.Of.Source
 }
 
-// bounds are the 10 % and 90 % quantiles of the intensity over the window.
+// quantiles are the 10 % and 90 % quantiles of the intensity over the window.
 func (w *bestTime) quantiles() (low, high units.CarbonIntensity) {
 	if w.outlook.Low == nil || w.outlook.High == nil {
 		return w.Mean, w.Mean
@@ -209,6 +210,16 @@ func (w *bestTime) known() bool {
 	}
 	_, covered := w.outlook.Expected.Mean(w.Start, w.End)
 	return covered >= w.length
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// intensityText prints an intensity without digits that no forecast has.
+func intensityText(ci units.CarbonIntensity) string {
+	if ci < 100 {
+		return units.Number("%.3g gCO2eq/kWh", float64(ci))
+	}
+	return units.Number("%.0f gCO2eq/kWh", float64(ci))
 }
 
 func percentText(share float64) string { return units.Number("%.1f", 100*share) + " %" }

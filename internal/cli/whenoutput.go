@@ -127,7 +127,7 @@ func (w *bestTime) text() string {
 			end = clockText(w.End, w.now)
 		}
 		fmt.Fprintf(&b, "  window  %s to %s\n", clockText(w.Start, w.now), end)
-		fmt.Fprintf(&b, "  range   %.0f to %s (10 %% to 90 %%)\n", float64(low), high)
+		fmt.Fprintf(&b, "  range   %s to %s (10 %% to 90 %%)\n", strings.TrimSuffix(intensityText(low), " gCO2eq/kWh"), intensityText(high))
 	}
 	fmt.Fprintf(&b, "  latest  a start at %s ends in time\n", clockText(w.LatestStart, w.now))
 	if basis, from := w.basis(); basis != "" {
