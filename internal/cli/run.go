@@ -133,7 +133,7 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 	if w.Start.After(submitted) {
 		r.say("%s", r.terminal.howTo(os.Getpid()))
 	}
-	waiting := waiter{runner: r, zone: zone, choice: w}
+	waiting := waiter{runner: r, zone: zone.read, choice: w}
 	// Signals come through a channel; the context ends with the first of them, and reading goes on.
 	if by := waiting.wait(context.WithoutCancel(ctx)); by != nil {
 		return r.canceled(by)
@@ -211,7 +211,7 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 		outlook = w.outlook
 	}
 	took := ended.Sub(started)
-	r.say("ran %s, from %s to %s", roughly(took), clockText(started, w.now), clockText(ended, w.now))
+	r.say("ran %s, from %s to %s", roughly(took), clockText(started, w.now), ended.In(w.now.Location()).Format("Mon 15:04:05"))
 	if took > o.length {
 		r.say("that is longer than --length %s", scenario.ShortDuration(o.length))
 	}

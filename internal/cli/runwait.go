@@ -25,7 +25,7 @@ const (
 // waiter waits for the start of a run.
 type waiter struct {
 	*runner
-	zone   *zoneFeed
+	zone   func(ctx context.Context, now time.Time) (source.Outlook, error) // reads the forecast
 	choice *bestTime
 
 	start     time.Time // planned
@@ -130,7 +130,7 @@ func (w *waiter) read(ctx context.Context, now time.Time) {
 	go func() {
 		limited, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		outlook, err := w.zone.read(limited, now)
+		outlook, err := w.zone(limited, now)
 		c <- answer{outlook, err}
 	}()
 }

@@ -165,7 +165,7 @@ func (w *bestTime) request() bestwindow.Request {
 func (w *bestTime) message() string {
 	switch w.Reason {
 	case bestwindow.CleanerLater:
-		return fmt.Sprintf("start %s, in %s: %s less: %s over the run instead of %s for a start now",
+		return fmt.Sprintf("start %s, in %s, to save %s: %s over the run instead of %s for a start now",
 			clockText(w.Start, w.now), roughly(w.Start.Sub(w.now)), percentText(w.Saving()), intensityText(w.Mean), intensityText(w.MeanNow))
 	case bestwindow.CleanNow:
 		return fmt.Sprintf("start now: no start until %s emits less; %s over the run", clockText(w.LatestStart, w.now), intensityText(w.Mean))
