@@ -59,8 +59,8 @@ func curveFile(t *testing.T, cleanFrom time.Duration) string {
 	return file
 }
 
-// statusOf is the exit status of a process that has ended.
-func statusOf(err error, cmd *exec.Cmd) int {
+// endedWith is the exit status of a process that has ended.
+func endedWith(err error, cmd *exec.Cmd) int {
 	if cmd.ProcessState == nil {
 		panic(err)
 	}
@@ -79,7 +79,7 @@ func TestRunEndToEnd(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-	if statusOf(err, cmd) != 7 || len(lines) != 2 || lines[0] != "got a line, of mouth, --watts" {
+	if endedWith(err, cmd) != 7 || len(lines) != 2 || lines[0] != "got a line, of mouth, --watts" {
 		t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
 	}
 	if at, err := strconv.ParseInt(lines[1], 10, 64); err != nil || at < began.Unix()+3 {
@@ -115,7 +115,7 @@ func TestRunStatuses(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd := lullProcess(t, append([]string{"run"}, tc.args...)...)
 		cmd.Stderr = &stderr
-		if status := statusOf(cmd.Run(), cmd); status != tc.status || !strings.Contains(stderr.String(), tc.says) {
+		if status := endedWith(cmd.Run(), cmd); status != tc.status || !strings.Contains(stderr.String(), tc.says) {
 			t.Errorf("%s: status %d, %s; want %d, %q", name, status, stderr.String(), tc.status, tc.says)
 		}
 	}
@@ -172,7 +172,7 @@ func TestRunSignals(t *testing.T) {
 		if err := cmd.Process.Signal(tc.signal); err != nil {
 			t.Fatal(err)
 		}
-		if status := statusOf(cmd.Wait(), cmd); status != tc.status || stdout.String() != tc.stdout {
+		if status := endedWith(cmd.Wait(), cmd); status != tc.status || stdout.String() != tc.stdout {
 			t.Errorf("%s: status %d, %q; want %d, %q", name, status, stdout.String(), tc.status, tc.stdout)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRunOnATerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if status := statusOf(cmd.Wait(), cmd); status != tc.status {
+		if status := endedWith(cmd.Wait(), cmd); status != tc.status {
 			t.Errorf("%s: status %d, want %d:\n%s", name, status, tc.status, all.String())
 		}
 	}
