@@ -240,6 +240,42 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestScheduleExamples: the commands in the examples for other schedulers are there with the flags they are given.
+func TestScheduleExamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(tree, "examples/schedule/*"))
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".yml") {
+			if err := yaml.UnmarshalStrict(text, &map[string]any{}); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+		found := 0
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "#") {
+				continue
+			}
+			for _, m := range command.FindAllStringSubmatch(line, -1) {
+				if words := strings.Fields(m[1]); words[0] == "run" || words[0] == "when" {
+					found++
+					if err := accepted(words); err != nil {
+						t.Errorf("%s: lull %s: %v", file, m[1], err)
+					}
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: no command of lull", file)
+		}
+	}
+}
+
 // manifestsOf decodes those of Lull's resources, strictly, and returns how many there are.
 func manifestsOf(t *testing.T, page, block string, decode func([]byte) error) (n int) {
 	t.Helper()
@@ -270,6 +306,9 @@ func accepted(words []string) error {
 		return fmt.Errorf("no command %s", rest[0])
 	}
 	for _, w := range rest {
+		if w == "--" { // what follows is of another command
+			break
+		}
 		name, _, _ := strings.Cut(w, "=")
 		name = strings.TrimRight(name, ".,:`\"'")
 		switch {

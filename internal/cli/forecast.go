@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/source"
@@ -57,6 +58,16 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 		},
 	}
 	f := cmd.Flags()
+	o.sourceFlags(f)
+	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
+	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead")
+	f.StringVarP(&o.output, "output", "o", "table", "table, json, csv or html")
+	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
+	return cmd
+}
+
+// sourceFlags adds the flags that say which zone is meant and where its intensity comes from.
+func (o *forecastOptions) sourceFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.zone, "zone", "", "grid zone, or the region of a cloud (aws/eu-central-1); for WattTime its region, for EIA the respondent, for ENTSO-E ZONE=EIC")
 	f.StringVar(&o.source, "source", "climatology", "where the intensity comes from")
 	f.StringVar(&o.endpoint, "endpoint", "", "address of the service (default: the public one)")
@@ -65,15 +76,10 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 	f.StringVar(&o.query, "query", "", "query that gives one series, for Prometheus")
 	f.StringVar(&o.location, "location", "", "location as it names it, for the Carbon Aware SDK")
 	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish either (default average; marginal for WattTime)")
-	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
-	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead")
 	f.StringVar(&o.cacheDir, "cache-dir", "", "folder that keeps answers (default: none are kept)")
 	number(f, &o.latitude, "latitude", math.NaN(), between(-90, 90), "latitude of a place whose weather drives the intensity (with --longitude)")
 	number(f, &o.longitude, "longitude", math.NaN(), between(-180, 180), "longitude of it")
 	number(f, &o.constant, "fallback", math.NaN(), between(0, float64(units.MaxCarbonIntensity)), "intensity to assume where nothing is known, gCO2eq/kWh")
-	f.StringVarP(&o.output, "output", "o", "table", "table, json, csv or html")
-	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
-	return cmd
 }
 
 func newRegionsCommand() *cobra.Command {
@@ -110,39 +116,84 @@ func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, 
 		}
 		now = at
 	}
-	cfg, series, err := o.config(now)
+	zone, err := o.open()
 	if err != nil {
 		return err
 	}
-	feeds := &source.Feeds{Get: &fetch.Client{Cache: fetch.NewCache(o.cacheDir)}, Dir: o.cacheDir}
-	feed, err := feeds.Feed("cli", cfg)
-	if err != nil {
+	out, err := zone.read(ctx, now)
+	if errors.As(err, new(fileError)) {
 		return err
 	}
-	if cfg.Provider == nil {
-		feed.SetSeries(series, nil)
-	} else if err := feed.Refresh(ctx, now); err != nil {
+	if err != nil {
 		fmt.Fprintln(stderr, "lull:", err)
 	}
-	out := feed.Outlook(now, cfg)
+	cfg := zone.cfg
 	if out.Expected == nil {
 		return fmt.Errorf("nothing is known of %s; --fallback declares an intensity", cfg.Zone)
 	}
 	return printOutlook(o, cfg, out, now, stdout)
 }
 
-// config is what the feed is about; series is set for a file.
-func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbon.Series, err error) {
+// fileError is an error about a file of intensities.
+type fileError struct{ error }
+
+func (e fileError) Unwrap() error { return e.error }
+
+// zoneFeed is what is known of the zone of a command.
+type zoneFeed struct {
+	options forecastOptions
+	cfg     source.Config
+	feed    *source.Feed
+}
+
+// open checks the flags and prepares to read. It asks nobody yet.
+func (o forecastOptions) open() (*zoneFeed, error) {
+	cfg, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	feeds := &source.Feeds{Get: &fetch.Client{Cache: fetch.NewCache(o.cacheDir)}, Dir: o.cacheDir}
+	feed, err := feeds.Feed("cli", cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &zoneFeed{options: o, cfg: cfg, feed: feed}, nil
+}
+
+// read asks the provider, or reads the file, and returns what is known at now. With an error this is what was known before.
+// An error about a file is a fileError.
+func (z *zoneFeed) read(ctx context.Context, now time.Time) (source.Outlook, error) {
+	err := z.refresh(ctx, now)
+	return z.feed.Outlook(now, z.cfg), err
+}
+
+func (z *zoneFeed) refresh(ctx context.Context, now time.Time) error {
+	if z.cfg.Provider != nil {
+		return z.feed.Refresh(ctx, now)
+	}
+	if !z.options.isFile() {
+		return nil
+	}
+	series, err := z.options.file(z.cfg.Zone, now)
+	if err != nil {
+		return fileError{err}
+	}
+	z.feed.SetSeries(series, nil)
+	return nil
+}
+
+// config is what the feed is about.
+func (o forecastOptions) config() (cfg source.Config, err error) {
 	zone, code := o.zone, ""
 	if zone == "" {
-		return cfg, nil, errors.New("--zone: missing; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1")
+		return cfg, errors.New("--zone: missing; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1")
 	}
 	if z, c, ok := strings.Cut(zone, "="); ok {
 		zone, code = z, c
 	}
 	if strings.Contains(zone, "/") {
 		if zone, err = zones.OfRegion(zone); err != nil {
-			return cfg, nil, fmt.Errorf("--zone: %w", err)
+			return cfg, fmt.Errorf("--zone: %w", err)
 		}
 	}
 	cfg = source.Config{Key: "cli " + o.source + " " + zone + " " + o.endpoint, Zone: zone, Signal: carbon.Average, Factor: carbon.Lifecycle, Horizon: o.horizon, Timeline: timegrid.Timeline{}}
@@ -151,20 +202,20 @@ func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbo
 	case "marginal":
 		cfg.Signal = carbon.Marginal
 	default:
-		return cfg, nil, fmt.Errorf("--signal: %q; accepted: average or marginal", o.signal)
+		return cfg, fmt.Errorf("--signal: %q; accepted: average or marginal", o.signal)
 	}
 	if !math.IsNaN(o.constant) {
 		cfg.Constant = &source.Constant{Value: o.constant, Low: o.constant / 3, High: o.constant * 2}
 	}
 	if math.IsNaN(o.latitude) != math.IsNaN(o.longitude) {
-		return cfg, nil, errors.New("--latitude and --longitude: one without the other")
+		return cfg, errors.New("--latitude and --longitude: one without the other")
 	}
 	if !math.IsNaN(o.latitude) {
 		cfg.Weather = &provider.OpenMeteo{Endpoint: o.address("https://api.open-meteo.com"), Latitude: o.latitude, Longitude: o.longitude}
 	}
 	secret, err := o.secret()
 	if err != nil {
-		return cfg, nil, err
+		return cfg, err
 	}
 	switch o.source {
 	case "climatology":
@@ -188,28 +239,32 @@ func (o forecastOptions) config(now time.Time) (cfg source.Config, series *carbo
 		cfg.Provider = provider.UKCarbonIntensity{Endpoint: o.address("https://api.carbonintensity.org.uk")}
 	case "entsoE":
 		if code == "" {
-			return cfg, nil, fmt.Errorf("--zone: %q; accepted for entsoE: ZONE=EIC, e.g. DE=10Y1001A1001A82H", o.zone)
+			return cfg, fmt.Errorf("--zone: %q; accepted for entsoE: ZONE=EIC, e.g. DE=10Y1001A1001A82H", o.zone)
 		}
 		cfg.Provider = provider.EntsoE{Endpoint: o.address("https://web-api.tp.entsoe.eu"), Domain: code, Zone: zone, Token: secret}
 	case "eia":
 		cfg.Provider = provider.EIA{Endpoint: o.address("https://api.eia.gov"), Respondent: zone, Key: secret}
 	case "carbonAwareSDK":
 		if o.endpoint == "" || o.location == "" {
-			return cfg, nil, errors.New("carbonAwareSDK: --endpoint and --location are needed")
+			return cfg, errors.New("carbonAwareSDK: --endpoint and --location are needed")
 		}
 		cfg.Provider = provider.CarbonAwareSDK{Endpoint: o.endpoint, Location: o.location, Signal: cfg.Signal, Factor: cfg.Factor}
 	case "prometheus":
 		if o.endpoint == "" || o.query == "" {
-			return cfg, nil, errors.New("prometheus: --endpoint and --query are needed")
+			return cfg, errors.New("prometheus: --endpoint and --query are needed")
 		}
 		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.query, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
 	default:
-		if !strings.HasSuffix(o.source, ".csv") && !strings.HasSuffix(o.source, ".json") {
-			return cfg, nil, fmt.Errorf("--source: %q; accepted: %s, or a file that ends in .csv or .json", o.source, strings.Join(sourceNames(), ", "))
+		if !o.isFile() {
+			return cfg, fmt.Errorf("--source: %q; accepted: %s, or a file that ends in .csv or .json", o.source, strings.Join(sourceNames(), ", "))
 		}
-		series, err = o.file(zone, now)
 	}
-	return cfg, series, err
+	return cfg, nil
+}
+
+// isFile reports whether the source is a file.
+func (o forecastOptions) isFile() bool {
+	return strings.HasSuffix(o.source, ".csv") || strings.HasSuffix(o.source, ".json")
 }
 
 // file reads a recorded series up to the time of the forecast: what comes after

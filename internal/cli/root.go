@@ -41,6 +41,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	if status := exitStatus(0); errors.As(err, &status) {
+		return int(status)
+	}
 	fmt.Fprintln(stderr, "lull:", err)
 	if errors.Is(err, errInfeasible) {
 		return exitInfeasible
@@ -67,7 +70,8 @@ func newRoot() *cobra.Command {
 		Short: "Carbon-aware scheduling for batch work on Kubernetes",
 		Long: `Lull runs batch work on Kubernetes when the electricity grid is clean, never at
 the cost of a deadline, and proves what it saved.`,
-		Example: `  lull plan -f instance.json          plan jobs from a file
+		Example: `  lull run --length 3h --zone DE -- make train   wait for the best time here, then run
+  lull plan -f instance.json          plan jobs from a file
   lull simulate --jobs jobs.csv       what planners would have saved
   lull advise --length 6h --zone DE   what they would save on a job, at what delay
   lull controller                     run the controller against a cluster
@@ -79,7 +83,7 @@ the cost of a deadline, and proves what it saved.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 

@@ -92,6 +92,9 @@ var elsewhere = []struct{ command, by string }{
 	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlines runs parts of it"},
 	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
 	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestOutputs reads such a file"},
+	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
+	{"sbatch ", "there is no Slurm here; TestWhenForSchedulers checks the time"},
+	{"at -t", "needs a daemon; TestWhenForSchedulers checks the time"},
 	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
 	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
 	{"make image", realNodePages},
@@ -110,7 +113,7 @@ func runBy(line string) int {
 	return slices.IndexFunc(elsewhere, func(e struct{ command, by string }) bool { return strings.HasPrefix(line, e.command) })
 }
 
-var commandLine = regexp.MustCompile(`^(bin/)?(lull|lab|kubectl|make|helm|go|python3|curl|sqlite3|skopeo|docker|ln|bash|for|git|promtool)( |$)`)
+var commandLine = regexp.MustCompile(`^(bin/)?(lull|lab|kubectl|make|helm|go|python3|curl|sqlite3|skopeo|docker|ln|bash|for|git|promtool|sbatch|at)( |$)`)
 
 // commandsOf are the command lines of a page: every line of its sh blocks, where runPage does not run them, and of what is
 // indented or in a block of no language those that begin as one does.
