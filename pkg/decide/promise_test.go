@@ -389,3 +389,12 @@ func TestStatedPlansFitTogether(t *testing.T) {
 		t.Error(v)
 	}
 }
+
+// TestRoomThatHarms replays a world in which a late task had a place in time beside all that was foreseen, but another was late when
+// it took it: the queue then started others at other times. Verify does not ask for such a place.
+func TestRoomThatHarms(t *testing.T) {
+	w := randomWorld(9, 0.95, false, []workload.Kind{workload.Interruptible})
+	for _, v := range w.run(t, cheapest.Planner{}) {
+		t.Error(v)
+	}
+}

@@ -87,6 +87,8 @@ type verifier struct {
 	everyone bool
 	// leaves reports that the queue of a cluster starts something: see anyLeft.
 	leaves bool
+	// seen is what the queues of the clusters make of the decision, if tasks wait in them.
+	seen schedule
 	// counted is what the ledger has of each task: what it is expected to do.
 	counted schedule
 	// stated is the ledger with what the actions say; nil until asked.
@@ -98,7 +100,7 @@ type verifier struct {
 // promises. It recomputes everything from the snapshot and the actions.
 //
 // Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queueModel.run if
-// released tasks wait.
+// released tasks wait, once and for each late task with room.
 func Verify(s Snapshot, d Decision) []Violation {
 	s = s.withSaved().withScales().withPossible()
 	v := &verifier{d: &d}

@@ -177,8 +177,8 @@ func orForever(t time.Time) time.Time {
 	return t
 }
 
-// verifyQueue runs the queues of the clusters forward, with what the decision says and in its order.
-func (v *verifier) verifyQueue() {
+// withQueues is what all tasks do if the queues of the clusters run forward, with what the decision says and in its order.
+func (v *verifier) withQueues() schedule {
 	m := v.newQueueModel(v.s.ledger(), v.d.Order, func(i int, at time.Time) intent {
 		out, a := v.intends(i, at), &v.d.Actions[i]
 		if out.released && out.cluster < 0 && a.Verb.runs() && a.Cluster != "" {
@@ -189,7 +189,13 @@ func (v *verifier) verifyQueue() {
 	for i := range v.items {
 		m.observe(i)
 	}
-	for i, seen := range m.run() {
+	return m.run()
+}
+
+// verifyQueue compares what the decision states with what the queues of the clusters do.
+func (v *verifier) verifyQueue() {
+	v.seen = v.withQueues()
+	for i, seen := range v.seen {
 		t, a := &v.s.Tasks[i], &v.d.Actions[i]
 		switch {
 		case len(a.Phases) == 0 && !a.Reason.Code.forced() && !v.fits(v.empty, i, seen) && (v.queued(i) || !v.arrived(i)):
@@ -218,10 +224,31 @@ func (v *verifier) verifyDeadline(i int) {
 		return
 	}
 	v.take(v.ledger, i, v.counted[i], -1)
-	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 {
+	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 && v.helps(i, better) {
 		v.report(RuleDeadline, i, "it has no place before its deadline %s, although there is room: %v", stamp(t.Deadline), better)
 	}
 	v.take(v.ledger, i, v.counted[i], 1)
+}
+
+// helps reports whether a late task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
+// queues of clusters, it runs these forward: they start others at other times then.
+//
+// Complexity: that of queueModel.run if tasks wait.
+func (v *verifier) helps(i int, phases []Phase) bool {
+	if v.seen == nil {
+		return true
+	}
+	x := &v.items[i]
+	before := *x
+	x.phases, x.released, x.queued, x.left = phases, nil, false, false
+	seen := v.withQueues()
+	*x = before
+	for k := range seen {
+		if (k == i || v.doneInTime(k, v.seen[k])) && !v.s.Tasks[k].Deadline.IsZero() && !v.doneInTime(k, seen[k]) {
+			return false
+		}
+	}
+	return true
 }
 
 // verifyTooSoon checks that a task does not change within the least time of a run or pause if its plan can be put off.
