@@ -29,7 +29,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // a fifth less time for some 300 MB
+		debug.SetGCPercent(400) // a fifth less time, for some hundred MB
 	}
 	logger := logr.Discard()
 	if *lines {
