@@ -29,7 +29,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // a fifth less time for some 300 MB
+		debug.SetGCPercent(400) // a fifth less time, for some hundred MB
 	}
 	logger := logr.Discard()
 	if *lines {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // TestControlLoop runs controller and watchdog in random worlds with faults. No Job may miss its deadline, be lost
 // or stay held, and no field may change that is not Lull's. Each world is a test of its own: a failure hides no other.
 //
-//	go test ./test/controlloop -run TestControlLoop -seeds 1000
+//	go test -timeout 0 ./test/controlloop -run TestControlLoop -seeds 1000
 //	go test ./test/controlloop -run TestControlLoop -first 17 -seeds 1 -log   # replays seed 17
 func TestControlLoop(t *testing.T) {
 	total := summary{}
