@@ -15,6 +15,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/trace"
 )
 
 // hours writes a series of days that are all equal, from 2023-01-01 on.

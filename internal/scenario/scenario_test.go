@@ -20,6 +20,7 @@ import (
 
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/trace"
 )
 
 func write(t *testing.T, name, text string) string {
