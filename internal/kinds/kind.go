@@ -566,13 +566,19 @@ const AssumedCPU = 1.0
 
 // requests sums what a pod of the template asks for, as the scheduler counts it.
 func requests(template map[string]any) map[string]float64 {
-	var pod corev1.Pod
+	var pod corev1.PodSpec
 	if spec, ok := template["spec"].(map[string]any); ok {
 		// What does not fit the type counts as nothing, as above.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod.Spec)
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod)
 	}
+	return RequestsOf(&pod)
+}
+
+// RequestsOf is what a pod counts as asking for, in base units: cores, bytes, pieces. One without a CPU request counts
+// as AssumedCPU, in plans and once it runs.
+func RequestsOf(spec *corev1.PodSpec) map[string]float64 {
 	out := map[string]float64{}
-	for r, q := range resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}) {
+	for r, q := range resourcehelper.PodRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{}) {
 		out[string(r)] = q.AsApproximateFloat64()
 	}
 	if out[string(corev1.ResourceCPU)] == 0 {

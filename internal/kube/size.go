@@ -1,6 +1,11 @@
 package kube
 
-import "lull.dev/lull/internal/kueue"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kueue"
+)
 
 // Size is what a workload runs at: Workers pods at a time, and Others beside them that do not scale. Each worker asks
 // for Request, which has its part of what the others ask for: all pods ask for Workers times Request.
@@ -47,6 +52,12 @@ func (w *Workload) SizeAsSubmitted() Size {
 	return w.sized(n)
 }
 
+// Resumable says that the workload loses no work with a pod: its user has declared that it may pause, and so that
+// it keeps checkpoints.
+func (w *Workload) Resumable() bool {
+	return w.Annotations()[v1alpha1.AnnotationInterruptible] == "true" || w.Annotations()[v1alpha1.AnnotationMaxWorkers] != ""
+}
+
 // sized is the size at a number of workers.
 func (w *Workload) sized(workers int) Size {
 	if w.Facts.Workers == 0 && !w.Kind.Spec.Hold.Zero {
@@ -88,3 +99,21 @@ func (w *Workload) wanted() int { return w.parallel(w.asked(), w.Facts.Done) }
 
 // Workers is how many workers run at a time; 1 for kinds without workers.
 func (w *Workload) Workers() int { return w.wanted() }
+
+// Evicted reports whether a pod has ended because the cluster took it away: for a pod of higher priority, for want of
+// room or memory on its node, by the eviction API, or with its node.
+func Evicted(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return false
+	}
+	switch pod.Status.Reason {
+	case "Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated":
+		return true
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

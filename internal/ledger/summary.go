@@ -437,7 +437,12 @@ func (h *Hardware) check() error {
 
 // share is what of a server's embodied emissions a workload has reserved, gCO2eq.
 func (h *Hardware) share(b *Settlement) float64 {
-	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
+	pods := b.Of.Workers + b.Of.Others // WorkerHours are those of all
+	cpus := b.Of.Request["cpu"]
+	if b.Of.Others > 0 {
+		cpus *= float64(b.Of.Workers) / float64(pods)
+	}
+	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * cpus / h.CPUs
 }
 
 // checkUnit checks a functional unit.
