@@ -334,8 +334,8 @@ func (k *Kind) TellsActive() bool { return len(k.active) > 0 }
 type Facts struct {
 	// Suspended says that the object is kept from running, by whomever.
 	Suspended bool
-	// Active says that pods of it run or are about to.
-	Active, Finished bool
+	// Active says that pods of it run or are about to; Failed that it has finished without success.
+	Active, Finished, Failed bool
 	// Started is when the present run began; zero where that is not known.
 	Started time.Time
 	// Ended is when it finished; zero where that is not known.
@@ -369,7 +369,7 @@ func (k *Kind) Read(obj map[string]any) Facts {
 		f.Started = at
 	}
 	if f.Finished {
-		f.Ended = k.endOf(obj)
+		f.Ended, f.Failed = k.EndOf(obj), k.failed(obj)
 	}
 	if seconds := k.limit.number(obj, 0); seconds > 0 && seconds <= maxLimit {
 		f.Limit = time.Duration(seconds) * time.Second
@@ -463,8 +463,27 @@ func (k *Kind) PodLabels(obj map[string]any) map[string]string {
 	return out
 }
 
-// endOf is when a finished object ended; zero where it does not say.
-func (k *Kind) endOf(obj map[string]any) time.Time {
+// failed reports whether what says that an object has finished says that it failed.
+func (k *Kind) failed(obj map[string]any) bool {
+	for i := range k.finished {
+		m := &k.finished[i]
+		if !m.holds(obj) {
+			continue
+		}
+		text := m.condition
+		if text == "" {
+			v, _ := m.path.get(obj)
+			text = fmt.Sprint(v)
+		}
+		if strings.Contains(strings.ToLower(text), "fail") {
+			return true
+		}
+	}
+	return false
+}
+
+// EndOf is when a finished object ended; zero where it does not say.
+func (k *Kind) EndOf(obj map[string]any) time.Time {
 	if at, err := time.Parse(time.RFC3339, k.ended.text(obj)); err == nil {
 		return at
 	}

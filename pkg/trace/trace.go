@@ -79,7 +79,9 @@ const (
 	NoSubmitTime = "no submit time"
 	NotFinished  = "no completion"
 	Failed       = "a failure"
-	BurstOfJob   = "status 2, 3 or 4: bursts of a job whose summary line counts"
+	// CountedElsewhere is what only says more of another entry, as the Workload of a Job.
+	CountedElsewhere = "another entry that counts their work"
+	BurstOfJob       = "status 2, 3 or 4: bursts of a job whose summary line counts"
 )
 
 // Total returns how many entries were skipped.
