@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func ReadExport(r io.Reader) (*trace.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := export{t: &trace.Trace{}, uids: map[types.UID]bool{}, at: map[types.UID]int{}, part: map[types.UID]types.UID{}}
+	x := exportReader{t: &trace.Trace{}, uids: map[types.UID]bool{}, at: map[types.UID]int{}, part: map[types.UID]types.UID{}}
 	if err := x.read(objects); err != nil {
 		return nil, err
 	}
@@ -90,8 +91,8 @@ func addRuns(t *trace.Trace, ran []run) {
 // maxExport bounds an export.
 const maxExport = 1 << 30
 
-// export is an export while it is read.
-type export struct {
+// exportReader is an export while it is read.
+type exportReader struct {
 	t    *trace.Trace
 	list []entry
 	pods []*corev1.Pod
@@ -113,7 +114,7 @@ type entry struct {
 }
 
 // read sorts the objects of an export.
-func (x *export) read(objects []exported) error {
+func (x *exportReader) read(objects []exported) error {
 	var pods []exported
 	for _, o := range objects {
 		metadata, _ := o.Object["metadata"].(map[string]any)
@@ -162,7 +163,7 @@ func check(o exported, into any, applies bool) error {
 }
 
 // readPods reads pods: those that nobody owns are workloads, the others are parts of one.
-func (x *export) readPods(objects []exported) error {
+func (x *exportReader) readPods(objects []exported) error {
 	var alone []*Workload
 	for _, o := range objects {
 		pod := &corev1.Pod{}
@@ -170,7 +171,7 @@ func (x *export) readPods(objects []exported) error {
 			return fmt.Errorf("%w: %s%w", trace.ErrTrace, o.at, err)
 		}
 		kind, _ := exportedKind(o)
-		if owner := metav1.GetControllerOf(pod); owner != nil && !contains(kind.Spec.Owners, owner.Kind) || len(pod.OwnerReferences) > 0 && x.uids[pod.OwnerReferences[0].UID] {
+		if owner := metav1.GetControllerOf(pod); owner != nil && !slices.Contains(kind.Spec.Owners, owner.Kind) || len(pod.OwnerReferences) > 0 && x.uids[pod.OwnerReferences[0].UID] {
 			x.pods = append(x.pods, pod)
 			continue
 		}
@@ -181,15 +182,6 @@ func (x *export) readPods(objects []exported) error {
 		x.list = append(x.list, entry{where: fmt.Sprintf("Pod %s/%s: ", w.Namespace(), w.Name()), w: w})
 	}
 	return nil
-}
-
-func contains(list []string, text string) bool {
-	for _, x := range list {
-		if x == text {
-			return true
-		}
-	}
-	return false
 }
 
 // exportedKind is the kind of an object; nil for a Workload of Kueue.
@@ -216,7 +208,7 @@ func exportedKind(o exported) (*kinds.Kind, error) {
 }
 
 // join makes one entry of what is of one workload.
-func (x *export) join() {
+func (x *exportReader) join() {
 	all := x.list
 	for _, e := range all {
 		for _, o := range e.w.Objects {
@@ -239,10 +231,10 @@ func (x *export) join() {
 		x.list = append(x.list, e)
 	}
 	x.joinQueued()
-	workloads := make([]*Workload, len(x.list))
-	for i := range x.list {
-		if workloads[i] = x.list[i].w; workloads[i] == nil {
-			workloads[i] = &Workload{uid: types.UID(fmt.Sprint("queued ", i)), header: &header{}}
+	var workloads []*Workload
+	for i := range x.list { // those of Kueue alone come last
+		if w := x.list[i].w; w != nil {
+			workloads = append(workloads, w)
 		}
 	}
 	index := newPodIndex(workloads)
@@ -261,7 +253,7 @@ func (x *export) join() {
 }
 
 // whole is the object that an object is part of in the end.
-func (x *export) whole(uid types.UID) types.UID {
+func (x *exportReader) whole(uid types.UID) types.UID {
 	for range 16 { // owners do not go round in circles, but a file may
 		owner, part := x.part[uid]
 		if !part {
@@ -274,8 +266,8 @@ func (x *export) whole(uid types.UID) types.UID {
 
 // joinQueued gives Workloads of Kueue to the objects that they are of. Those whose object is not in the export count
 // themselves: the slices of one elastic object together.
-func (x *export) joinQueued() {
-	slices := map[types.UID]int{}
+func (x *exportReader) joinQueued() {
+	of := map[types.UID]int{}
 	for _, e := range x.queued {
 		q := &e.queued[0]
 		if i, ok := x.at[x.whole(q.of)]; ok && q.of != "" {
@@ -283,11 +275,11 @@ func (x *export) joinQueued() {
 			x.t.Skip(trace.CountedElsewhere)
 			continue
 		}
-		if i, ok := slices[q.of]; ok && q.of != "" && (q.slice || x.list[i].queued[0].slice) {
+		if i, ok := of[q.of]; ok && q.of != "" && (q.slice || x.list[i].queued[0].slice) {
 			x.list[i].queued = append(x.list[i].queued, *q)
 			continue
 		}
-		slices[q.of] = len(x.list)
+		of[q.of] = len(x.list)
 		x.list = append(x.list, e)
 	}
 }
