@@ -56,8 +56,8 @@ against starting every job when it was submitted, and at what delay. Every start
 pause and change of scale is decided by the function that the live controllers call.
 
 Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; SWF; GWF; what
-"kubectl get jobs -o json" or "kubectl get workloads -o json" writes; each maybe
-gzipped) or are generated. The intensity comes from trace files, else from the
+"kubectl get jobs,pods -o json" or "kubectl get workloads -o json" writes, also of one
+object, of other kinds that Lull knows, or as YAML; each maybe gzipped) or are generated. The intensity comes from trace files, else from the
 built-in climatology of a zone. Flags describe the common case, one cluster; a
 scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.

@@ -19,6 +19,10 @@ type Totals struct {
 	// Late are those that ended after their deadline.
 	Late        int     `json:"late"`
 	WorkerHours float64 `json:"workerHours"`
+	// FailedHours and EvictedHours are the part of WorkerHours that pods ran which failed by themselves, and which
+	// were evicted.
+	FailedHours  float64 `json:"failedHours,omitempty"`
+	EvictedHours float64 `json:"evictedHours,omitempty"`
 	KWh         float64 `json:"kWh"`
 	MeasuredKWh float64 `json:"measuredKWh"`
 	Grams       float64 `json:"gCO2eq"`
@@ -64,6 +68,8 @@ func (t *Totals) add(b *Settlement, price float64) {
 		t.Late++
 	}
 	t.WorkerHours += b.WorkerHours
+	t.FailedHours += b.FailedHours
+	t.EvictedHours += b.EvictedHours
 	t.KWh += b.KWh
 	t.MeasuredKWh += b.MeasuredKWh
 	if b.Withheld != "" {
