@@ -61,11 +61,11 @@ func TestHistories(t *testing.T) {
 		"scaled by Lull while it ran": {
 			// Two hours at one worker by 4:00; from then on at two workers.
 			[]string{jobText("annotations: {lull.dev/ran: 2h0m0s, lull.dev/changed: '"+hour(4)+"', lull.dev/max-workers: '2'}", "parallelism: 2", complete(2, 5)+"]")}, []job{{"b/j", 1 + 2*1.05/2, 8}}, "", nil},
-		"released by Lull":         {[]string{jobText("annotations: {lull.dev/ran: 0s, lull.dev/changed: '"+hour(8)+"'}", "", complete(8, 9)+resumed(8))}, []job{{"b/j", 1, 4}}, "", nil},
-		"suspended by others":      {[]string{jobText("", "", complete(8, 9)+resumed(8))}, []job{{"b/j", 1, 4}}, "", []string{"1 job was suspended and resumed", "lower bound"}},
-		"resumed as it was made":   {[]string{jobText("", "", complete(0, 1)+resumed(0))}, []job{{"b/j", 1, 4}}, "", nil},
-		"failed": {[]string{jobText("", "", "startTime: '"+hour(0)+"', failed: 7, conditions: [{type: Failed, status: 'True', lastTransitionTime: '"+hour(3)+"'}]")}, nil, "1 with a failure", nil},
-		"failed pods":              {[]string{jobText("", "", complete(0, 3)+"], failed: 2")}, []job{{"b/j", 3, 4}}, "", []string{"1 job had 2 pods that failed"}},
+		"released by Lull":       {[]string{jobText("annotations: {lull.dev/ran: 0s, lull.dev/changed: '"+hour(8)+"'}", "", complete(8, 9)+resumed(8))}, []job{{"b/j", 1, 4}}, "", nil},
+		"suspended by others":    {[]string{jobText("", "", complete(8, 9)+resumed(8))}, []job{{"b/j", 1, 4}}, "", []string{"1 job was suspended and resumed", "lower bound"}},
+		"resumed as it was made": {[]string{jobText("", "", complete(0, 1)+resumed(0))}, []job{{"b/j", 1, 4}}, "", nil},
+		"failed":                 {[]string{jobText("", "", "startTime: '"+hour(0)+"', failed: 7, conditions: [{type: Failed, status: 'True', lastTransitionTime: '"+hour(3)+"'}]")}, nil, "1 with a failure", nil},
+		"failed pods":            {[]string{jobText("", "", complete(0, 3)+"], failed: 2")}, []job{{"b/j", 3, 4}}, "", []string{"1 job had 2 pods that failed"}},
 		"failed and evicted pods that are known": {
 			[]string{jobText("uid: u", "", complete(0, 9)+"], failed: 2"), podText("p1", owner, 0, 1, "phase: Failed"), podText("p2", owner, 2, 4, evicted), podText("p3", owner, 5, 9, "phase: Succeeded")},
 			[]job{{"b/j", 7, 4}}, "", []string{"1h0m0s of failed and 2h0m0s of evicted runs"}},
@@ -73,7 +73,7 @@ func TestHistories(t *testing.T) {
 		"a pod alone, and one of somebody else": {
 			[]string{podText("p1", "", 1, 2, "phase: Succeeded"), podText("p2", "ownerReferences: [{kind: ReplicaSet, uid: r, controller: true}]", 1, 2, "phase: Succeeded"), podText("p3", "", 1, 2, "phase: Failed")},
 			[]job{{"b/p1", 1, 4}}, "1 with a failure", nil},
-		"a group of pods": {[]string{podText("p1", "labels: {lull.dev/pod-group: g}", 1, 2, "phase: Succeeded"), podText("p2", "labels: {lull.dev/pod-group: g}", 1, 3, "phase: Succeeded")}, []job{{"b/g", 2, 8}}, "", nil},
+		"a group of pods":  {[]string{podText("p1", "labels: {lull.dev/pod-group: g}", 1, 2, "phase: Succeeded"), podText("p2", "labels: {lull.dev/pod-group: g}", 1, 3, "phase: Succeeded")}, []job{{"b/g", 2, 8}}, "", nil},
 		"admitted in part": {[]string{queuedText("", set, admitted(1, 2, "")+", admission: {podSetAssignments: [{name: main, count: 3}]}")}, []job{{"b/q", 1, 12}}, "", nil},
 		"evicted and requeued": {
 			[]string{queuedText("", set, admitted(5, 6, ", {type: Evicted, status: 'False', reason: QuotaReserved}")+", accumulatedPastExecutionTimeSeconds: 7200")},

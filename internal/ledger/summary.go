@@ -23,9 +23,9 @@ type Totals struct {
 	// were evicted.
 	FailedHours  float64 `json:"failedHours,omitempty"`
 	EvictedHours float64 `json:"evictedHours,omitempty"`
-	KWh         float64 `json:"kWh"`
-	MeasuredKWh float64 `json:"measuredKWh"`
-	Grams       float64 `json:"gCO2eq"`
+	KWh          float64 `json:"kWh"`
+	MeasuredKWh  float64 `json:"measuredKWh"`
+	Grams        float64 `json:"gCO2eq"`
 	// AsSubmittedGrams are those of the counterfactual, SavedGrams what they are more.
 	AsSubmittedGrams float64 `json:"asSubmittedGCO2eq"`
 	SavedGrams       float64 `json:"savedGCO2eq"`
