@@ -137,6 +137,7 @@ type WorkersSpec struct {
 }
 
 // PodsSpec is a group of pods that does not scale.
+// +kubebuilder:validation:XValidation:rule="!has(self.completions) || has(self.counts)",message="completions needs counts"
 type PodsSpec struct {
 	// each, where it is set, leads to several items; the paths below begin there.
 	// +optional
@@ -147,6 +148,10 @@ type PodsSpec struct {
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
 	Counts []Path `json:"counts,omitempty"`
+	// completions is how many pods succeed in all, as of a Job: the first of counts is never larger. It is
+	// absent in objects that have no such number.
+	// +optional
+	Completions Path `json:"completions,omitempty"`
 }
 
 // StatusMatch recognises a state.

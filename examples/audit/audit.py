@@ -136,7 +136,7 @@ def use(out, stretches, measured):
             kwh += amount
             out.add(zone, after, end, amount * 1000 / ((end - after) / HOUR))
             last = end
-    for start, end, zone, _, watts, _ in stretches:
+    for start, end, zone, _, watts, _, _ in stretches:
         model += watts / 1000 * (end - start) / HOUR
         at = start
         for begin, stop, _, _ in measured + [(end, end, None, 0)]:
@@ -171,11 +171,13 @@ def length(of, stretches, lost, paused):
     """How long the same work takes as submitted, in one piece."""
     if of.get("parts"):
         stretches = [s for s in stretches if s[5]]
+    elif not of.get("resumable") and any(s[5] for s in stretches):
+        stretches = [s for s in stretches if not s[6]]  # the work of a pod that was lost was done again
     edges = sorted([(s[0], s[3]) for s in stretches] + [(s[1], -s[3]) for s in stretches])
     work, n = 0.0, 0
     for i, (at, by) in enumerate(edges):
         if i:
-            work += rate(of, n) * (at - edges[i - 1][0]) / HOUR
+            work += rate(of, n - of.get("others", 0)) * (at - edges[i - 1][0]) / HOUR
         n += by
     at_once = rate(of, of["workers"])
     long = max(0, math.floor(work / at_once * HOUR + 0.5) - lost) if at_once > 0 else 0
@@ -255,10 +257,10 @@ def main():
         stretches = []
         for run in sorted(w["started"]):
             s = w["started"][run]
-            end, succeeded = w["ended"].get(run, (w["finished"], False))
+            end, succeeded, lost = w["ended"].get(run, (w["finished"], False, ""))
             start = nanoseconds(s["at"])
             if end > start:
-                stretches.append((start, end, s["zone"], s["workers"], s["watts"], succeeded))
+                stretches.append((start, end, s["zone"], s["workers"], s["watts"], succeeded, lost))
         stretches.sort(key=lambda s: s[0])
         ran, submitted = Emissions(zones, b["method"]), Emissions(zones, b["method"])
         kwh, model = use(ran, stretches, w["energy"])
@@ -326,7 +328,7 @@ def main():
         elif kind == "started":
             w["started"][b["run"]] = b
         elif kind == "ended":
-            w["ended"][b["run"]] = (nanoseconds(b["at"]), b.get("succeeded", False))
+            w["ended"][b["run"]] = (nanoseconds(b["at"]), b.get("succeeded", False), b.get("lost", ""))
         elif kind == "energy":
             w["energy"].append((nanoseconds(b["from"]), nanoseconds(b["to"]), b["zone"], b["kWh"]))
         elif kind == "decided" and b["applied"]:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/carbon"
@@ -85,9 +84,7 @@ func (a *advice) explain(o *adviseOptions) {
 		fmt.Sprintf("saved of all: of the emissions of all %ss together; 5 %%, median, 95 %%: of the savings of single %ss", each, each),
 		fmt.Sprintf("delay: against a run at once at the least scale; cost: added %s; late: %ss that end after the deadline", hours, each),
 	}
-	if n := a.Skipped.Total(); n > 0 {
-		notes = append(notes, fmt.Sprintf("left out of the trace: %s: %s", report.Count(n, "entry", "entries"), a.Skipped))
-	}
+	notes = append(notes, scenario.ReadingNotes(a.reading)...)
 	filled := 0.0
 	for _, z := range a.Zones {
 		if z.FilledH > 0 && o.jobs == "" {

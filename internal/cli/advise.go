@@ -129,6 +129,7 @@ type advice struct {
 	// Notes say what the columns are relative to and what figures rest on.
 	Notes   []string         `json:"notes"`
 	Skipped jobtrace.Skipped `json:"skipped,omitempty"`
+	reading jobtrace.Reading
 	policy  map[string]any
 	kind    workload.Kind
 }
@@ -437,7 +438,8 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 				if err != nil {
 					return err
 				}
-				a.Skipped = s.Skipped()
+				a.reading = s.Reading()
+				a.Skipped = a.reading.Skipped
 				sums := scenario.Summarize(cfg, trials)
 				for i := range planners {
 					x := a.add(option{Zone: z.name, Planner: planners[i].Label, Slack: slack, MaxWorkers: most, plan: planners[i]}, outcomesOf(cfg, trials[0], trials[i+1], slot), slot, 0)

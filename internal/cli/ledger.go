@@ -242,7 +242,11 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 				if !b.Deadline.IsZero() {
 					until = "to be done by " + b.Deadline.UTC().Format("2006-01-02 15:04")
 				}
-				line(b.At, "submitted: %s %s/%s, policy %s, %d workers, %s", b.Kind, b.Namespace, b.Name, b.Policy, b.Workers, until)
+				workers := fmt.Sprintf("%d workers", b.Workers)
+				if b.Others > 0 {
+					workers += fmt.Sprintf(" and %d other pods", b.Others)
+				}
+				line(b.At, "submitted: %s %s/%s, policy %s, %s, %s", b.Kind, b.Namespace, b.Name, b.Policy, workers, until)
 			}
 		case ledger.KindDecided:
 			var b ledger.Decided
@@ -257,7 +261,11 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 		case ledger.KindEnded:
 			var b ledger.Ended
 			if err = json.Unmarshal(e.Body, &b); err == nil {
-				line(b.At, "a run ends (%s)", b.How)
+				text := string(b.How)
+				if b.Lost != "" {
+					text += ", " + string(b.Lost)
+				}
+				line(b.At, "a run ends (%s)", text)
 			}
 		case ledger.KindEnergy:
 			var b ledger.Energy

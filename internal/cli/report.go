@@ -240,6 +240,9 @@ func about(s *ledger.Summary) []string {
 	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s.", s.All.Workloads,
 		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), counted)}
 	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is by the policies' power models.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
+	if lost := s.All.FailedHours + s.All.EvictedHours; lost > 0 {
+		lines = append(lines, fmt.Sprintf("Of %.4g pod hours, %.4g are of pods that failed and %.4g of pods that were evicted: their energy counts, and as submitted only where nothing was done again.", s.All.WorkerHours, s.All.FailedHours, s.All.EvictedHours))
+	}
 	return slices.Concat(lines, open, gapLines(s))
 }
 

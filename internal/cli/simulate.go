@@ -56,8 +56,8 @@ against starting every job when it was submitted, and at what delay. Every start
 pause and change of scale is decided by the function that the live controllers call.
 
 Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; SWF; GWF; what
-"kubectl get jobs -o json" or "kubectl get workloads -o json" writes; each maybe
-gzipped) or are generated. The intensity comes from trace files, else from the
+"kubectl get jobs,pods -o json" or "kubectl get workloads -o json" writes, also of one
+object, of other kinds that Lull knows, or as YAML; each maybe gzipped) or are generated. The intensity comes from trace files, else from the
 built-in climatology of a zone. Flags describe the common case, one cluster; a
 scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.
@@ -408,8 +408,8 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	for file, write := range map[string]func(io.Writer) error{
 		o.csvFile:     func(w io.Writer) error { return scenario.WriteCSV(w, cfg, trials) },
 		o.parquetFile: func(w io.Writer) error { return scenario.WriteParquet(w, cfg, trials) },
-		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials, s.Skipped()) },
-		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials, s.Skipped(), o.jsonJobs) },
+		o.htmlFile:    func(w io.Writer) error { return scenario.WritePage(w, "Simulation", cfg, trials, s.Reading()) },
+		o.jsonFile:    func(w io.Writer) error { return scenario.WriteJSON(w, cfg, trials, s.Reading(), o.jsonJobs) },
 	} {
 		if file == "" {
 			continue
@@ -429,7 +429,7 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	if o.jsonFile == "-" {
 		return nil
 	}
-	if err := printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Skipped()); err != nil {
+	if err := printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Reading()); err != nil {
 		return err
 	}
 	for _, line := range policyLines(s, cfg, list) {
@@ -439,7 +439,7 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 }
 
 // printTrials writes the summary table and what it rests on.
-func printTrials(w io.Writer, cfg sim.Config, sums []scenario.Summary, skipped jobtrace.Skipped) error {
+func printTrials(w io.Writer, cfg sim.Config, sums []scenario.Summary, reading jobtrace.Reading) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	head, rows := scenario.Table(cfg, sums)
 	for _, row := range append([][]string{head}, rows...) {
@@ -448,7 +448,7 @@ func printTrials(w io.Writer, cfg sim.Config, sums []scenario.Summary, skipped j
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for _, note := range scenario.Notes(cfg, sums, skipped) {
+	for _, note := range scenario.Notes(cfg, sums, reading) {
 		fmt.Fprintln(w, note)
 	}
 	return nil

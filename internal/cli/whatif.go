@@ -322,7 +322,7 @@ func (x *explanation) changes() []otherwise {
 				return false
 			}
 			const wider = 4
-			n := max(1, x.w.Facts.Workers)
+			n := x.w.Workers()
 			if t.Scaling != nil {
 				n = t.Scaling.MaxWorkers
 			} else {

@@ -290,8 +290,8 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 func lengthOf(w *kube.Workload, c kube.Context) time.Duration {
 	_, elastic := w.Annotations()[v1alpha1.AnnotationMaxWorkers]
 	ran, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
-	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || elastic || ran > 0 {
-		return 0 // not known, or not in one go at one scale
+	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || w.Facts.Failed || elastic || ran > 0 {
+		return 0 // not known, not all of its work, or not in one go at one scale
 	}
 	return c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))
 }

@@ -116,7 +116,7 @@ func workersOf(t *decide.Task, w *kube.Workload) int {
 	if t.Scaling != nil {
 		return t.Workers
 	}
-	return max(1, w.Facts.Workers)
+	return w.Workers()
 }
 
 // baseline is what the work would have emitted as submitted, if it takes the given energy in all: work that is

@@ -56,8 +56,8 @@ type Kind struct {
 }
 
 type podsOf struct {
-	each, template path
-	counts         []path
+	each, template, completions path
+	counts                      []path
 }
 
 // whole is the path to the templates from the object.
@@ -125,6 +125,10 @@ func New(name string, spec *v1alpha1.WorkloadKindSpec) (*Kind, error) {
 		g := podsOf{each: compile(fmt.Sprintf("pods[%d].each", i), p.Each), template: single(fmt.Sprintf("pods[%d].template", i), p.Template)}
 		for j, c := range p.Counts {
 			g.counts = append(g.counts, single(fmt.Sprintf("pods[%d].counts[%d]", i, j), c))
+		}
+		g.completions = single(fmt.Sprintf("pods[%d].completions", i), p.Completions)
+		if p.Completions != "" && len(p.Counts) == 0 && first == nil {
+			first = fmt.Errorf("%w %q: spec.pods[%d].completions: %q; accepted: with counts, of which it bounds the first", ErrKind, name, i, p.Completions)
 		}
 		k.pods = append(k.pods, g)
 	}
@@ -330,8 +334,8 @@ func (k *Kind) TellsActive() bool { return len(k.active) > 0 }
 type Facts struct {
 	// Suspended says that the object is kept from running, by whomever.
 	Suspended bool
-	// Active says that pods of it run or are about to.
-	Active, Finished bool
+	// Active says that pods of it run or are about to; Failed that it has finished without success.
+	Active, Finished, Failed bool
 	// Started is when the present run began; zero where that is not known.
 	Started time.Time
 	// Ended is when it finished; zero where that is not known.
@@ -340,10 +344,12 @@ type Facts struct {
 	Limit time.Duration
 	// Workers is the number the object asks for; 0 for kinds without.
 	Workers int
-	// Request is what one worker asks for (of a kind without workers, all its pods),
+	// Request is what one worker asks for (of an object without workers, all its pods),
 	// Fixed what its other pods do.
 	Request, Fixed map[string]float64
-	PriorityClass  string
+	// Pods is how many pods of the object do not scale.
+	Pods          int
+	PriorityClass string
 	// Done of Of parts are finished; Of is 0 where the work has no parts.
 	Done, Of int
 	// Tandem says that there is one part for each worker; Done and Of are 0 then.
@@ -363,7 +369,7 @@ func (k *Kind) Read(obj map[string]any) Facts {
 		f.Started = at
 	}
 	if f.Finished {
-		f.Ended = k.endOf(obj)
+		f.Ended, f.Failed = k.EndOf(obj), k.failed(obj)
 	}
 	if seconds := k.limit.number(obj, 0); seconds > 0 && seconds <= maxLimit {
 		f.Limit = time.Duration(seconds) * time.Second
@@ -382,7 +388,11 @@ func (k *Kind) Read(obj map[string]any) Facts {
 	}
 	f.Fixed = map[string]float64{}
 	for i := range k.pods {
-		k.pods[i].add(f.Fixed, obj)
+		f.Pods += k.pods[i].add(f.Fixed, obj)
+	}
+	workers := len(k.replicas) > 0
+	if _, there := k.worker.get(obj); len(k.worker) > 0 && !there && f.Pods > 0 {
+		f.Workers, workers = 0, false // as of a PyTorchJob that is a master alone
 	}
 	switch {
 	case k.Spec.Hold.Gate:
@@ -394,7 +404,7 @@ func (k *Kind) Read(obj map[string]any) Facts {
 		v, _ := k.suspend.get(obj)
 		f.Suspended, _ = v.(bool)
 	}
-	if len(k.replicas) == 0 && !k.Spec.Hold.Gate {
+	if !workers && !k.Spec.Hold.Gate {
 		f.Request, f.Fixed = f.Fixed, nil
 	}
 	if q := queueOf(obj); q != "" && k.Queues() {
@@ -453,8 +463,27 @@ func (k *Kind) PodLabels(obj map[string]any) map[string]string {
 	return out
 }
 
-// endOf is when a finished object ended; zero where it does not say.
-func (k *Kind) endOf(obj map[string]any) time.Time {
+// failed reports whether what says that an object has finished says that it failed.
+func (k *Kind) failed(obj map[string]any) bool {
+	for i := range k.finished {
+		m := &k.finished[i]
+		if !m.holds(obj) {
+			continue
+		}
+		text := m.condition
+		if text == "" {
+			v, _ := m.path.get(obj)
+			text = fmt.Sprint(v)
+		}
+		if strings.Contains(strings.ToLower(text), "fail") {
+			return true
+		}
+	}
+	return false
+}
+
+// EndOf is when a finished object ended; zero where it does not say.
+func (k *Kind) EndOf(obj map[string]any) time.Time {
 	if at, err := time.Parse(time.RFC3339, k.ended.text(obj)); err == nil {
 		return at
 	}
@@ -522,15 +551,20 @@ func (k *Kind) requestOfWorker(obj map[string]any) map[string]float64 {
 	return requests(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "worker", "resources": resources}}}})
 }
 
-func (g *podsOf) add(sum map[string]float64, obj map[string]any) {
+// add adds what the pods ask for, and returns how many there are.
+func (g *podsOf) add(sum map[string]float64, obj map[string]any) (pods int) {
 	items := []any{obj}
 	if len(g.each) > 0 {
 		items = g.each.each(obj)
 	}
 	for _, item := range items {
 		count := 1
-		for _, c := range g.counts {
-			count *= c.number(item, 1)
+		for i, c := range g.counts {
+			n := c.number(item, 1)
+			if i == 0 {
+				n = min(n, max(1, g.completions.number(item, n)))
+			}
+			count *= n
 		}
 		t, ok := g.template.get(item)
 		template, isMap := t.(map[string]any)
@@ -540,7 +574,9 @@ func (g *podsOf) add(sum map[string]float64, obj map[string]any) {
 		for r, q := range requests(template) {
 			sum[r] += q * float64(count)
 		}
+		pods += count
 	}
+	return pods
 }
 
 // AssumedCPU is what a pod without a CPU request counts as: planning needs some size, and
@@ -549,13 +585,19 @@ const AssumedCPU = 1.0
 
 // requests sums what a pod of the template asks for, as the scheduler counts it.
 func requests(template map[string]any) map[string]float64 {
-	var pod corev1.Pod
+	var pod corev1.PodSpec
 	if spec, ok := template["spec"].(map[string]any); ok {
 		// What does not fit the type counts as nothing, as above.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod.Spec)
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod)
 	}
+	return RequestsOf(&pod)
+}
+
+// RequestsOf is what a pod counts as asking for, in base units: cores, bytes, pieces. One without a CPU request counts
+// as AssumedCPU, in plans and once it runs.
+func RequestsOf(spec *corev1.PodSpec) map[string]float64 {
 	out := map[string]float64{}
-	for r, q := range resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}) {
+	for r, q := range resourcehelper.PodRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{}) {
 		out[string(r)] = q.AsApproximateFloat64()
 	}
 	if out[string(corev1.ResourceCPU)] == 0 {

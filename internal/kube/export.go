@@ -4,82 +4,73 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
 )
 
-// kueueWorkload is the part of a Kueue Workload (v1beta1, v1beta2) that tells how it ran.
-type kueueWorkload struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		PriorityClassName string `json:"priorityClassName"`
-		QueueName         string `json:"queueName"`
-		PodSets           []struct {
-			Count    int32                  `json:"count"`
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"podSets"`
-	} `json:"spec"`
-	Status struct {
-		Conditions []metav1.Condition `json:"conditions"`
-	} `json:"status"`
-}
-
-// ReadExport reads what "kubectl get jobs -o json" or "kubectl get
-// workloads.kueue.x-k8s.io -o json" writes, as a trace: the creation of each object, its
-// run time and what its pods request. Those that failed, have not finished or took no
-// time are counted in Trace.Skipped.
-// Annotations of Lull (run time, deadline, delay, interruptible) are taken as stated.
+// ReadExport reads what "kubectl get jobs -o json" writes as a trace: the creation of each object, how long it ran and
+// what its pods request. It reads Jobs, the other kinds that Lull knows, and Workloads of Kueue; a list or single
+// objects, JSON or YAML.
+//
+// An object counts once: what belongs to another object of the export (the Job of a JobSet, the Workload of a Job) only
+// says more of that one, as do its pods ("kubectl get jobs,pods -o json"). The length of an object is that of all its
+// runs; Trace.Notes say where it is a lower bound, and how much of it failed or was evicted. Objects that failed, have
+// not finished or took no time are counted in Trace.Skipped. Annotations of Lull (run time, deadline, delay,
+// interruptible) are taken as stated.
 //
 // Errors wrap trace.ErrTrace and name the item, the field and its value.
 func ReadExport(r io.Reader) (*trace.Trace, error) {
-	var list struct {
-		Items []json.RawMessage `json:"items"`
+	objects, err := readObjects(r)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.NewDecoder(io.LimitReader(r, maxExport)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("%w: %w; accepted: a list, as of kubectl get jobs -o json", trace.ErrTrace, units.ReadError(err))
+	x := exportReader{t: &trace.Trace{}, uids: map[types.UID]bool{}, at: map[types.UID]int{}, part: map[types.UID]types.UID{}}
+	if err := x.read(objects); err != nil {
+		return nil, err
 	}
+	x.join()
 	var ran []run
-	t := &trace.Trace{}
-	for i, item := range list.Items {
-		var kind metav1.TypeMeta
-		if err := json.Unmarshal(item, &kind); err != nil {
-			return nil, fmt.Errorf("%w: items[%d]: %w", trace.ErrTrace, i, units.ReadError(err))
-		}
-		var x run
-		var ok bool
-		var err error
-		switch kind.Kind {
-		case "Job":
-			x, ok, err = readJob(item)
-		case "Workload":
-			x, ok, err = readWorkload(item)
-		default:
-			err = fmt.Errorf("kind: %q; accepted: Job or Workload", kind.Kind)
-		}
+	for i := range x.list {
+		one, ok, err := x.list[i].run()
 		if err != nil {
-			return nil, fmt.Errorf("%w: items[%d]: %w", trace.ErrTrace, i, err)
+			return nil, fmt.Errorf("%w: %s%w", trace.ErrTrace, x.list[i].where, err)
 		}
 		switch {
-		case !ok:
-			t.Skip(trace.NotFinished)
+		case !ok && x.list[i].failed():
+			x.t.Skip(trace.Failed)
 			continue
-		case x.job.Length <= 0:
-			t.Skip(trace.NoRunTime)
+		case !ok:
+			x.t.Skip(trace.NotFinished)
+			continue
+		case one.job.Length <= 0:
+			x.t.Skip(trace.NoRunTime)
 			continue
 		}
-		ran = append(ran, x)
+		ran = append(ran, one)
 	}
+	addRuns(x.t, ran)
+	return x.t, nil
+}
+
+// addRuns adds runs to a trace in the order of their creation.
+func addRuns(t *trace.Trace, ran []run) {
 	sort.SliceStable(ran, func(a, b int) bool { return ran[a].created.Before(ran[b].created) })
+	ids := map[string]int{}
+	var lost lostTime
 	for _, x := range ran {
 		if t.Start.IsZero() {
 			t.Start = x.created.UTC()
@@ -88,70 +79,226 @@ func ReadExport(r io.Reader) (*trace.Trace, error) {
 		if !x.deadline.IsZero() && x.deadline.After(x.created) {
 			x.job.Deadline = x.deadline.Sub(t.Start)
 		}
+		if ids[x.job.ID]++; ids[x.job.ID] > 1 {
+			x.job.ID = fmt.Sprintf("%s (%s %d)", x.job.ID, x.kind, ids[x.job.ID])
+		}
+		lost.add(&x)
 		t.Jobs = append(t.Jobs, x.job)
 	}
-	return t, nil
+	t.Notes = append(t.Notes, lost.notes()...)
 }
 
 // maxExport bounds an export.
 const maxExport = 1 << 30
 
-// run is an object that has run.
-type run struct {
-	created, deadline time.Time
-	job               trace.Job
+// exportReader is an export while it is read.
+type exportReader struct {
+	t    *trace.Trace
+	list []entry
+	pods []*corev1.Pod
+	// at is the place in list by UID, part the owner of an object that is part of another one.
+	at   map[types.UID]int
+	part map[types.UID]types.UID
+	uids map[types.UID]bool
+	// queued are the Workloads of Kueue, which may be of an object in list.
+	queued []entry
 }
 
-func readJob(item []byte) (run, bool, error) {
-	var j batchv1.Job
-	if err := json.Unmarshal(item, &j); err != nil {
-		return run{}, false, units.ReadError(err)
-	}
-	if j.Status.StartTime == nil || j.Status.CompletionTime == nil {
-		return run{}, false, nil
-	}
-	pods := int64(1)
-	if j.Spec.Parallelism != nil && *j.Spec.Parallelism > 1 {
-		pods = int64(*j.Spec.Parallelism)
-	}
-	x := run{created: j.CreationTimestamp.Time, job: trace.Job{
-		ID: j.Namespace + "/" + j.Name, Length: j.Status.CompletionTime.Sub(j.Status.StartTime.Time),
-		Request: map[string]float64{}, PriorityClass: j.Spec.Template.Spec.PriorityClassName, Class: j.Namespace,
-	}}
-	addRequests(x.job.Request, &j.Spec.Template.Spec, pods)
-	return x.stated(&j)
+// entry is an object of an export that may count: a workload, or a Workload of Kueue.
+type entry struct {
+	where string
+	w     *Workload
+	// queued are what Kueue kept of it, one for each slice of an elastic one; pods are those of the export.
+	queued []queuedRun
+	pods   []*corev1.Pod
 }
 
-func readWorkload(item []byte) (run, bool, error) {
-	var w kueueWorkload
-	if err := json.Unmarshal(item, &w); err != nil {
-		return run{}, false, units.ReadError(err)
-	}
-	var admitted, finished time.Time
-	for _, c := range w.Status.Conditions {
+// read sorts the objects of an export.
+func (x *exportReader) read(objects []exported) error {
+	var pods []exported
+	for _, o := range objects {
+		metadata, _ := o.Object["metadata"].(map[string]any)
+		if o.Object["metadata"] != nil && metadata == nil {
+			return fmt.Errorf("%w: %smetadata: %v; accepted: an object", trace.ErrTrace, o.at, o.Object["metadata"])
+		}
+		if uid := o.GetUID(); uid != "" {
+			if x.uids[uid] {
+				x.t.Skip(trace.CountedElsewhere)
+				continue
+			}
+			x.uids[uid] = true
+		}
+		kind, err := exportedKind(o)
 		switch {
-		case c.Type == "Admitted" && c.Status == metav1.ConditionTrue:
-			admitted = c.LastTransitionTime.Time
-		case c.Type == "Finished" && c.Status == metav1.ConditionTrue:
-			finished = c.LastTransitionTime.Time
+		case err != nil:
+			return fmt.Errorf("%w: %s%w", trace.ErrTrace, o.at, err)
+		case kind == nil:
+			q, err := readQueuedRun(o)
+			if err != nil {
+				return fmt.Errorf("%w: %s%w", trace.ErrTrace, o.at, err)
+			}
+			x.queued = append(x.queued, entry{where: o.at, queued: []queuedRun{q}})
+		case kind.Spec.Hold.Gate:
+			pods = append(pods, o)
+		default:
+			if err := check(o, &batchv1.Job{}, kind.Name == "Job"); err != nil {
+				return fmt.Errorf("%w: %s%w", trace.ErrTrace, o.at, err)
+			}
+			x.list = append(x.list, entry{where: o.at, w: NewWorkload(kind, o.Unstructured)})
 		}
 	}
-	if admitted.IsZero() || finished.IsZero() {
-		return run{}, false, nil
+	return x.readPods(pods)
+}
+
+// check reports what does not fit the type of an object of the API.
+func check(o exported, into any, applies bool) error {
+	if !applies {
+		return nil
 	}
-	x := run{created: w.CreationTimestamp.Time, job: trace.Job{
-		ID: w.Namespace + "/" + w.Name, Length: finished.Sub(admitted), Request: map[string]float64{},
-		PriorityClass: w.Spec.PriorityClassName, Class: w.Spec.QueueName,
-	}}
-	for i := range w.Spec.PodSets {
-		addRequests(x.job.Request, &w.Spec.PodSets[i].Template.Spec, int64(w.Spec.PodSets[i].Count))
+	text, err := json.Marshal(o.Object)
+	if err != nil {
+		return err
 	}
-	return x.stated(&batchv1.Job{ObjectMeta: w.ObjectMeta})
+	return units.ReadError(json.Unmarshal(text, into))
+}
+
+// readPods reads pods: those that nobody owns are workloads, the others are parts of one.
+func (x *exportReader) readPods(objects []exported) error {
+	var alone []*Workload
+	for _, o := range objects {
+		pod := &corev1.Pod{}
+		if err := check(o, pod, true); err != nil {
+			return fmt.Errorf("%w: %s%w", trace.ErrTrace, o.at, err)
+		}
+		kind, _ := exportedKind(o)
+		if owner := metav1.GetControllerOf(pod); owner != nil && !slices.Contains(kind.Spec.Owners, owner.Kind) || len(pod.OwnerReferences) > 0 && x.uids[pod.OwnerReferences[0].UID] {
+			x.pods = append(x.pods, pod)
+			continue
+		}
+		alone = append(alone, NewWorkload(kind, o.Unstructured))
+		x.pods = append(x.pods, pod)
+	}
+	for _, w := range Group(alone) {
+		x.list = append(x.list, entry{where: fmt.Sprintf("Pod %s/%s: ", w.Namespace(), w.Name()), w: w})
+	}
+	return nil
+}
+
+// exportedKind is the kind of an object; nil for a Workload of Kueue.
+func exportedKind(o exported) (*kinds.Kind, error) {
+	text, _ := o.Object["kind"].(string)
+	version, _ := o.Object["apiVersion"].(string)
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return nil, fmt.Errorf("apiVersion: %w", err)
+	}
+	if text == "Workload" && (version == "" || gv.Group == kueue.GroupVersion.Group) {
+		return nil, nil
+	}
+	var accepted []string
+	for _, k := range kinds.Builtin() {
+		if k.Spec.Kind == text && (version == "" || k.Spec.Group == gv.Group) {
+			return k, nil
+		}
+		if k.Ends() {
+			accepted = append(accepted, k.Name)
+		}
+	}
+	return nil, fmt.Errorf("kind: %q (%s); accepted: %s, Workload of Kueue", text, version, strings.Join(accepted, ", "))
+}
+
+// join makes one entry of what is of one workload.
+func (x *exportReader) join() {
+	all := x.list
+	for _, e := range all {
+		for _, o := range e.w.Objects {
+			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && x.uids[owner.UID] {
+				x.part[o.GetUID()] = owner.UID
+			}
+		}
+	}
+	x.list = nil
+	for _, e := range all {
+		if _, part := x.part[e.w.UID()]; part {
+			x.t.Skip(trace.CountedElsewhere)
+			continue
+		}
+		for _, o := range e.w.Objects {
+			if o.GetUID() != "" {
+				x.at[o.GetUID()] = len(x.list)
+			}
+		}
+		x.list = append(x.list, e)
+	}
+	x.joinQueued()
+	var workloads []*Workload
+	for i := range x.list { // those of Kueue alone come last
+		if w := x.list[i].w; w != nil {
+			workloads = append(workloads, w)
+		}
+	}
+	index := newPodIndex(workloads)
+	for _, pod := range x.pods {
+		if i, ok := index.of(pod); ok {
+			x.list[i].pods = append(x.list[i].pods, pod)
+			continue
+		}
+		for _, owner := range pod.OwnerReferences {
+			if i, ok := x.at[x.whole(owner.UID)]; ok {
+				x.list[i].pods = append(x.list[i].pods, pod)
+				break
+			}
+		}
+	}
+}
+
+// whole is the object that an object is part of in the end.
+func (x *exportReader) whole(uid types.UID) types.UID {
+	for range 16 { // owners do not go round in circles, but a file may
+		owner, part := x.part[uid]
+		if !part {
+			break
+		}
+		uid = owner
+	}
+	return uid
+}
+
+// joinQueued gives Workloads of Kueue to the objects that they are of. Those whose object is not in the export count
+// themselves: the slices of one elastic object together.
+func (x *exportReader) joinQueued() {
+	of := map[types.UID]int{}
+	for _, e := range x.queued {
+		q := &e.queued[0]
+		if i, ok := x.at[x.whole(q.of)]; ok && q.of != "" {
+			x.list[i].queued = append(x.list[i].queued, *q)
+			x.t.Skip(trace.CountedElsewhere)
+			continue
+		}
+		if i, ok := of[q.of]; ok && q.of != "" && (q.slice || x.list[i].queued[0].slice) {
+			x.list[i].queued = append(x.list[i].queued, *q)
+			continue
+		}
+		of[q.of] = len(x.list)
+		x.list = append(x.list, e)
+	}
+}
+
+// run is a workload that has run.
+type run struct {
+	kind              string
+	created, deadline time.Time
+	job               trace.Job
+	// failed and evicted are the part of its length that was lost; atLeast says that some of what it ran is not known,
+	// failures how many of its pods failed at a time that is not known.
+	failed, evicted time.Duration
+	atLeast         bool
+	failures        int
 }
 
 // stated adds what annotations of Lull say.
-func (x run) stated(j *batchv1.Job) (run, bool, error) {
-	o, err := ReadOptions(j.Annotations, &v1alpha1.CarbonPolicySpec{}, nil)
+func (x run) stated(annotations map[string]string) (run, bool, error) {
+	o, err := ReadOptions(annotations, &v1alpha1.CarbonPolicySpec{}, nil)
 	if err != nil {
 		return x, false, err
 	}
@@ -168,21 +315,59 @@ func (x run) stated(j *batchv1.Job) (run, bool, error) {
 	return x, true, nil
 }
 
-// addRequests adds what pods request, under the names that traces use.
-func addRequests(to map[string]float64, spec *corev1.PodSpec, pods int64) {
-	requests := resourcehelper.PodRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{})
-	for name, quantity := range requests {
-		v := quantity.AsApproximateFloat64() * float64(pods)
-		switch name {
+// traced is what some pods request each, under the names that traces use.
+func traced(request map[string]float64, pods float64) map[string]float64 {
+	out := map[string]float64{}
+	for name, q := range request {
+		v := q * pods
+		switch corev1.ResourceName(name) {
 		case corev1.ResourceCPU:
-			to[trace.CPU] += v
+			out[trace.CPU] += v
 		case corev1.ResourceMemory:
-			to[trace.Memory] += v / (1 << 30)
+			out[trace.Memory] += v / (1 << 30)
 		case "nvidia.com/gpu", "amd.com/gpu":
-			to[trace.GPU] += v
+			out[trace.GPU] += v
 		}
 	}
-	if to[trace.CPU] == 0 {
-		to[trace.CPU] = kinds.AssumedCPU * float64(pods)
+	return out
+}
+
+// lostTime sums what is to be said of jobs beside their lengths.
+type lostTime struct {
+	jobs, resumed, failures, with int
+	failed, evicted               time.Duration
+}
+
+func (l *lostTime) add(x *run) {
+	if x.failed+x.evicted > 0 {
+		l.jobs++
+		l.failed += x.failed
+		l.evicted += x.evicted
 	}
+	if x.atLeast {
+		l.resumed++
+	}
+	if x.failures > 0 {
+		l.with++
+		l.failures += x.failures
+	}
+}
+
+func (l *lostTime) notes() (out []string) {
+	plural := func(n int, one, more string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, more)
+	}
+	if l.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s lost work on the way: the lengths have %s of failed and %s of evicted runs", plural(l.jobs, "job", "jobs"), l.failed.Round(time.Second), l.evicted.Round(time.Second)))
+	}
+	if l.failures > 0 {
+		out = append(out, fmt.Sprintf("%s had %s: the lengths have the time of these, which only an export of the pods tells", plural(l.with, "job", "jobs"), plural(l.failures, "pod that failed", "pods that failed")))
+	}
+	if l.resumed > 0 {
+		out = append(out, fmt.Sprintf("%s suspended and resumed, or evicted and requeued, by others than Lull: a length is a lower bound there, as the object tells only when its last run began", plural(l.resumed, "job was", "jobs were")))
+	}
+	return out
 }

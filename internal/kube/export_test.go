@@ -48,10 +48,14 @@ func TestReadExport(t *testing.T) {
 
 func TestReadExportErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"[]":                           "list",
-		`{"items": [{"kind": "Pod"}]}`: "Pod",
-		`{"items": [{"kind": "Job", "metadata": 7}]}`: "items[0]",
-		strings.Replace(export, `"2h"`, `"soon"`, 1):  "soon",
+		"[]":                               "list",
+		`{"items": [{"kind": "Service"}]}`: "Service",
+		"":                                 "list",
+		`{"kind": "Job", "apiVersion": "batch.volcano.sh/v1alpha1"}`: "volcano",
+		"kind: Job\nspec: {a: 1, a: 2}":                              "a",
+		"{}":                                                         "kind",
+		`{"items": [{"kind": "Job", "metadata": 7}]}`:                "items[0]",
+		strings.Replace(export, `"2h"`, `"soon"`, 1):                 "soon",
 	} {
 		if _, err := ReadExport(strings.NewReader(text)); !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: error %v, want one that names %s", text, err, want)

@@ -50,7 +50,7 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		if !w.Facts.Suspended && pods.running > 0 && in.Now.After(since) {
 			rate := p.Speed
 			if scaling != nil {
-				rate *= scaling.Rate(w.Facts.Workers)
+				rate *= scaling.Rate(w.wanted())
 			}
 			p.Done += time.Duration(rate * float64(in.Timeline.GridDuration(in.Now.Sub(since))))
 			p.Share = math.Min(1, float64(p.Done)/float64(p.Runtime))
@@ -96,7 +96,7 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 	}
 	rate := 1.0
 	if scaling != nil {
-		rate = speed * scaling.Rate(w.Facts.Workers)
+		rate = speed * scaling.Rate(w.wanted())
 	}
 	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(until.Sub(since)))))
 }

@@ -45,6 +45,9 @@ func scalingOf(in Input, w *Workload, o *Options) (scaling *decide.Scaling, spee
 		points[o.MaxWorkers] = point{throughput: float64(o.MaxWorkers) / (1 + serialShare*float64(o.MaxWorkers-1))}
 	}
 	most := o.MaxWorkers
+	if w.Facts.Of > 0 {
+		most = max(o.MinWorkers, min(most, w.Facts.Of)) // more would never run
+	}
 	var seen []v1alpha1.ObservedPoint
 	if in.Learned != nil {
 		seen = in.Learned.Observed(w)

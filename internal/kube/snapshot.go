@@ -376,7 +376,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	p.Idle = pods.running+pods.pending == 0 && w.Kind.TellsActive() && !w.Facts.Active
 	switch {
 	case scaling != nil:
-		t.Kind, t.Request, t.Workers = workload.Elastic, w.perWorker(o.MinWorkers), w.Facts.Workers
+		t.Kind, t.Request, t.Workers = workload.Elastic, w.perWorker(o.MinWorkers), w.parallel(w.Facts.Workers, 0)
 	case o.Interruptible:
 		t.Kind, t.Request = workload.Interruptible, w.whole()
 	default:
@@ -503,20 +503,6 @@ func (v *View) names(given []string) []string {
 
 // settling is how long (wall time) a change may be under way before others may follow.
 const settling = 2 * time.Minute
-
-// wanted is how many workers run at a time: no more than parts are left.
-func (w *Workload) wanted() int {
-	n := 1
-	if w.Facts.Workers > 0 {
-		n = w.Facts.Workers
-	} else if w.Kind.Spec.Hold.Zero {
-		n = heldWorkers(w)
-	}
-	if w.Facts.Of > 0 {
-		n = min(n, max(1, w.Facts.Of-w.Facts.Done))
-	}
-	return n
-}
 
 // whole is what all pods of a workload that does not scale ask for; not to be modified.
 func (w *Workload) whole() map[string]float64 {

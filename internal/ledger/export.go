@@ -58,6 +58,9 @@ type Record struct {
 	AsSubmittedFilledSeconds float64 `json:"asSubmittedFilledSeconds,omitempty" parquet:"as_submitted_filled_seconds"`
 	Withheld                 string  `json:"withheld,omitempty" parquet:"withheld"`
 	BesideWithheld           string  `json:"besideWithheld,omitempty" parquet:"beside_withheld"`
+	// FailedHours and EvictedHours are the part of WorkerHours that pods ran which failed, and which were evicted.
+	FailedHours  float64 `json:"failedHours,omitempty" parquet:"failed_hours"`
+	EvictedHours float64 `json:"evictedHours,omitempty" parquet:"evicted_hours"`
 }
 
 // Settlement is a settled workload.
@@ -107,6 +110,7 @@ func Records(list []Settlement) []Record {
 			KWh: b.KWh, MeasuredKWh: b.MeasuredKWh, Grams: b.Grams, Uncertainty: b.Uncertainty, Signal: b.Signal, Factor: b.Factor,
 			AsSubmittedStart: c.From, AsSubmittedEnd: c.To, AsSubmittedKWh: c.KWh, AsSubmittedGrams: c.Grams, SavedGrams: b.SavedGrams,
 			Method: b.Method, Revision: b.Revision, FilledSeconds: b.FilledSeconds, AsSubmittedFilledSeconds: c.FilledSeconds, Withheld: b.Withheld,
+			FailedHours: b.FailedHours, EvictedHours: b.EvictedHours,
 		})
 		if o := b.Beside; o != nil {
 			r := &out[len(out)-1]
@@ -144,7 +148,7 @@ func writeCSV(w io.Writer, records []Record) error {
 		"workload", "kind", "namespace", "name", "policy", "zone", "submitted", "start", "end", "deadline", "on_time", "runs", "inferred_ends", "worker_hours",
 		"kwh", "measured_kwh", "gco2eq", "uncertainty", "signal", "factor", "as_submitted_start", "as_submitted_end", "as_submitted_kwh", "as_submitted_gco2eq", "saved_gco2eq",
 		"beside_signal", "beside_factor", "beside_gco2eq", "beside_saved_gco2eq", "method", "revision",
-		"filled_seconds", "as_submitted_filled_seconds", "withheld", "beside_withheld",
+		"filled_seconds", "as_submitted_filled_seconds", "withheld", "beside_withheld", "failed_hours", "evicted_hours",
 	}); err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func writeCSV(w io.Writer, records []Record) error {
 			r.Workload, r.Kind, r.Namespace, r.Name, r.Policy, r.Zone, at(r.Submitted), at(r.Start), at(r.End), at(r.Deadline), strconv.FormatBool(r.OnTime), strconv.Itoa(r.Runs), strconv.Itoa(r.Inferred), number(r.WorkerHours),
 			number(r.KWh), number(r.MeasuredKWh), number(r.Grams), number(r.Uncertainty), r.Signal, r.Factor, at(r.AsSubmittedStart), at(r.AsSubmittedEnd), number(r.AsSubmittedKWh), number(r.AsSubmittedGrams), number(r.SavedGrams),
 			r.BesideSignal, r.BesideFactor, number(r.BesideGrams), number(r.BesideSavedGrams), r.Method, strconv.Itoa(r.Revision),
-			number(r.FilledSeconds), number(r.AsSubmittedFilledSeconds), r.Withheld, r.BesideWithheld,
+			number(r.FilledSeconds), number(r.AsSubmittedFilledSeconds), r.Withheld, r.BesideWithheld, number(r.FailedHours), number(r.EvictedHours),
 		}); err != nil {
 			return err
 		}

@@ -55,6 +55,8 @@ type observed struct {
 	// remote is the present run where pods cannot be seen, remoteAs what it is like.
 	remote, remoteAs string
 	energy           Energy // of the present hour
+	// evicted says that Kueue has taken its quota away, other than by Lull's will: pods that end now are evicted.
+	evicted bool
 }
 
 // run is one that was noted.
@@ -128,6 +130,11 @@ func (r *Recorder) Record(k *Look) {
 	forecasts := r.forecasts(k)
 	s, policy := &k.View.Snapshot, policyName(k.Policy)
 	current := map[types.UID]bool{}
+	for _, w := range k.View.Workloads {
+		if o := r.workloads[w.UID()]; o != nil {
+			o.evicted = w.Queued != nil && w.Queued.Evicted && !kube.Parked(w.Queued)
+		}
+	}
 	r.takeGone(k)
 	for i, w := range k.View.Workloads {
 		o := r.submitted(k, w, &s.Tasks[i], k.View.Progress[i].Runtime)
@@ -177,9 +184,10 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 	r.workloads[w.UID()] = o
 	ref := w.Reference()
 	at := k.Timeline.ToGrid(w.Created()).UTC()
+	size := w.SizeAsSubmitted()
 	b := Submitted{
 		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: w.Namespace(), Name: w.Name(), Labels: w.Objects[0].GetLabels(),
-		Policy: o.policy, At: at, Workers: max(1, w.Facts.Workers), Request: w.Facts.Request, Watts: k.watts("", w.Facts.Request),
+		Policy: o.policy, At: at, Workers: size.Workers, Others: size.Others, Request: size.Request, Watts: k.watts("", size.Request), Resumable: w.Resumable(),
 		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, &k.Policy.Spec, k.Timeline).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
 	b.HeldOut = kube.HeldOut(w, &k.Policy.Spec)

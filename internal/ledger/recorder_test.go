@@ -21,6 +21,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
@@ -40,6 +41,11 @@ type scene struct {
 	place string // of the workload, where it runs on other clusters
 	value float64
 	dir   string
+	// kind and object are another workload than the Job, where they are set.
+	kind   string
+	object map[string]any
+	queued *kueue.Workload
+	room   float64 // beside that of the others
 }
 
 func newScene(t *testing.T) *scene {
@@ -94,17 +100,22 @@ func (s *scene) record(hour float64) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	named, err := kinds.Named([]string{"Job"})
+	kind := "Job"
+	if s.kind != "" {
+		kind, text = s.kind, s.object
+	}
+	named, err := kinds.Named([]string{kind})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	w := kube.NewWorkload(named[0], &unstructured.Unstructured{Object: text})
+	w.Queued = s.queued
 	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}
 	series, err := carbon.NewSeries(carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}, []carbon.Sample{{From: at(0), To: at(1), Value: units.CarbonIntensity(s.value)}, {From: at(1), To: at(200), Value: 100}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cluster := decide.Cluster{Name: "local", Zone: "z", Power: power.PerUnit{Watts: map[string]float64{"cpu": 50}, PUE: 1}, Carbon: series, Capacity: map[string]float64{"cpu": 8}, Load: map[string]float64{"cpu": 3}}
+	cluster := decide.Cluster{Name: "local", Zone: "z", Power: power.PerUnit{Watts: map[string]float64{"cpu": 50}, PUE: 1}, Carbon: series, Capacity: map[string]float64{"cpu": 8 + s.room}, Load: map[string]float64{"cpu": 3}}
 	task := decide.Task{ID: "t", Submitted: at(0), Deadline: at(48), State: decide.Running, Cluster: "local"}
 	if s.place != "" {
 		policy.Spec.Clusters = []string{"a", "b"}

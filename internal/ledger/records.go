@@ -32,8 +32,10 @@ type Submitted struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 	Policy     string            `json:"policy"`
 	At         time.Time         `json:"at"`
-	// Workers it asked for, Request of each.
+	// Workers it asked for, and no more than it has parts; Request of each, with its part of the Others: pods beside
+	// the workers, which do no work of their own.
 	Workers int                `json:"workers"`
+	Others  int                `json:"others,omitempty"`
 	Request map[string]float64 `json:"request"`
 	// MinWorkers and Curve are the throughput of one that scales: Curve[i] is what worker
 	// MinWorkers+i adds.
@@ -49,6 +51,8 @@ type Submitted struct {
 	// Zone is where it runs, Clusters where it may, where there are several.
 	Zone     string   `json:"zone,omitempty"`
 	Clusters []string `json:"clusters,omitempty"`
+	// Resumable says that a pod which is lost loses no work, as there are checkpoints.
+	Resumable bool `json:"resumable,omitempty"`
 	// HeldOut says that it runs as submitted, to compare with.
 	HeldOut bool `json:"heldOut,omitempty"`
 }
@@ -114,7 +118,19 @@ type Ended struct {
 	How How `json:"how"`
 	// Succeeded says that what ran has done its work.
 	Succeeded bool `json:"succeeded,omitempty"`
+	// Lost says that what ran ended in failure, by itself or because it was evicted; "" where it did neither, as
+	// what was paused.
+	Lost Lost `json:"lost,omitempty"`
 }
+
+// Lost is why what ran has failed.
+type Lost string
+
+// The ways to fail.
+const (
+	Failed  Lost = "failed"
+	Evicted Lost = "evicted"
+)
 
 // How an end is known.
 type How string
@@ -185,14 +201,17 @@ type Settled struct {
 	Inferred int       `json:"inferred,omitempty"`
 	OnTime   bool      `json:"onTime"`
 
-	// WorkerHours are those that ran in all.
-	WorkerHours float64  `json:"workerHours"`
-	KWh         float64  `json:"kWh"`
-	MeasuredKWh float64  `json:"measuredKWh"`
-	Sources     []string `json:"sources"`
-	Grams       float64  `json:"grams"`
-	Signal      string   `json:"signal"`
-	Factor      string   `json:"factor"`
+	// WorkerHours are those that ran in all; of these, FailedHours and EvictedHours are those of pods that failed by
+	// themselves, and that were evicted.
+	WorkerHours  float64  `json:"workerHours"`
+	FailedHours  float64  `json:"failedHours,omitempty"`
+	EvictedHours float64  `json:"evictedHours,omitempty"`
+	KWh          float64  `json:"kWh"`
+	MeasuredKWh  float64  `json:"measuredKWh"`
+	Sources      []string `json:"sources"`
+	Grams        float64  `json:"grams"`
+	Signal       string   `json:"signal"`
+	Factor       string   `json:"factor"`
 	// FilledSeconds of run time, summed over runs, have no known intensity and are priced by
 	// carbon.FillRule.
 	FilledSeconds float64 `json:"filledSeconds,omitempty"`

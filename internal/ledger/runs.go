@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/pkg/decide"
 )
@@ -27,7 +28,7 @@ func (r *Recorder) takeGone(k *Look) {
 			continue
 		}
 		if w := r.workloads[of]; w != nil && w.policy == policy {
-			r.end(k, uid, of, endOf(g), Observed, succeeded(g.pod))
+			r.endPod(k, g.pod, of, endOf(g))
 			delete(r.gone, uid)
 		}
 	}
@@ -64,7 +65,7 @@ func (r *Recorder) ran(k *Look, w *kube.Workload, o *observed) {
 			r.beginPod(k, pod, w.UID())
 		}
 		if !to.IsZero() {
-			r.end(k, pod.UID, w.UID(), to, Observed, succeeded(pod))
+			r.endPod(k, pod, w.UID(), to)
 		}
 	}
 }
@@ -74,7 +75,7 @@ func (r *Recorder) beginPod(k *Look, pod *corev1.Pod, workload types.UID) {
 	from, _, _ := kube.Ran(pod)
 	r.begin(Started{
 		Run: string(pod.UID), At: k.Timeline.ToGrid(from).UTC(), Zone: k.Policy.Spec.Zone, Node: pod.Spec.NodeName, Workers: 1,
-		Watts: k.watts("", kube.Requests(pod)),
+		Watts: k.watts("", kinds.RequestsOf(&pod.Spec)),
 	}, workload)
 }
 
@@ -86,10 +87,35 @@ func (r *Recorder) begin(b Started, workload types.UID) {
 
 // end notes the end of a run (wall time).
 func (r *Recorder) end(k *Look, id, workload types.UID, at time.Time, how How, succeeded bool) {
-	b := Ended{Run: string(id), At: k.Timeline.ToGrid(at).UTC(), How: how, Succeeded: succeeded}
+	r.ended(k, workload, at, Ended{Run: string(id), How: how, Succeeded: succeeded})
+}
+
+// endPod notes the end of a pod that was observed (wall time).
+func (r *Recorder) endPod(k *Look, pod *corev1.Pod, workload types.UID, at time.Time) {
+	b := Ended{Run: string(pod.UID), How: Observed, Succeeded: succeeded(pod), Lost: lostOf(pod)}
+	if !b.Succeeded && r.workloads[workload].evicted {
+		b.Lost = Evicted
+	}
+	r.ended(k, workload, at, b)
+}
+
+func (r *Recorder) ended(k *Look, workload types.UID, at time.Time, b Ended) {
+	id := types.UID(b.Run)
+	b.At = k.Timeline.ToGrid(at).UTC()
 	delete(r.runs, id)
 	r.workloads[workload].runs[id].ended = true
-	r.add(KindEnded, "ended/"+string(id), workload, b)
+	r.add(KindEnded, "ended/"+b.Run, workload, b)
+}
+
+// lostOf says whether a pod that has ended has failed, and how.
+func lostOf(pod *corev1.Pod) Lost {
+	switch {
+	case kube.Evicted(pod):
+		return Evicted
+	case pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+		return Failed
+	}
+	return ""
 }
 
 // missed notes that pods are gone of whose end nobody heard, as no controller ran: they have ended when
@@ -129,7 +155,7 @@ func endOf(g goneRun) time.Time {
 func (r *Recorder) ranElsewhere(k *Look, w *kube.Workload, t *decide.Task, o *observed) {
 	as := ""
 	if t.State == decide.Running && w.Facts.Active && !w.Facts.Started.IsZero() {
-		as = fmt.Sprintf("%d/%s/%d", w.Facts.Started.Unix(), t.Cluster, w.Facts.Workers)
+		as = fmt.Sprintf("%d/%s/%d", w.Facts.Started.Unix(), t.Cluster, w.Size().Pods())
 	}
 	if as == o.remoteAs && (as == "") == (o.remote == "") {
 		return
@@ -143,11 +169,11 @@ func (r *Recorder) ranElsewhere(k *Look, w *kube.Workload, t *decide.Task, o *ob
 	if as == "" {
 		return
 	}
-	c, workers := k.place(t.Cluster), max(1, w.Facts.Workers)
+	c, size := k.place(t.Cluster), w.Size()
 	o.remote = fmt.Sprintf("%s/%d", w.UID(), from.UnixNano())
 	r.begin(Started{
-		Run: o.remote, At: k.Timeline.ToGrid(from).UTC(), Cluster: c.Name, Zone: c.Zone, Workers: workers,
-		Watts: float64(workers) * k.watts(c.Name, w.Facts.Request),
+		Run: o.remote, At: k.Timeline.ToGrid(from).UTC(), Cluster: c.Name, Zone: c.Zone, Workers: size.Pods(),
+		Watts: float64(size.Workers) * k.watts(c.Name, size.Request),
 	}, w.UID())
 }
 
@@ -183,7 +209,7 @@ func (r *Recorder) vanished(k *Look, uid types.UID, o *observed) {
 			continue
 		}
 		if g, known := r.gone[id]; known {
-			r.end(k, id, uid, endOf(g), Observed, succeeded(g.pod))
+			r.endPod(k, g.pod, uid, endOf(g))
 			delete(r.gone, id)
 			continue
 		}

@@ -235,7 +235,14 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	}
 	b.From = stretches[0].From
 	for _, x := range stretches {
-		b.WorkerHours += float64(x.Workers) * x.To.Sub(x.From).Hours()
+		hours := float64(x.Workers) * x.To.Sub(x.From).Hours()
+		b.WorkerHours += hours
+		switch x.lost {
+		case Failed:
+			b.FailedHours += hours
+		case Evicted:
+			b.EvictedHours += hours
+		}
 		if x.To.After(b.To) {
 			b.To = x.To
 		}

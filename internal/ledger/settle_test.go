@@ -288,6 +288,10 @@ func month(revised bool) []New {
 		uid := fmt.Sprintf("w-%03d", i)
 		came := rnd.Float64() * (hours - 48)
 		of := Submitted{Policy: "ns/p", Name: uid, At: at(came), Workers: 1 + rnd.IntN(3), Request: map[string]float64{"cpu": 1 + float64(rnd.IntN(2))}, Watts: 50 + 100*rnd.Float64(), Zone: "z", Deadline: at(came + 30)}
+		if i%17 == 0 {
+			of.Others = 1
+		}
+		of.Resumable = i%11 < 5
 		of.Parts, of.Runtime = i%5 == 0, 3600*(1+3*rnd.Float64())
 		if i%3 == 0 {
 			of.MinWorkers, of.Curve = 1, []float64{1, 0.8, 0.5, 0.3}
@@ -300,7 +304,7 @@ func month(revised bool) []New {
 			for worker := range 1 + rnd.IntN(4) {
 				run := fmt.Sprintf("%s-%d-%d", uid, part, worker)
 				later(from, KindStarted, "s"+run, uid, Started{Run: run, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: of.Watts})
-				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed, Succeeded: rnd.IntN(4) > 0})
+				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed, Succeeded: rnd.IntN(4) > 0, Lost: []Lost{"", "", "", "", Failed, Evicted}[(i+worker)%6]})
 			}
 			if i%4 == 0 {
 				later(from+long, KindEnergy, fmt.Sprint(uid, part), uid, Energy{From: at(from + 0.1), To: at(from + 0.9*long), Zone: "z", KWh: 0.3 * rnd.Float64(), Source: "kepler"})

@@ -19,9 +19,13 @@ type Totals struct {
 	// Late are those that ended after their deadline.
 	Late        int     `json:"late"`
 	WorkerHours float64 `json:"workerHours"`
-	KWh         float64 `json:"kWh"`
-	MeasuredKWh float64 `json:"measuredKWh"`
-	Grams       float64 `json:"gCO2eq"`
+	// FailedHours and EvictedHours are the part of WorkerHours that pods ran which failed by themselves, and which
+	// were evicted.
+	FailedHours  float64 `json:"failedHours,omitempty"`
+	EvictedHours float64 `json:"evictedHours,omitempty"`
+	KWh          float64 `json:"kWh"`
+	MeasuredKWh  float64 `json:"measuredKWh"`
+	Grams        float64 `json:"gCO2eq"`
 	// AsSubmittedGrams are those of the counterfactual, SavedGrams what they are more.
 	AsSubmittedGrams float64 `json:"asSubmittedGCO2eq"`
 	SavedGrams       float64 `json:"savedGCO2eq"`
@@ -64,6 +68,8 @@ func (t *Totals) add(b *Settlement, price float64) {
 		t.Late++
 	}
 	t.WorkerHours += b.WorkerHours
+	t.FailedHours += b.FailedHours
+	t.EvictedHours += b.EvictedHours
 	t.KWh += b.KWh
 	t.MeasuredKWh += b.MeasuredKWh
 	if b.Withheld != "" {
@@ -437,7 +443,12 @@ func (h *Hardware) check() error {
 
 // share is what of a server's embodied emissions a workload has reserved, gCO2eq.
 func (h *Hardware) share(b *Settlement) float64 {
-	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * b.Of.Request["cpu"] / h.CPUs
+	pods := b.Of.Workers + b.Of.Others // WorkerHours are those of all
+	cpus := b.Of.Request["cpu"]
+	if b.Of.Others > 0 {
+		cpus *= float64(b.Of.Workers) / float64(pods)
+	}
+	return h.EmbodiedGrams * b.WorkerHours / h.Lifetime.Hours() * cpus / h.CPUs
 }
 
 // checkUnit checks a functional unit.

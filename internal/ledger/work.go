@@ -26,10 +26,12 @@ type work struct {
 	read map[string]bool
 }
 
-// useful are the stretches that have done the work: of one in parts those that succeeded.
+// useful are the stretches that have done the work: of one in parts those that succeeded. Of another one all but those
+// whose work was done again: what a pod lost without checkpoints, where another one has succeeded.
 func (w *work) useful(stretches []stretch) (out []account.Stretch) {
+	again := !w.of.Resumable && slices.ContainsFunc(stretches, func(x stretch) bool { return x.succeeded })
 	for _, x := range stretches {
-		if !w.of.Parts || x.succeeded {
+		if w.of.Parts && x.succeeded || !w.of.Parts && (x.lost == "" || !again) {
 			out = append(out, x.Stretch)
 		}
 	}
@@ -40,6 +42,7 @@ func (w *work) useful(stretches []stretch) (out []account.Stretch) {
 type stretch struct {
 	account.Stretch
 	succeeded bool
+	lost      Lost
 }
 
 // stretches are when a workload ran; an end that is missing is that of the workload.
@@ -57,7 +60,7 @@ func (w *work) stretches() (out []stretch, inferred int) {
 			inferred++
 		}
 		if to.After(b.At) {
-			out = append(out, stretch{account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts}, e.Succeeded})
+			out = append(out, stretch{account.Stretch{From: b.At, To: to, Zone: b.Zone, Workers: b.Workers, Watts: b.Watts}, e.Succeeded, e.Lost})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b stretch) int { return a.From.Compare(b.From) })
@@ -67,7 +70,7 @@ func (w *work) stretches() (out []stretch, inferred int) {
 // length is how long the same work takes as submitted. Where it was paused, it may have done some of it
 // twice: then it is no more than was expected at first.
 func (w *work) length(stretches []account.Stretch) time.Duration {
-	curve := account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve}
+	curve := account.Curve{MinWorkers: w.of.MinWorkers, Marginal: w.of.Curve, Others: w.of.Others}
 	out := account.Length(stretches, curve, w.of.Workers, w.lost)
 	if !w.paused || w.of.Runtime <= 0 {
 		return out

@@ -38,7 +38,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	s.skipped = tr.Skipped
+	s.reading = tr.Reading
 	if len(tr.Jobs) == 0 {
 		return cfg, fault("jobs", "none", "a trace with at least one job in the time that is simulated")
 	}
@@ -69,8 +69,8 @@ func (s *Scenario) Build() (sim.Config, error) {
 	return cfg, err
 }
 
-// Skipped returns the entries of the trace, as Build read it, that are no jobs.
-func (s *Scenario) Skipped() trace.Skipped { return s.skipped }
+// Reading returns what became of the entries of the trace as Build read it.
+func (s *Scenario) Reading() trace.Reading { return s.reading }
 
 // start is when arrivals of tr count from on the clock of the simulation: the start of
 // the whole trace and what was cut off before them, so that a job keeps its time of day

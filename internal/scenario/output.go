@@ -173,11 +173,11 @@ type document struct {
 }
 
 // WriteJSON writes the summary and what the pictures show, and if jobs is set a JobRow for
-// each job and planner. skipped are the entries of the trace that are no jobs.
-func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial, skipped trace.Skipped, jobs bool) error {
+// each job and planner. reading is what became of the entries of the trace.
+func WriteJSON(w io.Writer, cfg sim.Config, trials []Trial, reading trace.Reading, jobs bool) error {
 	sums := Summarize(cfg, trials)
 	d := document{
-		Version: version.String(), Slot: cfg.Slot.String(), Seed: cfg.Seed, From: firstSlot(cfg), Summary: sums, Notes: Notes(cfg, sums, skipped), Skipped: skipped,
+		Version: version.String(), Slot: cfg.Slot.String(), Seed: cfg.Seed, From: firstSlot(cfg), Summary: sums, Notes: Notes(cfg, sums, reading), Skipped: reading.Skipped,
 		Resource: mainResource(cfg), Load: map[string][][]float64{},
 	}
 	slots := 0

@@ -18,13 +18,13 @@ const (
 	mostRows   = 48
 )
 
-// WritePage writes the report of trials: a table and pictures. skipped are the entries of
-// the trace that are no jobs.
-func WritePage(w io.Writer, title string, cfg sim.Config, trials []Trial, skipped trace.Skipped) error {
+// WritePage writes the report of trials: a table and pictures. reading is what became of the
+// entries of the trace.
+func WritePage(w io.Writer, title string, cfg sim.Config, trials []Trial, reading trace.Reading) error {
 	sums := Summarize(cfg, trials)
 	d := report.Document{Title: title, Intro: intro(cfg)}
 	head, rows := Table(cfg, sums)
-	d.Sections = append(d.Sections, report.Section{Head: head, Rows: rows, Notes: Notes(cfg, sums, skipped)})
+	d.Sections = append(d.Sections, report.Section{Head: head, Rows: rows, Notes: Notes(cfg, sums, reading)})
 	d.Sections = append(d.Sections, carbonAndLoad(cfg, trials)...)
 	d.Sections = append(d.Sections, waits(trials), savings(sums))
 	for i := range trials[1:] {

@@ -15,6 +15,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/trace"
 )
 
 // hours writes a series of days that are all equal, from 2023-01-01 on.
@@ -64,11 +65,11 @@ func TestSavingsAtTheEndOfASeries(t *testing.T) {
 			t.Errorf("%s: %v g, saved %v, %v h filled; want %v g, %v", got[i].Planner, got[i].CarbonG, got[i].Saving, got[i].FilledH, want[i].CarbonG, want[i].Saving)
 		}
 	}
-	notes := strings.Join(Notes(cfg, got, nil), "\n")
+	notes := strings.Join(Notes(cfg, got, trace.Reading{}), "\n")
 	if !strings.Contains(notes, carbon.FillRule) || !strings.Contains(notes, "as submitted: 2.0 h") {
 		t.Errorf("notes: %s", notes)
 	}
-	if clean := strings.Join(Notes(cfg, want, nil), "\n"); strings.Contains(clean, carbon.FillRule) {
+	if clean := strings.Join(Notes(cfg, want, trace.Reading{}), "\n"); strings.Contains(clean, carbon.FillRule) {
 		t.Errorf("notes without anything filled: %s", clean)
 	}
 }
@@ -88,11 +89,11 @@ func TestFiguresAreWithheld(t *testing.T) {
 	if rows[0][1] != "withheld" || rows[1][2] != "withheld" || len(head) != len(rows[0]) {
 		t.Errorf("%v\n%v", head, rows)
 	}
-	if notes := strings.Join(Notes(cfg, sums, nil), "\n"); !strings.Contains(notes, "withheld") || !strings.Contains(notes, "7 days") {
+	if notes := strings.Join(Notes(cfg, sums, trace.Reading{}), "\n"); !strings.Contains(notes, "withheld") || !strings.Contains(notes, "7 days") {
 		t.Errorf("notes: %s", notes)
 	}
 	var text bytes.Buffer
-	if err := WriteJSON(&text, cfg, list, nil, true); err != nil || !strings.Contains(text.String(), `"carbonG": null`) || !strings.Contains(text.String(), `"saving": null`) {
+	if err := WriteJSON(&text, cfg, list, trace.Reading{}, true); err != nil || !strings.Contains(text.String(), `"carbonG": null`) || !strings.Contains(text.String(), `"saving": null`) {
 		t.Errorf("JSON: %v %.600s", err, text.String())
 	}
 	var d document
@@ -112,7 +113,7 @@ func TestFiguresAreWithheld(t *testing.T) {
 		t.Errorf("CSV: %v", table)
 	}
 	text.Reset()
-	if err := WritePage(&text, "t", cfg, list, nil); err != nil || !strings.Contains(text.String(), "withheld") || strings.Contains(text.String(), "NaN") {
+	if err := WritePage(&text, "t", cfg, list, trace.Reading{}); err != nil || !strings.Contains(text.String(), "withheld") || strings.Contains(text.String(), "NaN") {
 		t.Errorf("page: %v", err)
 	}
 }
@@ -206,7 +207,7 @@ func TestTableSaysWhatChanges(t *testing.T) {
 			t.Errorf("the table lacks %q: %s", want, text)
 		}
 	}
-	if notes := strings.Join(Notes(cfg, sums, map[string]int{"no run time": 2}), "\n"); !strings.Contains(notes, "from 8 as submitted to 24") || !strings.Contains(notes, "2 with no run time") {
+	if notes := strings.Join(Notes(cfg, sums, trace.Reading{Skipped: trace.Skipped{"no run time": 2}}), "\n"); !strings.Contains(notes, "from 8 as submitted to 24") || !strings.Contains(notes, "2 with no run time") {
 		t.Errorf("notes: %s", notes)
 	}
 }
@@ -254,8 +255,8 @@ func TestMessagesOfTraces(t *testing.T) {
 		}
 	}
 	s := read(t, "jobs: {file: "+failed+"}")
-	if _, err := s.Build(); err != nil || s.Skipped().Total() != 1 {
-		t.Errorf("%v, skipped %v", err, s.Skipped())
+	if _, err := s.Build(); err != nil || s.Reading().Skipped.Total() != 1 {
+		t.Errorf("%v, skipped %v", err, s.Reading().Skipped)
 	}
 	if _, err := read(t, "jobs: {file: "+jobs+", maxDelay: [{upTo: 48h, delay: 24h}]}").Build(); err != nil {
 		t.Errorf("classes that hold all jobs: %v", err)

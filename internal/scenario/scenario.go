@@ -108,7 +108,7 @@ type Scenario struct {
 	Faults   Faults    `json:"faults"`
 	Planners []Planner `json:"planners"`
 
-	skipped trace.Skipped
+	reading trace.Reading
 	past    []sim.Job // of Jobs.Learn
 }
 

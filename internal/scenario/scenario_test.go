@@ -20,6 +20,7 @@ import (
 
 	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/trace"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -148,7 +149,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("savings %v and %v", sums[0].Saving, sums[1].Saving)
 	}
 	var j bytes.Buffer
-	if err := WriteJSON(&j, cfg, list, nil, false); err != nil {
+	if err := WriteJSON(&j, cfg, list, trace.Reading{}, false); err != nil {
 		t.Fatal(err)
 	}
 	var d document
@@ -156,7 +157,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("JSON: %v %+v", err, d.Summary)
 	}
 	var page bytes.Buffer
-	if err := WritePage(&page, "A <title>", cfg, list, nil); err != nil {
+	if err := WritePage(&page, "A <title>", cfg, list, trace.Reading{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"A &lt;title&gt;", "as submitted", "<svg", "deadline", "DE", "SE"} {

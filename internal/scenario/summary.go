@@ -188,15 +188,13 @@ func hoursText(h float64) string { return fmt.Sprintf("%.1f h", h) }
 
 // Notes says what the columns of a table are relative to, and what a reader must know
 // before the figures are quoted. The first is about the jobs.
-func Notes(cfg sim.Config, sums []Summary, skipped trace.Skipped) []string {
+func Notes(cfg sim.Config, sums []Summary, reading trace.Reading) []string {
 	resource := mainResource(cfg)
 	out := []string{
 		fmt.Sprintf("%s; \"saved of all\" is of the emissions of all jobs together, against the same jobs run %s", report.Count(sums[0].Jobs, "job", "jobs"), Submitted),
 		"wait is from submission to the first start; delay is against a run at once at the least scale; late is after the deadline",
 	}
-	if n := skipped.Total(); n > 0 {
-		out = append(out, fmt.Sprintf("left out of the trace: %s: %s", report.Count(n, "entry", "entries"), skipped))
-	}
+	out = append(out, ReadingNotes(reading)...)
 	most := 0
 	for i := range sums {
 		if sums[i].PeakUse > sums[most].PeakUse {
@@ -207,6 +205,17 @@ func Notes(cfg sim.Config, sums []Summary, skipped trace.Skipped) []string {
 		out = append(out, fmt.Sprintf("the most %s in use at once rises from %.4g %s to %.4g with %s: a cluster with less room saves less (--capacity)", resource, sums[0].PeakUse, Submitted, s.PeakUse, s.Planner))
 	}
 	return append(out, priceNotes(sums)...)
+}
+
+// ReadingNotes say which entries of a trace are left out, and what a reader must know of the others.
+func ReadingNotes(reading trace.Reading) (out []string) {
+	if n := reading.Skipped.Total(); n > 0 {
+		out = append(out, fmt.Sprintf("left out of the trace: %s: %s", report.Count(n, "entry", "entries"), reading.Skipped))
+	}
+	for _, note := range reading.Notes {
+		out = append(out, "of the trace: "+note)
+	}
+	return out
 }
 
 // priceNotes say which figures rest on filled hours or are withheld.

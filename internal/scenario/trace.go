@@ -66,7 +66,7 @@ func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
 func ReadTrace(file, format string) (tr *trace.Trace, err error) {
 	if format == "" {
 		name := strings.TrimSuffix(file, ".gz")
-		for suffix, f := range map[string]string{".csv": "csv", ".swf": "swf", ".gwf": "gwf", ".json": "kubernetes"} {
+		for suffix, f := range map[string]string{".csv": "csv", ".swf": "swf", ".gwf": "gwf", ".json": "kubernetes", ".yaml": "kubernetes", ".yml": "kubernetes"} {
 			if strings.HasSuffix(name, suffix) {
 				format = f
 			}
@@ -74,7 +74,7 @@ func ReadTrace(file, format string) (tr *trace.Trace, err error) {
 	}
 	read, ok := map[string]func(io.Reader) (*trace.Trace, error){"csv": trace.ReadCSV, "swf": trace.ReadSWF, "gwf": trace.ReadGWF, "kubernetes": kube.ReadExport}[format]
 	if !ok {
-		return nil, fault("jobs.format", fmt.Sprintf("%q of %s", format, file), "csv, swf, gwf or kubernetes, or a file name that ends in .csv, .swf, .gwf or .json, maybe with .gz")
+		return nil, fault("jobs.format", fmt.Sprintf("%q of %s", format, file), "csv, swf, gwf or kubernetes, or a file name that ends in .csv, .swf, .gwf, .json, .yaml or .yml, maybe with .gz")
 	}
 	err = source.WithFile(file, func(r io.Reader) error {
 		tr, err = read(r)

@@ -129,6 +129,8 @@ func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *
 type Curve struct {
 	MinWorkers int
 	Marginal   []float64
+	// Others is how many pods run beside the workers and add nothing: Length counts only what runs beyond them.
+	Others int
 }
 
 // Rate is the throughput of n workers.
@@ -163,7 +165,7 @@ func Length(stretches []Stretch, curve Curve, workers int, lost time.Duration) t
 	work, n := 0.0, 0
 	for i, e := range edges {
 		if i > 0 {
-			work += curve.Rate(n) * e.at.Sub(edges[i-1].at).Hours()
+			work += curve.Rate(n-curve.Others) * e.at.Sub(edges[i-1].at).Hours()
 		}
 		n += e.by
 	}

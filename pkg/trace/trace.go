@@ -57,8 +57,15 @@ type Trace struct {
 	Start time.Time
 	// Offset is how much was cut off before Start; arrivals count from the cut.
 	Offset time.Duration
-	// Skipped counts entries that never ran.
+	Reading
+}
+
+// Reading is what became of the entries of a trace as it was read.
+type Reading struct {
+	// Skipped counts entries that are not jobs: what never ran, or what another entry counts.
 	Skipped Skipped
+	// Notes say what a reader must know of jobs that count, each in a sentence without a full stop.
+	Notes []string
 }
 
 // Skipped counts entries of a trace that are not jobs, by the reason, which completes "3
@@ -69,7 +76,12 @@ type Skipped map[string]int
 const (
 	NoRunTime    = "no run time"
 	NoProcessors = "no processors"
+	NoSubmitTime = "no submit time"
 	NotFinished  = "no completion"
+	Failed       = "a failure"
+	// CountedElsewhere is what only says more of another entry, as the Workload of a Job.
+	CountedElsewhere = "another entry that counts their work"
+	BurstOfJob       = "status 2, 3 or 4: bursts of a job whose summary line counts"
 )
 
 // Total returns how many entries were skipped.
@@ -93,11 +105,16 @@ func (s Skipped) String() string {
 }
 
 // Skip counts an entry that is no job.
-func (t *Trace) Skip(why string) {
+func (t *Trace) Skip(why string) { t.skip(why, 1) }
+
+func (t *Trace) skip(why string, n int) {
+	if n == 0 {
+		return
+	}
 	if t.Skipped == nil {
 		t.Skipped = Skipped{}
 	}
-	t.Skipped[why]++
+	t.Skipped[why] += n
 }
 
 // Span is from the start of the trace to the last arrival.
@@ -109,10 +126,10 @@ func (t *Trace) Span() time.Duration {
 }
 
 // Between returns the jobs that arrive in [from, to). Their arrivals count from from,
-// which Start and Offset account for. Skipped stays that of the whole trace: what never
-// ran has no place in it.
+// which Start and Offset account for. Skipped and Notes stay those of the whole trace: what
+// never ran has no place in it.
 func (t *Trace) Between(from, to time.Duration) *Trace {
-	out := &Trace{Offset: t.Offset + from, Skipped: t.Skipped}
+	out := &Trace{Offset: t.Offset + from, Reading: t.Reading}
 	if !t.Start.IsZero() {
 		out.Start = t.Start.Add(from)
 	}
