@@ -127,8 +127,11 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 	if w.Reason == bestwindow.NoCarbonData {
 		r.say("warning: %s", w.message())
 	} else {
-		basis, from := w.basis()
-		r.say("%s%s", w.message(), map[bool]string{true: " (" + string(basis) + ": " + from + ")"}[basis != ""])
+		text := w.message()
+		if basis, from := w.basis(); basis != "" {
+			text += " (" + string(basis) + ": " + from + ")"
+		}
+		r.say("%s", text)
 	}
 	if w.Start.After(submitted) {
 		r.say("%s", r.terminal.howTo(os.Getpid()))

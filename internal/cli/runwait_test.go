@@ -106,11 +106,11 @@ func (b *bed) want(want time.Duration, wantBy os.Signal, texts ...string) {
 	}
 }
 
-// clean is dirty but for the sixth hour.
-var clean = []float64{300, 300, 300, 300, 300, 100, 300, 300, 300, 300}
+// cleanAtFive are hourly intensities that are high, but for the hour that begins after five hours.
+var cleanAtFive = []float64{300, 300, 300, 300, 300, 100, 300, 300, 300, 300}
 
 func TestWaitUntilTheBestStart(t *testing.T) {
-	onBed(t, clean, func(b *bed) {
+	onBed(t, cleanAtFive, func(b *bed) {
 		b.want(5*time.Hour, nil)
 		if len(b.reads) != 9 || b.reads[0] != 30*time.Minute {
 			t.Errorf("read at %v", b.reads)
@@ -122,19 +122,19 @@ func TestWaitUntilTheBestStart(t *testing.T) {
 }
 
 func TestWaitFollowsTheForecast(t *testing.T) {
-	onBed(t, clean, func(b *bed) { // earlier
+	onBed(t, cleanAtFive, func(b *bed) { // earlier
 		b.after(45*time.Minute, func() { b.values = []float64{300, 300, 300, 100, 300, 300, 300, 300, 300, 300} })
 		b.want(3*time.Hour, nil, "by the forecast of now waits until")
 	})
-	onBed(t, clean, func(b *bed) { // later, for much
+	onBed(t, cleanAtFive, func(b *bed) { // later, for much
 		b.after(45*time.Minute, func() { b.values = []float64{300, 300, 300, 300, 300, 100, 300, 300, 50, 300} })
 		b.want(8*time.Hour, nil)
 	})
-	onBed(t, clean, func(b *bed) { // not later for little
+	onBed(t, cleanAtFive, func(b *bed) { // not later for little
 		b.after(45*time.Minute, func() { b.values = []float64{300, 300, 300, 300, 300, 100, 300, 300, 99, 300} })
 		b.want(5*time.Hour, nil)
 	})
-	onBed(t, clean, func(b *bed) { // at once
+	onBed(t, cleanAtFive, func(b *bed) { // at once
 		b.after(45*time.Minute, func() { b.values = []float64{300, 10, 10, 300, 300, 300, 300, 300, 300, 300} })
 		b.want(time.Hour, nil, "starts at once: CleanNow")
 	})
@@ -142,14 +142,14 @@ func TestWaitFollowsTheForecast(t *testing.T) {
 
 // TestWaitWithoutProvider: the planned start stands when nothing more is known, and a provider that hangs delays nothing.
 func TestWaitWithoutProvider(t *testing.T) {
-	onBed(t, clean, func(b *bed) {
+	onBed(t, cleanAtFive, func(b *bed) {
 		b.after(45*time.Minute, func() { b.values, b.readErr = nil, errors.New("down\nagain") })
 		b.want(5*time.Hour, nil, "warning: the forecast cannot be read again: down; again")
 		if n := strings.Count(b.out.String(), "warning"); n != 1 {
 			t.Errorf("%d warnings of one error", n)
 		}
 	})
-	onBed(t, clean, func(b *bed) {
+	onBed(t, cleanAtFive, func(b *bed) {
 		b.hang = true
 		b.want(5*time.Hour, nil)
 	})
@@ -159,12 +159,12 @@ func TestWaitSignals(t *testing.T) {
 	for s, want := range map[os.Signal]os.Signal{
 		syscall.SIGUSR1: nil, syscall.SIGINT: syscall.SIGINT, syscall.SIGTERM: syscall.SIGTERM, syscall.SIGHUP: syscall.SIGHUP, syscall.SIGQUIT: syscall.SIGQUIT,
 	} {
-		onBed(t, clean, func(b *bed) {
+		onBed(t, cleanAtFive, func(b *bed) {
 			b.after(time.Minute+time.Millisecond, func() { b.w.signals <- s })
 			b.want(time.Minute+time.Millisecond, want)
 		})
 	}
-	onBed(t, clean, func(b *bed) { // no business of the wait
+	onBed(t, cleanAtFive, func(b *bed) { // no business of the wait
 		b.after(time.Minute, func() { b.w.signals <- syscall.SIGUSR2 })
 		b.want(5*time.Hour, nil)
 	})
@@ -177,13 +177,13 @@ func TestWaitSignals(t *testing.T) {
 
 func TestWaitAsks(t *testing.T) {
 	interrupt := func(b *bed) func() { return func() { b.w.signals <- syscall.SIGINT } }
-	onBed(t, clean, func(b *bed) { // Ctrl-C twice
+	onBed(t, cleanAtFive, func(b *bed) { // Ctrl-C twice
 		b.terminal.there = true
 		b.after(time.Minute, interrupt(b))
 		b.after(time.Minute+5*time.Second, interrupt(b))
 		b.want(time.Minute+5*time.Second, syscall.SIGINT, "press Enter to run the command now, or Ctrl-C again to cancel")
 	})
-	onBed(t, clean, func(b *bed) { // Enter
+	onBed(t, cleanAtFive, func(b *bed) { // Enter
 		b.terminal.there = true
 		b.after(time.Minute, interrupt(b))
 		b.after(time.Minute+4*time.Second, func() { b.terminal.typeIn(true) })
@@ -191,12 +191,12 @@ func TestWaitAsks(t *testing.T) {
 			t.Errorf("%v, %v", got, by)
 		}
 	})
-	onBed(t, clean, func(b *bed) { // no answer
+	onBed(t, cleanAtFive, func(b *bed) { // no answer
 		b.terminal.there = true
 		b.after(time.Minute, interrupt(b))
 		b.want(5*time.Hour, nil, "still waits until")
 	})
-	onBed(t, clean, func(b *bed) { // what was typed before the question is no answer
+	onBed(t, cleanAtFive, func(b *bed) { // what was typed before the question is no answer
 		b.terminal = fakeTerminal{there: true, typed: true}
 		b.want(5*time.Hour, nil)
 	})
@@ -211,7 +211,7 @@ func TestWaitAsks(t *testing.T) {
 
 // TestWaitAsleep: timers stand still while the machine is asleep, and the wall clock goes on.
 func TestWaitAsleep(t *testing.T) {
-	onBed(t, clean, func(b *bed) { // awake before the start
+	onBed(t, cleanAtFive, func(b *bed) { // awake before the start
 		b.after(time.Hour+time.Second, func() { b.asleep = 2 * time.Hour })
 		b.want(5*time.Hour, nil, "was asleep")
 		if len(b.reads) < 3 || b.reads[2] < 3*time.Hour || b.reads[2] > 3*time.Hour+time.Minute {
@@ -235,13 +235,13 @@ func TestWaitAsleep(t *testing.T) {
 			t.Errorf("%v, %v", got, by)
 		}
 	})
-	onBed(t, clean, func(b *bed) { // beyond the latest start
+	onBed(t, cleanAtFive, func(b *bed) { // beyond the latest start
 		b.after(time.Hour+time.Second, func() { b.asleep = 20 * time.Hour })
 		if got, by := b.wait(); by != nil || got > 21*time.Hour+time.Minute {
 			t.Errorf("%v, %v", got, by)
 		}
 	})
-	onBed(t, clean, func(b *bed) { // the clock is set back: the start is by the wall clock
+	onBed(t, cleanAtFive, func(b *bed) { // the clock is set back: the start is by the wall clock
 		b.after(time.Hour+time.Second, func() { b.asleep = -30 * time.Minute })
 		b.want(5*time.Hour, nil)
 	})

@@ -21,10 +21,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -538,70 +535,4 @@ func (m *match) find(obj map[string]any) map[string]any {
 		}
 	}
 	return nil
-}
-
-func (k *Kind) requestOfWorker(obj map[string]any) map[string]float64 {
-	if len(k.worker) > 0 {
-		t, _ := k.worker.get(obj)
-		template, _ := t.(map[string]any)
-		return requests(template)
-	}
-	v, _ := k.resources.get(obj)
-	resources, _ := v.(map[string]any)
-	return requests(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "worker", "resources": resources}}}})
-}
-
-// add adds what the pods ask for, and returns how many there are.
-func (g *podsOf) add(sum map[string]float64, obj map[string]any) (pods int) {
-	items := []any{obj}
-	if len(g.each) > 0 {
-		items = g.each.each(obj)
-	}
-	for _, item := range items {
-		count := 1
-		for i, c := range g.counts {
-			n := c.number(item, 1)
-			if i == 0 {
-				n = min(n, max(1, g.completions.number(item, n)))
-			}
-			count *= n
-		}
-		t, ok := g.template.get(item)
-		template, isMap := t.(map[string]any)
-		if !ok || !isMap {
-			continue
-		}
-		for r, q := range requests(template) {
-			sum[r] += q * float64(count)
-		}
-		pods += count
-	}
-	return pods
-}
-
-// AssumedCPU is what a pod without a CPU request counts as: planning needs some size, and
-// nothing is known of it.
-const AssumedCPU = 1.0
-
-// requests sums what a pod of the template asks for, as the scheduler counts it.
-func requests(template map[string]any) map[string]float64 {
-	var pod corev1.PodSpec
-	if spec, ok := template["spec"].(map[string]any); ok {
-		// What does not fit the type counts as nothing, as above.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod)
-	}
-	return RequestsOf(&pod)
-}
-
-// RequestsOf is what a pod counts as asking for, in base units: cores, bytes, pieces. One without a CPU request counts
-// as AssumedCPU, in plans and once it runs.
-func RequestsOf(spec *corev1.PodSpec) map[string]float64 {
-	out := map[string]float64{}
-	for r, q := range resourcehelper.PodRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{}) {
-		out[string(r)] = q.AsApproximateFloat64()
-	}
-	if out[string(corev1.ResourceCPU)] == 0 {
-		out[string(corev1.ResourceCPU)] = AssumedCPU
-	}
-	return out
 }

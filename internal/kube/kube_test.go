@@ -462,8 +462,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestWorkersThatLackRoom: of the workers that an elastic Job asks for, those whose Pods were denied count as lacking. A Job
-// of which no Pod runs is unscheduled instead.
+// TestWorkersThatLackRoom: of the workers that an elastic Job asks for, those whose Pods were denied count as lacking. If
+// no Pod runs, the Job is unscheduled instead.
 func TestWorkersThatLackRoom(t *testing.T) {
 	four := int32(4)
 	j := newJob("a", running, annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"), func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = &four, nil })

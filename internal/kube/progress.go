@@ -50,7 +50,7 @@ func (p *Progress) measure(in Input, w *Workload, o *Options, scaling *decide.Sc
 		if !w.Facts.Suspended && pods.running > 0 && in.Now.After(since) {
 			rate := p.Speed
 			if scaling != nil {
-				rate *= scaling.Rate(w.wanted())
+				rate *= scaling.Rate(w.Workers())
 			}
 			p.Done += time.Duration(rate * float64(in.Timeline.GridDuration(in.Now.Sub(since))))
 			p.Share = math.Min(1, float64(p.Done)/float64(p.Runtime))
@@ -96,7 +96,7 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 	}
 	rate := 1.0
 	if scaling != nil {
-		rate = speed * scaling.Rate(w.wanted())
+		rate = speed * scaling.Rate(w.Workers())
 	}
 	return max(0, sum) + max(0, time.Duration(rate*float64(in.Timeline.GridDuration(until.Sub(since)))))
 }
@@ -164,7 +164,7 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 // it has workers have succeeded, the last in the present run, and no other pod runs or waits.
 func (c *podCount) done(w *Workload) bool {
 	since := sinceOf(w)
-	return w.Facts.Of <= 1 && !w.Facts.Suspended && c.succeeded >= w.wanted() && c.running+c.pending == 0 && !since.IsZero() && !c.ended.Before(since)
+	return w.Facts.Of <= 1 && !w.Facts.Suspended && c.succeeded >= w.Workers() && c.running+c.pending == 0 && !since.IsZero() && !c.ended.Before(since)
 }
 
 // unscheduled is the condition of a pod that has no node, as none has room or as it is gated; nil for others,

@@ -30,7 +30,7 @@ func (w *Workload) Size() Size {
 		}
 		return shared(w.Facts.Request, max(1, n))
 	}
-	return w.sized(w.wanted())
+	return w.sized(w.Workers())
 }
 
 // SizeAsSubmitted is that of the workload as it came: before parts of it were done, before it was held at no
@@ -94,11 +94,8 @@ func (w *Workload) parallel(workers, done int) int {
 	return workers
 }
 
-// wanted is how many workers run at a time: no more than parts are left.
-func (w *Workload) wanted() int { return w.parallel(w.asked(), w.Facts.Done) }
-
-// Workers is how many workers run at a time; 1 for kinds without workers.
-func (w *Workload) Workers() int { return w.wanted() }
+// Workers is how many workers run at a time, no more than parts are left; 1 for kinds without workers.
+func (w *Workload) Workers() int { return w.parallel(w.asked(), w.Facts.Done) }
 
 // Evicted reports whether a pod has ended because the cluster took it away: for a pod of higher priority, for want of
 // room or memory on its node, by the eviction API, or with its node.

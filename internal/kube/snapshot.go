@@ -444,7 +444,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 	default:
 		v.Running++
 		// Pods that neither run nor wait: the change has not reached them yet.
-		p.Wanted = w.wanted()
+		p.Wanted = w.Workers()
 		t.Unscheduled = pods.denied > 0 && pods.denied == pods.running+pods.pending
 		if t.Scaling != nil && !t.Unscheduled && pods.denied > 0 {
 			all := pods.running + pods.pending
@@ -506,7 +506,7 @@ const settling = 2 * time.Minute
 
 // whole is what all pods of a workload that does not scale ask for; not to be modified.
 func (w *Workload) whole() map[string]float64 {
-	n := w.wanted()
+	n := w.Workers()
 	if n == 1 && len(w.Facts.Fixed) == 0 {
 		return w.Facts.Request
 	}

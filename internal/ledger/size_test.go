@@ -117,8 +117,8 @@ func TestElsewhereCappedByParts(t *testing.T) {
 	}
 }
 
-// TestLostIsApart: pods that failed and pods that were evicted are told apart from those that were paused. Their hours
-// are counted, and their work is that of the pods that did it again.
+// TestLostIsApart: the ledger counts the hours of pods that failed, of pods that were evicted and of pods that were paused
+// separately. The work of a pod that was lost counts once: that of the pod which did it again.
 func TestLostIsApart(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		s := newScene(t)

@@ -319,15 +319,16 @@ func TestPlansAreRepaired(t *testing.T) {
 func TestSnapshotErrorsNameTheField(t *testing.T) {
 	good := func() decide.Snapshot { return snapshot(t, at(2), task("a", at(2), at(20), time.Hour)) }
 	for want, breakIt := range map[string]func(*decide.Snapshot){
-		"now":       func(s *decide.Snapshot) { s.Now = time.Time{} },
-		"slot: 0s":  func(s *decide.Snapshot) { s.Slot = 0 },
-		"margin":    func(s *decide.Snapshot) { s.Margin = -1 },
-		"clusters":  func(s *decide.Snapshot) { s.Clusters = nil },
-		"remaining": func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
-		"at risk":   func(s *decide.Snapshot) { s.Tasks[0].AtRisk = 2 * time.Hour },
-		"kind":      func(s *decide.Snapshot) { s.Tasks[0].Kind = workload.Elastic },
-		"state":     func(s *decide.Snapshot) { s.Tasks[0].State = "asleep" },
-		"request":   func(s *decide.Snapshot) { s.Tasks[0].Request = nil },
+		"now":        func(s *decide.Snapshot) { s.Now = time.Time{} },
+		"slot: 0s":   func(s *decide.Snapshot) { s.Slot = 0 },
+		"margin":     func(s *decide.Snapshot) { s.Margin = -1 },
+		"clusters":   func(s *decide.Snapshot) { s.Clusters = nil },
+		"remaining":  func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
+		"at risk":    func(s *decide.Snapshot) { s.Tasks[0].AtRisk = 2 * time.Hour },
+		"lacking: 1": func(s *decide.Snapshot) { s.Tasks[0].Lacking = 1 },
+		"kind":       func(s *decide.Snapshot) { s.Tasks[0].Kind = workload.Elastic },
+		"state":      func(s *decide.Snapshot) { s.Tasks[0].State = "asleep" },
+		"request":    func(s *decide.Snapshot) { s.Tasks[0].Request = nil },
 	} {
 		s := good()
 		breakIt(&s)

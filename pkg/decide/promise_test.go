@@ -153,7 +153,7 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 		if x.released {
 			t.State, t.Unscheduled = decide.Running, x.workers == 0
 		}
-		if t.Scaling != nil && !t.Unscheduled {
+		if t.Scaling != nil && x.workers > 0 {
 			t.Lacking = max(0, t.Workers-x.workers)
 		}
 		t.Paused = !x.released && x.left < x.task.Remaining

@@ -270,6 +270,8 @@ func (s *Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
 		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
 			return fmt.Errorf("%w: task %q: scaling: curve begins with %g; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve[:min(1, len(t.Scaling.Curve))])
+		case t.Lacking < 0 || t.Lacking > t.Workers || t.Lacking > 0 && t.State != Running:
+			return fmt.Errorf("%w: task %q: lacking: %d; accepted: 0 to workers (%d), 0 if it does not run", ErrSnapshot, t.ID, t.Lacking, t.Workers)
 		case t.Standing != nil && len(t.Standing.Phases) == 0:
 			return fmt.Errorf("%w: task %q: standing: no phases; accepted: at least one, or none standing", ErrSnapshot, t.ID)
 		case t.Cluster != "" && !s.has(t.Cluster):
