@@ -249,7 +249,7 @@ func TestWaitAsleep(t *testing.T) {
 
 func TestAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bed{t: t, values: clean}
+		b := &bed{t: t, values: cleanAtFive}
 		b.submit = b.now()
 		w := &bestTime{now: b.submit, length: time.Hour, within: 10 * time.Hour, cfg: source.Config{Zone: "DE"}}
 		w.Start = b.submit.Add(5 * time.Hour)
