@@ -161,6 +161,9 @@ func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, 
 		return nil, err
 	}
 	w.placeLate(w.ledger)
+	if err := w.refine(ctx, planner); err != nil {
+		return nil, err
+	}
 	w.adjust()
 	return w, nil
 }

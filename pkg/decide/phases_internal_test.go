@@ -35,7 +35,8 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 			task.Remaining += time.Duration(seg.Fraction * float64(seg.Workers) * float64(time.Hour))
 		}
 		s := Snapshot{Now: t0, Slot: time.Hour, Clusters: []Cluster{{Name: "c"}}, Tasks: []Task{task}}
-		got := newDecider(&s).phasesOf(0, tc.segments, []int{0})
+		w := newDecider(&s)
+		got := w.phasesOf(0, w.grid, tc.segments, []int{0})
 		if len(got) != len(tc.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 			continue
@@ -53,7 +54,8 @@ func TestPartsBeyondTheSlot(t *testing.T) {
 	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
 	task := Task{ID: "a", Kind: workload.Elastic, Deadline: t0.Add(24 * time.Hour), State: Waiting, Remaining: 5 * time.Hour, Request: map[string]float64{"cpu": 1}, Scaling: &Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}}
 	s := Snapshot{Now: t0, Slot: time.Hour, Clusters: []Cluster{{Name: "c"}}, Tasks: []Task{task}}
-	got := newDecider(&s).phasesOf(0, []plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25 + 1e-7}, {Slot: 4, Workers: 2, Fraction: 1}}, []int{0})
+	w := newDecider(&s)
+	got := w.phasesOf(0, w.grid, []plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25 + 1e-7}, {Slot: 4, Workers: 2, Fraction: 1}}, []int{0})
 	if len(got) != 3 {
 		t.Fatalf("phases %+v, want three", got)
 	}

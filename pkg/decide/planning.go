@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -101,7 +102,7 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 	for job, i := range list {
 		x := &w.items[i]
 		x.goesOn = problem.GoesOn(job, segments[job])
-		x.phases = w.phasesOf(i, segments[job], index)
+		x.phases = w.phasesOf(i, w.grid, segments[job], index)
 		x.state = placed
 		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && w.fits(w.ledger, i, x.phases) {
 			w.take(w.ledger, i, x.phases, 1)
@@ -121,7 +122,29 @@ func (w *decider) inTime(i int, phases []Phase) bool {
 // problem is the planning problem of the listed tasks, in their order, and the index in the
 // snapshot of each of its clusters: those without carbon data are left out.
 func (w *decider) problem(list []int) (*plan.Problem, []int) {
-	s, g := w.s, w.grid
+	var index []int
+	for c := range w.s.Clusters {
+		if w.curves[c] != nil {
+			index = append(index, c)
+		}
+	}
+	p := w.problemOn(w.grid, list, index)
+	for k, i := range index {
+		c, cl := &w.s.Clusters[i], &p.Clusters[k]
+		if cl.Intensity = w.filled[i].Values; p.Objective.Kind == plan.MOSP {
+			cl.Intensity = atLeast(cl.Intensity, leastIntensity)
+		}
+		if c.CarbonLow != nil && c.CarbonHigh != nil {
+			cl.IntensityLow = w.barsOf(i, c.CarbonLow, math.Min)
+			cl.IntensityHigh = w.barsOf(i, c.CarbonHigh, math.Max)
+		}
+	}
+	return p, index
+}
+
+// problemOn is the planning problem of the listed tasks on a grid and the listed clusters, without intensities.
+func (w *decider) problemOn(g timegrid.Grid, list, clusters []int) *plan.Problem {
+	s := w.s
 	p := &plan.Problem{Grid: g, Objective: s.Objective, Reserve: s.Reserve}
 	if p.Objective.Kind == "" {
 		p.Objective.Kind = plan.Carbon
@@ -132,23 +155,11 @@ func (w *decider) problem(list []int) (*plan.Problem, []int) {
 			resources[r] = true
 		}
 	}
-	var index []int
-	for i := range s.Clusters {
+	for _, i := range clusters {
 		c := &s.Clusters[i]
-		if w.curves[i] == nil {
-			continue
-		}
-		index = append(index, i)
 		cl := plan.Cluster{
-			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.pue(), Intensity: w.filled[i].Values,
+			Name: c.Name, Zone: c.Zone, Watts: c.Power.Watts, PUE: c.pue(),
 			Capacity: make(map[string][]float64, len(resources)), Load: make(map[string][]float64, len(resources)),
-		}
-		if p.Objective.Kind == plan.MOSP {
-			cl.Intensity = atLeast(cl.Intensity, leastIntensity)
-		}
-		if c.CarbonLow != nil && c.CarbonHigh != nil {
-			cl.IntensityLow = w.barsOf(i, c.CarbonLow, math.Min)
-			cl.IntensityHigh = w.barsOf(i, c.CarbonHigh, math.Max)
 		}
 		for r := range resources {
 			cl.Capacity[r], cl.Load[r] = w.ledger.Slots(w.ledger.Cluster(c.Name), r, g.Start, g.Slot, g.N)
@@ -157,9 +168,9 @@ func (w *decider) problem(list []int) (*plan.Problem, []int) {
 	}
 	p.Jobs = make([]workload.Job, len(list))
 	for job, i := range list {
-		p.Jobs[job] = w.job(i)
+		p.Jobs[job] = w.job(i, g)
 	}
-	return p, index
+	return p
 }
 
 // leastIntensity stands for 0 where an objective divides by the intensity, gCO2eq/kWh.
@@ -176,10 +187,10 @@ func atLeast(values []float64, least float64) []float64 {
 	return out
 }
 
-// job converts a task. The deadline is rounded down and the length of a rigid task up (by the
+// job converts a task to slots of a grid. The deadline is rounded down and the length of a rigid task up (by the
 // planners), both to the safe side.
-func (w *decider) job(i int) workload.Job {
-	s, g, t := w.s, w.grid, &w.s.Tasks[i]
+func (w *decider) job(i int, g timegrid.Grid) workload.Job {
+	s, t := w.s, &w.s.Tasks[i]
 	j := workload.Job{
 		ID: t.ID, Kind: t.Kind,
 		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
@@ -235,11 +246,11 @@ const minLength = 1e-3
 // cluster and scale become one phase. A slot to come that is used in part is used at its end if
 // the slot after it is used and the one before is not: that saves a restart. The last phase
 // ends when the work is done; pauses are at checkpoints. It returns nil without segments.
-func (w *decider) phasesOf(i int, segments []plan.Segment, index []int) []Phase {
+func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, index []int) []Phase {
 	if len(segments) == 0 {
 		return nil
 	}
-	t, g := &w.s.Tasks[i], w.grid
+	t := &w.s.Tasks[i]
 	if t.Kind == workload.Rigid {
 		return w.priced([]Phase{w.phase(i, index[segments[0].Cluster], g.Time(segments[0].Slot), t.Remaining, 1)})
 	}

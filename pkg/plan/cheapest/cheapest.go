@@ -38,6 +38,9 @@ func (pl Planner) KeptReserve() (share float64, learned bool) {
 	return pl.Reserve, false
 }
 
+// Single implements plan.Refiner.
+func (pl Planner) Single() plan.Planner { return pl }
+
 // New returns the planner with a reserve, or an error wrapping ErrParams.
 func New(reserve float64) (Planner, error) {
 	if math.IsNaN(reserve) || reserve < 0 || reserve >= 1 {

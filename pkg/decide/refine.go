@@ -1,0 +1,135 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/workload"
+)
+
+// refinedParts are the numbers of parts that a slot may have when a plan is refined, leastPart is their least length.
+var refinedParts = []time.Duration{12, 6, 4, 3, 2}
+
+const (
+	leastPart = 5 * time.Minute
+	// mostRefined is how many tasks of a decision are refined, mostParts how many parts of slots are looked at for each.
+	mostRefined = 200
+	mostParts   = 300
+)
+
+// refine moves what the planner has placed now off the boundaries of slots, which begin now and so mix what the series have
+// before and after their steps. The planner places each task that waits once more (plan.Refiner), alone beside all others, within a
+// slot of its place and in parts of slots. What emits less is taken, with no more pauses. The tasks that emit most come first, a
+// bounded number of them.
+//
+// Errors: those of the planner. Complexity: O(tasks log tasks), and for each of mostRefined tasks that of the planner for one job in
+// mostParts slots.
+func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
+	single := plan.Single(planner)
+	if single == nil || w.s.soft() || w.s.Objective.Kind == plan.MOSP || w.s.Objective.PriceWeight > 0 {
+		return nil
+	}
+	type candidate struct {
+		task  int
+		grams float64
+	}
+	var list []candidate
+	for i := range w.items {
+		if t, x := &w.s.Tasks[i], &w.items[i]; x.state == placed && t.State == Waiting && !x.left && !x.queued && len(x.phases) > 0 {
+			list = append(list, candidate{i, w.grams(i, x.phases)})
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.grams, a.grams), a.task-b.task) })
+	for _, c := range list[:min(len(list), mostRefined)] {
+		if err := w.refineTask(ctx, single, c.task, c.grams); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refineTask gives a task a place in parts of slots, if it emits less there than the given grams.
+func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, grams float64) error {
+	x := &w.items[i]
+	g, ok := w.parts(i)
+	if !ok {
+		return nil
+	}
+	var clusters []int
+	for _, p := range x.phases {
+		switch c := w.place(p.Cluster); {
+		case w.curves[c] == nil:
+			return nil
+		case !slices.Contains(clusters, c):
+			clusters = append(clusters, c)
+		}
+	}
+	w.take(w.ledger, i, x.phases, -1)
+	defer func() { w.take(w.ledger, i, x.phases, 1) }()
+	p := w.problemOn(g, []int{i}, clusters)
+	for k, c := range clusters {
+		p.Clusters[k].Intensity = make([]float64, g.N)
+		for slot := range g.N {
+			p.Clusters[k].Intensity[slot] = w.curves[c].mean(g.Time(slot), g.Time(slot+1))
+		}
+	}
+	j := &p.Jobs[0]
+	j.Clusters, j.Quantiles = nil, nil // the grid ends in time for the quantiles
+	j.Deadline = min(j.Deadline, g.N)
+	if b := j.Begun; b != nil && w.place(b.Cluster) != clusters[0] || j.Arrival >= j.Deadline {
+		return nil
+	}
+	res, err := plan.WithRestarts(ctx, planner, p)
+	if err != nil || len(res.Plan.Jobs) == 0 {
+		return err
+	}
+	phases := w.phasesOf(i, g, res.Plan.Jobs[0].Segments, clusters)
+	if w.inTime(i, phases) && pauses(phases) <= pauses(x.phases) && w.grams(i, phases)*(1+equalGrams) < grams && w.fits(w.ledger, i, phases) {
+		x.phases = phases
+	}
+	return nil
+}
+
+// parts is the grid on which the plan of a task is refined: from one slot before it to one after it, as far as the task may
+// start and its deadline, less the margin and what the run time may exceed its mean by, allow. Parts begin at whole multiples of their length, and
+// are no shorter than the least run and pause.
+func (w *decider) parts(i int) (g timegrid.Grid, ok bool) {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	from, to := x.phases[0].From.Add(-w.s.Slot), x.phases[len(x.phases)-1].To.Add(w.s.Slot)
+	if from.Before(x.earliest) {
+		from = x.earliest
+	}
+	if by := t.planEnd(w.s.Margin); to.After(by) {
+		to = by
+	}
+	least := leastPart
+	if t.Kind != workload.Rigid {
+		least = max(least, w.s.MinRun, w.s.MinPause)
+	}
+	for _, n := range refinedParts {
+		if g.Slot = w.s.Slot / n; g.Slot < least {
+			continue
+		}
+		if g.Start = timegrid.Align(from, g.Slot); g.Start.Before(from) {
+			g.Start = g.Start.Add(g.Slot)
+		}
+		if g.N = int(to.Sub(g.Start) / g.Slot); g.N <= mostParts {
+			return g, g.N > 0
+		}
+	}
+	return g, false
+}
+
+// pauses counts the gaps between phases.
+func pauses(phases []Phase) (n int) {
+	for k := 1; k < len(phases); k++ {
+		if phases[k].From.After(phases[k-1].To) || phases[k].Cluster != phases[k-1].Cluster {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,132 @@
+package decide_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/workload"
+)
+
+// bySlots hides that the plans of a planner may be refined.
+type bySlots struct{ plan.Planner }
+
+// emissions of phases, per worker and unit of power.
+func emissions(series *carbon.Series, phases []decide.Phase) (sum float64) {
+	for _, p := range phases {
+		for at := p.From; at.Before(p.To); {
+			next := at.Truncate(time.Minute).Add(time.Minute)
+			if next.After(p.To) {
+				next = p.To
+			}
+			x, _ := series.At(at)
+			sum += float64(x.Value) * next.Sub(at).Hours() * float64(max(1, p.Workers))
+			at = next
+		}
+	}
+	return sum
+}
+
+// TestRefinedPlans: a plan that is refined emits no more than the plan in slots, lies within a slot of it, keeps every deadline, and
+// the decision breaks no invariant.
+func TestRefinedPlans(t *testing.T) {
+	const seeds = 200
+	moved, before, after := 0, 0.0, 0.0
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 23))
+		now := at(0).Add(time.Duration(rng.Int64N(int64(24 * time.Hour))))
+		s := snapshot(t, now)
+		s.Clusters[0].Capacity = map[string]float64{"cpu": float64(2 + rng.IntN(8))}
+		s.Clusters[0].Carbon = randomHours(t, rng)
+		s.Slot = []time.Duration{15 * time.Minute, 30 * time.Minute, time.Hour}[rng.IntN(3)]
+		s.Margin = time.Duration(rng.IntN(2)) * 5 * time.Minute
+		if rng.IntN(2) == 0 {
+			s.MinRun, s.MinPause = 5*time.Minute, 5*time.Minute
+		}
+		for i := range 1 + rng.IntN(6) {
+			x := task(fmt.Sprint("t", i), now, now.Add(8*time.Hour+time.Duration(rng.Int64N(int64(24*time.Hour)))), time.Minute+time.Duration(rng.Int64N(int64(6*time.Hour))))
+			switch rng.IntN(3) {
+			case 1:
+				x.Kind = workload.Interruptible
+				x.RestartKWh = float64(rng.IntN(2)) * 0.001
+			case 2:
+				x.Kind, x.Scaling = workload.Elastic, &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 0.9, 0.8, 0.4}}
+			}
+			s.Tasks = append(s.Tasks, x)
+		}
+		for name, planner := range map[string]plan.Planner{"joint": joint.Planner{Effort: 0.1}, "cheapest": cheapest.Planner{}, "guarded joint": plan.Guarded{Planner: joint.Planner{Effort: 0.1}, Probability: 0.95}} {
+			coarse, err := decide.Decide(t.Context(), s, bySlots{planner})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fine, err := decide.Decide(t.Context(), s, planner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range decide.Verify(s, fine) {
+				t.Errorf("seed %d, %s: %v", seed, name, v)
+			}
+			for i := range s.Tasks {
+				a, b := coarse.Actions[i].Phases, fine.Actions[i].Phases
+				if len(a) == 0 || len(b) == 0 {
+					if len(a) != len(b) {
+						t.Errorf("seed %d, %s, task %d: phases %v, in slots %v", seed, name, i, b, a)
+					}
+					continue
+				}
+				x, y := emissions(s.Clusters[0].Carbon, a), emissions(s.Clusters[0].Carbon, b)
+				before, after = before+x, after+y
+				if y > x*(1+1e-6) {
+					t.Errorf("seed %d, %s, task %d (%s): refined to %v g/kW from %v: %v from %v", seed, name, i, s.Tasks[i].Kind, y, x, b, a)
+				}
+				first, last := b[0].From.Sub(a[0].From), b[len(b)-1].To.Sub(a[len(a)-1].To)
+				if first < -s.Slot || last > s.Slot || b[0].From.Before(now) || b[len(b)-1].To.After(s.Tasks[i].Deadline.Add(-s.Margin)) && last > 0 {
+					t.Errorf("seed %d, %s, task %d: refined to %v from %v, due %v", seed, name, i, b, a, s.Tasks[i].Deadline)
+				}
+				if y < x*(1-1e-6) {
+					moved++
+				}
+			}
+		}
+	}
+	if moved < seeds {
+		t.Errorf("%d plans were refined; want at least %d", moved, seeds)
+	}
+	t.Logf("%d plans were refined; all emit %.2f %% less", moved, 100*(1-after/before))
+}
+
+// TestElasticPlansTheCleanHour: at 7:47 the slots of an hour begin at 47 minutes past. The hour from 8:00 is clean: the plan is to run then.
+func TestElasticPlansTheCleanHour(t *testing.T) {
+	now := at(7).Add(47 * time.Minute)
+	var samples []carbon.Sample
+	for h := range 48 {
+		v := units.CarbonIntensity(500)
+		if h == 8 {
+			v = 50
+		}
+		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: v})
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := task("elastic", now, now.Add(24*time.Hour), 8*time.Hour)
+	x.Kind, x.Scaling = workload.Elastic, &decide.Scaling{MinWorkers: 1, MaxWorkers: 8, Curve: []float64{1, 1, 1, 1, 1, 1, 1, 1}}
+	s := snapshot(t, now, x)
+	s.Slot, s.Margin, s.MinRun, s.MinPause = time.Hour, 5*time.Minute, 5*time.Minute, 5*time.Minute
+	s.Clusters[0].Capacity, s.Clusters[0].Carbon = map[string]float64{"cpu": 100}, series
+	d, err := decide.Decide(t.Context(), s, joint.Planner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := d.Actions[0].Phases; len(p) != 1 || !p[0].From.Equal(at(8)) || !p[0].To.Equal(at(9)) || p[0].Workers != 8 {
+		t.Errorf("it is to run %v; want 8 workers from 8:00 to 9:00", p)
+	}
+}
