@@ -28,7 +28,14 @@ func (w *decider) savesTooLittle(i int) bool {
 	} else if w.pauses(i) {
 		now = w.cheapestNow(i, enough)
 	}
-	return now != nil && w.try(i, now, CodeSavingTooSmall)
+	if now == nil {
+		return false
+	}
+	code := CodeSavingTooSmall
+	if t.State == Waiting && x.phases[0].From.Before(w.s.Now.Add(w.s.Slot)) {
+		code = CodeCleanNow // its time has come, but for less than a slot
+	}
+	return w.try(i, now, code)
 }
 
 // cheapestNow is the run of a waiting task that begins now and emits least, if the task saves less than enough by its plan; nil if

@@ -150,7 +150,7 @@ func (r Reason) Message() string {
 	case CodeMoveDoesNotPay:
 		return "stays: another cluster is cleaner, but not by what the move costs"
 	case CodeSavingTooSmall:
-		return "runs now: to wait, pause or move would save less than the least saving"
+		return fmt.Sprintf("runs now at %s%s: to wait, pause or move would save less than the least saving", r.IntensityNow, estimated)
 	case CodeNextPeriod:
 		return fmt.Sprintf("waits for the plan of %s, which weighs all that waits against each other", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodePaused:
