@@ -17,7 +17,7 @@ var refinedParts = []time.Duration{12, 6, 4, 3, 2}
 const (
 	leastPart = 5 * time.Minute
 	// mostRefined is how many tasks of a decision are refined, mostParts how many parts of slots are looked at for each.
-	mostRefined = 200
+	mostRefined = 100
 	mostParts   = 300
 )
 
