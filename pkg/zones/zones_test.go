@@ -2,6 +2,7 @@ package zones
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,34 @@ func TestEveryRegionHasAZoneWithAClock(t *testing.T) {
 	}
 	if len(seen) < 100 {
 		t.Errorf("%d regions", len(seen))
+	}
+}
+
+// TestEveryCountryHasAZoneWithAClock: a timestamp without an offset is read by that clock.
+func TestEveryCountryHasAZoneWithAClock(t *testing.T) {
+	tables, err := load()
+	if err != nil || len(tables.countries) < 80 {
+		t.Fatalf("%d countries, %v", len(tables.countries), err)
+	}
+	for key, zone := range tables.countries {
+		if key[0] != strings.ToUpper(key[0]) || len(key[0]) != 3 || key[1] != strings.ToLower(key[1]) {
+			t.Errorf("%q: want a code of three capitals, and a part in lower case", key)
+		}
+		if _, ok := tables.clocks[zone]; !ok {
+			t.Errorf("%q: zone %s has no clock", key, zone)
+		}
+	}
+}
+
+// TestOfCountry: a part of a country counts where it has a grid of its own, and there is no default.
+func TestOfCountry(t *testing.T) {
+	for _, c := range []struct{ country, part, zone string }{
+		{"FRA", "île-de-france", "FR"}, {"fra", "", "FR"}, {"CAN", "Quebec", "CA-QC"}, {"USA", "vermont", "US-NE-ISNE"},
+		{"CAN", "", ""}, {"USA", "texas", ""}, {"", "", ""}, {"XXX", "quebec", ""},
+	} {
+		if zone, err := OfCountry(c.country, c.part); zone != c.zone || errors.Is(err, ErrCountry) != (c.zone == "") {
+			t.Errorf("%q, %q: %q, %v", c.country, c.part, zone, err)
+		}
 	}
 }
 
