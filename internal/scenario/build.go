@@ -42,6 +42,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if len(tr.Jobs) == 0 {
 		return cfg, fault("jobs", "none", "a trace with at least one job in the time that is simulated")
 	}
+	s.place(tr)
 	series := make([]*carbon.Series, len(s.Clusters))
 	for i := range s.Clusters {
 		if series[i], err = s.Clusters[i].actual(); err != nil {
@@ -157,7 +158,7 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 		seen[t.ID] = true
 		x := sim.Job{
 			ID: t.ID, Submitted: start.Add(t.Arrival), Length: t.Length, Estimate: t.Length, Kind: kind, Request: t.Request,
-			PriorityClass: t.PriorityClass, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, MaxDelay: t.MaxDelay,
+			PriorityClass: t.PriorityClass, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, MaxDelay: t.MaxDelay, Watts: t.Watts,
 		}
 		if t.Kind != "" {
 			x.Kind = t.Kind
@@ -179,6 +180,7 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 			if x.Scale, err = pickScale(scales, t, rng); err != nil {
 				return nil, err
 			}
+			x.Scale, x.Watts = withWatts(x.Scale, t.Watts), 0
 		}
 		jobs = append(jobs, x)
 	}
