@@ -3,9 +3,13 @@
 //
 // Sources: the places of the regions are those that the clouds publish (AWS
 // "Regions and Availability Zones", Google Cloud "Regions and zones", Azure
-// "Azure regions list"); the zone is that of Electricity Maps in which the place
-// lies; clocks are those of the IANA time zone database. Where a region spans
-// several zones, the one of the stated place is given.
+// "Azure regions list", Oracle Cloud "Regions and Availability Domains", IBM Cloud
+// "Regions"), also of their parts for governments and in China; the zone is that of
+// Electricity Maps in which the place lies, of which mainland China has one; clocks
+// are those of the IANA time zone database. Where a region spans several zones, the
+// one of the stated place is given. A region is left out if nobody publishes its place,
+// or if several grids meet there: oci/ap-batam-1 (an island apart from the grid of ID),
+// oci/us-phoenix-1, oci/us-luke-1, azure/usgovarizona, azure/norwaywest.
 //
 // countries.csv has the countries of which Electricity Maps has one zone, by ISO 3166-1
 // alpha-3. Of Canada, Australia and the United States, whose countries have no one grid,
@@ -41,7 +45,7 @@ var countriesText string
 
 // Region is a region of a cloud and the grid zone it lies in.
 type Region struct {
-	Cloud string // aws, gcp or azure
+	Cloud string // aws, azure, gcp, ibm or oci
 	Name  string // e.g. eu-central-1
 	Place string
 	Zone  string // grid zone, names of Electricity Maps
