@@ -273,6 +273,9 @@ func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
 		from := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 		s, err := climatology.Series(zone, from, from.AddDate(1, 0, 0))
 		if err != nil {
+			if o.zoneNote != "" {
+				err = fmt.Errorf("%w, in which most energy of --jobs was used", err)
+			}
 			return nil, fmt.Errorf("--zone: %w; accepted: %s, or --carbon", err, strings.Join(climatology.Zones(), ", "))
 		}
 		out = append(out, adviceZone{name: zone, series: s})

@@ -346,7 +346,11 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 	if actual == nil {
 		var err error
 		if actual, err = climatology.Series(c.Zone, start.AddDate(0, 0, -14), start.Add(span+climate)); err != nil {
-			return out, fault(field("zone"), c.Zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", "))
+			zone := c.Zone
+			if c.AnyZone {
+				zone += ", in which most energy of the trace was used"
+			}
+			return out, fault(field("zone"), zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", "))
 		}
 	}
 	if actual.Len() == 0 || start.Before(actual.Start()) || !start.Before(actual.End()) {

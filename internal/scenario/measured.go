@@ -19,12 +19,17 @@ func (s *Scenario) place(tr *trace.Trace) {
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		if !c.AnyZone || c.Zone != "" {
+			c.AnyZone = false
 			continue
 		}
-		if c.Zone = ZoneOf(tr); c.Name == "" {
+		stated := len(c.Carbon) > 0 || c.Forecast.Kind == "recorded" // nobody says where these intensities are from
+		if c.Zone = ZoneOf(tr); stated {
+			c.Zone = defaultZone
+		}
+		if c.Name == "" {
 			c.Name = c.Zone
 		}
-		if ran := tr.Zone(); ran != "" {
+		if ran := tr.Zone(); ran != "" && !stated {
 			s.reading.Notes = append(slices.Clone(s.reading.Notes), ZoneNote(ran, c.Zone))
 		}
 	}

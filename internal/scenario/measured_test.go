@@ -53,9 +53,32 @@ func TestMeasuredPower(t *testing.T) {
 	if cfg, err = s.Build(); err != nil || cfg.Clusters[0].Zone != "FR" || strings.Contains(strings.Join(s.Reading().Notes, "\n"), "no zone is stated") {
 		t.Errorf("a stated zone: %v, %q", err, s.Reading().Notes)
 	}
+	carbonFile := filepath.Join(t.TempDir(), "carbon.csv")
+	if err := os.WriteFile(carbonFile, []byte("time,intensity_gco2eq_per_kwh\n2023-03-01T00:00:00Z,100\n2023-03-01T01:00:00Z,100\n2023-03-01T02:00:00Z,100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = measuredScenario(t, Cluster{AnyZone: true, Carbon: []string{carbonFile}})
+	if cfg, err = s.Build(); err != nil || cfg.Clusters[0].Zone != "DE" || strings.Contains(strings.Join(s.Reading().Notes, "\n"), "no zone is stated") {
+		t.Errorf("a stated intensity: %v, %q", err, s.Reading().Notes)
+	}
 	s = measuredScenario(t, Cluster{Zone: "FR", Nodes: &Nodes{Count: 4, Resource: "cpu", Each: 8, Idle: 50, Peak: 100}})
 	if cfg, err = s.Build(); err != nil || cfg.Jobs[0].Watts != 0 {
 		t.Errorf("with machines: job of %v W, %v; want 0, as their power counts", cfg.Jobs[0].Watts, err)
+	}
+}
+
+// TestZoneWithoutClimatology checks that the error says where the zone is from.
+func TestZoneWithoutClimatology(t *testing.T) {
+	s := measuredScenario(t, Cluster{AnyZone: true})
+	if err := os.WriteFile(s.Jobs.File, []byte(strings.ReplaceAll(strings.ReplaceAll(emissionsCSV, "SWE,,aws,eu-north-1", "MAR,,,"), "FRA", "MAR")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Build(); err == nil || !strings.Contains(err.Error(), "MA, in which most energy of the trace was used; accepted: carbon files, or one of") {
+		t.Errorf("error %v", err)
+	}
+	s.Clusters = []Cluster{{AnyZone: true, Zone: "TN"}}
+	if _, err := s.Build(); err == nil || strings.Contains(err.Error(), "most energy") {
+		t.Errorf("a stated zone: error %v", err)
 	}
 }
 
