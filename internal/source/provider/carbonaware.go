@@ -106,7 +106,6 @@ func decodeCarbonAwareForecast(body []byte, location string, p carbon.Provenance
 
 func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provenance) ([]carbon.Sample, error) {
 	points := make([]point, len(in))
-	step := time.Hour
 	for i, x := range in {
 		// The SDK answers with the name that its own source has for the place, so
 		// only an answer about nothing at all is refused.
@@ -121,34 +120,34 @@ func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provena
 		if err != nil {
 			return nil, fmt.Errorf("[%d].time: %w", i, err)
 		}
-		if d, ok := carbonAwareDuration(x.Duration); ok {
-			step = d
-		}
 		value := x.Value
 		if value == nil {
 			value = x.Rating
 		}
-		points[i] = point{at: at, gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
+		points[i] = point{at: at, length: carbonAwareDuration(x.Duration), gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
 		if value != nil {
 			points[i].value = *value
 		}
 	}
-	return samples(points, step, p)
+	return samples(points, time.Hour, p)
 }
 
-// carbonAwareDuration reads minutes, or "hh:mm:ss".
-func carbonAwareDuration(raw json.RawMessage) (time.Duration, bool) {
+// carbonAwareDuration reads minutes, or "hh:mm:ss"; 0 where it is neither.
+func carbonAwareDuration(raw json.RawMessage) time.Duration {
 	if minutes, err := strconv.ParseFloat(string(raw), 64); err == nil && minutes >= 1 && minutes <= 24*60 {
-		return time.Duration(minutes * float64(time.Minute)), true
+		return time.Duration(minutes * float64(time.Minute))
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return 0, false
+		return 0
 	}
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return 0, false
+		return 0
 	}
 	d, err := time.ParseDuration(parts[0] + "h" + parts[1] + "m" + parts[2] + "s")
-	return d, err == nil && d >= time.Minute && d <= 24*time.Hour
+	if err != nil || d < time.Minute || d > 24*time.Hour {
+		return 0
+	}
+	return d
 }

@@ -73,7 +73,7 @@ func (m EIA) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 			break
 		}
 	}
-	s, err := all.samples(eiaFactors, time.Hour, m.Provenance())
+	s, err := all.samples(eiaFactors, m.Provenance())
 	if problem == nil {
 		problem = err
 	}
@@ -122,7 +122,7 @@ func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ er
 			return 0, 0, fmt.Errorf("data[%d].value: %w", i, err)
 		}
 		if !null {
-			all.add(at, x.FuelType, v)
+			all.set(at, time.Hour, x.FuelType, v)
 		}
 	}
 	return len(in.Response.Data), int(min(max(count, 0), 1e9)), all.tooMany()

@@ -134,7 +134,11 @@ type electricityMapsPoint struct {
 	Value           *float64 `json:"value"`
 	Datetime        string   `json:"datetime"`
 	IsEstimated     bool     `json:"isEstimated"`
+	Granularity     string   `json:"temporalGranularity"`
 }
+
+// electricityMapsSteps are the lengths of the granularities that have one.
+var electricityMapsSteps = map[string]time.Duration{"5_minutes": 5 * time.Minute, "15_minutes": 15 * time.Minute, "hourly": time.Hour, "daily": 24 * time.Hour}
 
 type electricityMapsAnswer struct {
 	Zone               string `json:"zone"`
@@ -189,7 +193,11 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 		if value == nil {
 			value = x.Value
 		}
-		points[i] = point{at: at, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
+		length := electricityMapsSteps[x.Granularity]
+		if x.Granularity == "" {
+			length = electricityMapsSteps[in.Granularity]
+		}
+		points[i] = point{at: at, length: length, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
 		if value != nil {
 			points[i].value = *value
 		}

@@ -187,7 +187,7 @@ func decodePrometheusRange(body []byte, p carbon.Provenance) ([]carbon.Sample, e
 		if err != nil {
 			return nil, fmt.Errorf("values[%d]: %w", i, err)
 		}
-		points[i] = point{at: at, value: v, gap: v != v, where: fmt.Sprintf("values[%d]", i)}
+		points[i] = point{at: at, length: prometheusStep, value: v, gap: v != v, where: fmt.Sprintf("values[%d]", i)}
 	}
 	return samples(points, prometheusStep, p)
 }

@@ -132,7 +132,14 @@ func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]ca
 		if err != nil {
 			return nil, fmt.Errorf("data[%d].from: %w", i, err)
 		}
-		pt := point{at: from, where: fmt.Sprintf("data[%d].intensity", i)}
+		to, err := parseTime(x.To)
+		if err != nil {
+			return nil, fmt.Errorf("data[%d].to: %w", i, err)
+		}
+		if length := to.Sub(from); length <= 0 || length > 24*time.Hour {
+			return nil, fmt.Errorf("%w: data[%d].to: %q; accepted: a time after from %q, by a day at most", ErrWire, i, clip(x.To), clip(x.From))
+		}
+		pt := point{at: from, length: to.Sub(from), where: fmt.Sprintf("data[%d].intensity", i)}
 		switch {
 		case x.Intensity.Actual != nil:
 			pt.value = *x.Intensity.Actual

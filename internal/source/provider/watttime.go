@@ -178,20 +178,20 @@ func decodeWattTime(body []byte, region, signal string, p carbon.Provenance) ([]
 		}
 		p.IssuedAt = at
 	}
+	stated := time.Duration(0)
+	if in.Meta.Seconds > 0 && in.Meta.Seconds <= 86400 {
+		stated = time.Duration(in.Meta.Seconds) * time.Second
+	}
 	points := make([]point, len(in.Data))
 	for i, x := range in.Data {
 		at, err := parseTime(x.PointTime)
 		if err != nil {
 			return nil, fmt.Errorf("data[%d].point_time: %w", i, err)
 		}
-		points[i] = point{at: at, gap: x.Value == nil, where: fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i)}
+		points[i] = point{at: at, length: stated, gap: x.Value == nil, where: fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i)}
 		if x.Value != nil {
 			points[i].value = float64(units.FromPoundsPerMegawattHour(*x.Value))
 		}
 	}
-	step := 5 * time.Minute
-	if in.Meta.Seconds > 0 && in.Meta.Seconds <= 86400 {
-		step = time.Duration(in.Meta.Seconds) * time.Second
-	}
-	return samples(points, step, p)
+	return samples(points, 5*time.Minute, p)
 }
