@@ -160,7 +160,8 @@ func (f *Feed) published(now time.Time, cfg Config) (_ []piece, live bool) {
 	if len(f.forecast) == 0 {
 		return nil, false
 	}
-	live = f.failures == 0 && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= cfg.StaleAfter
+	renewed := f.failures == 0 || f.fetchedAt.Equal(f.lastAttempt) // the past may have failed alone
+	live = renewed && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= cfg.StaleAfter
 	basis := carbon.LiveForecast
 	if !live {
 		basis = carbon.CachedForecast

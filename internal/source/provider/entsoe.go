@@ -66,15 +66,15 @@ func (m EntsoE) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) 
 	if floor := q.Now.Add(-entsoeRest); since.After(floor) {
 		since = floor
 	}
-	for _, span := range spans(since.Truncate(time.Hour), q.Now, entsoeSpan) {
-		if err := m.get(ctx, get, q, "A75", "A16", span[0], span[1], actual); err != nil {
-			errs = append(errs, fmt.Errorf("actual generation: %w", err))
-			break
-		}
+	bad, err := askEach(ctx, q.past(since.Truncate(time.Hour), q.Now, entsoeSpan), func(span carbon.Interval) error {
+		return m.get(ctx, get, q, "A75", "A16", span.From, span.To, actual)
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("actual generation: %w", err))
 	}
 	past, err := actual.samples(entsoeFactors, m.Provenance())
 	errs = append(errs, err)
-	a := Answer{Past: past}
+	a := Answer{Past: past, Bad: bad}
 	if a.Forecast, err = m.forecast(ctx, get, q, actual); err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
 	}
@@ -233,7 +233,7 @@ func decodeEntsoE(body []byte, into mixes) error {
 		for _, r := range in.Reason {
 			texts = append(texts, clip(r.Code+" "+r.Text))
 		}
-		return fmt.Errorf("%w: no data: %s", ErrWire, strings.Join(texts, "; "))
+		return fmt.Errorf("%w: %w: %s", ErrWire, ErrNoData, strings.Join(texts, "; "))
 	default:
 		return fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
 	}

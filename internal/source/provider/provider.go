@@ -31,6 +31,8 @@ type Query struct {
 	Now time.Time
 	// Since is where the history that is missing begins.
 	Since time.Time
+	// Again are parts of the past before Since that are asked for once more, in order of time.
+	Again []carbon.Interval
 	// Horizon is how far ahead a forecast is wanted.
 	Horizon time.Duration
 	// Fresh is how old a kept answer may be, in wall time.
@@ -42,6 +44,8 @@ type Query struct {
 type Answer struct {
 	// Past are measured or estimated intensities, in order of time.
 	Past []carbon.Sample
+	// Bad are the spans of the past that were asked for in vain, except the newest one: its error is that of Fetch.
+	Bad []BadSpan
 	// Forecast is in order of time; empty where the provider has none. IssuedAt
 	// of its samples' provenance is when it was published.
 	Forecast []carbon.Sample
@@ -180,20 +184,6 @@ func clip(s string) string {
 		return s[:most] + "..."
 	}
 	return s
-}
-
-// spans cuts [from, to) into parts of at most length.
-func spans(from, to time.Time, length time.Duration) [][2]time.Time {
-	var out [][2]time.Time
-	for from.Before(to) {
-		end := from.Add(length)
-		if end.After(to) {
-			end = to
-		}
-		out = append(out, [2]time.Time{from, end})
-		from = end
-	}
-	return out
 }
 
 // finite reports whether v is a number.

@@ -1,12 +1,15 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"lull.dev/lull/internal/source/fetch"
 	"lull.dev/lull/pkg/carbon"
 )
 
@@ -118,6 +121,48 @@ func TestTwice(t *testing.T) {
 	} {
 		if got := intervals(samples(tc.points, time.Hour, carbon.Provenance{})); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// pages answers each request of EIA with one of its pages, by offset; an hour is split between two.
+type pages struct {
+	asked []string
+	list  []string
+}
+
+func (p *pages) Get(_ context.Context, r fetch.Request) (fetch.Response, error) {
+	u, err := url.Parse(r.URL)
+	p.asked = append(p.asked, u.Query().Get("offset"))
+	n := min(len(p.asked), len(p.list)) - 1
+	return fetch.Response{Body: []byte(fmt.Sprintf(`{"response":{"total":5,"data":[%s]}}`, p.list[n]))}, err
+}
+
+// TestPages: rows of an hour that come twice, on pages in another order, count once; pages may be shorter than was asked for.
+func TestPages(t *testing.T) {
+	row := func(fuel string, value int) string {
+		return fmt.Sprintf(`{"period":"2026-01-01T00","respondent":"CISO","fueltype":%q,"value":"%d"}`, fuel, value)
+	}
+	p := &pages{list: []string{row("NG", 1000) + "," + row("NUC", 1000), row("NG", 1000) + "," + row("WND", 1000), row("NUC", 2000)}}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a, err := EIA{Respondent: "CISO"}.Fetch(context.Background(), p, Query{Since: at, Now: at.Add(time.Hour)})
+	if got, want := intervals(a.Past, err), "00:00 60 128.3"; got != want { // (469 + 2*16 + 12) / 4
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := strings.Join(p.asked, " "); got != "0 2 4" {
+		t.Errorf("pages from %s, want 0 2 4", got)
+	}
+}
+
+// TestTwoForecasts: of several, the last one issued counts.
+func TestTwoForecasts(t *testing.T) {
+	text := func(issued, value string) string {
+		return `{"generatedAt":"2024-01-01T` + issued + `:00Z","location":"x","forecastData":[{"location":"x","timestamp":"2024-01-02T00:00:00Z","duration":60,"value":` + value + `}]}`
+	}
+	for _, list := range []string{text("06:00", "1") + "," + text("07:00", "2"), text("07:00", "2") + "," + text("06:00", "1")} {
+		s, err := decodeCarbonAwareForecast([]byte("["+list+"]"), "x", carbon.Provenance{})
+		if got := intervals(s, err); got != "00:00 60 2" || s[0].Of.IssuedAt.Hour() != 7 {
+			t.Errorf("%s", got)
 		}
 	}
 }

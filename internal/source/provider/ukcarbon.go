@@ -44,14 +44,12 @@ const ukSpan = 14 * 24 * time.Hour
 func (m UKCarbonIntensity) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	for _, span := range spans(q.Since, q.Now, ukSpan) {
-		s, err := m.get(ctx, get, q, ukTime(span[0])+"/"+ukTime(span[1]))
-		a.Past = Merge(a.Past, s)
-		if err != nil {
-			errs = append(errs, err)
-			break
-		}
-	}
+	bad, err := askEach(ctx, q.past(q.Since, q.Now, ukSpan), func(span carbon.Interval) error {
+		s, err := m.get(ctx, get, q, ukTime(span.From)+"/"+ukTime(span.To))
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	a.Bad, errs = bad, append(errs, err)
 	s, err := m.get(ctx, get, q, ukTime(q.Now)+"/fw48h")
 	if err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))

@@ -74,17 +74,17 @@ const (
 func (m *WattTime) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	for _, span := range spans(q.Since, q.Now, wattTimeSpan) {
-		body, err := m.get(ctx, get, q, "historical", url.Values{"start": {stamp(span[0])}, "end": {stamp(span[1])}})
-		var s []carbon.Sample
-		if err == nil {
-			s, err = decodeWattTime(body, m.Region, m.SignalType, m.Provenance())
-		}
-		a.Past = Merge(a.Past, s)
+	bad, err := askEach(ctx, q.past(q.Since, q.Now, wattTimeSpan), func(span carbon.Interval) error {
+		body, err := m.get(ctx, get, q, "historical", url.Values{"start": {stamp(span.From)}, "end": {stamp(span.To)}})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("historical: %w", err))
-			break
+			return err
 		}
+		s, err := decodeWattTime(body, m.Region, m.SignalType, m.Provenance())
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	if a.Bad = bad; err != nil {
+		errs = append(errs, fmt.Errorf("historical: %w", err))
 	}
 	hours := min(wattTimeHours, max(1, int(q.Horizon.Hours())))
 	body, err := m.get(ctx, get, q, "forecast", url.Values{"horizon_hours": {strconv.Itoa(hours)}})
