@@ -64,6 +64,7 @@ type Feed struct {
 	refused     bool // the plan has no forecast
 	backfilled  bool // all the history that there is has been asked for
 	revisions   int
+	fuels       provider.Fuels
 	saved       time.Time
 	dirty       bool
 }
@@ -132,13 +133,14 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	if floor := now.Add(-historyWanted); since.Before(floor) {
 		since = floor
 	}
+	fuels := f.fuels
 	fresh := cfg.Timeline.WallDuration(cfg.Refresh) / 2
 	if f.failures > 0 {
 		fresh = 0 // what was kept may be the very answer that could not be read
 	}
 	f.mu.Unlock()
 
-	answer, err := cfg.Provider.Fetch(ctx, f.get, provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fresh: fresh})
+	answer, err := cfg.Provider.Fetch(ctx, f.get, provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fresh: fresh, Fuels: fuels})
 	var weather provider.Weather
 	if cfg.Weather != nil {
 		var weatherErr error
@@ -222,6 +224,9 @@ func (f *Feed) take(a provider.Answer, now time.Time) {
 			f.history = after(f.history, floor)
 		}
 		f.dirty = true
+	}
+	if a.Fuels.Hours > 0 {
+		f.fuels, f.dirty = a.Fuels, true
 	}
 	if len(a.Forecast) > 0 {
 		f.forecast, f.fetchedAt, f.issuedAt = a.Forecast, now, a.Forecast[0].Of.IssuedAt

@@ -55,8 +55,10 @@ func (m EIA) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	bad, newest := askEach(ctx, q.past(q.Since, q.Now, eiaSpan), func(span carbon.Interval) error {
 		return m.span(ctx, get, q, span, all)
 	})
-	s, err := all.samples(eiaFactors, m.Provenance())
-	return Answer{Past: s, Bad: bad}, errors.Join(newest, err)
+	slots := all.slots()
+	fuels := q.Fuels.judge(slots, eiaFactors, q.Now)
+	s, err := samples(mixPoints(slots, eiaFactors), time.Hour, m.Provenance())
+	return Answer{Past: s, Bad: bad, Fuels: fuels}, errors.Join(newest, err)
 }
 
 // span adds all pages of a span to all. Rows are sorted by all that tells them apart, else those of one hour may come in

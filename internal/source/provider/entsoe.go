@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"sort"
 	"strings"
@@ -72,16 +73,17 @@ func (m EntsoE) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) 
 	if err != nil {
 		errs = append(errs, fmt.Errorf("actual generation: %w", err))
 	}
-	past, err := actual.samples(entsoeFactors, m.Provenance())
+	slots := actual.slots()
+	a := Answer{Bad: bad, Fuels: q.Fuels.judge(slots, entsoeFactors, q.Now)}
+	a.Past, err = samples(mixPoints(slots, entsoeFactors), time.Hour, m.Provenance())
 	errs = append(errs, err)
-	a := Answer{Past: past, Bad: bad}
-	if a.Forecast, err = m.forecast(ctx, get, q, actual); err != nil {
+	if a.Forecast, err = m.forecast(ctx, get, q, slots); err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
 	}
 	return a, errors.Join(errs...)
 }
 
-func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual mixes) ([]carbon.Sample, error) {
+func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual []slotMix) ([]carbon.Sample, error) {
 	from := q.Now.Truncate(time.Hour)
 	to := from.Add(min(q.Horizon, 48*time.Hour))
 	// Both are stated apart, each in its own steps. Of A71 the type says nothing.
@@ -136,16 +138,17 @@ func entsoeForecast(total, weather mixes, rest map[int]float64) []point {
 
 // restByHour is the mean intensity, by hour of the day, of what neither wind nor
 // sun generated since a time.
-func restByHour(actual mixes, since time.Time) map[int]float64 {
+func restByHour(actual []slotMix, since time.Time) map[int]float64 {
 	sum, hours := map[int]float64{}, map[int]float64{}
-	for _, x := range actual.slots() {
-		if x.from.Before(since) {
+	for _, x := range actual {
+		if x.incomplete || x.from.Before(since) {
 			continue
 		}
+		other := maps.Clone(x.mix)
 		for kind := range weatherDriven {
-			delete(x.mix, kind)
+			delete(other, kind)
 		}
-		if v, ok := x.mix.intensity(entsoeFactors); ok {
+		if v, ok := other.intensity(entsoeFactors); ok {
 			length := x.to.Sub(x.from).Hours()
 			sum[x.from.Hour()] += v * length
 			hours[x.from.Hour()] += length

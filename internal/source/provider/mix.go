@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"lull.dev/lull/pkg/carbon"
 )
 
 // quantity is what a type generated in an interval.
@@ -72,8 +70,9 @@ func (m mixes) quantities(kind string) []quantity {
 
 // slotMix is the mix of a slot.
 type slotMix struct {
-	from, to time.Time
-	mix      mix
+	from, to   time.Time
+	mix        mix
+	incomplete bool // the provider is still filling it
 }
 
 // slots returns the mixes in order of time. A slot lies between two neighbouring ends of
@@ -91,7 +90,7 @@ func (m mixes) slots() []slotMix {
 	ends = slices.CompactFunc(ends, time.Time.Equal)
 	var out []slotMix
 	for i := 1; i < len(ends); i++ {
-		x := slotMix{ends[i-1], ends[i], mix{}}
+		x := slotMix{from: ends[i-1], to: ends[i], mix: mix{}}
 		for kind, list := range lists {
 			for len(list) > 0 && !list[0].to.After(x.from) {
 				list = list[1:]
@@ -108,43 +107,12 @@ func (m mixes) slots() []slotMix {
 	return out
 }
 
-// usualShare is in which share of the time a type must occur so that a slot without it
-// counts as incomplete.
-const usualShare = 0.9
-
-// points turns complete slots into intensities. A slot that lacks a type which
-// nearly all others have is still being filled by the provider: its mean would
-// be wrong, so it is a gap.
-func (m mixes) points(factors map[string]float64) []point {
-	slots := m.slots()
-	hours, all := map[string]float64{}, 0.0
-	for _, x := range slots {
-		length := x.to.Sub(x.from).Hours()
-		all += length
-		for kind := range x.mix {
-			hours[kind] += length
-		}
-	}
-	var usual []string
-	for kind, n := range hours {
-		if _, known := factors[kind]; known && n >= usualShare*all {
-			usual = append(usual, kind)
-		}
-	}
-	out := make([]point, 0, len(slots))
-	for _, x := range slots {
-		pt := point{at: x.from, length: x.to.Sub(x.from), where: "mix at " + x.from.Format(time.RFC3339), estimated: true}
-		for _, kind := range usual {
-			if _, ok := x.mix[kind]; !ok {
-				pt.gap = true
-			}
-		}
-		if v, ok := x.mix.intensity(factors); ok {
-			pt.value = v
-		} else {
-			pt.gap = true
-		}
-		out = append(out, pt)
+// mixPoints turns slots into intensities; incomplete ones are gaps.
+func mixPoints(slots []slotMix, factors map[string]float64) []point {
+	out := make([]point, len(slots))
+	for i, x := range slots {
+		v, ok := x.mix.intensity(factors)
+		out[i] = point{at: x.from, length: x.to.Sub(x.from), value: v, gap: !ok || x.incomplete, estimated: true, where: "mix at " + x.from.Format(time.RFC3339)}
 	}
 	return out
 }
@@ -157,12 +125,4 @@ func (m mixes) tooMany() error {
 		}
 	}
 	return nil
-}
-
-// samples of the complete slots.
-func (m mixes) samples(factors map[string]float64, p carbon.Provenance) ([]carbon.Sample, error) {
-	if err := m.tooMany(); err != nil {
-		return nil, err
-	}
-	return samples(m.points(factors), time.Hour, p)
 }

@@ -33,6 +33,8 @@ type Query struct {
 	Since time.Time
 	// Again are parts of the past before Since that are asked for once more, in order of time.
 	Again []carbon.Interval
+	// Fuels is what is known of the zone's types of generation, from earlier answers.
+	Fuels Fuels
 	// Horizon is how far ahead a forecast is wanted.
 	Horizon time.Duration
 	// Fresh is how old a kept answer may be, in wall time.
@@ -46,6 +48,8 @@ type Answer struct {
 	Past []carbon.Sample
 	// Bad are the spans of the past that were asked for in vain, except the newest one: its error is that of Fetch.
 	Bad []BadSpan
+	// Fuels is that of the query with what this answer adds; nothing for a provider that states no types.
+	Fuels Fuels
 	// Forecast is in order of time; empty where the provider has none. IssuedAt
 	// of its samples' provenance is when it was published.
 	Forecast []carbon.Sample
