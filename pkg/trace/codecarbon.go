@@ -98,8 +98,8 @@ type ccReader struct {
 // counts, and the ones before are counted in Skipped; if a duration falls, a new run has begun. Rows without a run_id
 // and rows of tasks (task_name) each count.
 //
-// A timestamp without an offset is UTC on a cloud (on_cloud Y), the clock of the zone elsewhere, and UTC where the
-// zone is not known. The zone is that of the cloud region, else that of the country (zones.OfCountry). The request is
+// A timestamp without an offset is UTC on a cloud (on_cloud Y, or a kernel built for a cloud), the clock of the zone
+// elsewhere, and UTC where the zone is not known. The zone is that of the cloud region, else that of the country (zones.OfCountry). The request is
 // the machine: cpu_count, gpu_count, ram_total_size; without cpu_count 1 CPU. Notes say how many jobs each rule holds
 // for.
 //
@@ -235,8 +235,14 @@ func (x *ccRow) read() error {
 	return x.err
 }
 
-// onCloud reports whether the row says that it ran in a cloud.
-func (x *ccRow) onCloud() bool { return strings.EqualFold(x.text(ccOnCloud), "Y") }
+// cloudKernel is in the name of kernels that are built for a cloud, as 6.8.0-1021-aws of Ubuntu.
+var cloudKernel = regexp.MustCompile(`-(aws|azure|gcp|gke|oracle|ibm|cloud)-|\.amzn\d`)
+
+// onCloud reports whether the row is of a cloud: by on_cloud, or by the kernel, as CodeCarbon 2 and later state N on AWS
+// and Azure.
+func (x *ccRow) onCloud() bool {
+	return strings.EqualFold(x.text(ccOnCloud), "Y") || cloudKernel.MatchString(x.text(ccOS))
+}
 
 // zone is the grid zone that the row tells, "" if it tells none.
 func (x *ccRow) zone() string {
