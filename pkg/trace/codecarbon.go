@@ -238,7 +238,7 @@ func (x *ccRow) read() error {
 // cloudKernel is in the name of kernels that are built for a cloud, as 6.8.0-1021-aws of Ubuntu.
 var cloudKernel = regexp.MustCompile(`-(aws|azure|gcp|gke|oracle|ibm|cloud)-|\.amzn\d`)
 
-// onCloud reports whether the row is of a cloud: by on_cloud, or by the kernel, as CodeCarbon 2 and later state N on AWS
+// onCloud reports whether the row is of a cloud: by on_cloud, or by the kernel, as CodeCarbon 2.3 and later state N on AWS
 // and Azure.
 func (x *ccRow) onCloud() bool {
 	return strings.EqualFold(x.text(ccOnCloud), "Y") || cloudKernel.MatchString(x.text(ccOS))
