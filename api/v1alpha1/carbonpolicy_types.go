@@ -135,6 +135,14 @@ type CarbonPolicySpec struct {
 	// +optional
 	MinPause *metav1.Duration `json:"minPause,omitempty"`
 
+	// minSaving is the share of its emissions that a workload must save by waiting, a pause or a move: 0.01 is 1 %. If its plan saves
+	// less, it runs now, where there is room for it. 0 follows every plan.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=0.9
+	// +kubebuilder:default=0.01
+	// +optional
+	MinSaving *float64 `json:"minSaving,omitempty"`
+
 	// scaleUpPatience is for how long a worker may lack a node, which may be about to be made
 	// for it, before no more workers are asked for than run.
 	// +kubebuilder:default="5m"

@@ -632,6 +632,11 @@ func (in *CarbonPolicySpec) DeepCopyInto(out *CarbonPolicySpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.MinSaving != nil {
+		in, out := &in.MinSaving, &out.MinSaving
+		*out = new(float64)
+		**out = **in
+	}
 	if in.ScaleUpPatience != nil {
 		in, out := &in.ScaleUpPatience, &out.ScaleUpPatience
 		*out = new(v1.Duration)

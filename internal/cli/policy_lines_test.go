@@ -31,7 +31,7 @@ func TestSimulatePrintsWhatAPolicyTakes(t *testing.T) {
 		"asap,revise=changes":                  {nil, ""},
 	} {
 		out := stdout(t, append(append([]string{}, args...), "--planner", label)...)
-		_, lines, ok := strings.Cut(out, "As spec of a CarbonPolicy, with slot: 15m, startMargin: 5m, minRun: 0s and minPause: 0s:\n")
+		_, lines, ok := strings.Cut(out, "As spec of a CarbonPolicy, with slot: 15m, startMargin: 5m, minRun: 0s, minPause: 0s and minSaving: 0.01:\n")
 		var spec v1alpha1.CarbonPolicySpec
 		if err := yaml.UnmarshalStrict([]byte(lines), &spec); !ok || err != nil {
 			t.Fatalf("%s: %v\n%s", label, err, out)

@@ -37,6 +37,7 @@ type simulateOptions struct {
 	capacity, watts, pue                     float64
 	from, to, least, slot, margin, learn     time.Duration
 	minRun, minPause                         time.Duration
+	minSaving                                float64
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
 	example                                  bool
@@ -122,6 +123,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept before deadlines, for what goes wrong, e.g. 30m; a CarbonPolicy (startMargin) has the same by default")
 	duration(f, &o.minRun, "min-run", 0, "least time from a start or change of scale to the next change, e.g. 5m, which a CarbonPolicy (minRun) has by default")
 	duration(f, &o.minPause, "min-pause", 0, "least time from a pause to the next start, e.g. 5m, which a CarbonPolicy (minPause) has by default")
+	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 99).to(), "percent that a job must save by waiting, a pause or a move; else it runs at once where there is room. A CarbonPolicy (minSaving) has the same by default; 0 follows every plan")
 	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all that is random (default 1)")
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
@@ -158,6 +160,9 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		if cmd.Flags().Changed(name) {
 			to.to.Duration = to.value
 		}
+	}
+	if cmd.Flags().Changed("min-saving") {
+		s.MinSaving = new(o.minSaving / 100)
 	}
 	if cmd.Flags().Changed("margin") {
 		s.Margin = &scenario.Duration{Duration: o.margin}
@@ -330,8 +335,8 @@ func roomForAll(cfg sim.Config) bool {
 
 // policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
 func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
-	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s and minPause: %s:",
-		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause))}
+	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s and minSaving: %.4g:",
+		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause), cfg.MinSaving)}
 	for i, p := range plannersOf(s) {
 		text, err := policyPlanner(p)
 		if err != nil {

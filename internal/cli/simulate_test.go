@@ -18,7 +18,7 @@ import (
 func TestSimulate(t *testing.T) {
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs.csv")
-	if err := os.WriteFile(jobs, []byte("id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\nc,90000,5400,1\n"), 0o600); err != nil {
+	if err := os.WriteFile(jobs, []byte("id,arrival_s,length_s,cpus\na,61200,7200,4\nb,63000,3600,2\nc,90000,5400,1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	html, rows, parquet, js := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.csv"), filepath.Join(dir, "r.parquet"), filepath.Join(dir, "r.json")
@@ -44,6 +44,26 @@ func TestSimulate(t *testing.T) {
 	}
 	if again := stdout(t, "simulate", "--jobs", jobs, "--zone", "DE", "--max-delay", "1h:6h,24h", "--kind", "interruptible", "--planner", "joint", "--json", "-"); !strings.Contains(again, `"seed": 1`) {
 		t.Errorf("JSON on standard output: %.80s", again)
+	}
+}
+
+// TestSimulateMinSaving: a job at midnight could save 0.4 % by a wait, which is less than the default.
+func TestSimulateMinSaving(t *testing.T) {
+	jobs := filepath.Join(files(t, map[string]string{"jobs.csv": "id,arrival_s,length_s,cpus\na,0,7200,4\n"}), "jobs.csv")
+	for flag, waits := range map[string]bool{"": false, "--min-saving=0": true, "--min-saving=0.1": true, "--min-saving=5": false} {
+		args := []string{"simulate", "--jobs", jobs, "--zone", "DE", "--max-delay", "6h", "--planner", "joint", "--json", "-"}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		var d struct{ Summary []scenario.Summary }
+		if err := json.Unmarshal([]byte(stdout(t, args...)), &d); err != nil || len(d.Summary) != 2 || d.Summary[1].MeanWaitH > 0 != waits || d.Summary[1].Saving > 0 != waits {
+			t.Errorf("%q: %v %+v; want the job to wait: %v", flag, err, d.Summary, waits)
+		}
+	}
+	for _, bad := range []string{"-1", "100", "x"} {
+		if out := failure(t, "simulate", "--jobs", jobs, "--zone", "DE", "--min-saving", bad); !strings.Contains(out, "min-saving") || !strings.Contains(out, bad) {
+			t.Errorf("--min-saving %s: %q", bad, out)
+		}
 	}
 }
 
@@ -155,7 +175,7 @@ func TestAdvise(t *testing.T) {
 	}
 	profile := filepath.Join(dir, "profile.csv")
 	jobs := filepath.Join(dir, "jobs.csv")
-	for file, text := range map[string]string{profile: "workers,throughput\n1,1\n4,3\n", jobs: "id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\n"} {
+	for file, text := range map[string]string{profile: "workers,throughput\n1,1\n4,3\n", jobs: "id,arrival_s,length_s,cpus\na,61200,7200,4\nb,63000,3600,2\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

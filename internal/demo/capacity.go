@@ -227,7 +227,7 @@ func (r *capacityRun) policy(m *provisioned) *v1alpha1.CarbonPolicy {
 		Spec: v1alpha1.CarbonPolicySpec{
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: m.key}}, Zone: zoneName, Planner: m.planner,
 			Slot: &metav1.Duration{Duration: time.Hour}, StartMargin: &metav1.Duration{Duration: capacityMargin},
-			MinRun: &metav1.Duration{Duration: capacityMinRun}, MinPause: &metav1.Duration{}, ScaleUpPatience: &metav1.Duration{Duration: capacityPatience},
+			MinRun: &metav1.Duration{Duration: capacityMinRun}, MinPause: &metav1.Duration{}, ScaleUpPatience: &metav1.Duration{Duration: capacityPatience}, MinSaving: new(0.0),
 			Power: v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": r.week.Watts}, PUE: 1},
 		},
 	}

@@ -293,7 +293,7 @@ func (s *Stage) place(ctx context.Context, o Options, t *trial, epoch time.Time)
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 			Spec: v1alpha1.CarbonPolicySpec{
 				Selector: metav1.LabelSelector{MatchLabels: map[string]string{zoneLabel: name}}, Zone: name,
-				Planner: v1alpha1.PlannerSpec{Name: o.Planner}, Slot: &metav1.Duration{Duration: fidelitySlot}, StartMargin: &metav1.Duration{Duration: fidelityMargin},
+				Planner: v1alpha1.PlannerSpec{Name: o.Planner}, Slot: &metav1.Duration{Duration: fidelitySlot}, StartMargin: &metav1.Duration{Duration: fidelityMargin}, MinSaving: new(0.0),
 				Power: v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": wattsPerCPU}, PUE: 1},
 			},
 		},

@@ -44,3 +44,17 @@ func TestIdle(t *testing.T) {
 		}
 	}
 }
+
+// TestMinSaving: a policy that was stored before the field was there has the default; 0 is not a missing value.
+func TestMinSaving(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stated *float64
+		want   float64
+	}{"not stated": {nil, 0.01}, "none": {new(0.0), 0}, "stated": {new(0.2), 0.2}} {
+		spec := policy
+		spec.MinSaving = tc.stated
+		if got := observe(t, spec, timegrid.Timeline{}, newJob("a")).Snapshot.MinSaving; got != tc.want {
+			t.Errorf("%s: least saving %v, want %v", name, got, tc.want)
+		}
+	}
+}

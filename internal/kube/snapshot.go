@@ -193,6 +193,9 @@ const defaultMargin = 5 * time.Minute
 // server's defaults.
 const defaultDwell = 5 * time.Minute
 
+// defaultMinSaving is MinSaving of such a policy.
+const defaultMinSaving = 0.01
+
 // defaultPatience is ScaleUpPatience of such a policy.
 const defaultPatience = 5 * time.Minute
 
@@ -237,6 +240,9 @@ func Observe(in Input) (View, error) {
 	}
 	if spec.MinPause != nil {
 		s.MinPause = spec.MinPause.Duration
+	}
+	if s.MinSaving = defaultMinSaving; spec.MinSaving != nil {
+		s.MinSaving = *spec.MinSaving
 	}
 	patience := defaultPatience
 	if spec.ScaleUpPatience != nil {

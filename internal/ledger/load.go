@@ -86,8 +86,9 @@ func take(e *Entry, workloads map[types.UID]*observed, runs map[types.UID]types.
 
 // hour is an intensity as it was written last.
 type hour struct {
-	value    float64
-	revision int
+	value     float64
+	estimated bool
+	revision  int
 }
 
 // intensityKey is the key of an intensity that begins at a second.
@@ -106,7 +107,17 @@ func (r *Recorder) loadHours(ctx context.Context) error {
 			return err
 		}
 		r.mu.Lock()
-		r.hours[zone] = hours
+		if r.hours[zone] == nil {
+			r.hours[zone] = hours
+		} else { // of late values
+			if r.late[zone] == nil {
+				r.late[zone] = map[int64]bool{}
+			}
+			for _, at := range wanted[zone] {
+				r.late[zone][at] = true
+			}
+			maps.Copy(r.hours[zone], hours)
+		}
 		delete(r.wanted, zone)
 		r.mu.Unlock()
 	}
@@ -140,7 +151,7 @@ func (l *Ledger) hours(ctx context.Context, zone string, begin []int64) (map[int
 				if err := json.Unmarshal(e.Body, &b); err != nil {
 					return nil, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
 				}
-				out[b.From.Unix()] = hour{b.Value, revision}
+				out[b.From.Unix()] = hour{b.Value, b.Estimated, revision}
 				found = append(found, b.From.Unix())
 			}
 		}

@@ -39,6 +39,8 @@ type Recorder struct {
 	// that are to be read of the ledger first.
 	hours  map[string]map[int64]hour
 	wanted map[string][]int64
+	// late are the seconds of late values that were looked for in the ledger, by zone.
+	late   map[string]map[int64]bool
 	over   map[types.UID]string // the policies of finished workloads that are in the ledger and still in the cluster
 	queue  []queued
 	bytes  int // of the queue
@@ -76,7 +78,7 @@ type goneRun struct {
 func NewRecorder(l *Ledger) *Recorder {
 	return &Recorder{
 		ledger: l, workloads: map[types.UID]*observed{}, runs: map[types.UID]types.UID{}, gone: map[types.UID]goneRun{},
-		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, wanted: map[string][]int64{},
+		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, wanted: map[string][]int64{}, late: map[string]map[int64]bool{},
 		over: map[types.UID]string{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -292,32 +294,57 @@ func (r *Recorder) intensities(k *Look) {
 			r.signal()
 			continue
 		}
-		forget(known, s)
+		if forget(known, s) {
+			delete(r.late, zone)
+		}
 		for i := range s.Len() {
 			x := s.Sample(i)
 			if x.To.After(now) {
 				break
 			}
-			p := s.ProvenanceOf(i)
-			if p.Basis != carbon.Measured {
-				continue
+			if p := s.ProvenanceOf(i); p.Basis == carbon.Measured {
+				r.intensity(k, zone, &x, &p)
 			}
-			at := x.From.Unix()
-			last, there := known[at]
-			if there && last.value == float64(x.Value) {
-				continue
-			}
-			if there {
-				last.revision++
-			}
-			last.value = float64(x.Value)
-			known[at] = last
-			b := Intensity{
-				Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
-				Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.Beside[zone],
-			}
-			r.add(KindIntensity, intensityKey(zone, at, b.Revision), "", b)
 		}
+		r.lateIntensities(k, zone)
+	}
+}
+
+// intensity notes a value of the past that is not in the ledger as it is.
+func (r *Recorder) intensity(k *Look, zone string, x *carbon.Sample, p *carbon.Provenance) {
+	known, at := r.hours[zone], x.From.Unix()
+	last, there := known[at]
+	if there && last.value == float64(x.Value) && last.estimated == x.Estimated {
+		return
+	}
+	if there {
+		last.revision++
+	}
+	last.value, last.estimated = float64(x.Value), x.Estimated
+	known[at] = last
+	b := Intensity{
+		Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
+		Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.Beside[zone],
+	}
+	r.add(KindIntensity, intensityKey(zone, at, b.Revision), "", b)
+}
+
+// lateIntensities notes values that were published or revised when the outlook did not show them any more. What is in the
+// ledger of them is read first.
+func (r *Recorder) lateIntensities(k *Look, zone string) {
+	var unread []int64
+	for i := range k.Zones[zone].Late {
+		x := &k.Zones[zone].Late[i]
+		at := x.From.Unix()
+		if _, there := r.hours[zone][at]; !there && !r.late[zone][at] {
+			unread = append(unread, at)
+			continue
+		}
+		r.intensity(k, zone, x, x.Of)
+	}
+	if len(unread) > 0 {
+		r.wanted[zone] = unread
+		r.signal()
 	}
 }
 
@@ -331,11 +358,13 @@ func beginsOf(s *carbon.Series, now time.Time) (out []int64) {
 	return out
 }
 
-// forget drops hours that a series has no more, now and then, so that no more are kept than it has.
-func forget(known map[int64]hour, s *carbon.Series) {
-	if len(known) > 2*s.Len() {
-		maps.DeleteFunc(known, func(at int64, _ hour) bool { return at < s.Start().Unix() })
+// forget drops hours that a series has no more, now and then, so that no more are kept than it has; it says whether it did.
+func forget(known map[int64]hour, s *carbon.Series) bool {
+	if len(known) <= 2*s.Len() {
+		return false
 	}
+	maps.DeleteFunc(known, func(at int64, _ hour) bool { return at < s.Start().Unix() })
+	return true
 }
 
 // capacities notes what clusters have for the policy, as far as it has changed.

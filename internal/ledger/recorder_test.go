@@ -40,6 +40,7 @@ type scene struct {
 	drawn float64
 	place string // of the workload, where it runs on other clusters
 	value float64
+	late  []carbon.Sample
 	dir   string
 	// kind and object are another workload than the Job, where they are set.
 	kind   string
@@ -124,7 +125,7 @@ func (s *scene) record(hour float64) {
 	k := &Look{
 		Context: kube.Context{Policy: policy, Now: at(hour)}, All: []*kube.Workload{w}, Decision: &decide.Decision{}, Pods: map[types.UID][]*corev1.Pod{"job": s.pods},
 		View:   &kube.View{Snapshot: decide.Snapshot{Now: at(hour), Slot: time.Hour, Clusters: []decide.Cluster{cluster}}},
-		Phases: func(*kube.Workload) []decide.Phase { return nil }, Zones: map[string]carbon.Outlook{"z": {Expected: series}},
+		Phases: func(*kube.Workload) []decide.Phase { return nil }, Zones: map[string]carbon.Outlook{"z": {Expected: series, Late: s.late}},
 	}
 	if !w.Facts.Finished {
 		p := kube.Progress{Runtime: time.Hour, Drawn: s.drawn}

@@ -25,7 +25,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	s.defaults()
 	cfg := sim.Config{
 		Slot: s.Slot.Duration, Margin: s.Margin.Duration, Horizon: s.Horizon.Duration, Overhead: s.Overhead.Duration, Seed: s.Seed,
-		MinRun: s.MinRun.Duration, MinPause: s.MinPause.Duration,
+		MinRun: s.MinRun.Duration, MinPause: s.MinPause.Duration, MinSaving: *s.MinSaving,
 		Objective: plan.Objective{Kind: plan.ObjectiveKind(s.Objective), Weights: s.Weights},
 	}
 	if cfg.Objective.Kind != plan.Carbon && cfg.Objective.Kind != plan.MOSP {
@@ -33,6 +33,9 @@ func (s *Scenario) Build() (sim.Config, error) {
 	}
 	if cfg.Slot < time.Minute || cfg.Slot > 24*time.Hour {
 		return cfg, fault("slot", cfg.Slot, "1m to 24h")
+	}
+	if !(cfg.MinSaving >= 0 && cfg.MinSaving < 1) {
+		return cfg, fault("minSaving", cfg.MinSaving, "at least 0, below 1")
 	}
 	tr, err := s.Jobs.trace(s.Seed)
 	if err != nil {

@@ -79,6 +79,8 @@ func ShortDuration(d time.Duration) string {
 const (
 	DefaultSlot   = 15 * time.Minute
 	DefaultMargin = 5 * time.Minute
+	// DefaultMinSaving is a share.
+	DefaultMinSaving = 0.01
 )
 
 // Scenario is a simulation as a user writes it down. Zero values are the defaults that
@@ -101,12 +103,14 @@ type Scenario struct {
 	Overhead Duration `json:"overhead"`
 	// MinRun and MinPause are the least times from a start or change of scale to the next change, and from a pause to the
 	// next start, as of a CarbonPolicy (0; a CarbonPolicy has 5m by default).
-	MinRun   Duration  `json:"minRun"`
-	MinPause Duration  `json:"minPause"`
-	Jobs     Jobs      `json:"jobs"`
-	Clusters []Cluster `json:"clusters"`
-	Faults   Faults    `json:"faults"`
-	Planners []Planner `json:"planners"`
+	MinRun   Duration `json:"minRun"`
+	MinPause Duration `json:"minPause"`
+	// MinSaving is the share that a job must save by waiting, a pause or a move, as of a CarbonPolicy (0.01, as there).
+	MinSaving *float64  `json:"minSaving"`
+	Jobs      Jobs      `json:"jobs"`
+	Clusters  []Cluster `json:"clusters"`
+	Faults    Faults    `json:"faults"`
+	Planners  []Planner `json:"planners"`
 
 	reading trace.Reading
 	past    []sim.Job // of Jobs.Learn
@@ -317,6 +321,9 @@ func (s *Scenario) defaults() {
 	}
 	if s.Margin == nil {
 		s.Margin = &Duration{DefaultMargin}
+	}
+	if s.MinSaving == nil {
+		s.MinSaving = new(DefaultMinSaving)
 	}
 	if s.Seed == 0 {
 		s.Seed = 1

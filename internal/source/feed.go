@@ -64,6 +64,10 @@ type Feed struct {
 	refused     bool // the plan has no forecast
 	backfilled  bool // all the history that there is has been asked for
 	revisions   int
+	fuels       provider.Fuels
+	asked       map[int64]time.Time // when a day, by its first second, was last asked for
+	againAfter  time.Time           // nothing is asked for again before
+	late        []late
 	saved       time.Time
 	dirty       bool
 }
@@ -132,13 +136,19 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	if floor := now.Add(-historyWanted); since.Before(floor) {
 		since = floor
 	}
+	q := provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fuels: f.fuels}
+	q.Again = f.again(now, q.Since)
+	if n := len(q.Again); n > 0 && q.Again[n-1].To.Equal(q.Since) {
+		q.Since, q.Again = q.Again[n-1].From, q.Again[:n-1]
+	}
 	fresh := cfg.Timeline.WallDuration(cfg.Refresh) / 2
 	if f.failures > 0 {
 		fresh = 0 // what was kept may be the very answer that could not be read
 	}
+	q.Fresh = fresh
 	f.mu.Unlock()
 
-	answer, err := cfg.Provider.Fetch(ctx, f.get, provider.Query{Now: now, Since: since.Truncate(time.Hour), Horizon: cfg.Horizon, Fresh: fresh})
+	answer, err := cfg.Provider.Fetch(ctx, f.get, q)
 	var weather provider.Weather
 	if cfg.Weather != nil {
 		var weatherErr error
@@ -151,6 +161,8 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lastAttempt = now
+	f.noteAsked(q)
+	f.noteBad(answer.Bad, now)
 	if vetErr := f.vet(answer, now); vetErr != nil {
 		answer, err = provider.Answer{}, errors.Join(err, vetErr)
 	}
@@ -211,17 +223,28 @@ func (f *Feed) vet(a provider.Answer, now time.Time) error {
 // take adds an answer to what is known.
 func (f *Feed) take(a provider.Answer, now time.Time) {
 	if len(a.Past) > 0 {
+		var changed []carbon.Sample
 		for _, x := range a.Past {
 			i, same := slices.BinarySearchFunc(f.history, x, func(a, b carbon.Sample) int { return a.From.Compare(b.From) })
-			if same && math.Abs(float64(f.history[i].Value-x.Value)) > 1e-6 {
+			switch {
+			case same && math.Abs(float64(f.history[i].Value-x.Value)) > 1e-6:
 				f.revisions++
+			case same && f.history[i].Estimated == x.Estimated:
+				continue
 			}
+			changed = append(changed, x)
+		}
+		if len(f.history) > 0 {
+			f.noteLate(changed, now)
 		}
 		f.history = provider.Merge(f.history, a.Past)
 		if floor := now.Add(-historyKept); f.history[0].From.Before(floor) {
 			f.history = after(f.history, floor)
 		}
 		f.dirty = true
+	}
+	if a.Fuels.Hours > 0 {
+		f.fuels, f.dirty = a.Fuels, true
 	}
 	if len(a.Forecast) > 0 {
 		f.forecast, f.fetchedAt, f.issuedAt = a.Forecast, now, a.Forecast[0].Of.IssuedAt

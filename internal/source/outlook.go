@@ -107,6 +107,7 @@ func (f *Feed) Outlook(now time.Time, cfg Config) Outlook {
 	o.Stale = o.Newest.IsZero() || now.Sub(o.Newest) > cfg.StaleAfter
 	f.judge(&o, all, now, live)
 	f.compose(&o, all)
+	o.Late = f.lateSamples(now)
 	return o
 }
 
@@ -119,16 +120,22 @@ func (f *Feed) measured(now time.Time) []piece {
 	prov := f.provenance(carbon.Measured, "", time.Time{})
 	var out []piece
 	for _, x := range after(history, now.Add(-past)) {
-		if x.Of == nil {
-			x.Of = prov
-		} else {
-			of := *x.Of
-			of.Basis = carbon.Measured
-			x.Of = &of
-		}
+		x = measuredSample(x, prov)
 		out = append(out, piece{x, float64(x.Value), float64(x.Value)})
 	}
 	return out
+}
+
+// measuredSample is a sample of the history with the provenance that it has in an outlook.
+func measuredSample(x carbon.Sample, unless *carbon.Provenance) carbon.Sample {
+	if x.Of == nil {
+		x.Of = unless
+		return x
+	}
+	of := *x.Of
+	of.Basis = carbon.Measured
+	x.Of = &of
+	return x
 }
 
 // seriesPart are the samples of a series set by SetSeries that fit.
@@ -160,7 +167,8 @@ func (f *Feed) published(now time.Time, cfg Config) (_ []piece, live bool) {
 	if len(f.forecast) == 0 {
 		return nil, false
 	}
-	live = f.failures == 0 && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= cfg.StaleAfter
+	renewed := f.failures == 0 || f.fetchedAt.Equal(f.lastAttempt) // the past may have failed alone
+	live = renewed && now.Sub(f.fetchedAt) <= liveFor*f.cfg.Refresh && now.Sub(f.issuedAt) <= cfg.StaleAfter
 	basis := carbon.LiveForecast
 	if !live {
 		basis = carbon.CachedForecast

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/internal/source/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
 )
@@ -23,6 +24,9 @@ type record struct {
 	Forecast  []row
 	Issues    []issueRow
 	Revisions int
+	Fuels     provider.Fuels
+	Asked     map[int64]time.Time
+	Late      []late
 }
 
 const recordVersion = 1
@@ -70,7 +74,7 @@ func (f *Feed) save(now time.Time) {
 	}
 	r := record{
 		Version: recordVersion, Key: f.cfg.Key, History: toRows(f.history), IssuedAt: f.issuedAt, FetchedAt: f.fetchedAt,
-		Forecast: toRows(f.forecast), Revisions: f.revisions,
+		Forecast: toRows(f.forecast), Revisions: f.revisions, Fuels: f.fuels, Asked: f.asked, Late: f.late,
 	}
 	for _, x := range f.issues {
 		r.Issues = append(r.Issues, issueRow{x.At, toRows(x.samples)})
@@ -106,6 +110,7 @@ func (f *Feed) load() {
 		return
 	}
 	f.history, f.forecast, f.issuedAt, f.fetchedAt, f.revisions = history, published, r.IssuedAt, r.FetchedAt, r.Revisions
+	f.fuels, f.asked, f.late = r.Fuels, r.Asked, r.Late
 	for _, x := range r.Issues {
 		p.IssuedAt = x.At
 		if samples, err := fromRows(x.Rows, p); err == nil {

@@ -6,4 +6,7 @@ package carbon
 // value is measured all three are equal.
 type Outlook struct {
 	Expected, Low, High *Series
+	// Late are values from before Expected begins that were published or revised lately: what was counted
+	// by others must be counted again.
+	Late []Sample
 }

@@ -34,11 +34,9 @@ const (
 //	time,intensity_gco2eq_per_kwh[,estimated]
 //	2023-11-14T11:00:00Z,322.5
 //
-// Times are RFC 3339, name the start of a step and ascend. The step of the
-// series is the distance that occurs most often between two rows (of equally
-// frequent ones the smallest; an hour for a single row). A row is valid for one
-// step, or until the next row where that comes earlier: a larger distance leaves a
-// gap, as does an empty value, and a stray row between two others replaces part of one.
+// Times are RFC 3339, name the start of a row's interval and ascend. For how long a row
+// is valid follows from the rows beside it, as Steps states: the step of a file may change, and
+// missing rows, as an empty value, leave a gap. A single row is valid for an hour.
 // Estimated is "true" or "false". Further columns are ignored. Errors wrap
 // ErrSeries and name the line, the column and the value.
 func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
@@ -119,7 +117,7 @@ type jsonSeries struct {
 //	 "issued": "2023-11-14T10:55:00Z",
 //	 "data": [{"time": "2023-11-14T11:00:00Z", "value": 322.5, "estimated": false}]}
 //
-// A null value is a gap; steps are as for ReadCSV. What the file states
+// A null value is a gap; intervals are as for ReadCSV. What the file states
 // overrides p; zone, signal, factor, source and issued are optional. Unknown
 // fields are an error. Errors wrap ErrSeries and name the entry.
 func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
@@ -189,45 +187,26 @@ type point struct {
 	estimated bool
 }
 
-// fromPoints finds the step and turns points into samples.
+// fromPoints turns points into samples.
 func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("%w: no rows", ErrSeries)
 	}
-	distances := map[time.Duration]int{}
-	for i := 1; i < len(points); i++ {
-		d := points[i].at.Sub(points[i-1].at)
-		if d <= 0 {
-			return nil, fmt.Errorf("%w: %s %d: time %s does not lie after %s of the row ahead; accepted: ascending times",
-				ErrSeries, unit, points[i].where, points[i].at.Format(time.RFC3339), points[i-1].at.Format(time.RFC3339))
-		}
-		distances[d]++
-	}
-	step := usualStep(distances)
-	samples := make([]Sample, 0, len(points))
+	starts := make([]time.Time, len(points))
 	for i, pt := range points {
-		if pt.gap {
-			continue
+		if i > 0 && !pt.at.After(starts[i-1]) {
+			return nil, fmt.Errorf("%w: %s %d: time %s does not lie after %s of the row ahead; accepted: ascending times",
+				ErrSeries, unit, pt.where, pt.at.Format(time.RFC3339), starts[i-1].Format(time.RFC3339))
 		}
-		to := pt.at.Add(step)
-		if i+1 < len(points) {
-			to = earlier(to, points[i+1].at)
+		starts[i] = pt.at
+	}
+	samples := make([]Sample, 0, len(points))
+	for i, step := range Steps(starts, time.Hour) {
+		if pt := points[i]; !pt.gap {
+			samples = append(samples, Sample{From: pt.at, To: pt.at.Add(step), Value: pt.value, Estimated: pt.estimated})
 		}
-		samples = append(samples, Sample{From: pt.at, To: to, Value: pt.value, Estimated: pt.estimated})
 	}
 	return NewSeries(p, samples)
-}
-
-// usualStep returns the most frequent distance, of equally frequent ones the smallest;
-// an hour where there is none.
-func usualStep(distances map[time.Duration]int) time.Duration {
-	step, most := time.Hour, 0
-	for d, n := range distances {
-		if n > most || n == most && d < step {
-			step, most = d, n
-		}
-	}
-	return step
 }
 
 // parseValue reads an intensity; an empty cell is a gap.

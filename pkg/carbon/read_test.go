@@ -32,9 +32,9 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
-// TestReadCSVUsualStep: one stray row does not change the step of the others. A row is
-// valid until the next one, at most for the usual step.
-func TestReadCSVUsualStep(t *testing.T) {
+// TestReadCSVSteps: one stray row does not change the step of the others, and the step of a
+// file may change.
+func TestReadCSVSteps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rows  []string
 		want  []time.Duration // of each sample
@@ -45,6 +45,7 @@ func TestReadCSVUsualStep(t *testing.T) {
 		"a gap":                  {[]string{"11:00", "12:00", "15:00", "16:00"}, []time.Duration{60, 60, 60, 60}, 4 * time.Hour},
 		"half hours with gaps":   {[]string{"11:00", "11:30", "13:00", "13:30", "16:00"}, []time.Duration{30, 30, 30, 30, 30}, 150 * time.Minute},
 		"as many of each":        {[]string{"11:00", "11:30", "12:30"}, []time.Duration{30, 30, 30}, 90 * time.Minute},
+		"a change":               {[]string{"08:00", "09:00", "10:00", "10:15", "10:30", "10:45"}, []time.Duration{60, 60, 15, 15, 15, 15}, 3 * time.Hour},
 		"a single row":           {[]string{"11:00"}, []time.Duration{60}, time.Hour},
 	} {
 		text := head

@@ -13,6 +13,7 @@ import (
 //
 //   - A change that comes too soon after the last one, or while one is under way, is put off.
 //   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
+//   - A task whose plan saves less than the least saving (Snapshot.MinSaving) starts, or runs on.
 func (w *decider) adjust() {
 	var again []int // what found no room may find some that another one has left
 	for i := range w.items {
@@ -23,6 +24,9 @@ func (w *decider) adjust() {
 		t := &w.s.Tasks[i]
 		if t.State != Running && x.state == placed {
 			w.spareSlack(i)
+		}
+		if w.savesTooLittle(i) {
+			continue
 		}
 		if until, early := w.tooSoon(i); early {
 			if !w.putOff(i, until) {

@@ -32,6 +32,7 @@ type world struct {
 	queue    []*execution // released, waiting for room
 	slot     time.Duration
 	margin   time.Duration
+	least    float64 // saving
 	replans  *rand.Rand
 	decided  func(decide.Snapshot, decide.Decision) // called with each decision, if it is set
 }
@@ -142,7 +143,7 @@ func (w *world) start() {
 
 // snapshot is what a controller observes.
 func (w *world) snapshot() (decide.Snapshot, []*execution) {
-	s := decide.Snapshot{Now: w.now, Slot: w.slot, Margin: w.margin, Clusters: slices.Clone(w.clusters)}
+	s := decide.Snapshot{Now: w.now, Slot: w.slot, Margin: w.margin, MinSaving: w.least, Clusters: slices.Clone(w.clusters)}
 	var open []*execution
 	for _, x := range w.jobs {
 		if !x.finish.IsZero() || x.task.Submitted.After(w.now) {

@@ -45,6 +45,8 @@ const (
 	CodeTooSoon Code = "TooSoon"
 	// CodeMoveDoesNotPay: another cluster is cleaner, but not by what the move costs.
 	CodeMoveDoesNotPay Code = "MoveDoesNotPay"
+	// CodeSavingTooSmall: it could wait, pause or move, but that would save less than the least saving.
+	CodeSavingTooSmall Code = "SavingTooSmall"
 	// CodeNextPeriod: it came after this period's plan and is weighed against the others in the
 	// next.
 	CodeNextPeriod Code = "NextPeriod"
@@ -147,6 +149,8 @@ func (r Reason) Message() string {
 		return "stays as it is: the last change was a moment ago"
 	case CodeMoveDoesNotPay:
 		return "stays: another cluster is cleaner, but not by what the move costs"
+	case CodeSavingTooSmall:
+		return fmt.Sprintf("runs now at %s%s: to wait, pause or move would save less than the least saving", r.IntensityNow, estimated)
 	case CodeNextPeriod:
 		return fmt.Sprintf("waits for the plan of %s, which weighs all that waits against each other", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodePaused:

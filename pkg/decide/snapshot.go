@@ -194,6 +194,9 @@ type Snapshot struct {
 	// MinRun and MinPause are the least times from a start or change of scale to the next
 	// change, and from a pause to the next start.
 	MinRun, MinPause time.Duration
+	// MinSaving is the share of its emissions that a task must save by waiting, a pause or a move. If its plan saves less, it runs
+	// on, or starts now, where there is room beside all others and the reserve. 0 <= MinSaving < 1; 0 follows every plan.
+	MinSaving float64
 	// Reserve is the share of the capacity of each cluster that is kept free for work to come, learned
 	// from the recent past (package reserve); 0 keeps nothing. No task waits for a place in the reserve
 	// if it has one beside it, and a repair lets none wait for one. Planners with a reserve of their
@@ -253,6 +256,8 @@ func (s *Snapshot) validate() error {
 		return fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrSnapshot, s.Slot)
 	case s.Margin < 0:
 		return fmt.Errorf("%w: margin: %v; accepted: at least 0", ErrSnapshot, s.Margin)
+	case !(s.MinSaving >= 0 && s.MinSaving < 1):
+		return fmt.Errorf("%w: least saving: %v; accepted: at least 0, below 1", ErrSnapshot, s.MinSaving)
 	case !(s.Reserve >= 0 && s.Reserve < 1):
 		return fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrSnapshot, s.Reserve)
 	case len(s.Clusters) == 0:

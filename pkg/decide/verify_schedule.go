@@ -29,6 +29,8 @@ func (v *verifier) verifyReason(i int) {
 		holds = code == must && forced
 	case code == CodeCleanNow:
 		holds = now
+	case code == CodeSavingTooSmall:
+		holds = now && v.s.MinSaving > 0
 	case code == CodePauseDoesNotPay || code == CodeMoveDoesNotPay:
 		holds = now && t.State == Running
 	case code == CodeCleanerLater || code == CodeSharedCapacity:

@@ -27,7 +27,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	e.foresee()
 	s := decide.Snapshot{
 		Now: e.at(e.now), Slot: e.cfg.Slot, Margin: e.cfg.Margin, Objective: e.cfg.Objective, Horizon: e.cfg.Horizon,
-		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, Clusters: e.base, Tasks: e.tasks,
+		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, MinSaving: e.cfg.MinSaving, Clusters: e.base, Tasks: e.tasks,
 	}
 	e.round.Snapshot = &s
 	e.round.Rules = track.Rules{Forecast: e.forecast, Threshold: e.cfg.Deviation, EverySlot: e.cfg.Revise == EverySlot}

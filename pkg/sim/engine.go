@@ -112,6 +112,9 @@ func newEngine(cfg Config) (*engine, error) {
 	if cfg.Slot < time.Second {
 		return nil, fmt.Errorf("%w: slot: %v; accepted: at least 1s", ErrConfig, cfg.Slot)
 	}
+	if !(cfg.MinSaving >= 0 && cfg.MinSaving < 1) {
+		return nil, fmt.Errorf("%w: least saving %v; accepted: at least 0, below 1", ErrConfig, cfg.MinSaving)
+	}
 	if cfg.MinRun < 0 || cfg.MinPause < 0 {
 		return nil, fmt.Errorf("%w: least run %v, least pause %v; accepted: at least 0", ErrConfig, cfg.MinRun, cfg.MinPause)
 	}

@@ -122,7 +122,7 @@ func (h *handLoop) stop(x *handTask) {
 func (h *handLoop) decide() {
 	c := &h.cfg.Clusters[0]
 	s := decide.Snapshot{
-		Now: h.now, Slot: h.cfg.Slot, Margin: h.cfg.Margin, MinRun: h.cfg.MinRun, MinPause: h.cfg.MinPause,
+		Now: h.now, Slot: h.cfg.Slot, Margin: h.cfg.Margin, MinRun: h.cfg.MinRun, MinPause: h.cfg.MinPause, MinSaving: h.cfg.MinSaving,
 		Clusters: []decide.Cluster{{Name: c.Name, Capacity: c.Capacity, Power: c.Power, Carbon: c.Forecast}},
 	}
 	r := track.Round{Snapshot: &s, Rules: track.Rules{Forecast: h.outlooks.Name(s.Clusters, h.now, 0.05), Threshold: 0.05}}

@@ -170,10 +170,11 @@ type Config struct {
 	Planner plan.Planner
 	// Slot is the resolution of planning; Margin is kept before deadlines.
 	Slot, Margin time.Duration
-	// Objective, Horizon, MinRun and MinPause of planning, as in decide.Snapshot.
+	// Objective, Horizon, MinRun, MinPause and MinSaving of planning, as in decide.Snapshot.
 	Objective        plan.Objective
 	Horizon          time.Duration
 	MinRun, MinPause time.Duration
+	MinSaving        float64
 	// Known says that decisions know all jobs from the beginning on, and when they will be
 	// submitted.
 	Known  bool

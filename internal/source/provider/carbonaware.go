@@ -36,6 +36,9 @@ func (m CarbonAwareSDK) Provenance() carbon.Provenance {
 	return carbon.Provenance{Zone: m.Location, Signal: m.Signal, Factor: m.Factor, Source: "Carbon Aware SDK"}
 }
 
+// carbonAwareSpan is the longest span of a request. The SDK states no limit; one bad value costs a span.
+const carbonAwareSpan = 14 * 24 * time.Hour
+
 // Fetch implements Provider.
 func (m CarbonAwareSDK) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
@@ -44,15 +47,21 @@ func (m CarbonAwareSDK) Fetch(ctx context.Context, get Getter, q Query) (Answer,
 		res, err := get.Get(ctx, fetch.Request{URL: m.Endpoint + path + "?" + query.Encode(), Fresh: q.Fresh})
 		return res.Body, err
 	}
-	body, err := ask("/emissions/bylocations", url.Values{"location": {m.Location}, "time": {stamp(q.Since)}, "toTime": {stamp(q.Now)}})
-	if err == nil {
-		a.Past, err = DecodeCarbonAwareList(body, m.Location, m.Provenance())
-	}
-	if err != nil {
+	bad, err := askEach(ctx, q.past(q.Since, q.Now, carbonAwareSpan), func(span carbon.Interval) error {
+		body, err := ask("/emissions/bylocations", url.Values{"location": {m.Location}, "time": {stamp(span.From)}, "toTime": {stamp(span.To)}})
+		if err != nil {
+			return err
+		}
+		s, err := DecodeCarbonAwareList(body, m.Location, m.Provenance())
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	if a.Bad = bad; err != nil {
 		errs = append(errs, fmt.Errorf("emissions: %w", err))
 	}
 	// Without a span the SDK gives all that its own source has.
-	if body, err = ask("/emissions/forecasts/current", url.Values{"location": {m.Location}}); err == nil {
+	body, err := ask("/emissions/forecasts/current", url.Values{"location": {m.Location}})
+	if err == nil {
 		a.Forecast, err = decodeCarbonAwareForecast(body, m.Location, m.Provenance())
 	}
 	if err != nil {
@@ -91,22 +100,27 @@ func decodeCarbonAwareForecast(body []byte, location string, p carbon.Provenance
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
-	if len(in) != 1 {
-		return nil, fmt.Errorf("%w: %d forecasts; accepted: one, of the location asked for", ErrWire, len(in))
+	if len(in) == 0 {
+		return nil, fmt.Errorf("%w: 0 forecasts; accepted: one, of the location asked for", ErrWire)
 	}
-	if in[0].GeneratedAt != "" {
-		at, err := parseTime(in[0].GeneratedAt)
-		if err != nil {
-			return nil, fmt.Errorf("generatedAt: %w", err)
+	newest := in[0].ForecastData // of several, the last one issued
+	for i, x := range in {
+		if x.GeneratedAt == "" {
+			continue
 		}
-		p.IssuedAt = at
+		at, err := parseTime(x.GeneratedAt)
+		if err != nil {
+			return nil, fmt.Errorf("[%d].generatedAt: %w", i, err)
+		}
+		if !at.Before(p.IssuedAt) {
+			p.IssuedAt, newest = at, x.ForecastData
+		}
 	}
-	return carbonAwareSamples(in[0].ForecastData, location, p)
+	return carbonAwareSamples(newest, location, p)
 }
 
 func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provenance) ([]carbon.Sample, error) {
 	points := make([]point, len(in))
-	step := time.Hour
 	for i, x := range in {
 		// The SDK answers with the name that its own source has for the place, so
 		// only an answer about nothing at all is refused.
@@ -121,34 +135,34 @@ func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provena
 		if err != nil {
 			return nil, fmt.Errorf("[%d].time: %w", i, err)
 		}
-		if d, ok := carbonAwareDuration(x.Duration); ok {
-			step = d
-		}
 		value := x.Value
 		if value == nil {
 			value = x.Rating
 		}
-		points[i] = point{at: at, gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
+		points[i] = point{at: at, length: carbonAwareDuration(x.Duration), gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
 		if value != nil {
 			points[i].value = *value
 		}
 	}
-	return samples(points, step, p)
+	return samples(points, time.Hour, p)
 }
 
-// carbonAwareDuration reads minutes, or "hh:mm:ss".
-func carbonAwareDuration(raw json.RawMessage) (time.Duration, bool) {
+// carbonAwareDuration reads minutes, or "hh:mm:ss"; 0 where it is neither.
+func carbonAwareDuration(raw json.RawMessage) time.Duration {
 	if minutes, err := strconv.ParseFloat(string(raw), 64); err == nil && minutes >= 1 && minutes <= 24*60 {
-		return time.Duration(minutes * float64(time.Minute)), true
+		return time.Duration(minutes * float64(time.Minute))
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return 0, false
+		return 0
 	}
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return 0, false
+		return 0
 	}
 	d, err := time.ParseDuration(parts[0] + "h" + parts[1] + "m" + parts[2] + "s")
-	return d, err == nil && d >= time.Minute && d <= 24*time.Hour
+	if err != nil || d < time.Minute || d > 24*time.Hour {
+		return 0
+	}
+	return d
 }

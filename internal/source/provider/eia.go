@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -40,24 +41,38 @@ func (m EIA) Provenance() carbon.Provenance {
 	return carbon.Provenance{Zone: m.Respondent, Signal: carbon.Average, Factor: carbon.Lifecycle, Source: "EIA-930 generation by fuel, IPCC 2011 factors, imports ignored"}
 }
 
-// eiaPage is the longest page that the service gives; eiaPages bounds how many
-// are asked for.
+// eiaSpan is the span of a request: with its hours and about ten fuels it fits into one page. eiaPage is the longest page
+// that the service gives, eiaPages bounds how many are asked for.
 const (
+	eiaSpan  = 14 * 24 * time.Hour
 	eiaPage  = 5000
 	eiaPages = 40
 )
 
-// Fetch implements Provider, page by page.
+// Fetch implements Provider.
 func (m EIA) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	all := mixes{}
+	bad, newest := askEach(ctx, q.past(q.Since, q.Now, eiaSpan), func(span carbon.Interval) error {
+		return m.span(ctx, get, q, span, all)
+	})
+	slots := all.slots()
+	fuels := q.Fuels.judge(slots, eiaFactors, q.Now)
+	s, err := samples(mixPoints(slots, eiaFactors), time.Hour, m.Provenance())
+	return Answer{Past: s, Bad: bad, Fuels: fuels}, errors.Join(newest, err)
+}
+
+// span adds all pages of a span to all. Rows are sorted by all that tells them apart, else those of one hour may come in
+// another order on each page.
+func (m EIA) span(ctx context.Context, get Getter, q Query, span carbon.Interval, all mixes) error {
 	query := url.Values{
 		"frequency": {"hourly"}, "data[0]": {"value"}, "facets[respondent][]": {m.Respondent},
-		"start": {q.Since.UTC().Format("2006-01-02T15")}, "end": {q.Now.UTC().Format("2006-01-02T15")},
-		"sort[0][column]": {"period"}, "sort[0][direction]": {"asc"}, "length": {strconv.Itoa(eiaPage)},
+		"start": {span.From.UTC().Format("2006-01-02T15")}, "end": {span.To.UTC().Format("2006-01-02T15")},
+		"sort[0][column]": {"period"}, "sort[0][direction]": {"asc"}, "sort[1][column]": {"fueltype"}, "sort[1][direction]": {"asc"},
+		"length": {strconv.Itoa(eiaPage)},
 	}
-	var problem error
+	offset := 0
 	for page := range eiaPages {
-		query.Set("offset", strconv.Itoa(page*eiaPage))
+		query.Set("offset", strconv.Itoa(offset))
 		res, err := get.Get(ctx, fetch.Request{
 			URL: m.Endpoint + "/v2/electricity/rto/fuel-type-data/data/?" + query.Encode(), Secret: url.Values{"api_key": {m.Key}}, Fresh: q.Fresh,
 		})
@@ -66,18 +81,13 @@ func (m EIA) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 			rows, total, err = decodeEIA(res.Body, m.Respondent, all)
 		}
 		if err != nil {
-			problem = fmt.Errorf("page %d: %w", page+1, err)
-			break
+			return fmt.Errorf("page %d: %w", page+1, err)
 		}
-		if rows == 0 || page*eiaPage+rows >= total {
-			break
+		if offset += rows; rows == 0 || offset >= total {
+			return nil
 		}
 	}
-	s, err := all.samples(eiaFactors, time.Hour, m.Provenance())
-	if problem == nil {
-		problem = err
-	}
-	return Answer{Past: s}, problem
+	return fmt.Errorf("%w: more than %d pages", ErrWire, eiaPages)
 }
 
 // decodeEIA adds a page to all and returns its rows and how many there are in
@@ -122,7 +132,7 @@ func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ er
 			return 0, 0, fmt.Errorf("data[%d].value: %w", i, err)
 		}
 		if !null {
-			all.add(at, x.FuelType, v)
+			all.set(at, time.Hour, x.FuelType, v)
 		}
 	}
 	return len(in.Response.Data), int(min(max(count, 0), 1e9)), all.tooMany()

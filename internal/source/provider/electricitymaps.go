@@ -49,33 +49,36 @@ const (
 // horizons are the forecast lengths that the service offers, in hours.
 var horizons = []int{6, 24, 48, 72}
 
-// Fetch implements Provider: the missing history in spans of ten days, the last
-// day where it is less, else the latest value alone; and the forecast.
+// Fetch implements Provider: the last day, or the latest value alone where no more is missing; the older history in spans
+// of ten days; and the forecast.
 func (m ElectricityMaps) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	add := func(s []carbon.Sample, err error) {
-		a.Past = Merge(a.Past, s)
-		errs = append(errs, err)
-	}
-	missing := q.Now.Sub(q.Since)
-	if missing > shortHistory {
-		for _, span := range spans(q.Since, q.Now.Add(-shortHistory), pastRange) {
-			err := m.past(ctx, get, q, "past-range", url.Values{"start": {stamp(span[0])}, "end": {stamp(span[1])}}, add)
-			if err != nil {
-				// Not part of the plan, or down: the last day may still be had.
-				errs = append(errs, err)
-				break
-			}
+	past := func(path string, extra url.Values) error {
+		body, err := m.get(ctx, get, q, path, extra)
+		if err != nil {
+			return err
 		}
+		s, err := decodeElectricityMaps(body, m.Zone, m.Provenance())
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		a.Past = Merge(s, a.Past)
+		return err
 	}
-	path := "latest"
-	if missing > 2*time.Hour {
+	path, recent := "latest", q.Now.Add(-shortHistory)
+	if q.Now.Sub(q.Since) > 2*time.Hour {
 		path = "history"
 	}
-	if err := m.past(ctx, get, q, path, nil, add); err != nil {
-		return a, errors.Join(append(errs, err)...)
-	}
+	older := q.past(q.Since, recent, pastRange)
+	// The newest span is the last day: an older one that fails is a gap.
+	bad, err := askEach(ctx, append([]carbon.Interval{{From: recent, To: q.Now}}, older...), func(span carbon.Interval) error {
+		if span.From.Equal(recent) {
+			return past(path, nil)
+		}
+		return past("past-range", url.Values{"start": {stamp(span.From)}, "end": {stamp(span.To)}})
+	})
+	a.Bad, errs = bad, append(errs, err)
 	hours := horizons[0]
 	for _, h := range horizons {
 		if hours < int(q.Horizon.Hours()) {
@@ -84,27 +87,12 @@ func (m ElectricityMaps) Fetch(ctx context.Context, get Getter, q Query) (Answer
 	}
 	body, err := m.get(ctx, get, q, "forecast", url.Values{"horizonHours": {strconv.Itoa(hours)}})
 	if err == nil {
-		var f []carbon.Sample
-		f, err = decodeElectricityMaps(body, m.Zone, m.Provenance())
-		a.Forecast = f
+		a.Forecast, err = decodeElectricityMaps(body, m.Zone, m.Provenance())
 	}
 	if err != nil {
-		err = fmt.Errorf("forecast: %w", err)
+		errs = append(errs, fmt.Errorf("forecast: %w", err))
 	}
-	return a, errors.Join(append(errs, err)...)
-}
-
-func (m ElectricityMaps) past(ctx context.Context, get Getter, q Query, path string, extra url.Values, add func([]carbon.Sample, error)) error {
-	body, err := m.get(ctx, get, q, path, extra)
-	if err != nil {
-		return err
-	}
-	s, err := decodeElectricityMaps(body, m.Zone, m.Provenance())
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	add(s, err)
-	return nil
+	return a, errors.Join(errs...)
 }
 
 func (m ElectricityMaps) get(ctx context.Context, get Getter, q Query, path string, extra url.Values) ([]byte, error) {
@@ -134,7 +122,11 @@ type electricityMapsPoint struct {
 	Value           *float64 `json:"value"`
 	Datetime        string   `json:"datetime"`
 	IsEstimated     bool     `json:"isEstimated"`
+	Granularity     string   `json:"temporalGranularity"`
 }
+
+// electricityMapsSteps are the lengths of the granularities that have one.
+var electricityMapsSteps = map[string]time.Duration{"5_minutes": 5 * time.Minute, "15_minutes": 15 * time.Minute, "hourly": time.Hour, "daily": 24 * time.Hour}
 
 type electricityMapsAnswer struct {
 	Zone               string `json:"zone"`
@@ -189,7 +181,11 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 		if value == nil {
 			value = x.Value
 		}
-		points[i] = point{at: at, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
+		length := electricityMapsSteps[x.Granularity]
+		if x.Granularity == "" {
+			length = electricityMapsSteps[in.Granularity]
+		}
+		points[i] = point{at: at, length: length, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
 		if value != nil {
 			points[i].value = *value
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"sort"
 	"strings"
@@ -66,48 +67,65 @@ func (m EntsoE) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) 
 	if floor := q.Now.Add(-entsoeRest); since.After(floor) {
 		since = floor
 	}
-	step := time.Hour
-	for _, span := range spans(since.Truncate(time.Hour), q.Now, entsoeSpan) {
-		if err := m.get(ctx, get, q, "A75", "A16", span[0], span[1], actual, &step); err != nil {
-			errs = append(errs, fmt.Errorf("actual generation: %w", err))
-			break
-		}
+	bad, err := askEach(ctx, q.past(since.Truncate(time.Hour), q.Now, entsoeSpan), func(span carbon.Interval) error {
+		return m.get(ctx, get, q, "A75", "A16", span.From, span.To, actual)
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("actual generation: %w", err))
 	}
-	past, err := actual.samples(entsoeFactors, step, m.Provenance())
+	slots := actual.slots()
+	a := Answer{Bad: bad, Fuels: q.Fuels.judge(slots, entsoeFactors, q.Now)}
+	a.Past, err = samples(mixPoints(slots, entsoeFactors), time.Hour, m.Provenance())
 	errs = append(errs, err)
-	a := Answer{Past: past}
-	if a.Forecast, err = m.forecast(ctx, get, q, actual); err != nil {
+	if a.Forecast, err = m.forecast(ctx, get, q, slots); err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
 	}
 	return a, errors.Join(errs...)
 }
 
-func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual mixes) ([]carbon.Sample, error) {
+func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual []slotMix) ([]carbon.Sample, error) {
 	from := q.Now.Truncate(time.Hour)
 	to := from.Add(min(q.Horizon, 48*time.Hour))
+	// Both are stated apart, each in its own steps. Of A71 the type says nothing.
 	total, weather := mixes{}, mixes{}
-	step := time.Hour
-	if err := m.get(ctx, get, q, "A71", "A01", from, to, total, &step); err != nil {
+	if err := m.get(ctx, get, q, "A71", "A01", from, to, total); err != nil {
 		return nil, fmt.Errorf("all generation: %w", err)
 	}
-	if err := m.get(ctx, get, q, "A69", "A01", from, to, weather, &step); err != nil {
+	if err := m.get(ctx, get, q, "A69", "A01", from, to, weather); err != nil {
 		return nil, fmt.Errorf("wind and sun: %w", err)
 	}
-	rest := restByHour(actual, q.Now.Add(-entsoeRest))
+	return samples(entsoeForecast(total, weather, restByHour(actual, q.Now.Add(-entsoeRest))), time.Hour, m.Provenance())
+}
+
+// allGeneration marks the types of A71, which states none or those of A69.
+const allGeneration = "all "
+
+// entsoeForecast combines forecasts of all generation and of wind and sun, whatever their steps, with the intensity of
+// the rest by hour of the day. A slot that lacks one of them, or a type that others have, is a gap.
+func entsoeForecast(total, weather mixes, rest map[int]float64) []point {
+	both := mixes{}
+	both.overlay(weather)
+	for kind, of := range total {
+		both.overlay(mixes{allGeneration + kind: of})
+	}
 	var points []point
-	for at, x := range total {
-		sum := 0.0
-		for _, v := range x {
-			sum += v
-		}
-		pt := point{at: at, where: "forecast of " + at.Format(time.RFC3339), estimated: true}
+	for _, x := range both.slots() {
+		pt := point{at: x.from, length: x.to.Sub(x.from), where: "forecast of " + x.from.Format(time.RFC3339), estimated: true}
 		grams, clean := 0.0, 0.0
-		for kind, v := range weather[at] {
+		for kind := range weather {
+			v, there := x.mix[kind]
+			pt.gap = pt.gap || !there
 			grams += entsoeFactors[kind] * v
 			clean += v
 		}
-		factor, known := rest[at.Hour()]
-		if len(weather[at]) == 0 || !known || !(sum > 0) {
+		sum := 0.0
+		for kind := range total {
+			v, there := x.mix[allGeneration+kind]
+			pt.gap = pt.gap || !there
+			sum += v
+		}
+		factor, known := rest[x.from.Hour()]
+		if len(weather) == 0 || !known || !(sum > 0) {
 			pt.gap = true
 		} else {
 			// More wind and sun than generation in all: nothing else runs.
@@ -115,36 +133,35 @@ func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual mixes)
 		}
 		points = append(points, pt)
 	}
-	return samples(points, step, m.Provenance())
+	return points
 }
 
 // restByHour is the mean intensity, by hour of the day, of what neither wind nor
 // sun generated since a time.
-func restByHour(actual mixes, since time.Time) map[int]float64 {
-	sum, n := map[int]float64{}, map[int]float64{}
-	for at, x := range actual {
-		if at.Before(since) {
+func restByHour(actual []slotMix, since time.Time) map[int]float64 {
+	sum, hours := map[int]float64{}, map[int]float64{}
+	for _, x := range actual {
+		if x.incomplete || x.from.Before(since) {
 			continue
 		}
-		other := mix{}
-		for kind, v := range x {
-			if !weatherDriven[kind] {
-				other[kind] = v
-			}
+		other := maps.Clone(x.mix)
+		for kind := range weatherDriven {
+			delete(other, kind)
 		}
 		if v, ok := other.intensity(entsoeFactors); ok {
-			sum[at.Hour()] += v
-			n[at.Hour()]++
+			length := x.to.Sub(x.from).Hours()
+			sum[x.from.Hour()] += v * length
+			hours[x.from.Hour()] += length
 		}
 	}
 	out := make(map[int]float64, len(sum))
 	for hour := range sum {
-		out[hour] = sum[hour] / n[hour]
+		out[hour] = sum[hour] / hours[hour]
 	}
 	return out
 }
 
-func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process string, from, to time.Time, into mixes, step *time.Duration) error {
+func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process string, from, to time.Time, into mixes) error {
 	const layout = "200601021504"
 	query := url.Values{
 		"documentType": {document}, "processType": {process}, "in_Domain": {m.Domain},
@@ -157,11 +174,9 @@ func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process 
 		return err
 	}
 	part := mixes{}
-	d, err := decodeEntsoE(res.Body, part)
-	if err != nil {
+	if err := decodeEntsoE(res.Body, part); err != nil {
 		return err
 	}
-	*step = d
 	into.overlay(part)
 	return nil
 }
@@ -179,39 +194,40 @@ type entsoeDocument struct {
 			PSR string `xml:"psrType"`
 		} `xml:"MktPSRType"`
 		// Out is set for consumption, e.g. of pumped storage.
-		Out     string `xml:"outBiddingZone_Domain.mRID"`
-		Unit    string `xml:"quantity_Measure_Unit.name"`
-		Curve   string `xml:"curveType"`
-		Periods []struct {
-			Interval struct {
-				Start string `xml:"start"`
-				End   string `xml:"end"`
-			} `xml:"timeInterval"`
-			Resolution string `xml:"resolution"`
-			Points     []struct {
-				Position int     `xml:"position"`
-				Quantity float64 `xml:"quantity"`
-			} `xml:"Point"`
-		} `xml:"Period"`
+		Out     string         `xml:"outBiddingZone_Domain.mRID"`
+		Unit    string         `xml:"quantity_Measure_Unit.name"`
+		Curve   string         `xml:"curveType"`
+		Periods []entsoePeriod `xml:"Period"`
 	} `xml:"TimeSeries"`
+}
+
+type entsoePeriod struct {
+	Interval struct {
+		Start string `xml:"start"`
+		End   string `xml:"end"`
+	} `xml:"timeInterval"`
+	Resolution string `xml:"resolution"`
+	Points     []struct {
+		Position int     `xml:"position"`
+		Quantity float64 `xml:"quantity"`
+	} `xml:"Point"`
 }
 
 var entsoeSteps = map[string]time.Duration{"PT15M": 15 * time.Minute, "PT30M": 30 * time.Minute, "PT60M": time.Hour, "PT1H": time.Hour}
 
 const (
-	// entsoePeriod bounds the slots of a period, a month of quarter hours;
+	// entsoeSlots bounds the slots of a period, a month of quarter hours;
 	// entsoeFilled those of all series together: a few bytes of curve type A03 can
 	// stand for many.
-	entsoePeriod = 31 * 96
+	entsoeSlots  = 31 * 96
 	entsoeFilled = 200_000
 )
 
-// decodeEntsoE adds a document to an empty into and returns the finest resolution; series
-// of coarser resolution are spread over its slots.
-func decodeEntsoE(body []byte, into mixes) (time.Duration, error) {
+// decodeEntsoE adds a document to an empty into.
+func decodeEntsoE(body []byte, into mixes) error {
 	var in entsoeDocument
 	if err := xml.Unmarshal(body, &in); err != nil {
-		return 0, fmt.Errorf("%w: %w; accepted: a GL_MarketDocument", ErrWire, err)
+		return fmt.Errorf("%w: %w; accepted: a GL_MarketDocument", ErrWire, err)
 	}
 	switch in.XMLName.Local {
 	case "GL_MarketDocument":
@@ -220,65 +236,62 @@ func decodeEntsoE(body []byte, into mixes) (time.Duration, error) {
 		for _, r := range in.Reason {
 			texts = append(texts, clip(r.Code+" "+r.Text))
 		}
-		return 0, fmt.Errorf("%w: no data: %s", ErrWire, strings.Join(texts, "; "))
+		return fmt.Errorf("%w: %w: %s", ErrWire, ErrNoData, strings.Join(texts, "; "))
 	default:
-		return 0, fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
+		return fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
 	}
-	finest, filled := time.Hour, 0
-	for _, s := range in.Series {
-		for _, p := range s.Periods {
-			step, ok := entsoeSteps[p.Resolution]
-			if !ok {
-				return 0, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
-			}
-			finest = min(finest, step)
-		}
-	}
+	filled := 0
 	for i, s := range in.Series {
 		if s.Unit != "" && s.Unit != "MAW" {
-			return 0, fmt.Errorf("%w: TimeSeries[%d]: quantity_Measure_Unit.name: %q; accepted: MAW", ErrWire, i, clip(s.Unit))
+			return fmt.Errorf("%w: TimeSeries[%d]: quantity_Measure_Unit.name: %q; accepted: MAW", ErrWire, i, clip(s.Unit))
 		}
 		if s.Out != "" {
 			continue
 		}
-		for _, p := range s.Periods {
-			start, err1 := parseTime(p.Interval.Start)
-			end, err2 := parseTime(p.Interval.End)
-			if err := errors.Join(err1, err2); err != nil {
-				return 0, fmt.Errorf("TimeSeries[%d].Period.timeInterval: %w", i, err)
+		for k := range s.Periods {
+			n, err := s.Periods[k].read(s.Type.PSR, s.Curve, into)
+			if err != nil {
+				return fmt.Errorf("TimeSeries[%d].Period[%d]: %w", i, k, err)
 			}
-			step := entsoeSteps[p.Resolution]
-			n := int(end.Sub(start) / step)
-			if n < 1 || n > entsoePeriod {
-				return 0, fmt.Errorf("%w: TimeSeries[%d].Period: %d slots; accepted: 1 to %d", ErrWire, i, n, entsoePeriod)
-			}
-			if filled += n * int(step/finest); filled > entsoeFilled {
-				return 0, fmt.Errorf("%w: more than %d values", ErrWire, entsoeFilled)
-			}
-			sort.SliceStable(p.Points, func(a, b int) bool { return p.Points[a].Position < p.Points[b].Position })
-			for k, x := range p.Points {
-				if x.Position < 1 || x.Position > n || !finite(x.Quantity) {
-					return 0, fmt.Errorf("%w: TimeSeries[%d].Point: position %d, quantity %v; accepted: positions 1 to %d", ErrWire, i, x.Position, x.Quantity, n)
-				}
-				last := x.Position // of the slots that this value stands for
-				if s.Curve == "A03" {
-					// Points that repeat the one before are left out.
-					last = n
-					if k+1 < len(p.Points) {
-						last = p.Points[k+1].Position - 1
-					}
-				}
-				for position := x.Position; position <= last; position++ {
-					at := start.Add(time.Duration(position-1) * step)
-					for part := time.Duration(0); part < step; part += finest {
-						into.add(at.Add(part), s.Type.PSR, x.Quantity)
-					}
-				}
-			}
-			if err := into.tooMany(); err != nil {
-				return 0, err
+			if filled += n; filled > entsoeFilled {
+				return fmt.Errorf("%w: more than %d values", ErrWire, entsoeFilled)
 			}
 		}
 	}
-	return finest, nil
+	return into.tooMany()
+}
+
+// read sets the quantities of a period of a type and returns how many slots it has.
+func (p *entsoePeriod) read(kind, curve string, into mixes) (int, error) {
+	step, ok := entsoeSteps[p.Resolution]
+	if !ok {
+		return 0, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
+	}
+	start, err1 := parseTime(p.Interval.Start)
+	end, err2 := parseTime(p.Interval.End)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("timeInterval: %w", err)
+	}
+	n := int(end.Sub(start) / step)
+	if n < 1 || n > entsoeSlots {
+		return 0, fmt.Errorf("%w: %d slots; accepted: 1 to %d", ErrWire, n, entsoeSlots)
+	}
+	sort.SliceStable(p.Points, func(a, b int) bool { return p.Points[a].Position < p.Points[b].Position })
+	for k, x := range p.Points {
+		if x.Position < 1 || x.Position > n || !finite(x.Quantity) {
+			return 0, fmt.Errorf("%w: Point: position %d, quantity %v; accepted: positions 1 to %d", ErrWire, x.Position, x.Quantity, n)
+		}
+		last := x.Position // of the slots that this value stands for
+		if curve == "A03" {
+			// Points that repeat the one before are left out.
+			last = n
+			if k+1 < len(p.Points) {
+				last = p.Points[k+1].Position - 1
+			}
+		}
+		for position := x.Position; position <= last; position++ {
+			into.set(start.Add(time.Duration(position-1)*step), step, kind, x.Quantity)
+		}
+	}
+	return n, nil
 }

@@ -59,14 +59,14 @@ func FuzzEntsoE(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		into := mixes{}
-		step, err := decodeEntsoE(body, into)
+		err := decodeEntsoE(body, into)
 		if err != nil {
 			checkSamples(t, nil, err)
 			return
 		}
-		s, err := into.samples(entsoeFactors, step, carbon.Provenance{})
+		s, err := mixSamples(into, entsoeFactors)
 		checkSamples(t, s, err)
-		restByHour(into, time.Time{})
+		restByHour(into.slots(), time.Time{})
 	})
 }
 
@@ -84,7 +84,7 @@ func FuzzEIA(f *testing.F) {
 		if rows < 0 || total < 0 {
 			t.Fatalf("%d rows of %d", rows, total)
 		}
-		s, err := into.samples(eiaFactors, time.Hour, carbon.Provenance{})
+		s, err := mixSamples(into, eiaFactors)
 		checkSamples(t, s, err)
 	})
 }

@@ -77,11 +77,11 @@ var golden = map[string]struct {
 		want: []string{"2023-08-23T22:00 110.9 estimated", "2023-08-23T22:15 110.9 estimated", "2023-08-23T22:30 259.25 estimated", "2023-08-23T22:45 259.25 estimated"},
 		decode: func(b []byte) ([]carbon.Sample, error) {
 			into := mixes{}
-			step, err := decodeEntsoE(b, into)
+			err := decodeEntsoE(b, into)
 			if err != nil {
 				return nil, err
 			}
-			return into.samples(entsoeFactors, step, carbon.Provenance{})
+			return mixSamples(into, entsoeFactors)
 		},
 	},
 	"EIA-930": {
@@ -136,7 +136,7 @@ func eiaSamples(b []byte) ([]carbon.Sample, error) {
 	if _, _, err := decodeEIA(b, "CISO", into); err != nil {
 		return nil, err
 	}
-	return into.samples(eiaFactors, time.Hour, carbon.Provenance{})
+	return mixSamples(into, eiaFactors)
 }
 
 func TestGolden(t *testing.T) {
@@ -201,15 +201,15 @@ func TestRefused(t *testing.T) {
 			return decodeUKCarbonIntensity([]byte(golden["UK regional"].text), 5, carbon.Provenance{})
 		},
 		`no data: 999 No matching data found`: func() ([]carbon.Sample, error) {
-			_, err := decodeEntsoE([]byte(`<Acknowledgement_MarketDocument><Reason><code>999</code><text>No matching data found</text></Reason></Acknowledgement_MarketDocument>`), mixes{})
+			err := decodeEntsoE([]byte(`<Acknowledgement_MarketDocument><Reason><code>999</code><text>No matching data found</text></Reason></Acknowledgement_MarketDocument>`), mixes{})
 			return nil, err
 		},
 		`resolution: "P1Y"`: func() ([]carbon.Sample, error) {
-			_, err := decodeEntsoE([]byte(strings.Replace(golden["ENTSO-E"].text, "PT60M", "P1Y", 1)), mixes{})
+			err := decodeEntsoE([]byte(strings.Replace(golden["ENTSO-E"].text, "PT60M", "P1Y", 1)), mixes{})
 			return nil, err
 		},
 		`position 99`: func() ([]carbon.Sample, error) {
-			_, err := decodeEntsoE([]byte(strings.Replace(golden["ENTSO-E"].text, "<position>3<", "<position>99<", 1)), mixes{})
+			err := decodeEntsoE([]byte(strings.Replace(golden["ENTSO-E"].text, "<position>3<", "<position>99<", 1)), mixes{})
 			return nil, err
 		},
 		`value-units: "kilowatthours"`: func() ([]carbon.Sample, error) {
@@ -256,44 +256,38 @@ func TestOpenMeteo(t *testing.T) {
 	}
 }
 
-// TestIncompleteMix: the newest slots, for which not all types have reported
-// yet, are gaps and not clean.
-func TestIncompleteMix(t *testing.T) {
-	all := mixes{}
-	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	for h := range 24 {
-		all.add(at.Add(time.Duration(h)*time.Hour), "B19", 100)
-		if h < 22 {
-			all.add(at.Add(time.Duration(h)*time.Hour), "B05", 100)
-		}
-	}
-	s, err := all.samples(entsoeFactors, time.Hour, carbon.Provenance{})
-	if err != nil || len(s) != 22 {
-		t.Errorf("%d samples, %v; want the 22 complete ones", len(s), err)
-	}
-}
-
+// TestMerge: samples are "from-to:value" in quarter hours.
 func TestMerge(t *testing.T) {
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	mk := func(value float64, hours ...int) (out []carbon.Sample) {
-		for _, h := range hours {
-			out = append(out, carbon.Sample{From: at.Add(time.Duration(h) * time.Hour), To: at.Add(time.Duration(h+1) * time.Hour), Value: units.CarbonIntensity(value)})
+	mk := func(text string) (out []carbon.Sample) {
+		for _, part := range strings.Fields(text) {
+			from, to, value := 0, 0, 0
+			fmt.Sscanf(part, "%d-%d:%d", &from, &to, &value)
+			out = append(out, carbon.Sample{From: at.Add(time.Duration(from) * 15 * time.Minute), To: at.Add(time.Duration(to) * 15 * time.Minute), Value: units.CarbonIntensity(value)})
 		}
 		return out
 	}
-	for _, tc := range []struct {
-		a, b []carbon.Sample
-		want string
-	}{
-		{nil, mk(2, 1), "1:2"}, {mk(1, 1), nil, "1:1"}, {mk(1, 0, 1, 2), mk(2, 1), "0:1 1:2 2:1"},
-		{mk(1, 0, 1), mk(2, 2, 3), "0:1 1:1 2:2 3:2"}, {mk(1, 5, 6), mk(2, 0, 5), "0:2 5:2 6:1"}, {mk(1, 0, 4), mk(2, 2), "0:1 2:2 4:1"},
+	for _, tc := range []struct{ older, newer, want string }{
+		{"", "4-8:2", "4-8:2"},
+		{"4-8:1", "", "4-8:1"},
+		{"0-4:1 4-8:1 8-12:1", "4-8:2", "0-4:1 4-8:2 8-12:1"},
+		{"0-4:1 4-8:1", "8-12:2 12-16:2", "0-4:1 4-8:1 8-12:2 12-16:2"},
+		{"20-24:1 24-28:1", "0-4:2 20-24:2", "0-4:2 20-24:2 24-28:1"},
+		{"0-4:1 16-20:1", "8-12:2", "0-4:1 8-12:2 16-20:1"},
+		// The resolution changes: what is not covered stays.
+		{"0-4:1 4-8:1", "4-5:2 5-6:2", "0-4:1 4-5:2 5-6:2 6-8:1"},
+		{"0-4:1 4-8:1", "6-7:2 7-8:2 8-9:2", "0-4:1 4-6:1 6-7:2 7-8:2 8-9:2"},
+		{"0-1:1 1-2:1 2-3:1 3-4:1 4-5:1", "0-4:2", "0-4:2 4-5:1"},
+		{"0-4:1", "1-2:2", "0-1:1 1-2:2 2-4:1"},
+		{"0-4:1 4-8:1", "2-6:2", "0-2:1 2-6:2 6-8:1"},
 	} {
 		var got []string
-		for _, x := range Merge(tc.a, tc.b) {
-			got = append(got, fmt.Sprintf("%d:%g", int(x.From.Sub(at).Hours()), float64(x.Value)))
+		quarter := func(x time.Time) int { return int(x.Sub(at) / (15 * time.Minute)) }
+		for _, x := range Merge(mk(tc.older), mk(tc.newer)) {
+			got = append(got, fmt.Sprintf("%d-%d:%g", quarter(x.From), quarter(x.To), float64(x.Value)))
 		}
 		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%v, want %s", got, tc.want)
+			t.Errorf("%s + %s: %v, want %s", tc.older, tc.newer, got, tc.want)
 		}
 	}
 }

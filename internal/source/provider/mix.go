@@ -2,85 +2,127 @@ package provider
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"time"
-
-	"lull.dev/lull/pkg/carbon"
 )
 
-// mixes is generation by type on a regular grid.
-type mixes map[time.Time]mix
-
-func (m mixes) add(at time.Time, kind string, quantity float64) {
-	if m[at] == nil {
-		m[at] = mix{}
-	}
-	m[at][kind] += quantity
+// quantity is what a type generated in an interval.
+type quantity struct {
+	from, to time.Time
+	value    float64
 }
 
-// overlay puts newer quantities over those of m; documents may overlap.
+func (q *quantity) interval() (from, to *time.Time) { return &q.from, &q.to }
+
+// slot is an interval as a series states it.
+type slot struct {
+	from   time.Time
+	length time.Duration
+}
+
+// mixes is generation by type, in the intervals in which it was stated: they may differ
+// between types and change in time.
+type mixes map[string]map[slot]float64
+
+// set states a quantity. Said twice, the later one stands: answers and pages may overlap.
+func (m mixes) set(at time.Time, length time.Duration, kind string, value float64) {
+	if m[kind] == nil {
+		m[kind] = map[slot]float64{}
+	}
+	m[kind][slot{at, length}] = value
+}
+
+// overlay sets the quantities of newer.
 func (m mixes) overlay(newer mixes) {
-	for at, x := range newer {
-		if m[at] == nil {
-			m[at] = mix{}
-		}
-		for kind, v := range x {
-			m[at][kind] = v
+	for kind, of := range newer {
+		for at, v := range of {
+			m.set(at.from, at.length, kind, v)
 		}
 	}
 }
 
-// usualShare is in which share of the slots a type must occur so that a slot
-// without it counts as incomplete.
-const usualShare = 0.9
-
-// points turns complete slots into intensities. A slot that lacks a type which
-// nearly all others have is still being filled by the provider: its mean would
-// be wrong, so it is a gap.
-func (m mixes) points(factors map[string]float64) []point {
-	count := map[string]int{}
-	for _, x := range m {
-		for kind := range x {
-			count[kind]++
-		}
+// quantities are those of a type in order of time, without overlap: of intervals of different
+// length the shorter ones stand.
+func (m mixes) quantities(kind string) []quantity {
+	byLength := map[time.Duration][]quantity{}
+	for at, v := range m[kind] {
+		byLength[at.length] = append(byLength[at.length], quantity{at.from, at.from.Add(at.length), v})
 	}
-	var usual []string
-	for kind, n := range count {
-		if _, known := factors[kind]; known && float64(n) >= usualShare*float64(len(m)) {
-			usual = append(usual, kind)
-		}
+	var out []quantity
+	lengths := make([]time.Duration, 0, len(byLength))
+	for length := range byLength {
+		lengths = append(lengths, length)
 	}
-	sort.Strings(usual)
-	out := make([]point, 0, len(m))
-	for at, x := range m {
-		pt := point{at: at, where: "mix at " + at.Format(time.RFC3339), estimated: true}
-		for _, kind := range usual {
-			if _, ok := x[kind]; !ok {
-				pt.gap = true
+	slices.Sort(lengths)
+	slices.Reverse(lengths)
+	for _, length := range lengths {
+		list := byLength[length]
+		slices.SortFunc(list, func(a, b quantity) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(list); i++ { // of one length, but not of one grid
+			if list[i].from.Before(list[i-1].to) {
+				list[i-1].to = list[i].from
 			}
 		}
-		if v, ok := x.intensity(factors); ok {
-			pt.value = v
-		} else {
-			pt.gap = true
-		}
-		out = append(out, pt)
+		out = merge(out, list, (*quantity).interval)
 	}
 	return out
 }
 
-// tooMany bounds the slots of a mix.
-func (m mixes) tooMany() error {
-	if len(m) > maxPoints {
-		return fmt.Errorf("%w: %d slots; accepted: at most %d", ErrWire, len(m), maxPoints)
-	}
-	return nil
+// slotMix is the mix of a slot.
+type slotMix struct {
+	from, to   time.Time
+	mix        mix
+	incomplete bool // the provider is still filling it
 }
 
-// samples of the complete slots.
-func (m mixes) samples(factors map[string]float64, step time.Duration, p carbon.Provenance) ([]carbon.Sample, error) {
-	if err := m.tooMany(); err != nil {
-		return nil, err
+// slots returns the mixes in order of time. A slot lies between two neighbouring ends of
+// intervals of any type, so that in each one all quantities are constant.
+func (m mixes) slots() []slotMix {
+	var ends []time.Time
+	lists := map[string][]quantity{}
+	for kind := range m {
+		lists[kind] = m.quantities(kind)
+		for _, q := range lists[kind] {
+			ends = append(ends, q.from, q.to)
+		}
 	}
-	return samples(m.points(factors), step, p)
+	slices.SortFunc(ends, time.Time.Compare)
+	ends = slices.CompactFunc(ends, time.Time.Equal)
+	var out []slotMix
+	for i := 1; i < len(ends); i++ {
+		x := slotMix{from: ends[i-1], to: ends[i], mix: mix{}}
+		for kind, list := range lists {
+			for len(list) > 0 && !list[0].to.After(x.from) {
+				list = list[1:]
+			}
+			lists[kind] = list
+			if len(list) > 0 && !list[0].from.After(x.from) {
+				x.mix[kind] = list[0].value
+			}
+		}
+		if len(x.mix) > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// mixPoints turns slots into intensities; incomplete ones are gaps.
+func mixPoints(slots []slotMix, factors map[string]float64) []point {
+	out := make([]point, len(slots))
+	for i, x := range slots {
+		v, ok := x.mix.intensity(factors)
+		out[i] = point{at: x.from, length: x.to.Sub(x.from), value: v, gap: !ok || x.incomplete, estimated: true, where: "mix at " + x.from.Format(time.RFC3339)}
+	}
+	return out
+}
+
+// tooMany bounds the quantities of each type.
+func (m mixes) tooMany() error {
+	for _, of := range m {
+		if len(of) > maxPoints {
+			return fmt.Errorf("%w: %d slots; accepted: at most %d", ErrWire, len(of), maxPoints)
+		}
+	}
+	return nil
 }

@@ -52,19 +52,19 @@ const (
 func (m Prometheus) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	for _, span := range spans(q.Since.Truncate(prometheusStep), q.Now, prometheusSpan) {
+	bad, err := askEach(ctx, q.past(q.Since.Truncate(prometheusStep), q.Now, prometheusSpan), func(span carbon.Interval) error {
 		body, err := m.get(ctx, get, q, "query_range", url.Values{
-			"query": {m.Query}, "start": {unix(span[0])}, "end": {unix(span[1].Truncate(prometheusStep))}, "step": {strconv.Itoa(int(prometheusStep.Seconds()))},
+			"query": {m.Query}, "start": {unix(span.From)}, "end": {unix(span.To.Truncate(prometheusStep))}, "step": {strconv.Itoa(int(prometheusStep.Seconds()))},
 		})
-		var s []carbon.Sample
-		if err == nil {
-			s, err = decodePrometheusRange(body, m.Provenance())
-		}
-		a.Past = Merge(a.Past, s)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("query: %w", err))
-			break
+			return err
 		}
+		s, err := decodePrometheusRange(body, m.Provenance())
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	if a.Bad = bad; err != nil {
+		errs = append(errs, fmt.Errorf("query: %w", err))
 	}
 	if m.ForecastQuery != "" {
 		body, err := m.get(ctx, get, q, "query", url.Values{"query": {m.ForecastQuery}, "time": {unix(q.Now.Truncate(prometheusStep))}})
@@ -187,7 +187,7 @@ func decodePrometheusRange(body []byte, p carbon.Provenance) ([]carbon.Sample, e
 		if err != nil {
 			return nil, fmt.Errorf("values[%d]: %w", i, err)
 		}
-		points[i] = point{at: at, value: v, gap: v != v, where: fmt.Sprintf("values[%d]", i)}
+		points[i] = point{at: at, length: prometheusStep, value: v, gap: v != v, where: fmt.Sprintf("values[%d]", i)}
 	}
 	return samples(points, prometheusStep, p)
 }

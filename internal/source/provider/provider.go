@@ -31,6 +31,10 @@ type Query struct {
 	Now time.Time
 	// Since is where the history that is missing begins.
 	Since time.Time
+	// Again are parts of the past before Since that are asked for once more, in order of time.
+	Again []carbon.Interval
+	// Fuels is what is known of the zone's types of generation, from earlier answers.
+	Fuels Fuels
 	// Horizon is how far ahead a forecast is wanted.
 	Horizon time.Duration
 	// Fresh is how old a kept answer may be, in wall time.
@@ -42,6 +46,10 @@ type Query struct {
 type Answer struct {
 	// Past are measured or estimated intensities, in order of time.
 	Past []carbon.Sample
+	// Bad are the spans of the past that were asked for in vain, except the newest one: its error is that of Fetch.
+	Bad []BadSpan
+	// Fuels is that of the query with what this answer adds; nothing for a provider that states no types.
+	Fuels Fuels
 	// Forecast is in order of time; empty where the provider has none. IssuedAt
 	// of its samples' provenance is when it was published.
 	Forecast []carbon.Sample
@@ -70,36 +78,44 @@ const maxPoints = 110_000
 // point is a value on the wire.
 type point struct {
 	at        time.Time
+	length    time.Duration // as stated; 0 where the answer states none
 	value     float64
 	gap       bool // null
 	estimated bool
 	where     string // for errors
 }
 
-// samples turns points into samples that all come from p. The step is the most
-// frequent distance of neighbours (step where there is one point only); a larger
-// distance is a gap, a smaller one ends the sample early. Of points of one time
-// the last one counts: it is a revision. Values that no grid has are left out and
-// named in the error, beside which the others are returned.
+// samples turns points into samples that all come from p. A point is valid for the
+// length that it states, else for that which carbon.Steps infers (only, for a single
+// point), and in any case until the next one. Of points of one time a value stands over
+// none, a measured value over an estimated one, else the later one: it is a revision.
+// Values that no grid has are left out and named in the error, beside which the others
+// are returned.
 //
 // Complexity: O(n log n).
-func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.Sample, error) {
+func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.Sample, error) {
 	if len(points) > maxPoints {
 		return nil, fmt.Errorf("%w: %d values; accepted: at most %d", ErrWire, len(points), maxPoints)
 	}
 	sort.SliceStable(points, func(a, b int) bool { return points[a].at.Before(points[b].at) })
-	last := points[:0]
+	distinct := points[:0]
 	for _, pt := range points {
-		if n := len(last); n > 0 && last[n-1].at.Equal(pt.at) {
-			last[n-1] = pt
+		if n := len(distinct); n > 0 && distinct[n-1].at.Equal(pt.at) {
+			if !distinct[n-1].standsOver(pt) {
+				distinct[n-1] = pt
+			}
 			continue
 		}
-		last = append(last, pt)
+		distinct = append(distinct, pt)
 	}
-	step = usualStep(last, step)
-	out := make([]carbon.Sample, 0, len(last))
+	starts := make([]time.Time, len(distinct))
+	for i, pt := range distinct {
+		starts[i] = pt.at
+	}
+	inferred := carbon.Steps(starts, only)
+	out := make([]carbon.Sample, 0, len(distinct))
 	var bad []string
-	for i, pt := range last {
+	for i, pt := range distinct {
 		v := units.CarbonIntensity(pt.value)
 		switch {
 		case pt.gap:
@@ -108,9 +124,13 @@ func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.
 			bad = append(bad, fmt.Sprintf("%s: %v", pt.where, pt.value))
 			continue
 		}
-		end := pt.at.Add(step)
-		if i+1 < len(last) && last[i+1].at.Before(end) {
-			end = last[i+1].at
+		length := inferred[i]
+		if pt.length > 0 {
+			length = pt.length
+		}
+		end := pt.at.Add(length)
+		if i+1 < len(distinct) && starts[i+1].Before(end) {
+			end = starts[i+1]
 		}
 		out = append(out, carbon.Sample{From: pt.at, To: end, Value: v, Estimated: pt.estimated, Of: &p})
 	}
@@ -120,20 +140,12 @@ func samples(points []point, step time.Duration, p carbon.Provenance) ([]carbon.
 	return out, nil
 }
 
-// usualStep is the most frequent distance of neighbours, the smaller of equals.
-func usualStep(points []point, fallback time.Duration) time.Duration {
-	count := map[time.Duration]int{}
-	for i := 1; i < len(points); i++ {
-		count[points[i].at.Sub(points[i-1].at)]++
+// standsOver says whether a point counts although another of the same time came later.
+func (pt point) standsOver(later point) bool {
+	if pt.gap || later.gap {
+		return !pt.gap
 	}
-	best := fallback
-	n := 0
-	for d, c := range count {
-		if c > n || (c == n && d < best) {
-			best, n = d, c
-		}
-	}
-	return best
+	return !pt.estimated && later.estimated
 }
 
 // decode reads one JSON value; form is a pointer to what is documented.
@@ -176,20 +188,6 @@ func clip(s string) string {
 		return s[:most] + "..."
 	}
 	return s
-}
-
-// spans cuts [from, to) into parts of at most length.
-func spans(from, to time.Time, length time.Duration) [][2]time.Time {
-	var out [][2]time.Time
-	for from.Before(to) {
-		end := from.Add(length)
-		if end.After(to) {
-			end = to
-		}
-		out = append(out, [2]time.Time{from, end})
-		from = end
-	}
-	return out
 }
 
 // finite reports whether v is a number.

@@ -44,14 +44,12 @@ const ukSpan = 14 * 24 * time.Hour
 func (m UKCarbonIntensity) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	for _, span := range spans(q.Since, q.Now, ukSpan) {
-		s, err := m.get(ctx, get, q, ukTime(span[0])+"/"+ukTime(span[1]))
-		a.Past = Merge(a.Past, s)
-		if err != nil {
-			errs = append(errs, err)
-			break
-		}
-	}
+	bad, err := askEach(ctx, q.past(q.Since, q.Now, ukSpan), func(span carbon.Interval) error {
+		s, err := m.get(ctx, get, q, ukTime(span.From)+"/"+ukTime(span.To))
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	a.Bad, errs = bad, append(errs, err)
 	s, err := m.get(ctx, get, q, ukTime(q.Now)+"/fw48h")
 	if err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
@@ -132,7 +130,14 @@ func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]ca
 		if err != nil {
 			return nil, fmt.Errorf("data[%d].from: %w", i, err)
 		}
-		pt := point{at: from, where: fmt.Sprintf("data[%d].intensity", i)}
+		to, err := parseTime(x.To)
+		if err != nil {
+			return nil, fmt.Errorf("data[%d].to: %w", i, err)
+		}
+		if length := to.Sub(from); length <= 0 || length > 24*time.Hour {
+			return nil, fmt.Errorf("%w: data[%d].to: %q; accepted: a time after from %q, by a day at most", ErrWire, i, clip(x.To), clip(x.From))
+		}
+		pt := point{at: from, length: to.Sub(from), where: fmt.Sprintf("data[%d].intensity", i)}
 		switch {
 		case x.Intensity.Actual != nil:
 			pt.value = *x.Intensity.Actual

@@ -74,17 +74,17 @@ const (
 func (m *WattTime) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
 	var a Answer
 	var errs []error
-	for _, span := range spans(q.Since, q.Now, wattTimeSpan) {
-		body, err := m.get(ctx, get, q, "historical", url.Values{"start": {stamp(span[0])}, "end": {stamp(span[1])}})
-		var s []carbon.Sample
-		if err == nil {
-			s, err = decodeWattTime(body, m.Region, m.SignalType, m.Provenance())
-		}
-		a.Past = Merge(a.Past, s)
+	bad, err := askEach(ctx, q.past(q.Since, q.Now, wattTimeSpan), func(span carbon.Interval) error {
+		body, err := m.get(ctx, get, q, "historical", url.Values{"start": {stamp(span.From)}, "end": {stamp(span.To)}})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("historical: %w", err))
-			break
+			return err
 		}
+		s, err := decodeWattTime(body, m.Region, m.SignalType, m.Provenance())
+		a.Past = Merge(s, a.Past)
+		return err
+	})
+	if a.Bad = bad; err != nil {
+		errs = append(errs, fmt.Errorf("historical: %w", err))
 	}
 	hours := min(wattTimeHours, max(1, int(q.Horizon.Hours())))
 	body, err := m.get(ctx, get, q, "forecast", url.Values{"horizon_hours": {strconv.Itoa(hours)}})
@@ -178,20 +178,20 @@ func decodeWattTime(body []byte, region, signal string, p carbon.Provenance) ([]
 		}
 		p.IssuedAt = at
 	}
+	stated := time.Duration(0)
+	if in.Meta.Seconds > 0 && in.Meta.Seconds <= 86400 {
+		stated = time.Duration(in.Meta.Seconds) * time.Second
+	}
 	points := make([]point, len(in.Data))
 	for i, x := range in.Data {
 		at, err := parseTime(x.PointTime)
 		if err != nil {
 			return nil, fmt.Errorf("data[%d].point_time: %w", i, err)
 		}
-		points[i] = point{at: at, gap: x.Value == nil, where: fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i)}
+		points[i] = point{at: at, length: stated, gap: x.Value == nil, where: fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i)}
 		if x.Value != nil {
 			points[i].value = float64(units.FromPoundsPerMegawattHour(*x.Value))
 		}
 	}
-	step := 5 * time.Minute
-	if in.Meta.Seconds > 0 && in.Meta.Seconds <= 86400 {
-		step = time.Duration(in.Meta.Seconds) * time.Second
-	}
-	return samples(points, step, p)
+	return samples(points, 5*time.Minute, p)
 }

@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/units"
+)
+
+func (s *scene) intensities() string {
+	s.t.Helper()
+	var out []string
+	for e, err := range s.l.Read(s.t.Context(), Query{Kind: KindIntensity}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		b, err := bodyOf[Intensity](&e)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		text := fmt.Sprintf("%g:%g/%d", b.From.Sub(day).Hours(), b.Value, b.Revision)
+		if b.Estimated {
+			text += "e"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+// TestLateIntensities: what is published or becomes final when the outlook does not show it any more is noted all the
+// same, once, as the next revision; also by another recorder than the one that noted it first.
+func TestLateIntensities(t *testing.T) {
+	s := newScene(t)
+	b := book{t, s.l}
+	of := &carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}
+	late := func(hour, value float64) carbon.Sample {
+		return carbon.Sample{From: at(hour), To: at(hour + 1), Value: units.CarbonIntensity(value), Of: of}
+	}
+	b.add(KindIntensity, intensityKey("z", at(-300).Unix(), 0), "", Intensity{Zone: "z", From: at(-300), To: at(-299), Value: 500, Estimated: true})
+	b.add(KindIntensity, intensityKey("z", at(-299).Unix(), 0), "", Intensity{Zone: "z", From: at(-299), To: at(-298), Value: 500, Estimated: true})
+	before := s.intensities()
+	s.late = []carbon.Sample{late(-300, 400), late(-299, 500), late(-298, 600)}
+	s.look(1.5)
+	s.look(1.6)
+	s.look(1.7)
+	want := before + " 0:300/0 -300:400/1 -299:500/1 -298:600/0"
+	if got := s.intensities(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.look(1.8)
+	s.r = NewRecorder(s.l)
+	for _, hour := range []float64{1.9, 2, 2.1} {
+		s.look(hour)
+	}
+	s.late = []carbon.Sample{late(-300, 410)}
+	s.look(2.2)
+	s.look(2.3)
+	if got := s.intensities(); got != want+" -300:410/2" {
+		t.Errorf("%s, want %s and -300:410/2", got, want)
+	}
+}

@@ -1,0 +1,150 @@
+package source
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"lull.dev/lull/internal/source/fetch"
+	"lull.dev/lull/internal/source/provider"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// publisher is a provider of hourly values: 300 and estimated until they are lag old, then 400; nothing for the hours that
+// are missing now.
+type publisher struct {
+	lag     time.Duration
+	missing func(at, now time.Time) bool
+	refuses bool // what lies before Since
+	spans   int  // asked for
+	again   int  // of these, older ones
+}
+
+func (p *publisher) Name() string { return "publisher" }
+func (p *publisher) Provenance() carbon.Provenance {
+	return carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Source: "a test"}
+}
+func (p *publisher) Forecasts() bool { return false }
+
+func (p *publisher) Fetch(_ context.Context, _ provider.Getter, q provider.Query) (a provider.Answer, _ error) {
+	for i, span := range append(q.Again, carbon.Interval{From: q.Since, To: q.Now}) {
+		p.spans++
+		if i < len(q.Again) {
+			p.again++
+			if p.refuses {
+				a.Bad = append(a.Bad, provider.BadSpan{Interval: span, Err: fetch.ErrRefused})
+				continue
+			}
+		}
+		for at := span.From; at.Add(time.Hour).Before(span.To) || at.Add(time.Hour).Equal(span.To); at = at.Add(time.Hour) {
+			x := carbon.Sample{From: at, To: at.Add(time.Hour), Value: 400, Of: &carbon.Provenance{Source: "a test"}}
+			if x.Estimated = q.Now.Sub(at) < p.lag; x.Estimated {
+				x.Value = 300
+			}
+			if p.missing == nil || !p.missing(at, q.Now) {
+				a.Past = append(a.Past, x)
+			}
+		}
+	}
+	return a, nil
+}
+
+// publishes replaces the provider of a world and lets hours pass.
+func publishes(t *testing.T, p *publisher, hours int) *world {
+	t.Helper()
+	w := newWorldOf(t, 1)
+	w.cfg.Key, w.cfg.Provider = "publisher", p
+	w.pass(hours)
+	return w
+}
+
+// oldestOpen is how old, in hours, the oldest value is that is not final.
+func (w *world) oldestOpen() float64 {
+	f := w.feed()
+	for at := f.history[0].From; at.Before(w.at); at = at.Add(time.Hour) {
+		if !f.final(at, at.Add(time.Hour)) {
+			return w.at.Sub(at).Hours()
+		}
+	}
+	return 0
+}
+
+// TestEstimatesBecomeFinal: however late a provider is, an estimate is asked for again until the measured value is
+// there, at the latest a share of its age later; with few requests.
+func TestEstimatesBecomeFinal(t *testing.T) {
+	for _, lag := range []time.Duration{2 * time.Hour, 36 * time.Hour, 5 * day, 20 * day} {
+		t.Run(lag.String(), func(t *testing.T) {
+			p := &publisher{lag: lag}
+			hours := int(lag.Hours()) + 30
+			w := publishes(t, p, hours)
+			latest := lag.Hours()*(1+1.0/againShare) + 25 + 2 // a day is asked for as a whole
+			if open := w.oldestOpen(); open > latest {
+				t.Errorf("a value that is %.0f hours old is not final, want at most %.0f", open, latest)
+			}
+			if p.spans > 3*hours {
+				t.Errorf("%d spans in %d hours", p.spans, hours)
+			}
+			w.restart() // what was asked when is kept
+			before := p.again
+			if _ = w.feed().Refresh(context.Background(), w.at); p.again > before+1 {
+				t.Errorf("after a restart, %d older spans are asked for at once", p.again-before)
+			}
+		})
+	}
+}
+
+// TestGapsAreAskedAgain: hours that are published days later come in.
+func TestGapsAreAskedAgain(t *testing.T) {
+	from, to := begin.AddDate(0, 0, -3), begin.AddDate(0, 0, -2)
+	p := &publisher{missing: func(at, now time.Time) bool {
+		return at.After(from) && at.Before(to) && now.Before(begin.AddDate(0, 0, 4))
+	}}
+	w := publishes(t, p, 4*24-1)
+	if open := w.oldestOpen(); open < 6*24 {
+		t.Fatalf("the gap is not there: %.0f hours", open)
+	}
+	before := p.again
+	w.pass(10)
+	if open := w.oldestOpen(); open > 7 {
+		t.Errorf("the gap is still there: %.0f hours", open)
+	}
+	if p.again > 120 || p.again-before > 10 {
+		t.Errorf("%d older spans asked for", p.again)
+	}
+}
+
+// TestNoHistoryInThePlan: what is refused is not asked for every hour.
+func TestNoHistoryInThePlan(t *testing.T) {
+	p := &publisher{lag: 30 * day, refuses: true}
+	w := publishes(t, p, 100)
+	if p.again > 2*100/24+3 {
+		t.Errorf("%d refused requests in 100 hours", p.again)
+	}
+	if o := w.feed().Outlook(w.at, w.cfg); o.Err != nil {
+		t.Errorf("%v", o.Err)
+	}
+}
+
+// TestLate: what becomes final when the outlook does not show it any more is handed on for a day.
+func TestLate(t *testing.T) {
+	p := &publisher{lag: 12 * day, missing: func(at, now time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
+	w := publishes(t, p, 48)
+	o := w.feed().Outlook(w.at, w.cfg)
+	if len(o.Late) < 24 || len(o.Late) > 3*24 {
+		t.Fatalf("%d late values", len(o.Late))
+	}
+	for _, x := range o.Late {
+		if x.Value != 400 || x.Estimated || x.Of.Basis != carbon.Measured || !x.From.Before(w.at.Add(-past)) {
+			t.Fatalf("%+v", x)
+		}
+	}
+	w.restart()
+	if again := w.feed().Outlook(w.at, w.cfg); len(again.Late) != len(o.Late) {
+		t.Errorf("after a restart %d of %d", len(again.Late), len(o.Late))
+	}
+	p.lag = 0 // nothing is left to revise soon
+	w.pass(80)
+	if o = w.feed().Outlook(w.at, w.cfg); len(o.Late) > 0 {
+		t.Errorf("%d values are late for more than a day", len(o.Late))
+	}
+}
