@@ -10,6 +10,7 @@ import (
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
+	jobtrace "lull.dev/lull/pkg/trace"
 )
 
 // priced are the intensities of the slots of a series as they are priced, and which of
@@ -66,6 +67,22 @@ func (z *adviceZone) facts(slot time.Duration) zoneFacts {
 	return f
 }
 
+// defaultZone is the zone that is tried if none is stated: that of the history.
+func (o *adviseOptions) defaultZone() (string, error) {
+	tr := &jobtrace.Trace{}
+	if o.jobs != "" {
+		var err error
+		if tr, err = scenario.ReadTrace(o.jobs, o.format); err != nil {
+			return "", err
+		}
+	}
+	zone := scenario.ZoneOf(tr)
+	if ran := tr.Zone(); ran != "" {
+		o.zoneNote = scenario.ZoneNote(ran, zone)
+	}
+	return zone, nil
+}
+
 // note adds a note once.
 func (a *advice) note(text string) {
 	if !slices.Contains(a.Notes, text) {
@@ -85,6 +102,9 @@ func (a *advice) explain(o *adviseOptions) {
 		fmt.Sprintf("delay: against a run at once at the least scale; cost: added %s; late: %ss that end after the deadline", hours, each),
 	}
 	notes = append(notes, scenario.ReadingNotes(a.reading)...)
+	if o.zoneNote != "" {
+		notes = append(notes, "of the trace: "+o.zoneNote)
+	}
 	filled := 0.0
 	for _, z := range a.Zones {
 		if z.FilledH > 0 && o.jobs == "" {

@@ -35,6 +35,7 @@ type adviseOptions struct {
 	jobs, format             string
 	jsonFile, htmlFile       string
 	policyFile               string
+	zoneNote                 string // why the zone is tried, if the history says where it ran
 }
 
 func newAdviseCommand() *cobra.Command {
@@ -58,6 +59,7 @@ lull simulate, and the report says so. Without --carbon a zone's climatology is 
 a mean day, whose savings are lower than those of real ones.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
+  lull advise --jobs emissions.csv --slack 6h,24h
   lull advise --jobs azure.csv.gz --carbon DE=de-2022.csv --slack 6h,24h --html advice.html --policy policy.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,16 +72,16 @@ a mean day, whose savings are lower than those of real ones.`,
 	f := cmd.Flags()
 	f.StringVar(&o.length, "length", "6h", "run time of the job at its least scale")
 	f.StringVar(&o.jobs, "jobs", "", "job trace: advise on a history instead of one job (formats as for simulate)")
-	f.StringVar(&o.format, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.format, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
 	f.StringVar(&o.kind, "kind", "", "rigid, interruptible or elastic (default: elastic with --profile, else interruptible)")
 	f.StringVar(&o.profile, "profile", "", "capacity curve of an elastic job (CSV: workers,throughput[,power_w])")
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale")
 	numberList(f, &o.maxWorkers, "max-workers", nil, between(1, workload.MaxScale), "largest scales to try (default: that of the profile)")
 	f.StringSliceVar(&o.slack, "slack", []string{"6h", "12h", "24h"}, "delays to try")
-	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default DE)")
+	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default: the one in which most energy of --jobs was used, if it says so, else DE)")
 	f.StringArrayVar(&o.carbon, "carbon", nil, "ZONE=FILE[,FILE...], a zone with its intensity; may be repeated")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: those that suit the kind)")
-	number(f, &o.watts, "watts", power.DefaultWattsPerCPU, above0To(power.MaxWattsPerUnit), "watts of a worker without a measured power (of a CPU with --jobs)")
+	number(f, &o.watts, "watts", power.DefaultWattsPerCPU, above0To(power.MaxWattsPerUnit), "watts of a worker without a measured power (of a CPU of jobs whose power --jobs does not state)")
 	number(f, &o.pue, "pue", 1, between(1, power.MaxPUE), "power usage effectiveness")
 	number(f, &o.price, "price", 0, atLeast(0), "price of a worker-hour (of a CPU-hour with --jobs), in any currency")
 	number(f, &o.error, "error", 0, between(0, 1), "error of forecasts, uniform up to this share")
@@ -261,12 +263,19 @@ func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
 	}
 	zones := o.zones
 	if len(zones) == 0 && len(out) == 0 {
-		zones = []string{"DE"}
+		zone, err := o.defaultZone()
+		if err != nil {
+			return nil, err
+		}
+		zones = []string{zone}
 	}
 	for _, zone := range zones {
 		from := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 		s, err := climatology.Series(zone, from, from.AddDate(1, 0, 0))
 		if err != nil {
+			if o.zoneNote != "" {
+				err = fmt.Errorf("%w, in which most energy of --jobs was used", err)
+			}
 			return nil, fmt.Errorf("--zone: %w; accepted: %s, or --carbon", err, strings.Join(climatology.Zones(), ", "))
 		}
 		out = append(out, adviceZone{name: zone, series: s})

@@ -56,7 +56,8 @@ func newSimulateCommand() *cobra.Command {
 against starting every job when it was submitted, and at what delay. Every start,
 pause and change of scale is decided by the function that the live controllers call.
 
-Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; SWF; GWF; what
+Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; the emissions.csv of
+CodeCarbon, whose jobs count with the power and in the zone that it states; SWF; GWF; what
 "kubectl get jobs,pods -o json" or "kubectl get workloads -o json" writes, also of one
 object, of other kinds that Lull knows, or as YAML; each maybe gzipped) or are generated. The intensity comes from trace files, else from the
 built-in climatology of a zone. Flags describe the common case, one cluster; a
@@ -75,6 +76,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 		Example: `  lull simulate
   lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
   kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE
+  lull simulate --jobs emissions.csv --kind interruptible --planner joint
   lull simulate --example > scenario.yaml && lull simulate -f scenario.yaml --csv jobs.csv`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -96,7 +98,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVarP(&o.file, "file", "f", "", "scenario file (YAML)")
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
-	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv, swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
 	duration(f, &o.from, "from", 0, "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
 	duration(f, &o.to, "to", 0, "leave out what comes after, counted from the start of the trace, e.g. 14d")
 	f.Lookup("to").DefValue = ""
@@ -109,10 +111,10 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale of elastic jobs")
 	number(f, &o.maxWorkers, "max-workers", 0, between(1, workload.MaxScale), "largest scale of elastic jobs (default: that of the profile)")
 	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity, consecutive ones of one zone")
-	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default DE)")
+	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default: the one in which most energy of the trace was used, if it says so, else DE)")
 	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
 	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster (default: room for everything)")
-	number(f, &o.watts, "watts", 0, above0To(power.MaxWattsPerUnit), "watts of a used CPU (default 3.5)")
+	number(f, &o.watts, "watts", 0, above0To(power.MaxWattsPerUnit), "watts of a used CPU of jobs whose power the trace does not state (default 3.5)")
 	number(f, &o.pue, "pue", 0, between(1, power.MaxPUE), "power usage effectiveness (default 1)")
 	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that a worker is denied and asked for again a slot later")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default joint,reserve=learned,revise=changes, as a CarbonPolicy without spec.planner; cheapest; window)")
@@ -145,7 +147,7 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		}
 	}
 	if len(s.Clusters) == 0 {
-		s.Clusters = []scenario.Cluster{{Zone: "DE"}}
+		s.Clusters = []scenario.Cluster{{AnyZone: true}}
 	}
 	one := &s.Clusters[0]
 	for name, to := range map[string]struct {

@@ -23,38 +23,6 @@ import (
 
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/source/provider"
-	"lull.dev/lull/pkg/power"
-)
-
-// exporter is where the power of pods is known from. Its series carry the namespace and the
-// name of the pod; where Prometheus keeps labels of its own under these names, those of the
-// exporter are called exported_namespace and exported_pod.
-type exporter struct {
-	name, query string
-	gpu         bool
-}
-
-// exporters are those that are asked. The first that knows a pod counts, for processors and
-// memory, and for accelerators.
-//
-//   - Kepler 0.10 and later: watts by RAPL zone, of which core is a part of package.
-//   - Kepler before 0.10: joules, in which GPUs are counted apart.
-//   - DCGM exporter: watts of each GPU that a pod holds.
-var exporters = []exporter{
-	{name: "kepler", query: `sum by (pod_namespace, pod_name) (kepler_pod_cpu_watts{zone=~"package|dram"})`},
-	{name: "kepler", query: keplerJoules},
-	{name: "dcgm", query: `sum by (exported_namespace, exported_pod, namespace, pod) (DCGM_FI_DEV_POWER_USAGE)`, gpu: true},
-}
-
-const (
-	keplerPackage = `sum by (container_namespace, pod_name) (rate(kepler_container_package_joules_total[5m]))`
-	keplerJoules  = keplerPackage + ` + sum by (container_namespace, pod_name) (rate(kepler_container_dram_joules_total[5m])) or ` + keplerPackage
-)
-
-// The labels that name a pod and its namespace, most telling first.
-var (
-	namespaceLabels = []string{"pod_namespace", "container_namespace", "exported_namespace", "namespace"}
-	podLabels       = []string{"pod_name", "exported_pod", "pod"}
 )
 
 const (
@@ -77,7 +45,7 @@ type Meter struct {
 	mu       sync.Mutex
 	wanted   map[types.NamespacedName]map[types.UID]string // queries by policy and workload
 	progress map[types.UID]kube.Reading
-	power    map[types.NamespacedName]kube.PodPower
+	power    podPowers
 	powerAt  time.Time
 	told     map[string]string // the last problem of each query, to tell each once
 }
@@ -188,12 +156,12 @@ func (m *Meter) query(ctx context.Context, token, query string) ([]provider.Samp
 // askPower asks all exporters. Where one cannot be asked, what was measured last counts until
 // it is stale.
 func (m *Meter) askPower(ctx context.Context, token string) error {
-	power := map[types.NamespacedName]kube.PodPower{}
+	power := podPowers{}
 	var errs []error
 	for _, e := range exporters {
 		samples, err := m.query(ctx, token, e.query)
 		errs = append(errs, err)
-		addPower(power, e, samples)
+		e.add(power, e.name, samples)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -202,37 +170,6 @@ func (m *Meter) askPower(ctx context.Context, token string) error {
 	m.power, m.powerAt = power, m.clock.Now()
 	m.mu.Unlock()
 	return nil
-}
-
-// addPower takes in what an exporter measures, except of pods that an earlier one knows.
-func addPower(into map[types.NamespacedName]kube.PodPower, e exporter, samples []provider.Sample) {
-	sums := map[types.NamespacedName]float64{}
-	for _, s := range samples {
-		pod := types.NamespacedName{Namespace: first(s.Labels, namespaceLabels), Name: first(s.Labels, podLabels)}
-		if pod.Name == "" || pod.Namespace == "" || !(s.Value >= 0 && s.Value <= power.MaxWatts) {
-			continue
-		}
-		sums[pod] += s.Value
-	}
-	for pod, watts := range sums {
-		p := into[pod]
-		switch {
-		case e.gpu && p.GPUSource == "":
-			p.GPU, p.GPUSource = watts, e.name
-		case !e.gpu && p.CPUSource == "":
-			p.CPU, p.CPUSource = watts, e.name
-		}
-		into[pod] = p
-	}
-}
-
-func first(labels map[string]string, names []string) string {
-	for _, name := range names {
-		if v := labels[name]; v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 func (m *Meter) askProgress(ctx context.Context, token string) {

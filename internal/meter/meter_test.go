@@ -57,11 +57,13 @@ func TestMeter(t *testing.T) {
 		}
 		switch q := r.URL.Query().Get("query"); {
 		case strings.Contains(q, "kepler_pod_cpu_watts"):
-			fmt.Fprint(w, vector(series(`"pod_namespace":"ns","pod_name":"a"`, "40"), series(`"pod_namespace":"ns","pod_name":"odd"`, "NaN"), series(`"pod_name":"nowhere"`, "7")))
-		case strings.Contains(q, "kepler_container"):
-			fmt.Fprint(w, vector(series(`"container_namespace":"ns","pod_name":"a"`, "41"), series(`"container_namespace":"ns","pod_name":"b"`, "30")))
+			fmt.Fprint(w, vector(series(`"pod_namespace":"ns","pod_name":"a","zone":"package"`, "40"), series(`"pod_namespace":"ns","pod_name":"odd","zone":"package"`, "NaN"), series(`"pod_name":"nowhere","zone":"package"`, "7")))
+		case strings.Contains(q, "kepler_container_package"):
+			fmt.Fprint(w, vector(series(`"container_namespace":"ns","pod_name":"a","zone":"package"`, "41"), series(`"container_namespace":"ns","pod_name":"b","zone":"package"`, "30")))
+		case strings.Contains(q, "kepler"):
+			fmt.Fprint(w, vector())
 		case strings.Contains(q, "DCGM"):
-			fmt.Fprint(w, vector(series(`"exported_namespace":"ns","exported_pod":"a","namespace":"gpu","pod":"dcgm-1"`, "200"), series(`"exported_namespace":"ns","exported_pod":"a","namespace":"gpu","pod":"dcgm-2"`, "100")))
+			fmt.Fprint(w, vector(series(`"UUID":"GPU-1","exported_namespace":"ns","exported_pod":"a","namespace":"gpu","pod":"dcgm-1"`, "200"), series(`"UUID":"GPU-2","exported_namespace":"ns","exported_pod":"a","namespace":"gpu","pod":"dcgm-2"`, "100")))
 		case q == `done{ns="ns",job="good"}`:
 			fmt.Fprint(w, vector(series(``, "0.25")))
 		case q == "two":

@@ -45,6 +45,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	if len(tr.Jobs) == 0 {
 		return cfg, fault("jobs", "none", "a trace with at least one job in the time that is simulated")
 	}
+	s.place(tr)
 	series := make([]*carbon.Series, len(s.Clusters))
 	for i := range s.Clusters {
 		if series[i], err = s.Clusters[i].actual(); err != nil {
@@ -160,7 +161,7 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 		seen[t.ID] = true
 		x := sim.Job{
 			ID: t.ID, Submitted: start.Add(t.Arrival), Length: t.Length, Estimate: t.Length, Kind: kind, Request: t.Request,
-			PriorityClass: t.PriorityClass, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, MaxDelay: t.MaxDelay,
+			PriorityClass: t.PriorityClass, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh, MaxDelay: t.MaxDelay, Watts: t.Watts,
 		}
 		if t.Kind != "" {
 			x.Kind = t.Kind
@@ -182,6 +183,7 @@ func (j *Jobs) build(tr *trace.Trace, start time.Time, seed uint64) ([]sim.Job, 
 			if x.Scale, err = pickScale(scales, t, rng); err != nil {
 				return nil, err
 			}
+			x.Scale, x.Watts = withWatts(x.Scale, t.Watts), 0
 		}
 		jobs = append(jobs, x)
 	}
@@ -347,7 +349,11 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 	if actual == nil {
 		var err error
 		if actual, err = climatology.Series(c.Zone, start.AddDate(0, 0, -14), start.Add(span+climate)); err != nil {
-			return out, fault(field("zone"), c.Zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", "))
+			zone := c.Zone
+			if c.AnyZone {
+				zone += ", in which most energy of the trace was used"
+			}
+			return out, fault(field("zone"), zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", "))
 		}
 	}
 	if actual.Len() == 0 || start.Before(actual.Start()) || !start.Before(actual.End()) {

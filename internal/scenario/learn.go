@@ -77,6 +77,9 @@ func pastJob(x *sim.Job, grid timegrid.Grid) workload.Job {
 		ID: x.ID, Kind: x.Kind, Arrival: grid.CeilSlot(x.Submitted), Length: x.Length.Hours() / grid.Hours(), Request: x.Request,
 		MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1},
 	}
+	if x.Watts > 0 {
+		j.Watts = []float64{x.Watts}
+	}
 	if x.Scale != nil {
 		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = x.Scale.MinWorkers, x.Scale.MaxWorkers, x.Scale.Curve, x.Scale.Watts
 	}

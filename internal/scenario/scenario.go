@@ -200,6 +200,8 @@ type Estimate struct {
 type Cluster struct {
 	Name string `json:"name"`
 	Zone string `json:"zone"`
+	// AnyZone says that the user states no zone: it is the one in which most energy of the trace was used, else DE.
+	AnyZone bool `json:"-"`
 	// Carbon are consecutive files of the intensity; none takes what came after recorded
 	// forecasts, else the climatology of Zone. Forecasts and intensity must be of one kind:
 	// direct and life-cycle factors differ.
@@ -344,10 +346,10 @@ func (s *Scenario) defaults() {
 		}
 	}
 	if len(s.Clusters) == 0 {
-		s.Clusters = []Cluster{{Zone: "DE"}}
+		s.Clusters = []Cluster{{AnyZone: true}}
 	}
 	for i := range s.Clusters {
-		if c := &s.Clusters[i]; c.Name == "" {
+		if c := &s.Clusters[i]; c.Name == "" && (c.Zone != "" || !c.AnyZone) {
 			c.Name = c.Zone
 			if c.Name == "" {
 				c.Name = fmt.Sprintf("cluster-%d", i+1)

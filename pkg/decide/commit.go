@@ -414,6 +414,9 @@ func (w *decider) overfull(cluster string) bool {
 func (w *decider) watts(i, cluster, workers int) float64 {
 	t, c := &w.s.Tasks[i], &w.s.Clusters[cluster]
 	if t.Scaling == nil {
+		if t.Watts > 0 {
+			return t.Watts * c.pue()
+		}
 		return float64(c.Power.Of(t.Request))
 	}
 	if t.Scaling.Watts != nil {

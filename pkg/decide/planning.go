@@ -200,6 +200,9 @@ func (w *decider) job(i int) workload.Job {
 		}
 		j.Deadline = min(j.Deadline, max(1, g.SlotOf(early.Add(-s.Margin))))
 	}
+	if t.Watts > 0 {
+		j.Watts = []float64{t.Watts}
+	}
 	if t.Scaling != nil {
 		j.MinWorkers, j.MaxWorkers, j.Curve, j.Watts = t.Scaling.MinWorkers, t.Scaling.MaxWorkers, t.Scaling.Curve, t.Scaling.Watts
 	}

@@ -60,6 +60,9 @@ type Task struct {
 	// Request is what the whole job asks for, by resource; what one worker asks for
 	// where Scaling is set.
 	Request map[string]float64
+	// Watts is the power of a task that does not scale, in W and without PUE, where it is known; with 0 the power is that
+	// of Request.
+	Watts float64
 	// Scaling is how an elastic task scales; nil for the others.
 	Scaling *Scaling
 	// Workers is the scale that a running elastic task has or has asked for. Lacking is how many of them no node has
@@ -275,6 +278,8 @@ func (s *Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
 		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
 			return fmt.Errorf("%w: task %q: scaling: curve begins with %g; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve[:min(1, len(t.Scaling.Curve))])
+		case !(t.Watts >= 0 && t.Watts <= power.MaxWatts) || t.Watts > 0 && t.Scaling != nil:
+			return fmt.Errorf("%w: task %q: watts: %v, scaling: set: %v; accepted: 0 to %g W, 0 for kind %q", ErrSnapshot, t.ID, t.Watts, t.Scaling != nil, float64(power.MaxWatts), workload.Elastic)
 		case t.Lacking < 0 || t.Lacking > t.Workers || t.Lacking > 0 && t.State != Running:
 			return fmt.Errorf("%w: task %q: lacking: %d; accepted: 0 to workers (%d), 0 if it does not run", ErrSnapshot, t.ID, t.Lacking, t.Workers)
 		case t.Standing != nil && len(t.Standing.Phases) == 0:

@@ -186,7 +186,7 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 	j := &e.cfg.Jobs[l.job]
 	left := e.estimate(l, done)
 	t := decide.Task{
-		ID: j.ID, Submitted: j.Submitted, Remaining: left, Kind: j.Kind, Request: j.Request,
+		ID: j.ID, Submitted: j.Submitted, Remaining: left, Kind: j.Kind, Request: j.Request, Watts: j.Watts,
 		PriorityClass: j.PriorityClass, State: decide.Waiting, Clusters: j.Clusters,
 		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}

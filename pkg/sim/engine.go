@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/track"
@@ -190,6 +191,8 @@ func (e *engine) admitAll() error {
 			return fmt.Errorf("%w: job %q: parts: %d; accepted: at least 0, and more than 1 for kind %q without checkpoints only", ErrConfig, j.ID, j.Parts, workload.Interruptible)
 		case (j.Kind == workload.Elastic) != (j.Scale != nil):
 			return fmt.Errorf("%w: job %q: kind %q with scale: %v; accepted: a scale for kind %q only", ErrConfig, j.ID, j.Kind, j.Scale != nil, workload.Elastic)
+		case !(j.Watts >= 0 && j.Watts <= power.MaxWatts) || j.Watts > 0 && j.Scale != nil:
+			return fmt.Errorf("%w: job %q: watts: %v; accepted: 0 to %g W, 0 for kind %q", ErrConfig, j.ID, j.Watts, float64(power.MaxWatts), workload.Elastic)
 		case len(j.Request) == 0:
 			return fmt.Errorf("%w: job %q: request: nothing; accepted: at least one resource", ErrConfig, j.ID)
 		case seen[j.ID]:

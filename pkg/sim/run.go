@@ -241,7 +241,11 @@ func (e *engine) pause(l *live) {
 
 // wattsOf is the power of one worker of l where it runs, PUE included.
 func (e *engine) wattsOf(l *live) float64 {
-	return float64(e.cfg.Clusters[l.cluster].Power.Of(e.cfg.Jobs[l.job].Request))
+	j, c := &e.cfg.Jobs[l.job], &e.cfg.Clusters[l.cluster]
+	if j.Watts > 0 {
+		return j.Watts * c.pue()
+	}
+	return float64(c.Power.Of(j.Request))
 }
 
 // watts is the power of l at a scale.

@@ -44,6 +44,9 @@ type Job struct {
 	// Request is what the job asks for, by resource; one worker of it where it scales.
 	Request       map[string]float64
 	PriorityClass string
+	// Watts is the power of a job that does not scale, in W and without PUE, where it is known; with 0 the power is that of
+	// Request.
+	Watts float64
 	// Scale is how an elastic job scales; nil for the others.
 	Scale *Scale
 	// Clusters are those it may run on; nil allows all.

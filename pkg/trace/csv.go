@@ -43,6 +43,9 @@ const (
 // max_workers, profile, priority_class and class. Further columns are ignored, empty
 // values are unknown. Arrivals ascend; times are finite and at least 0, lengths above.
 //
+// ReadCSV recognizes the emissions.csv of CodeCarbon by its header and reads it with its
+// own rules, see codecarbon.go.
+//
 // Errors wrap ErrTrace and name line, column, value and what is accepted.
 func ReadCSV(r io.Reader) (*Trace, error) {
 	cr := csv.NewReader(r)
@@ -61,9 +64,13 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 		}
 		at[name] = i
 	}
+	if isCodeCarbon(at) {
+		return readCodeCarbon(cr, header, at)
+	}
 	for _, name := range []string{colID, colArrival, colLength, colCPUs} {
 		if _, ok := at[name]; !ok {
-			return nil, fmt.Errorf("%w: line 1: column %s is missing; accepted: at least %s,%s,%s,%s", ErrTrace, name, colID, colArrival, colLength, colCPUs)
+			return nil, fmt.Errorf("%w: line 1: column %s is missing; accepted: at least %s,%s,%s,%s, or the emissions.csv of CodeCarbon with %s,%s,%s",
+				ErrTrace, name, colID, colArrival, colLength, colCPUs, ccTimestamp, ccDuration, ccEnergy)
 		}
 	}
 	row := csvRow{at: at, shared: requests{}, words: map[string]string{}}

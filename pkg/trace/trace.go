@@ -48,6 +48,9 @@ type Job struct {
 	PriorityClass          string
 	// Class is what jobs of a kind have in common: user, queue or owner.
 	Class string
+	// Watts is the mean power of the job as it ran, in W and without PUE, and Zone the grid zone that it ran in.
+	Watts float64
+	Zone  string
 }
 
 // Trace is jobs in order of arrival.
@@ -82,6 +85,7 @@ const (
 	// CountedElsewhere is what only says more of another entry, as the Workload of a Job.
 	CountedElsewhere = "another entry that counts their work"
 	BurstOfJob       = "status 2, 3 or 4: bursts of a job whose summary line counts"
+	EarlierRow       = "a later row of the same run"
 )
 
 // Total returns how many entries were skipped.
@@ -123,6 +127,24 @@ func (t *Trace) Span() time.Duration {
 		return 0
 	}
 	return t.Jobs[len(t.Jobs)-1].Arrival
+}
+
+// Zone returns the grid zone in which the jobs used most energy as they ran; of equal ones the first by name. It returns
+// "" if the trace states the zone of no job.
+func (t *Trace) Zone() string {
+	used := map[string]float64{}
+	for i := range t.Jobs {
+		if j := &t.Jobs[i]; j.Zone != "" {
+			used[j.Zone] += j.Watts * j.Length.Hours()
+		}
+	}
+	most := ""
+	for _, zone := range slices.Sorted(maps.Keys(used)) {
+		if most == "" || used[zone] > used[most] {
+			most = zone
+		}
+	}
+	return most
 }
 
 // Between returns the jobs that arrive in [from, to). Their arrivals count from from,

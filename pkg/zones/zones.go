@@ -3,9 +3,17 @@
 //
 // Sources: the places of the regions are those that the clouds publish (AWS
 // "Regions and Availability Zones", Google Cloud "Regions and zones", Azure
-// "Azure regions list"); the zone is that of Electricity Maps in which the place
-// lies; clocks are those of the IANA time zone database. Where a region spans
-// several zones, the one of the stated place is given.
+// "Azure regions list", Oracle Cloud "Regions and Availability Domains", IBM Cloud
+// "Regions"), also of their parts for governments and in China; the zone is that of
+// Electricity Maps in which the place lies, of which mainland China has one; clocks
+// are those of the IANA time zone database. Where a region spans several zones, the
+// one of the stated place is given. A region is left out if nobody publishes its place,
+// or if several grids meet there: oci/ap-batam-1 (an island apart from the grid of ID),
+// oci/us-phoenix-1, oci/us-luke-1, azure/usgovarizona, azure/norwaywest.
+//
+// countries.csv has the countries of which Electricity Maps has one zone, by ISO 3166-1
+// alpha-3. Of Canada, Australia and the United States, whose countries have no one grid,
+// it has the parts that lie in one zone.
 package zones
 
 import (
@@ -20,8 +28,11 @@ import (
 	_ "time/tzdata" // clocks must not depend on what the machine has installed
 )
 
-// ErrRegion marks a region of a cloud that the table does not have.
-var ErrRegion = errors.New("unknown cloud region")
+// ErrRegion marks a region of a cloud that the table does not have, ErrCountry a country.
+var (
+	ErrRegion  = errors.New("unknown cloud region")
+	ErrCountry = errors.New("no one grid zone for country")
+)
 
 //go:embed regions.csv
 var regionsText string
@@ -29,9 +40,12 @@ var regionsText string
 //go:embed clocks.csv
 var clocksText string
 
+//go:embed countries.csv
+var countriesText string
+
 // Region is a region of a cloud and the grid zone it lies in.
 type Region struct {
-	Cloud string // aws, gcp or azure
+	Cloud string // aws, azure, gcp, ibm or oci
 	Name  string // e.g. eu-central-1
 	Place string
 	Zone  string // grid zone, names of Electricity Maps
@@ -40,6 +54,8 @@ type Region struct {
 type tables struct {
 	regions []Region
 	clocks  map[string]string
+	// countries are zones by country and part of it, "" for the country as a whole.
+	countries map[[2]string]string
 }
 
 var load = sync.OnceValues(func() (t tables, err error) {
@@ -56,6 +72,13 @@ var load = sync.OnceValues(func() (t tables, err error) {
 	t.clocks = map[string]string{}
 	for _, row := range rows[1:] {
 		t.clocks[row[0]] = row[1]
+	}
+	if rows, err = csv.NewReader(strings.NewReader(countriesText)).ReadAll(); err != nil {
+		return t, fmt.Errorf("countries.csv: %w", err)
+	}
+	t.countries = map[[2]string]string{}
+	for _, row := range rows[1:] {
+		t.countries[[2]string{row[0], row[1]}] = row[2]
 	}
 	return t, nil
 })
@@ -90,6 +113,23 @@ func OfRegion(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %q; accepted: those of lull forecast regions", ErrRegion, name)
+}
+
+// OfCountry returns the grid zone of a country, given by its ISO 3166-1 alpha-3 code, and of a part of it, such as a
+// province ("quebec"), which counts where the country has several grids. Upper and lower case are the same. There is no
+// default: OfCountry returns ErrCountry for a country that the table does not have.
+func OfCountry(alpha3, part string) (string, error) {
+	t, err := load()
+	if err != nil {
+		return "", err
+	}
+	country := strings.ToUpper(alpha3)
+	for _, key := range [][2]string{{country, strings.ToLower(part)}, {country, ""}} {
+		if zone, ok := t.countries[key]; ok {
+			return zone, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %q, part %q; accepted: a country with one grid, or a part of CAN, AUS or USA that has one", ErrCountry, alpha3, part)
 }
 
 // Clock returns the local time of a zone; UTC, and false, where it is not known.
