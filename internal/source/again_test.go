@@ -2,6 +2,9 @@ package source
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,7 +130,7 @@ func TestNoHistoryInThePlan(t *testing.T) {
 
 // TestLate: what becomes final when the outlook does not show it any more is handed on for a day.
 func TestLate(t *testing.T) {
-	p := &publisher{lag: 12 * day, missing: func(at, now time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
+	p := &publisher{lag: 12 * day, missing: func(at, _ time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
 	w := publishes(t, p, 48)
 	o := w.feed().Outlook(w.at, w.cfg)
 	if len(o.Late) < 24 || len(o.Late) > 3*24 {
@@ -146,5 +149,22 @@ func TestLate(t *testing.T) {
 	w.pass(80)
 	if o = w.feed().Outlook(w.at, w.cfg); len(o.Late) > 0 {
 		t.Errorf("%d values are late for more than a day", len(o.Late))
+	}
+}
+
+// TestProvidersPage: docs/providers.md states the numbers that feeds use.
+func TestProvidersPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/providers.md")
+	must(t, err)
+	for _, want := range []string{
+		fmt.Sprintf("after 1/%d of its age", againShare), fmt.Sprintf("asks for %d such days at most", againAtMost), fmt.Sprintf("the history is kept (%g days)", historyKept.Hours()/24),
+		fmt.Sprintf("had values below %g gCO2eq/kWh", nearZero),
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("docs/providers.md does not say %q", want)
+		}
+	}
+	if againLeast != time.Hour || overlap != 6*time.Hour || refusedFor != day || unheardOf != 10 {
+		t.Error("docs/providers.md says an hour, six hours, a day, a tenth and ten times")
 	}
 }

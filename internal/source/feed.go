@@ -166,12 +166,14 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	if vetErr := f.vet(answer, now); vetErr != nil {
 		answer, err = provider.Answer{}, errors.Join(err, vetErr)
 	}
+	doubtErr := f.doubt(&answer, now)
+	err = errors.Join(err, doubtErr)
 	if len(weather.Wind) > 0 {
 		f.weather = weather
 	}
 	f.take(answer, now)
 	// What the plan does not include will not come by asking again.
-	partial := errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0
+	partial := errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0 && doubtErr == nil
 	f.refused = partial && len(answer.Forecast) == 0
 	f.backfilled = f.backfilled || (len(answer.Past) > 0 && (err == nil || partial))
 	f.lastErr = err
@@ -182,42 +184,6 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	}
 	f.save(now)
 	return err
-}
-
-// vet refuses an answer as a whole that cannot be true.
-func (f *Feed) vet(a provider.Answer, now time.Time) error {
-	if n := len(a.Past); n > 0 {
-		last := a.Past[n-1]
-		if limit := now.Add(last.To.Sub(last.From) + clockTolerance); last.To.After(limit) {
-			return fmt.Errorf("%w: a value until %s is said to be past; it is %s", ErrClock, last.To.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-		}
-	}
-	if len(a.Forecast) > 0 {
-		if at := a.Forecast[0].Of.IssuedAt; at.After(now.Add(clockTolerance)) {
-			return fmt.Errorf("%w: a forecast is said to be issued at %s; it is %s", ErrClock, at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-		}
-	}
-	if len(f.history) == 0 {
-		return nil
-	}
-	known, err := carbon.NewSeries(carbon.Provenance{}, f.history)
-	if err != nil {
-		return err
-	}
-	var ratios []float64
-	for _, x := range a.Past {
-		if mean, covered := known.Mean(x.From, x.To); covered > 0 && mean > 0 && x.Value > 0 {
-			ratios = append(ratios, float64(x.Value/mean))
-		}
-	}
-	if len(ratios) < 3 {
-		return nil
-	}
-	sort.Float64s(ratios)
-	if r := ratios[len(ratios)/2]; r > implausible || r < 1/implausible {
-		return fmt.Errorf("%w: the same hours are now %.3g times what they were; another unit?", ErrImplausible, r)
-	}
-	return nil
 }
 
 // take adds an answer to what is known.

@@ -49,7 +49,7 @@ func ReadFiles(files ...string) (*carbon.Series, error) {
 	var p carbon.Provenance
 	for _, file := range files {
 		err := WithFile(file, func(r io.Reader) error {
-			s, err := Read(r, strings.TrimSuffix(file, ".gz"), carbon.Provenance{Source: file})
+			s, err := Read(r, strings.TrimSuffix(file, ".gz"), carbon.Provenance{Source: file, Zone: p.Zone, Factor: p.Factor})
 			if err != nil {
 				return err
 			}

@@ -223,6 +223,9 @@ func (f *Feed) judge(o *Outlook, all []piece, now time.Time, live bool) {
 	switch {
 	case f.failures > 0 || (f.cfg.Provider == nil && f.lastErr != nil):
 		o.Degraded, o.Why = true, fmt.Sprint(f.lastErr)
+		if f.failures > 0 && o.Basis != "" {
+			o.Why += fmt.Sprintf("; the hours to come rest on %s", o.Basis)
+		}
 	case best == carbon.LiveForecast && !live:
 		o.Degraded, o.Why = true, "the provider has published no new forecast"
 	case o.Basis != best && o.Basis != carbon.Measured:

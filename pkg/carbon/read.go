@@ -21,14 +21,6 @@ const (
 	maxReadBytes = 128 << 20
 )
 
-// timeColumn and valueColumn are the columns a CSV series must have; the layout
-// is that of Electricity Maps' exports as Lull's data sets keep them.
-const (
-	timeColumn      = "time"
-	valueColumn     = "intensity_gco2eq_per_kwh"
-	estimatedColumn = "estimated"
-)
-
 // ReadCSV reads a series of the layout
 //
 //	time,intensity_gco2eq_per_kwh[,estimated]
@@ -37,8 +29,13 @@ const (
 // Times are RFC 3339, name the start of a row's interval and ascend. For how long a row
 // is valid follows from the rows beside it, as Steps states: the step of a file may change, and
 // missing rows, as an empty value, leave a gap. A single row is valid for an hour.
-// Estimated is "true" or "false". Further columns are ignored. Errors wrap
-// ErrSeries and name the line, the column and the value.
+// Estimated is "true" or "false". Further columns are ignored.
+//
+// Files as the portal of Electricity Maps offers them for download are read too, of all
+// years; they have an average intensity for each factor. p.Factor picks the column: if it is not
+// stated, the life-cycle one, or the only one. The file must be about p.Zone, if that is stated.
+//
+// Errors wrap ErrSeries and name the line, the column and the value.
 func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
 	rows := csv.NewReader(bufio.NewReader(bounded))
@@ -50,17 +47,10 @@ func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
 	}
-	columns := map[string]int{}
-	for i, name := range header {
-		columns[strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))] = i
+	columns, err := layoutOf(header, &p)
+	if err != nil {
+		return nil, err
 	}
-	timeAt, ok1 := columns[timeColumn]
-	valueAt, ok2 := columns[valueColumn]
-	if !ok1 || !ok2 {
-		return nil, fmt.Errorf("%w: line 1: header %q; accepted: columns %q and %q", ErrSeries, clip(strings.Join(header, ",")), timeColumn, valueColumn)
-	}
-	estimatedAt, hasEstimated := columns[estimatedColumn]
-
 	var points []point
 	for {
 		record, err := rows.Read()
@@ -75,17 +65,9 @@ func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 			return nil, fmt.Errorf("%w: %w", ErrSeries, err)
 		}
 		line, _ := rows.FieldPos(0)
-		pt := point{where: line}
-		if pt.at, err = time.Parse(time.RFC3339, strings.TrimSpace(record[timeAt])); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %s: %q; accepted: RFC 3339, e.g. 2023-11-14T11:00:00Z", ErrSeries, line, timeColumn, clip(record[timeAt]))
-		}
-		if pt.value, pt.gap, err = parseValue(record[valueAt]); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %s: %w", ErrSeries, line, valueColumn, err)
-		}
-		if hasEstimated {
-			if pt.estimated, err = strconv.ParseBool(strings.TrimSpace(record[estimatedAt])); err != nil {
-				return nil, fmt.Errorf("%w: line %d: %s: %q; accepted: true or false", ErrSeries, line, estimatedColumn, clip(record[estimatedAt]))
-			}
+		pt, err := columns.row(record, line, &p)
+		if err != nil {
+			return nil, err
 		}
 		if points = append(points, pt); len(points) > maxSamples {
 			return nil, fmt.Errorf("%w: line %d: more than %d rows", ErrSeries, line, maxSamples)

@@ -129,6 +129,8 @@ func TestReadJSONRejects(t *testing.T) {
 func FuzzReadCSV(f *testing.F) {
 	f.Add(head + "2023-11-14T11:00:00Z,100\n2023-11-14T12:00:00Z,\n")
 	f.Add(head + "2023-11-14T11:00:00Z,NaN\n")
+	f.Add(portal2025 + portalRows("DE"))
+	f.Add(portal2023 + portalRows("DE"))
 	f.Add("\ufefftime,intensity_gco2eq_per_kwh,estimated\n2023-11-14T11:00:00Z,1,true\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ReadCSV(strings.NewReader(text), Provenance{})

@@ -66,7 +66,8 @@ func FuzzEntsoE(f *testing.F) {
 		}
 		s, err := mixSamples(into, entsoeFactors)
 		checkSamples(t, s, err)
-		restByHour(into.slots(), time.Time{})
+		_, err = samples(entsoeForecast(into, into, restByHour(into.slots(), time.Time{})), time.Hour, carbon.Provenance{})
+		checkSamples(t, nil, err)
 	})
 }
 

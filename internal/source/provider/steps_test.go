@@ -166,3 +166,12 @@ func TestTwoForecasts(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionTwice: a region that is there twice is combined.
+func TestRegionTwice(t *testing.T) {
+	part := `{"regionid":3,"data":[{"from":"2018-05-15T%s","to":"2018-05-15T%s","intensity":{"forecast":%d}}]}`
+	body := `{"data":[` + fmt.Sprintf(part, "12:30Z", "13:00Z", 2) + "," + fmt.Sprintf(part, "12:00Z", "12:30Z", 1) + "," + fmt.Sprintf(part, "12:30Z", "13:00Z", 3) + `]}`
+	if got, want := intervals(decodeUKCarbonIntensity([]byte(body), 3, carbon.Provenance{})), "12:00 30 1, 12:30 30 3"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

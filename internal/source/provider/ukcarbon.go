@@ -91,7 +91,7 @@ type ukRegion struct {
 }
 
 // decodeUKCarbonIntensity reads the national form, {"data": [points]}, and for a
-// region {"data": {"regionid", "data": [points]}} or a list of one such object.
+// region {"data": {"regionid", "data": [points]}} or a list of such objects.
 func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]carbon.Sample, error) {
 	var in struct {
 		Data  json.RawMessage `json:"data"`
@@ -111,18 +111,19 @@ func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]ca
 			return nil, fmt.Errorf("data: %w", err)
 		}
 	} else {
-		var one ukRegion
-		if err := decode(in.Data, &one); err != nil {
-			var several []ukRegion
-			if err := decode(in.Data, &several); err != nil || len(several) != 1 {
-				return nil, fmt.Errorf("%w: data: neither a region nor a list of one (%w)", ErrWire, err)
+		var several []ukRegion // the same one more than once, perhaps
+		if err := decode(in.Data, &several); err != nil {
+			several = make([]ukRegion, 1)
+			if err := decode(in.Data, &several[0]); err != nil {
+				return nil, fmt.Errorf("%w: data: neither a region nor a list of them (%w)", ErrWire, err)
 			}
-			one = several[0]
 		}
-		if one.RegionID != region {
-			return nil, fmt.Errorf("%w: regionid: %d; accepted: %d, the one asked for", ErrWire, one.RegionID, region)
+		for _, x := range several {
+			if x.RegionID != region {
+				return nil, fmt.Errorf("%w: regionid: %d; accepted: %d, the one asked for", ErrWire, x.RegionID, region)
+			}
+			list = append(list, x.Data...)
 		}
-		list = one.Data
 	}
 	points := make([]point, len(list))
 	for i, x := range list {
