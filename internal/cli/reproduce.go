@@ -112,7 +112,11 @@ func NewReproduction(data string) *reproduce.Env {
 	return &reproduce.Env{
 		Data: data,
 		Planner: func(name string, parameters map[string]string) (plan.Planner, error) {
-			return newPlanner(name, parameters, []string{reproduce.CriticalClass}, true)
+			p, err := newPlanner(name, parameters, []string{reproduce.CriticalClass}, true)
+			if err != nil {
+				return nil, err
+			}
+			return plan.InSlots{Planner: p}, nil // all methods plan in the slots of the experiment
 		},
 		Learn: func(ctx context.Context, history []*plan.Problem) (plan.Planner, error) {
 			params := carbonflex.Params{Knowledge: carbonflex.NewKnowledge(0)}

@@ -15,9 +15,6 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// bySlots hides that the plans of a planner may be refined.
-type bySlots struct{ plan.Planner }
-
 // emissions of phases, per worker and unit of power.
 func emissions(series *carbon.Series, phases []decide.Phase) (sum float64) {
 	for _, p := range phases {
@@ -62,7 +59,7 @@ func TestRefinedPlans(t *testing.T) {
 			s.Tasks = append(s.Tasks, x)
 		}
 		for name, planner := range map[string]plan.Planner{"joint": joint.Planner{Effort: 0.1}, "cheapest": cheapest.Planner{}, "guarded joint": plan.Guarded{Planner: joint.Planner{Effort: 0.1}, Probability: 0.95}} {
-			coarse, err := decide.Decide(t.Context(), s, bySlots{planner})
+			coarse, err := decide.Decide(t.Context(), s, plan.InSlots{Planner: planner})
 			if err != nil {
 				t.Fatal(err)
 			}

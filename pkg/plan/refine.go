@@ -19,3 +19,15 @@ func Single(p Planner) Planner {
 
 // Single is that of the planner that g guards.
 func (g Guarded) Single() Planner { return Single(g.Planner) }
+
+// InSlots is a planner whose plans are not refined: they stay in the slots of the problem, as those of published methods do.
+type InSlots struct{ Planner }
+
+// Sequence implements Sequential.
+func (s InSlots) Sequence() Planner { return InSlots{ForSequence(s.Planner)} }
+
+// KeptReserve implements ReserveKeeper.
+func (s InSlots) KeptReserve() (share float64, learned bool) { return KeptReserve(s.Planner) }
+
+// CountsBegun implements CountsBegun.
+func (s InSlots) CountsBegun() bool { return Guarded{Planner: s.Planner}.CountsBegun() }
