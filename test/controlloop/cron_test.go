@@ -91,7 +91,7 @@ func TestCronJobs(t *testing.T) {
 		b.cronJob("allow", batchv1.AllowConcurrent, "1h")
 		b.cronJob("long", batchv1.ForbidConcurrent, "14h")
 		b.Run(4*every + time.Second)     // three runs of each, and the fourth has begun
-		last := 10*time.Hour + 45*minute // the last slot of a quarter of an hour that leaves an hour and the margin of the policy before the next run
+		last := 10*time.Hour + 55*minute // the last five minutes that leave an hour and the margin of the policy before the next run
 		b.inTime("forbid", 4, last)
 		b.inTime("replace", 4, last)
 		b.inTime("long", 4, 0)
