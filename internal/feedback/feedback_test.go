@@ -512,6 +512,13 @@ func TestMeasuredEnergy(t *testing.T) {
 	if diff(s.EnergyKWh, 0.3) || diff(s.MeasuredKWh, 0.1) || s.EnergySource != "kepler" || diff(s.EmittedG, 60) {
 		t.Errorf("energy %v kWh, of it %v measured, by %s, %v g", s.EnergyKWh, s.MeasuredKWh, s.EnergySource, s.EmittedG)
 	}
+	v = view(t, at(5), 2, 4*time.Hour)
+	v.Progress[0].Drawn, v.Progress[0].Modelled, v.Progress[0].DrawnFrom = 300, 240, "kepler+model"
+	m.Prepare(v, "f", 0.05, kube.Context{})
+	s = m.Status(v, 0, &decide.Action{Verb: decide.Continue})
+	if diff(s.EnergyKWh, 0.9) || diff(s.MeasuredKWh, 0.22) || s.EnergySource != "kepler+model" {
+		t.Errorf("energy %v kWh, of it %v measured, by %s; want 0.6 kWh more, of which 0.12 measured", s.EnergyKWh, s.MeasuredKWh, s.EnergySource)
+	}
 }
 
 // TestAwaitsThePeriod: by Caspian's objective what came during a slot is not planned before the

@@ -29,10 +29,11 @@ func (m *Memory) count(r *Record, t *decide.Task, p *kube.Progress, s *decide.Sn
 	if p.Running+p.Pending > 0 && p.Running < asked {
 		watts *= float64(p.Running) / float64(asked) // fewer pods than asked for
 	}
+	r.meteredShare = 0
 	if r.energyFrom = p.DrawnFrom; r.energyFrom == "" {
 		r.energyFrom = kube.FromModel
-	} else {
-		watts = p.Drawn
+	} else if watts = p.Drawn; watts > 0 {
+		r.meteredShare = 1 - p.Modelled/watts
 	}
 	r.drawing, r.place = watts, t.Cluster
 	m.add(r, from, s.Now, s)
@@ -53,9 +54,7 @@ func (m *Memory) add(r *Record, from, to time.Time, s *decide.Snapshot) {
 	kwh := r.drawing / 1000 * to.Sub(from).Hours()
 	r.energyKWh += kwh
 	m.used.EnergyKWh[r.energyFrom] += kwh
-	if r.energyFrom != kube.FromModel {
-		r.measuredKWh += kwh
-	}
+	r.measuredKWh += kwh * r.meteredShare
 	c := s.Place(r.place).Carbon
 	if c == nil {
 		r.unpricedKWh += kwh

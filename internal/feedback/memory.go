@@ -50,6 +50,8 @@ type Record struct {
 	// drawing is what it drew when it was counted last, in W, and place the cluster; 0 where it did not run.
 	drawing float64
 	place   string
+	// meteredShare is the share of drawing that is measured, 0 to 1.
+	meteredShare float64
 
 	observed []v1alpha1.ObservedPoint
 	// rates are those of all scales that were measured, as expected or not; shape is what

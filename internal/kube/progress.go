@@ -187,12 +187,14 @@ func Drawn(pods []PodPower, request map[string]float64, model power.PerUnit) (wa
 		c.cpu.add(p.CPU, p.CPUSource)
 		c.gpu.add(p.GPU, p.GPUSource)
 	}
-	return c.drawn(request, model)
+	watts, _, source = c.drawn(request, model)
+	return watts, source
 }
 
-func (c *podCount) drawn(request map[string]float64, model power.PerUnit) (watts float64, source string) {
+// drawn is as Drawn, of the pods that were counted; modelled is the part of watts that is the model's.
+func (c *podCount) drawn(request map[string]float64, model power.PerUnit) (watts, modelled float64, source string) {
 	if c.cpu.pods+c.gpu.pods == 0 {
-		return 0, ""
+		return 0, 0, ""
 	}
 	var sources []string
 	sum := func(m *metered, gpu bool) {
@@ -207,14 +209,16 @@ func (c *podCount) drawn(request map[string]float64, model power.PerUnit) (watts
 				part[r] = q
 			}
 		}
-		if modelled := float64(c.running) * power.Sum(part, model.Watts); modelled > 0 {
-			watts += modelled
+		if w := float64(c.running) * power.Sum(part, model.Watts); w > 0 {
+			watts += w
+			modelled += w
 			sources = append(sources, FromModel)
 		}
 	}
 	sum(&c.cpu, false)
 	sum(&c.gpu, true)
-	return watts * max(1, model.PUE), strings.Join(slices.Compact(sources), "+")
+	pue := max(1, model.PUE)
+	return watts * pue, modelled * pue, strings.Join(slices.Compact(sources), "+")
 }
 
 // metered sums what some pods draw.

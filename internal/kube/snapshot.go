@@ -150,9 +150,9 @@ type Progress struct {
 	Watts float64
 	// Drawn is the power of what runs, PUE included, as far as it is measured, and
 	// DrawnFrom who measures it (kepler, dcgm), joined by "+" with model where only a part
-	// of it is. Without a source nothing is measured.
-	Drawn     float64
-	DrawnFrom string
+	// of it is. Without a source nothing is measured. Modelled is the part of Drawn that is the model's, in W.
+	Drawn, Modelled float64
+	DrawnFrom       string
 	// Note is what to say beside the reason of a decision; empty for nothing.
 	Note string
 }
@@ -413,7 +413,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	t.Quantiles = p.remaining(&t, &o)
 	model := v.Snapshot.Place(t.Cluster).Power
 	p.Watts = wattsOf(&t, w, model)
-	p.Drawn, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
+	p.Drawn, p.Modelled, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.TransferKWh = o.TransferKWh
 		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000

@@ -130,7 +130,7 @@ func TestNoHistoryInThePlan(t *testing.T) {
 
 // TestLate: what becomes final when the outlook does not show it any more is handed on for a day.
 func TestLate(t *testing.T) {
-	p := &publisher{lag: 12 * day, missing: func(at, now time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
+	p := &publisher{lag: 12 * day, missing: func(at, _ time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
 	w := publishes(t, p, 48)
 	o := w.feed().Outlook(w.at, w.cfg)
 	if len(o.Late) < 24 || len(o.Late) > 3*24 {

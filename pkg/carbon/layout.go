@@ -109,7 +109,7 @@ func (l *layout) row(record []string, line int, p *Provenance) (point, error) {
 	pt := point{where: line}
 	var err error
 	if pt.at, err = l.parseTime(record[l.time]); err != nil {
-		return pt, fmt.Errorf("%w: line %d: %s: %q; accepted: %s", ErrSeries, line, l.names[l.time], clip(record[l.time]), err)
+		return pt, fmt.Errorf("%w: line %d: %s: %w", ErrSeries, line, l.names[l.time], err)
 	}
 	if pt.value, pt.gap, err = parseValue(record[l.value]); err != nil {
 		return pt, fmt.Errorf("%w: line %d: %s: %w", ErrSeries, line, l.names[l.value], err)
@@ -143,7 +143,7 @@ func (l *layout) parseTime(text string) (time.Time, error) {
 		}
 	}
 	if l.times[0] == time.RFC3339 {
-		return time.Time{}, fmt.Errorf("RFC 3339, e.g. 2023-11-14T11:00:00Z")
+		return time.Time{}, fmt.Errorf("%q; accepted: RFC 3339, e.g. 2023-11-14T11:00:00Z", clip(text))
 	}
-	return time.Time{}, fmt.Errorf("UTC, e.g. 2023-11-14 11:00:00")
+	return time.Time{}, fmt.Errorf("%q; accepted: UTC, e.g. 2023-11-14 11:00:00", clip(text))
 }

@@ -49,7 +49,7 @@ func Steps(starts []time.Time, only time.Duration) []time.Duration {
 		if d < step && after[i] < step {
 			step = after[i]
 		}
-		if d > step && !(step > time.Hour && d == step+time.Hour) {
+		if backwards := step > time.Hour && d == step+time.Hour; d > step && !backwards {
 			d = step
 		}
 		out[i] = d

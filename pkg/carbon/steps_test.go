@@ -52,7 +52,9 @@ func TestSteps(t *testing.T) {
 		var want, got []string
 		for _, part := range strings.Fields(tc.want) {
 			n, minutes := 0, 0
-			fmt.Sscanf(part, "%d*%d", &n, &minutes)
+			if _, err := fmt.Sscanf(part, "%d*%d", &n, &minutes); err != nil {
+				t.Fatal(err)
+			}
 			for range n {
 				want = append(want, fmt.Sprint(minutes))
 			}

@@ -53,12 +53,18 @@ func isCodeCarbon(at map[string]int) bool {
 	return !own
 }
 
-// ccRow is a row while it is read, with the job that it makes.
+// ccRow is a row while it is read.
 type ccRow struct {
 	csvRow
-	job        Job
-	start, end time.Time
-	key        string // of its run; "" where the row stands for itself
+	ccEntry
+}
+
+// ccEntry is what a row says: a job that ran, and the line.
+type ccEntry struct {
+	ran   Job
+	at    int
+	start time.Time
+	key   string // of the run; "" where the row stands for itself
 	// later says that a later row of the run counts, short that the row has fewer fields than the header, noCPUs that it
 	// has no cpu_count, and whole that its power is that of the whole machine. clock is by which its timestamp is read.
 	later, short, noCPUs, whole bool
@@ -79,8 +85,8 @@ type ccReader struct {
 	t      *Trace
 	header []string
 	row    csvRow
-	rows   []ccRow
-	last   map[string]int // the last row of a run, as an index of rows
+	runs   []ccEntry
+	last   map[string]int // the last row of a run, as an index of runs
 }
 
 // readCodeCarbon reads the rows of an emissions.csv of CodeCarbon, each a job that really ran:
@@ -92,8 +98,8 @@ type ccReader struct {
 // counts, and the ones before are counted in Skipped; if a duration falls, a new run has begun. Rows without a run_id
 // and rows of tasks (task_name) each count.
 //
-// A timestamp without an offset is UTC on a cloud (on_cloud Y), the clock of the zone elsewhere, and UTC where the
-// zone is not known. The zone is that of the cloud region, else that of the country (zones.OfCountry). The request is
+// A timestamp without an offset is UTC on a cloud (on_cloud Y, or a kernel built for a cloud), the clock of the zone
+// elsewhere, and UTC where the zone is not known. The zone is that of the cloud region, else that of the country (zones.OfCountry). The request is
 // the machine: cpu_count, gpu_count, ram_total_size; without cpu_count 1 CPU. Notes say how many jobs each rule holds
 // for.
 //
@@ -123,23 +129,21 @@ func (r *ccReader) take(record []string) error {
 	if aligned == nil {
 		return fmt.Errorf("%w: line %d: %d fields; accepted: %d, those of the header %s", ErrTrace, r.row.line, len(record), len(r.header), strings.Join(r.header, ","))
 	}
-	if len(r.rows) == MaxJobs {
+	if len(r.runs) == MaxJobs {
 		return fmt.Errorf("%w: line %d: accepted: at most %d rows", ErrTrace, r.row.line, MaxJobs)
 	}
-	x := ccRow{csvRow: r.row}
+	x := ccRow{csvRow: r.row, ccEntry: ccEntry{at: r.row.line, short: short}}
 	x.record = aligned
 	if err := x.read(); err != nil {
 		return err
 	}
-	x.record = nil // the reader uses it again
-	x.short = short
 	if x.key != "" {
-		if before, ok := r.last[x.key]; ok && x.job.Length >= r.rows[before].job.Length {
-			r.rows[before].later = true
+		if before, ok := r.last[x.key]; ok && x.ran.Length >= r.runs[before].ran.Length {
+			r.runs[before].later = true
 		}
-		r.last[x.key] = len(r.rows)
+		r.last[x.key] = len(r.runs)
 	}
-	r.rows = append(r.rows, x)
+	r.runs = append(r.runs, x.ccEntry)
 	return nil
 }
 
@@ -194,10 +198,9 @@ func (x *ccRow) read() error {
 		}
 	}
 	kWh := x.amount(ccEnergy)
-	x.job.Length = x.duration(ccDuration, false)
-	x.job.Zone = x.zone()
-	x.end = x.time()
-	x.start = x.end.Add(-x.job.Length)
+	x.ran.Length = x.duration(ccDuration, false)
+	x.ran.Zone = x.zone()
+	x.start = x.time().Add(-x.ran.Length)
 	pue := 1.0
 	if text := x.text(ccPUE); text != "" {
 		v, err := strconv.ParseFloat(text, 64)
@@ -207,10 +210,10 @@ func (x *ccRow) read() error {
 		}
 		pue = v
 	}
-	if x.job.Length > 0 {
-		x.job.Watts = kWh * 1000 / pue / x.job.Length.Hours()
+	if x.ran.Length > 0 {
+		x.ran.Watts = kWh * 1000 / pue / x.ran.Length.Hours()
 	}
-	if x.job.Watts > power.MaxWatts {
+	if x.ran.Watts > power.MaxWatts {
 		x.fail(ccEnergy, x.text(ccEnergy), fmt.Sprintf("at most %g W over the duration, in kWh", float64(power.MaxWatts)))
 	}
 	cpus := x.amount(ccCPUs)
@@ -218,22 +221,28 @@ func (x *ccRow) read() error {
 		cpus = 1
 	}
 	x.whole = x.text(ccMode) == ccMachine
-	x.job.Request = x.shared.of([4]float64{cpus, x.amount(ccGPUs), x.amount(ccMemory)})
-	x.job.Class = x.word(ccProject)
+	x.ran.Request = x.shared.of([4]float64{cpus, x.amount(ccGPUs), x.amount(ccMemory)})
+	x.ran.Class = x.word(ccProject)
 	run, task := strings.Clone(x.text(ccRun)), x.text(ccTask)
 	switch {
 	case run == "":
-		x.job.ID = fmt.Sprintf("%s (line %d)", x.job.Class, x.line)
+		x.ran.ID = strings.TrimSpace(fmt.Sprintf("%s (line %d)", x.ran.Class, x.line))
 	case task != "":
-		x.job.ID = run + "/" + task
+		x.ran.ID = run + "/" + task
 	default:
-		x.job.ID, x.key = run, run
+		x.ran.ID, x.key = run, run
 	}
 	return x.err
 }
 
-// onCloud reports whether the row says that it ran in a cloud.
-func (x *ccRow) onCloud() bool { return strings.EqualFold(x.text(ccOnCloud), "Y") }
+// cloudKernel is in the name of kernels that are built for a cloud, as 6.8.0-1021-aws of Ubuntu.
+var cloudKernel = regexp.MustCompile(`-(aws|azure|gcp|gke|oracle|ibm|cloud)-|\.amzn\d`)
+
+// onCloud reports whether the row is of a cloud: by on_cloud, or by the kernel, as CodeCarbon 2.3 and later state N on AWS
+// and Azure.
+func (x *ccRow) onCloud() bool {
+	return strings.EqualFold(x.text(ccOnCloud), "Y") || cloudKernel.MatchString(x.text(ccOS))
+}
 
 // zone is the grid zone that the row tells, "" if it tells none.
 func (x *ccRow) zone() string {
@@ -261,7 +270,7 @@ func (x *ccRow) time() time.Time {
 	text := x.text(ccTimestamp)
 	clock := time.UTC
 	x.clock = ccUTC
-	if local, known := zones.Clock(x.job.Zone); known && !x.onCloud() {
+	if local, known := zones.Clock(x.ran.Zone); known && !x.onCloud() {
 		clock, x.clock = local, ccLocal
 	}
 	for _, l := range ccLayouts {
@@ -278,30 +287,29 @@ func (x *ccRow) time() time.Time {
 
 // end makes the trace of the rows that count.
 func (r *ccReader) end() error {
-	var counted []ccRow
-	for i := range r.rows {
-		switch x := &r.rows[i]; {
+	var counted []*ccEntry
+	for i := range r.runs {
+		switch x := &r.runs[i]; {
 		case x.later:
 			r.t.Skip(EarlierRow)
-		case x.job.Length == 0:
+		case x.ran.Length == 0:
 			r.t.Skip(NoRunTime)
 		default:
-			counted = append(counted, *x)
+			counted = append(counted, x)
 		}
 	}
-	slices.SortStableFunc(counted, func(a, b ccRow) int { return a.start.Compare(b.start) })
-	seen := map[string]bool{}
-	for i := range counted {
-		x := &counted[i]
+	slices.SortStableFunc(counted, func(a, b *ccEntry) int { return a.start.Compare(b.start) })
+	seen := make(map[string]bool, len(counted))
+	for i, x := range counted {
 		if i == 0 {
 			r.t.Start = x.start
 		}
-		x.job.Arrival = x.start.Sub(r.t.Start)
-		for seen[x.job.ID] {
-			x.job.ID = fmt.Sprintf("%s (line %d)", x.job.ID, x.line)
+		x.ran.Arrival = x.start.Sub(r.t.Start)
+		for seen[x.ran.ID] {
+			x.ran.ID = fmt.Sprintf("%s (line %d)", x.ran.ID, x.at)
 		}
-		seen[x.job.ID] = true
-		if err := r.t.add(x.job, x.line, ccTimestamp); err != nil {
+		seen[x.ran.ID] = true
+		if err := r.t.add(x.ran, x.at, ccTimestamp); err != nil {
 			return err
 		}
 	}
@@ -310,11 +318,11 @@ func (r *ccReader) end() error {
 }
 
 // ccNotes say what rules the jobs rest on.
-func ccNotes(counted []ccRow) []string {
-	count := func(is func(x *ccRow) bool) string {
+func ccNotes(counted []*ccEntry) []string {
+	count := func(is func(x *ccEntry) bool) string {
 		n := 0
-		for i := range counted {
-			if is(&counted[i]) {
+		for _, x := range counted {
+			if is(x) {
 				n++
 			}
 		}
@@ -327,26 +335,26 @@ func ccNotes(counted []ccRow) []string {
 		return fmt.Sprintf("%d jobs", n)
 	}
 	var out []string
-	note := func(format string, is func(x *ccRow) bool) {
+	note := func(format string, is func(x *ccEntry) bool) {
 		if n := count(is); n != "" {
 			out = append(out, fmt.Sprintf(format, n))
 		}
 	}
 	ran := map[string]bool{}
-	for i := range counted {
-		ran[counted[i].job.Zone] = true
+	for _, x := range counted {
+		ran[x.ran.Zone] = true
 	}
 	delete(ran, "")
 	for _, zone := range slices.Sorted(maps.Keys(ran)) {
-		note("zone "+zone+": %s ran there", func(x *ccRow) bool { return x.job.Zone == zone })
+		note("zone "+zone+": %s ran there", func(x *ccEntry) bool { return x.ran.Zone == zone })
 	}
-	note("no grid zone is known for the cloud region or the country of %s", func(x *ccRow) bool { return x.job.Zone == "" })
-	note("%s: the power is the mean that CodeCarbon states, without its PUE", func(x *ccRow) bool { return x.job.Watts > 0 })
-	note("%s: the power is that of the whole machine (tracking_mode machine)", func(x *ccRow) bool { return x.job.Watts > 0 && x.whole })
-	note("%s: no energy is stated, the power is that of the model", func(x *ccRow) bool { return x.job.Watts == 0 })
-	note("%s: no cpu_count is stated, 1 CPU is taken", func(x *ccRow) bool { return x.noCPUs })
-	note("%s: the timestamp has no offset and is read by the clock of the zone", func(x *ccRow) bool { return x.clock == ccLocal })
-	note("%s: the timestamp has no offset and is read as UTC, as the row is of a cloud or its zone is not known", func(x *ccRow) bool { return x.clock == ccUTC })
-	note("%s: the row has fewer fields than the header, so region, GPUs and memory are not known", func(x *ccRow) bool { return x.short })
+	note("no grid zone is known for the cloud region or the country of %s", func(x *ccEntry) bool { return x.ran.Zone == "" })
+	note("%s: the power is the mean that CodeCarbon states, without its PUE", func(x *ccEntry) bool { return x.ran.Watts > 0 })
+	note("%s: the power is that of the whole machine (tracking_mode machine)", func(x *ccEntry) bool { return x.ran.Watts > 0 && x.whole })
+	note("%s: no energy is stated, the power is that of the model", func(x *ccEntry) bool { return x.ran.Watts == 0 })
+	note("%s: no cpu_count is stated, 1 CPU is taken", func(x *ccEntry) bool { return x.noCPUs })
+	note("%s: the timestamp has no offset and is read by the clock of the zone", func(x *ccEntry) bool { return x.clock == ccLocal })
+	note("%s: the timestamp has no offset and is read as UTC, as the row is of a cloud or its zone is not known", func(x *ccEntry) bool { return x.clock == ccUTC })
+	note("%s: the row has fewer fields than the header, so region, GPUs and memory are not known", func(x *ccEntry) bool { return x.short })
 	return out
 }

@@ -87,6 +87,15 @@ func TestCodeCarbonVersions(t *testing.T) {
 			t.Errorf("notes %q lack %q", tr.Notes, text)
 		}
 	}
+	for system, want := range map[string]string{
+		"Linux-6.8.0-1021-aws-x86_64-with-glibc2.39": "2026-01-01T12:00:00Z", "Linux-6.1.0-28-cloud-amd64-x86_64-with-glibc2.36": "2026-01-01T12:00:00Z",
+		"Linux-6.1.115-126.197.amzn2023.x86_64-x86_64-with-glibc2.34": "2026-01-01T12:00:00Z", "Linux-6.8.0-47-generic-x86_64-with-glibc2.35": "2026-01-01T11:00:00Z",
+	} {
+		tr = readCC(t, "timestamp,duration,energy_consumed,country_iso_code,on_cloud,os\n2026-01-01T12:00:00,60,1,FRA,N,"+system+"\n")
+		if end := tr.Start.Add(time.Minute).Format(time.RFC3339); end != want {
+			t.Errorf("%s: the run ends at %s, want %s: CodeCarbon says N of AWS and Azure", system, end, want)
+		}
+	}
 	const head = "2026-08-12T19:37:29+02:00,p,r,e,3600,0,0,0,0,0,0,0,0,0.15,0,Spain,ESP,madrid,,,macOS-26.5.2-arm64,3.13.13,3.3.0,10,Apple M5,0,,-3.7,40.4,24.0,process,0.0,0,64.2,9.1,N,1.5,0.0\n"
 	tr = readCC(t, ccV3+head)
 	if j := tr.Jobs[0]; j.ID != "r" || math.Abs(j.Watts-100) > 1e-9 || j.Zone != "ES" || !tr.Start.Equal(time.Date(2026, 8, 12, 16, 37, 29, 0, time.UTC)) || j.Request[trace.GPU] != 0 {
@@ -134,6 +143,7 @@ func TestCodeCarbonFaults(t *testing.T) {
 		"2024-07-01T14:00:00,60,1e11,1,1\n":    {"line 3", "energy_consumed", "1e11", "W"},
 		"2024-07-01T14:00:00,60,1,-4,1\n":      {"line 3", "cpu_count", "-4"},
 		"2024-07-01T14:00:00,60,1,1,0.5\n":     {"line 3", "pue", "0.5", "1 to 10"},
+		"2024-07-01T14:00:00,60,1,1,11\n":      {"line 3", "pue", "11", "1 to 10"},
 		"2024-07-01T14:00:00,60,1,1\n":         {"line 3", "4 fields", "accepted: 5"},
 		"2024-07-01T14:00:00,60,1,1,1,7\n":     {"line 3", "6 fields", "accepted: 5"},
 		"2024-07-01T14:00:00,60,1,1,1,\"7\n\n": {"line"},

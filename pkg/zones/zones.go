@@ -54,6 +54,8 @@ type Region struct {
 type tables struct {
 	regions []Region
 	clocks  map[string]string
+	// ofRegion are zones by cloud and region, as aws/eu-central-1.
+	ofRegion map[string]string
 	// countries are zones by country and part of it, "" for the country as a whole.
 	countries map[[2]string]string
 }
@@ -63,8 +65,10 @@ var load = sync.OnceValues(func() (t tables, err error) {
 	if err != nil {
 		return t, fmt.Errorf("regions.csv: %w", err)
 	}
+	t.ofRegion = map[string]string{}
 	for _, row := range rows[1:] {
 		t.regions = append(t.regions, Region{row[0], row[1], row[2], row[3]})
+		t.ofRegion[row[0]+"/"+row[1]] = row[3]
 	}
 	if rows, err = csv.NewReader(strings.NewReader(clocksText)).ReadAll(); err != nil {
 		return t, fmt.Errorf("clocks.csv: %w", err)
@@ -103,14 +107,11 @@ func OfRegion(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cloud, region, ok := strings.Cut(strings.ToLower(name), "/")
-	if !ok {
+	if !strings.Contains(name, "/") {
 		return "", fmt.Errorf("%w: %q; accepted: cloud/region, e.g. aws/eu-central-1", ErrRegion, name)
 	}
-	for _, r := range t.regions {
-		if r.Cloud == cloud && r.Name == region {
-			return r.Zone, nil
-		}
+	if zone, ok := t.ofRegion[strings.ToLower(name)]; ok {
+		return zone, nil
 	}
 	return "", fmt.Errorf("%w: %q; accepted: those of lull forecast regions", ErrRegion, name)
 }
@@ -148,9 +149,16 @@ func Clock(zone string) (*time.Location, bool) {
 	if !ok {
 		return time.UTC, false
 	}
+	if l, ok := locations.Load(name); ok {
+		return l.(*time.Location), true
+	}
 	l, err := time.LoadLocation(name)
 	if err != nil {
 		return time.UTC, false
 	}
+	locations.Store(name, l)
 	return l, true
 }
+
+// locations are the clocks that were loaded, *time.Location by their IANA name: to load one takes a while.
+var locations sync.Map

@@ -262,7 +262,9 @@ func TestMerge(t *testing.T) {
 	mk := func(text string) (out []carbon.Sample) {
 		for _, part := range strings.Fields(text) {
 			from, to, value := 0, 0, 0
-			fmt.Sscanf(part, "%d-%d:%d", &from, &to, &value)
+			if _, err := fmt.Sscanf(part, "%d-%d:%d", &from, &to, &value); err != nil {
+				t.Fatal(err)
+			}
 			out = append(out, carbon.Sample{From: at.Add(time.Duration(from) * 15 * time.Minute), To: at.Add(time.Duration(to) * 15 * time.Minute), Value: units.CarbonIntensity(value)})
 		}
 		return out
