@@ -149,10 +149,10 @@ func (s *Settler) setSettled(w *work, b *Settled) {
 // workload was settled without them, and what an earlier method left incomplete; the
 // counterfactual stays where it is. What rests on entries that were dropped stays as it is.
 //
-// Complexity: O(workloads x revised + incomplete workloads x arrived), times their runs.
+// Complexity: O(workloads x (revised + refined) + incomplete workloads x arrived), times their runs.
 func (s *Settler) restate() []New {
 	uids := slices.Sorted(maps.Keys(s.incomplete))
-	if len(s.revised) > 0 {
+	if len(s.revised)+len(s.refined) > 0 {
 		uids = slices.Sorted(maps.Keys(s.works))
 	}
 	var out []New
@@ -177,11 +177,12 @@ func (s *Settler) restate() []New {
 		s.setSettled(w, &b)
 		out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/%d", uid, b.Revision), Workload: uid, Body: b})
 	}
-	s.revised, s.arrived = nil, nil
+	s.revised, s.arrived, s.refined = nil, nil, nil
 	return out
 }
 
-// whyRestate returns why the figures of a settled workload may have changed; "" where they
+// whyRestate returns why the figures of a settled workload may have changed: intensities were revised, published in finer
+// steps, or published at last; "" where they
 // cannot have.
 func (s *Settler) whyRestate(w *work) string {
 	if w.settled.Method != account.Method && w.settled.leavesOut() {
@@ -195,6 +196,8 @@ func (s *Settler) whyRestate(w *work) string {
 		if zones = s.zonesConcerned(w, s.arrived); len(zones) > 0 {
 			return "later intensities of " + strings.Join(zones, ", ")
 		}
+	} else if zones = s.zonesConcerned(w, s.refined); len(zones) > 0 {
+		return "finer intensities of " + strings.Join(zones, ", ")
 	}
 	return ""
 }

@@ -156,6 +156,9 @@ func (s *Settler) readIntensity(e *Entry) error {
 	}
 	if last, there := z.of[b.From.Unix()]; !there {
 		s.arrived = append(s.arrived, b)
+		if b.From.Before(z.newest) {
+			s.refined = append(s.refined, b)
+		}
 	} else if b.Revision <= last.Revision {
 		return nil // written again by a drop
 	} else {

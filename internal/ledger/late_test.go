@@ -61,3 +61,47 @@ func TestLateIntensities(t *testing.T) {
 		t.Errorf("%s, want %s and -300:410/2", got, want)
 	}
 }
+
+// TestFinerIntensities: an hour that is published by the quarter later is settled again, whichever quarters differ.
+func TestFinerIntensities(t *testing.T) {
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	b.offer(0, 1)
+	b.submit("a", 6)
+	b.ran("a", "a-1", 6, 7)
+	b.finished("a", 7)
+	b.hours(0, 100, 100, 100, 100, 100, 100, 100, 100)
+	b.settle(s, 8, 1)
+	if x := b.settled()["a"]; !near(x.Grams, 10) {
+		t.Fatalf("%+v", x)
+	}
+	for i := range 3 {
+		hour := 6.25 + float64(i)/4
+		b.add(KindIntensity, fmt.Sprintf("finer/%d", i), "", Intensity{Zone: "z", From: at(hour), To: at(hour + 0.25), Value: 200, Signal: "average", Factor: "lifecycle"})
+	}
+	b.settle(s, 9, 1)
+	if x := b.settled()["a"]; !near(x.Grams, 17.5) || x.Revision != 1 || x.Why != "finer intensities of z" {
+		t.Errorf("%+v", x)
+	}
+	b.settle(NewSettler(b.l), 9, 0)
+}
+
+// TestCoarserIntensities: what was published by the half hour, and then by the hour, is noted for each half.
+func TestCoarserIntensities(t *testing.T) {
+	s := newScene(t)
+	of := &carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}
+	late := func(from, to, value float64) carbon.Sample {
+		return carbon.Sample{From: at(from), To: at(to), Value: units.CarbonIntensity(value), Of: of}
+	}
+	s.late = []carbon.Sample{late(-300, -299.5, 1), late(-299.5, -299, 3)}
+	for _, hour := range []float64{1.1, 1.2, 1.3} {
+		s.look(hour)
+	}
+	s.late = []carbon.Sample{late(-300, -299, 2)}
+	s.look(1.4)
+	s.look(1.5)
+	want := "0:300/0 -300:1/0 -299.5:3/0 -300:2/1 -299.5:2/1"
+	if got := s.intensities(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

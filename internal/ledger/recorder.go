@@ -310,8 +310,24 @@ func (r *Recorder) intensities(k *Look) {
 	}
 }
 
-// intensity notes a value of the past that is not in the ledger as it is.
+// intensity notes a value of the past that is not in the ledger as it is. If it was published in finer steps before, each of
+// them is revised.
 func (r *Recorder) intensity(k *Look, zone string, x *carbon.Sample, p *carbon.Provenance) {
+	known, part := r.hours[zone], *x
+	for at := x.From.Add(finestStep); at.Before(x.To); at = at.Add(finestStep) {
+		if _, there := known[at.Unix()]; there {
+			part.To = at
+			r.intensityPart(k, zone, &part, p)
+			part.From, part.To = at, x.To
+		}
+	}
+	r.intensityPart(k, zone, &part, p)
+}
+
+// finestStep is the finest step in which intensities are published.
+const finestStep = 5 * time.Minute
+
+func (r *Recorder) intensityPart(k *Look, zone string, x *carbon.Sample, p *carbon.Provenance) {
 	known, at := r.hours[zone], x.From.Unix()
 	last, there := known[at]
 	if there && last.value == float64(x.Value) && last.estimated == x.Estimated {

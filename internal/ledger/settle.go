@@ -39,6 +39,9 @@ type Settler struct {
 	// some of their time; arrived are the intensities that came since they were looked at.
 	incomplete map[string]bool
 	arrived    []Intensity
+	// refined are those of arrived that begin before the end of what was known. For what is counted by known intensities alone,
+	// each of them is a part of one, in finer steps.
+	refined []Intensity
 	// unwritten are settlements that the database has not taken yet.
 	unwritten []New
 	// dropped says that entries were dropped: older intensities may be missing for that reason.

@@ -43,7 +43,9 @@ func (f *Feed) again(now, since time.Time) []carbon.Interval {
 		begin := end.Add(-1).Truncate(day)
 		if f.dueAgain(now, begin) && !f.final(begin, end) {
 			n++
-			if k := len(out); k > 0 && out[k-1].From.Equal(end) {
+			// Days that failed are asked for one by one: one of them may spoil the others.
+			alone := f.asked[begin.Unix()].Failed
+			if k := len(out); k > 0 && out[k-1].From.Equal(end) && !alone && !f.asked[end.Unix()].Failed {
 				out[k-1].From = begin
 			} else {
 				out = append(out, carbon.Interval{From: begin, To: end})
@@ -58,7 +60,7 @@ func (f *Feed) again(now, since time.Time) []carbon.Interval {
 // dueAgain says whether a day was last asked for long enough ago.
 func (f *Feed) dueAgain(now, begin time.Time) bool {
 	wait := max(againLeast, now.Sub(begin.Add(day))/againShare)
-	return now.Sub(f.asked[begin.Unix()]) >= wait
+	return now.Sub(f.asked[begin.Unix()].At) >= wait
 }
 
 // final says whether all of [from, to) is known, and none of it an estimate.
@@ -73,19 +75,27 @@ func (f *Feed) final(from, to time.Time) bool {
 	return true
 }
 
-// noteAsked keeps when the days of a query were asked for, whatever came of it. A day of which a part was left out is
+// asked is when a day was last asked for, and whether that failed.
+type asked struct {
+	At     time.Time
+	Failed bool `json:",omitempty"`
+}
+
+// noteAsked keeps when the days of a query were asked for, and which of them failed. A day of which a part was left out is
 // due again as before.
-func (f *Feed) noteAsked(q provider.Query) {
+func (f *Feed) noteAsked(q provider.Query, bad []provider.BadSpan) {
 	if f.asked == nil {
-		f.asked = map[int64]time.Time{}
+		f.asked = map[int64]asked{}
 	}
-	for _, x := range append(q.Again, carbon.Interval{From: q.Since, To: q.Now}) {
+	for _, x := range append(slices.Clone(q.Again), carbon.Interval{From: q.Since, To: q.Now}) {
 		begin := x.From.Truncate(day)
 		if begin.Before(x.From) {
 			begin = begin.Add(day)
 		}
 		for ; begin.Before(x.To); begin = begin.Add(day) {
-			f.asked[begin.Unix()] = q.Now
+			f.asked[begin.Unix()] = asked{q.Now, slices.ContainsFunc(bad, func(b provider.BadSpan) bool {
+				return b.From.Before(begin.Add(day)) && begin.Before(b.To)
+			})}
 		}
 	}
 	for at := range f.asked {

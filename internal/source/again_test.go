@@ -18,9 +18,10 @@ import (
 type publisher struct {
 	lag     time.Duration
 	missing func(at, now time.Time) bool
-	refuses bool // what lies before Since
-	spans   int  // asked for
-	again   int  // of these, older ones
+	refuses bool      // what lies before Since
+	broken  time.Time // a span that contains it fails, if that is not the newest one
+	spans   int       // asked for
+	again   int       // of these, older ones
 }
 
 func (p *publisher) Name() string { return "publisher" }
@@ -30,10 +31,24 @@ func (p *publisher) Provenance() carbon.Provenance {
 func (p *publisher) Forecasts() bool { return false }
 
 func (p *publisher) Fetch(_ context.Context, _ provider.Getter, q provider.Query) (a provider.Answer, _ error) {
-	for i, span := range append(q.Again, carbon.Interval{From: q.Since, To: q.Now}) {
+	spans := append([]carbon.Interval(nil), q.Again...)
+	for from := q.Since; from.Before(q.Now); from = from.Add(10 * day) {
+		to := from.Add(10 * day)
+		if to.After(q.Now) {
+			to = q.Now
+		}
+		spans = append(spans, carbon.Interval{From: from, To: to})
+	}
+	for i, span := range spans {
 		p.spans++
+		if !span.From.After(p.broken) && p.broken.Before(span.To) && i < len(spans)-1 {
+			a.Bad = append(a.Bad, provider.BadSpan{Interval: span, Err: provider.ErrWire})
+			continue
+		}
 		if i < len(q.Again) {
-			p.again++
+			if len(a.Bad) == 0 || !p.refuses { // no request follows a refusal
+				p.again++
+			}
 			if p.refuses {
 				a.Bad = append(a.Bad, provider.BadSpan{Interval: span, Err: fetch.ErrRefused})
 				continue
@@ -112,6 +127,27 @@ func TestGapsAreAskedAgain(t *testing.T) {
 		t.Errorf("the gap is still there: %.0f hours", open)
 	}
 	if p.again > 120 || p.again-before > 10 {
+		t.Errorf("%d older spans asked for", p.again)
+	}
+}
+
+// TestOneBadDay: a day that spoils each request which contains it costs that day alone, in the end.
+func TestOneBadDay(t *testing.T) {
+	bad := begin.AddDate(0, 0, -25)
+	p := &publisher{broken: bad}
+	w := publishes(t, p, 1)
+	s, err := carbon.NewSeries(carbon.Provenance{}, w.feed().history)
+	must(t, err)
+	if gaps := s.Gaps(s.Start(), s.End()); len(gaps) != 1 || gaps[0].To.Sub(gaps[0].From) != 10*day {
+		t.Fatalf("at first: gaps %v, want one of ten days", gaps)
+	}
+	w.pass(40)
+	s, err = carbon.NewSeries(carbon.Provenance{}, w.feed().history)
+	must(t, err)
+	if gaps := s.Gaps(s.Start(), s.End()); len(gaps) != 1 || !gaps[0].From.Equal(bad.Truncate(day)) || gaps[0].To.Sub(gaps[0].From) != day {
+		t.Errorf("after two days: gaps %v, want that day", gaps)
+	}
+	if p.again > 60 {
 		t.Errorf("%d older spans asked for", p.again)
 	}
 }

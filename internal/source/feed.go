@@ -65,8 +65,8 @@ type Feed struct {
 	backfilled  bool // all the history that there is has been asked for
 	revisions   int
 	fuels       provider.Fuels
-	asked       map[int64]time.Time // when a day, by its first second, was last asked for
-	againAfter  time.Time           // nothing is asked for again before
+	asked       map[int64]asked // of a day, by its first second
+	againAfter  time.Time       // nothing is asked for again before
 	late        []late
 	saved       time.Time
 	dirty       bool
@@ -161,7 +161,7 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lastAttempt = now
-	f.noteAsked(q)
+	f.noteAsked(q, answer.Bad)
 	f.noteBad(answer.Bad, now)
 	if vetErr := f.vet(answer, now); vetErr != nil {
 		answer, err = provider.Answer{}, errors.Join(err, vetErr)

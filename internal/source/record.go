@@ -25,7 +25,7 @@ type record struct {
 	Issues    []issueRow
 	Revisions int
 	Fuels     provider.Fuels
-	Asked     map[int64]time.Time
+	Asked     map[int64]asked
 	Late      []late
 }
 

@@ -20,7 +20,8 @@ import (
 //
 // The forecast: the platform has day-ahead forecasts of all generation (A71) and
 // of wind and sun (A69), not of the rest of the mix. The rest is the difference,
-// at the intensity that the rest had at the same hour of the last three days.
+// at the intensity that the rest had at the same hour of the last three days
+// that are known.
 //
 // Documentation: Transparency Platform RESTful API, User Guide.
 type EntsoE struct {
@@ -55,35 +56,57 @@ var entsoeQuota = fetch.Quota{Requests: 400, Per: time.Minute}
 
 const (
 	entsoeSpan = 7 * 24 * time.Hour
-	// entsoeRest is how far back the rest of the mix is looked at.
-	entsoeRest = 3 * 24 * time.Hour
+	// entsoeRest is over how much of the past the rest of the mix is taken, entsoeOldest how old that may be.
+	entsoeRest   = 3 * 24 * time.Hour
+	entsoeOldest = entsoeRest + entsoeSpan
 )
 
 // Fetch implements Provider.
 func (m EntsoE) Fetch(ctx context.Context, get Getter, q Query) (Answer, error) {
-	actual := mixes{}
-	var errs []error
-	since := q.Since
-	if floor := q.Now.Add(-entsoeRest); since.After(floor) {
-		since = floor
-	}
-	bad, err := askEach(ctx, q.past(since.Truncate(time.Hour), q.Now, entsoeSpan), func(span carbon.Interval) error {
-		return m.get(ctx, get, q, "A75", "A16", span.From, span.To, actual)
-	})
-	if err != nil {
-		errs = append(errs, fmt.Errorf("actual generation: %w", err))
-	}
+	actual, bad, newest := m.actual(ctx, get, q)
 	slots := actual.slots()
 	a := Answer{Bad: bad, Fuels: q.Fuels.judge(slots, entsoeFactors, q.Now)}
-	a.Past, err = samples(mixPoints(slots, entsoeFactors), time.Hour, m.Provenance())
-	errs = append(errs, err)
-	if a.Forecast, err = m.forecast(ctx, get, q, slots); err != nil {
+	var errs []error
+	var err error
+	if a.Past, err = samples(mixPoints(slots, entsoeFactors), time.Hour, m.Provenance()); err != nil {
+		errs = append(errs, err)
+	}
+	if a.Forecast, err = m.forecast(ctx, get, q, restByHour(slots, q.Now)); err != nil {
 		errs = append(errs, fmt.Errorf("forecast: %w", err))
+	}
+	switch {
+	case errors.Is(newest.Err, ErrNoData) && len(a.Forecast) > 0: // a gap like another
+		a.Bad = append(a.Bad, newest)
+	case newest.Err != nil:
+		errs = append(errs, fmt.Errorf("actual generation: %w", newest.Err))
 	}
 	return a, errors.Join(errs...)
 }
 
-func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual []slotMix) ([]carbon.Sample, error) {
+// actual asks for the generation of the past that is wanted, and of as much as the rest of the mix is taken from. If there
+// is none of late, it asks for the time before.
+func (m EntsoE) actual(ctx context.Context, get Getter, q Query) (actual mixes, bad []BadSpan, newest BadSpan) {
+	actual = mixes{}
+	ask := func(span carbon.Interval) error {
+		return m.get(ctx, get, q, "A75", "A16", span.From, span.To, actual)
+	}
+	since := q.Since
+	if floor := q.Now.Add(-entsoeRest); since.After(floor) {
+		since = floor
+	}
+	since = since.Truncate(time.Hour)
+	spans := q.past(since, q.Now, entsoeSpan)
+	bad, newest.Err = askEach(ctx, spans, ask)
+	newest.Interval = spans[0]
+	if before := q.Now.Add(-entsoeOldest).Truncate(time.Hour); errors.Is(newest.Err, ErrNoData) && since.After(before) {
+		if err := ask(carbon.Interval{From: before, To: since}); err != nil {
+			bad = append(bad, BadSpan{carbon.Interval{From: before, To: since}, err})
+		}
+	}
+	return actual, bad, newest
+}
+
+func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, rest map[int]float64) ([]carbon.Sample, error) {
 	from := q.Now.Truncate(time.Hour)
 	to := from.Add(min(q.Horizon, 48*time.Hour))
 	// Both are stated apart, each in its own steps. Of A71 the type says nothing.
@@ -94,7 +117,7 @@ func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, actual []slot
 	if err := m.get(ctx, get, q, "A69", "A01", from, to, weather); err != nil {
 		return nil, fmt.Errorf("wind and sun: %w", err)
 	}
-	return samples(entsoeForecast(total, weather, restByHour(actual, q.Now.Add(-entsoeRest))), time.Hour, m.Provenance())
+	return samples(entsoeForecast(total, weather, rest), time.Hour, m.Provenance())
 }
 
 // allGeneration marks the types of A71, which states none or those of A69.
@@ -137,8 +160,17 @@ func entsoeForecast(total, weather mixes, rest map[int]float64) []point {
 }
 
 // restByHour is the mean intensity, by hour of the day, of what neither wind nor
-// sun generated since a time.
-func restByHour(actual []slotMix, since time.Time) map[int]float64 {
+// sun generated in the last three days that are known, if they are not too old.
+func restByHour(actual []slotMix, now time.Time) map[int]float64 {
+	since := now
+	for _, x := range actual {
+		if !x.incomplete {
+			since = x.to.Add(-entsoeRest)
+		}
+	}
+	if oldest := now.Add(-entsoeOldest); since.Before(oldest) {
+		since = oldest
+	}
 	sum, hours := map[int]float64{}, map[int]float64{}
 	for _, x := range actual {
 		if x.incomplete || x.from.Before(since) {

@@ -58,7 +58,11 @@ func TestBadSpan(t *testing.T) {
 				}
 				name := fmt.Sprintf("%s, span %d", kind, nth)
 				a, err := p.Fetch(context.Background(), spoilt, q)
-				if (err != nil) != (nth == 1) || len(a.Bad) != nth-1 {
+				gaps, fails := nth-1, nth == 1
+				if p.Name() == "entsoE" && kind == "no data" && nth == 1 { // the forecast is there
+					gaps, fails = 1, false
+				}
+				if (err != nil) != fails || len(a.Bad) != gaps {
 					t.Errorf("%s: error %v, bad spans %v", name, err, a.Bad)
 				}
 				if p.Forecasts() && nth == 2 && len(a.Forecast) == 0 {
@@ -106,4 +110,36 @@ func TestOutageEndsRequests(t *testing.T) {
 			t.Errorf("%d requests after a refusal: %v", *spoilt.asked, err)
 		}
 	})
+}
+
+// silent is a platform that has no actual generation since a time.
+type silent struct {
+	provider.Getter
+	since time.Time
+}
+
+func (s silent) Get(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+	if _, text, ok := strings.Cut(r.URL, "periodStart="); ok && strings.Contains(r.URL, "documentType=A75") {
+		from, _ := time.Parse("200601021504", text[:12])
+		if !from.Before(s.since) {
+			return fetch.Response{Body: []byte(acknowledgement)}, nil
+		}
+	}
+	return s.Getter.Get(ctx, r)
+}
+
+// TestNothingOfLate: if a platform has no actual generation for days, the forecast still comes, with the rest of the mix as
+// it was before; if that is too old, the answer says why there is none.
+func TestNothingOfLate(t *testing.T) {
+	b := newBench(t)
+	p := provider.EntsoE{Endpoint: b.url, Domain: "10Y1001A1001A82H", Zone: "DE", Token: token}
+	q := provider.Query{Now: b.now(), Since: b.now().Add(-6 * time.Hour).Truncate(time.Hour), Horizon: 48 * time.Hour}
+	a, err := p.Fetch(context.Background(), silent{b.client, now.Add(-4 * 24 * time.Hour)}, q)
+	if hours := check(t, a.Forecast, "DE", 0.01, 0.7); err != nil || hours < 23 || len(a.Bad) != 1 {
+		t.Errorf("%.0f hours of forecast, bad spans %v, %v", hours, a.Bad, err)
+	}
+	a, err = p.Fetch(context.Background(), silent{b.client, now.Add(-40 * 24 * time.Hour)}, q)
+	if !errors.Is(err, provider.ErrNoData) || len(a.Forecast) > 0 {
+		t.Errorf("%d hours of forecast, %v", len(a.Forecast), err)
+	}
 }
