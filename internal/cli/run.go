@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +71,11 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 		Args: takes(1, math.MaxInt, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			zone, err := o.prepare(cmd.Flags())
-			if err != nil {
+			if err != nil && slices.ContainsFunc(args[1:], func(a string) bool {
+				return strings.HasPrefix(a, "--") && cmd.Flags().Lookup(strings.TrimLeft(strings.Split(a, "=")[0], "-")) != nil
+			}) {
+				return fmt.Errorf("%w. Flags after the command are those of the command", err)
+			} else if err != nil {
 				return err
 			}
 			if _, err := exec.LookPath(args[0]); err != nil {
@@ -128,8 +133,8 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 		r.say("warning: %s", w.message())
 	} else {
 		text := w.message()
-		if basis, from := w.basis(); basis != "" {
-			text += " (" + string(basis) + ": " + from + ")"
+		if from := w.basisText(); from != "" {
+			text += " (" + from + ")"
 		}
 		r.say("%s", text)
 	}
@@ -214,9 +219,13 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 		outlook = w.outlook
 	}
 	took := ended.Sub(started)
-	r.say("ran %s, from %s to %s", roughly(took), clockText(started, w.now), ended.In(w.now.Location()).Format("Mon 15:04:05"))
+	r.say("ran %s, from %s to %s", roughly(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
 	if took > o.length {
-		r.say("that is longer than --length %s", scenario.ShortDuration(o.length))
+		text := "that is longer than --length " + scenario.ShortDuration(o.length)
+		if late := ended.Sub(w.now.Add(w.within)); late > 0 {
+			text += ", and ended " + roughly(late) + " after --within"
+		}
+		r.say("%s", text)
 	}
 	for _, line := range account(outlook, w, started, took, o.watts) {
 		r.say("%s", line)
@@ -248,11 +257,14 @@ func account(outlook source.Outlook, w *bestTime, started time.Time, took time.D
 	}
 	lines := []string{text + "; " + basesText(outlook.Expected, started, started.Add(took))}
 	baseline := outlook.Expected.FilledMean(w.now, w.now.Add(took))
-	switch saving := bestwindow.Saving(run.Mean, baseline.Mean); {
+	saving := bestwindow.Saving(run.Mean, baseline.Mean)
+	switch {
 	case !w.Start.After(w.now):
 		return append(lines, "saved nothing: it started at once")
 	case baseline.Unknown > 0:
 		return append(lines, "what it saved is not stated: the carbon intensity of a start at once is not known")
+	case math.Abs(saving) < leastShown:
+		lines = append(lines, "saved nothing against a start at once, "+clockText(w.now, w.now))
 	default:
 		verb, share := "saved", saving
 		if saving < 0 {
@@ -265,11 +277,14 @@ func account(outlook source.Outlook, w *bestTime, started time.Time, took time.D
 	}
 	// What the best start would have saved bounds what any could.
 	best, err := bestwindow.Find(outlook.Expected, bestwindow.Request{Now: w.now, EndBy: w.now.Add(max(w.within, took)), Length: took})
-	if err == nil && best.Reason == bestwindow.CleanerLater {
-		lines = append(lines, fmt.Sprintf("the best start, by what is known now, was %s: %s less", clockText(best.Start, w.now), percentText(best.Saving())))
+	if err == nil && best.Reason == bestwindow.CleanerLater && best.Saving() > saving+leastShown {
+		lines = append(lines, fmt.Sprintf("the best start, by what is known now, was %s: %s less than a start at once", clockText(best.Start, w.now), percentText(best.Saving())))
 	}
 	return lines
 }
+
+// leastShown is the least saving, as a share, that does not print as 0.0 %.
+const leastShown = 0.0005
 
 // basesText says what the intensity of an interval rests on, and for how long of it if that differs.
 func basesText(s *carbon.Series, from, to time.Time) string {

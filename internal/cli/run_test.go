@@ -226,6 +226,7 @@ func TestRunOnATerminal(t *testing.T) {
 		status int
 	}{
 		"Enter": {[]string{"Ctrl-C asks", key, "press Enter", "\n", "ready", "for the command\n", "got <for the command>", ""}, 0},
+		"no":    {[]string{"Ctrl-C asks", key, "press Enter", "n\n", "still waits", key, "press Enter", key, "canceled (interrupt)", ""}, 130},
 		"twice": {[]string{"Ctrl-C asks", key, "press Enter", key, "canceled (interrupt)", ""}, 130},
 		// Ctrl-C reaches the command once, from the terminal.
 		"runs": {[]string{"Ctrl-C asks", key, "press Enter", "\n", "ready", key, "ended by a signal: interrupt", ""}, 130},

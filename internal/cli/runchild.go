@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,8 +50,8 @@ func (r *runner) command(args []string) (status int, err error) {
 type terminal interface {
 	// foreground reports whether what is typed there goes to this process.
 	foreground() bool
-	// enter reports, without waiting, whether a line was typed. It takes the line.
-	enter() bool
+	// line reports, without waiting, whether a line was typed, and whether it is empty. It takes the line.
+	line() (typed, empty bool)
 	// howTo says what people can do while a run waits.
 	howTo(pid int) string
 }
@@ -81,18 +82,18 @@ func keysReachGroup() bool {
 	return inForeground(int(f.Fd()))
 }
 
-func (t tty) enter() bool {
+func (t tty) line() (typed, empty bool) {
 	if !t.foreground() {
-		return false
+		return false, false
 	}
 	fds := []unix.PollFd{{Fd: int32(t.file.Fd()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 || fds[0].Revents&unix.POLLIN == 0 {
-		return false
+		return false, false
 	}
 	// A terminal gives one line at most, and what follows stays for the command.
-	line := make([]byte, 4096)
-	n, err := t.file.Read(line)
-	return err == nil && n > 0
+	text := make([]byte, 4096)
+	n, err := t.file.Read(text)
+	return err == nil && n > 0, strings.TrimSpace(string(text[:n])) == ""
 }
 
 func (t tty) howTo(pid int) string {

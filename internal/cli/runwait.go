@@ -96,7 +96,7 @@ func (w *waiter) signal(s os.Signal) (done bool, by os.Signal) {
 		return true, nil
 	case s == syscall.SIGINT && w.asking.IsZero() && w.terminal.foreground():
 		w.asking = w.now().Add(askFor)
-		w.say("press Enter to run the command now, or Ctrl-C again to cancel; without an answer the wait goes on in %s", roughly(askFor))
+		w.say("press Enter to run the command now, or Ctrl-C again to cancel; with any other answer, or with none in %s, the wait goes on", roughly(askFor))
 		return false, nil
 	}
 	return cancels(s), s
@@ -107,16 +107,18 @@ func cancels(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
-// answered reports whether the question was answered by Enter. It withdraws the question when its time is over.
+// answered reports whether the question was answered by Enter alone. It withdraws the question after another answer, and when its
+// time is over.
 func (w *waiter) answered() bool {
 	if w.asking.IsZero() {
 		return false
 	}
-	if w.terminal.enter() {
+	typed, empty := w.terminal.line()
+	if typed && empty {
 		w.asking = time.Time{}
 		return true
 	}
-	if now := w.now(); now.After(w.asking) {
+	if typed || w.now().After(w.asking) {
 		w.asking = time.Time{}
 		w.say("still waits until %s", clockText(w.start, w.choice.now))
 	}

@@ -20,8 +20,10 @@ import (
 // fakeTerminal is one that people may type at.
 type fakeTerminal struct{ there, typed bool }
 
-func (f *fakeTerminal) foreground() bool  { return f.there }
-func (f *fakeTerminal) enter() bool       { return f.there && f.typed }
+func (f *fakeTerminal) foreground() bool { return f.there }
+func (f *fakeTerminal) line() (typed, empty bool) {
+	return f.there && f.typed, true
+}
 func (f *fakeTerminal) howTo(int) string  { return "" }
 func (f *fakeTerminal) typeIn(typed bool) { f.typed = typed }
 
@@ -258,13 +260,14 @@ func TestAccount(t *testing.T) {
 			watts         float64
 			want          string
 		}{
-			"as planned":   {5 * time.Hour, time.Hour, 200, "emitted 20 gCO2eq: 200 Wh at 100 gCO2eq/kWh; intensity by OwnForecast\nsaved 66.7 %, 40 gCO2eq against a start at once, Sat 1 Jan 00:00 UTC, at 300 gCO2eq/kWh\nthe best start, by what is known now, was Sat 1 Jan 05:00 UTC: 66.7 % less"},
-			"too late":     {6 * time.Hour, time.Hour, 200, "saved 0.0 %, 0 gCO2eq against"},
+			"as planned":   {5 * time.Hour, time.Hour, 200, "emitted 20 gCO2eq: 200 Wh at 100 gCO2eq/kWh; intensity by OwnForecast\nsaved 66.7 %, 40 gCO2eq against a start at once, Sat 1 Jan 00:00 UTC, at 300 gCO2eq/kWh"},
+			"too late":     {6 * time.Hour, time.Hour, 200, "saved nothing against a start at once, Sat 1 Jan 00:00 UTC\nthe best start, by what is known now, was Sat 1 Jan 05:00 UTC: 66.7 % less than a start at once"},
 			"no time":      {5 * time.Hour, 0, 200, "saved 66.7 %"},
 			"beyond data":  {9 * time.Hour, 40 * 24 * time.Hour, 200, "emissions are not stated: the carbon intensity of the run is not known"},
 			"filled hours": {11 * time.Hour, time.Hour, 200, "emissions are not stated"},
 		} {
-			if got := strings.Join(account(b.outlook(), w, b.submit.Add(tc.started), tc.took, tc.watts), "\n"); !strings.Contains(got, tc.want) {
+			got := strings.Join(account(b.outlook(), w, b.submit.Add(tc.started), tc.took, tc.watts), "\n")
+			if best := strings.Contains(got, "best start"); !strings.Contains(got, tc.want) || best != strings.Contains(tc.want, "best start") {
 				t.Errorf("%s: %s", name, got)
 			}
 		}

@@ -106,7 +106,7 @@ func (o *whenOptions) prepare(f *pflag.FlagSet) (*zoneFeed, error) {
 	case o.length < time.Second:
 		return nil, fmt.Errorf("--length: %v; accepted: at least 1s", o.length)
 	case o.within < time.Second || o.within > maxWithin:
-		return nil, fmt.Errorf("--within: %v; accepted: 1s to 14d", o.within)
+		return nil, fmt.Errorf("--within: %s; accepted: 1s to 14d", scenario.ShortDuration(o.within))
 	case o.length > o.within:
 		return nil, fmt.Errorf("--length: %s; accepted: at most --within, %s, by which the run must have ended", scenario.ShortDuration(o.length), scenario.ShortDuration(o.within))
 	case o.output != "" && !slices.Contains(outputs, o.output):
@@ -190,7 +190,16 @@ func (w *bestTime) basis() (carbon.Basis, string) {
 	if x.Of == nil {
 		return w.outlook.Basis, w.outlook.Source
 	}
-	return x.Of.Basis, x.Of.Source
+	return x.Of.Basis, cmp.Or(x.Of.Source, w.outlook.Source)
+}
+
+// basisText is basis in words, "" if none is known.
+func (w *bestTime) basisText() string {
+	basis, from := w.basis()
+	if from == "" {
+		return string(basis)
+	}
+	return string(basis) + ": " + from
 }
 
 // quantiles are the 10 % and 90 % quantiles of the intensity over the window.

@@ -49,6 +49,8 @@ func TestWhenOnEveryBasis(t *testing.T) {
 		"fallback":                {append([]string{"--length", "3h", "--fallback", "300"}, dead...), "Start now: no start until", "lull: warning: "},
 		"saving too small":        {[]string{"--length", "3h", "--min-saving", "90", at}, "which is less than --min-saving 90; ", ""},
 		"no slack":                {[]string{"--length", "3h", "--within", "3h", at}, "Start now: --length takes all of --within.", ""},
+		"ends the next day":       {[]string{"--length", "23h50m", at}, " UTC to Thu 2 Jul ", ""},
+		"short, and marked":       {[]string{"--length", "10m", at}, "^\n", ""},
 		"region":                  {[]string{"--length", "1d", "--within", "3d", "--zone", "aws/eu-central-1", at}, "DE, average", ""},
 	} {
 		status, stdout, stderr := runMain(append([]string{"when"}, tc.args...)...)
@@ -70,7 +72,7 @@ func TestWhenErrors(t *testing.T) {
 		"--length: missing; accepted: ":                           {},
 		"--length: 0s; accepted: at least 1s":                     {"--length", "0"},
 		"--length: 5h; accepted: at most --within, 4h":            {"--length", "5h", "--within", "4h"},
-		"--within: 360h0m0s; accepted: 1s to 14d":                 {"--length", "5h", "--within", "15d"},
+		"--within: 360h; accepted: 1s to 14d":                 {"--length", "5h", "--within", "15d"},
 		"--within: 0s; accepted: 1s to 14d":                       {"--length", "5h", "--within", "0s"},
 		"--zone: missing, and LULL_ZONE is not set":               {"--length", "5h"},
 		"AU-SA, CA-ON, DE":                                        {"--length", "5h", "--zone", "de"},

@@ -81,15 +81,14 @@ func (w *bestTime) json() whenJSON {
 
 // event is the window for a calendar.
 func (w *bestTime) event() ical.Event {
-	basis, from := w.basis()
 	id := sha256.Sum256(fmt.Append(nil, w.cfg.Key, w.Start.UnixNano(), w.length, w.within))
 	e := ical.Event{
 		UID: fmt.Sprintf("%x@lull.dev", id[:12]), Stamp: w.now, Start: w.Start, End: w.End,
 		Summary:     "Clean electricity in " + w.cfg.Zone + ": run of " + roughly(w.length),
 		Description: sentence(w.message()),
 	}
-	if basis != "" {
-		e.Description += "\nFrom " + string(basis) + ": " + from
+	if from := w.basisText(); from != "" {
+		e.Description += "\nFrom " + from
 	}
 	return e
 }
@@ -122,16 +121,16 @@ func (w *bestTime) text() string {
 	fmt.Fprintf(&b, "\n%s\n", w.drawing())
 	if w.known() {
 		low, high := w.quantiles()
-		end := w.End.In(w.now.Location()).Format("15:04")
-		if w.length >= 24*time.Hour {
-			end = clockText(w.End, w.now)
+		end := clockText(w.End, w.now)
+		if at := w.End.In(w.now.Location()); at.YearDay() == w.Start.In(w.now.Location()).YearDay() {
+			end = at.Format("15:04")
 		}
 		fmt.Fprintf(&b, "  window  %s to %s\n", clockText(w.Start, w.now), end)
 		fmt.Fprintf(&b, "  range   %s to %s (10 %% to 90 %%)\n", strings.TrimSuffix(intensityText(low), " gCO2eq/kWh"), intensityText(high))
 	}
 	fmt.Fprintf(&b, "  latest  a start at %s ends in time\n", clockText(w.LatestStart, w.now))
-	if basis, from := w.basis(); basis != "" {
-		fmt.Fprintf(&b, "  from    %s: %s\n", basis, from)
+	if from := w.basisText(); from != "" {
+		fmt.Fprintf(&b, "  from    %s\n", from)
 	}
 	return b.String()
 }
@@ -162,7 +161,8 @@ func (w *bestTime) drawing() string {
 		} else {
 			bars.WriteString(sparkline([]float64{v}, known))
 		}
-		if middle := from.Add(step / 2); !middle.Before(w.Start) && middle.Before(w.End) {
+		middle, begins := from.Add(step/2), !w.Start.Before(from) && w.Start.Before(from.Add(step))
+		if !middle.Before(w.Start) && middle.Before(w.End) || begins && w.length < step {
 			marks.WriteByte('^')
 		} else {
 			marks.WriteByte(' ')
