@@ -211,6 +211,12 @@ func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process 
 	res, err := get.Get(ctx, fetch.Request{
 		URL: m.Endpoint + "/api?" + query.Encode(), Secret: url.Values{"securityToken": {m.Token}}, Fresh: q.Fresh, Quota: entsoeQuota,
 	})
+	var status *fetch.StatusError
+	if errors.As(err, &status) { // "no data" may come as 400, as may what is wrong with the request
+		if said := decodeEntsoE(status.Body, mixes{}); errors.Is(said, errAcknowledged) {
+			return fmt.Errorf("%w: %w", err, said)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -219,6 +225,9 @@ func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process 
 	into.overlay(part)
 	return err
 }
+
+// errAcknowledged marks a document that says why there is no other one.
+var errAcknowledged = errors.New("acknowledgement")
 
 // entsoeDocument is the part of a GL_MarketDocument that is read, and of the
 // Acknowledgement_MarketDocument that comes where there is no data.
@@ -276,7 +285,11 @@ func decodeEntsoE(body []byte, into mixes) error {
 		for _, r := range in.Reason {
 			texts = append(texts, clip(r.Code+" "+r.Text))
 		}
-		return fmt.Errorf("%w: %w: %s", ErrWire, ErrNoData, strings.Join(texts, "; "))
+		said := strings.Join(texts, "; ")
+		if len(in.Reason) > 0 && !strings.Contains(strings.ToLower(said), "no matching data") {
+			return fmt.Errorf("%w: %w: %s", ErrWire, errAcknowledged, said)
+		}
+		return fmt.Errorf("%w: %w: %w: %s", ErrWire, errAcknowledged, ErrNoData, said)
 	default:
 		return fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
 	}
