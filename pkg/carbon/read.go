@@ -1,7 +1,6 @@
 package carbon
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -40,9 +39,9 @@ const (
 // Errors wrap ErrSeries and name the line, the column and the value.
 func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
-	text, err := utf8Text(bounded)
+	text, err := units.PlainText(bounded)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
 	}
 	rows := csv.NewReader(text)
 	rows.ReuseRecord = true
@@ -110,9 +109,9 @@ type jsonSeries struct {
 // fields are an error. Errors wrap ErrSeries and name the entry.
 func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
 	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
-	text, err := utf8Text(bounded)
+	text, err := units.PlainText(bounded)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
 	}
 	dec := json.NewDecoder(text)
 	dec.DisallowUnknownFields()
@@ -189,23 +188,6 @@ func (pt point) standsOver(later point) bool {
 		return !pt.gap
 	}
 	return !pt.estimated && later.estimated
-}
-
-// utf8Text returns what follows a byte order mark, which spreadsheets write. Text in UTF-16 and compressed text have beginnings of
-// their own, and are refused by name.
-func utf8Text(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReader(r)
-	head, _ := in.Peek(3)
-	switch text := string(head); {
-	case text == "\ufeff":
-		_, err := in.Discard(len(text))
-		return in, err
-	case strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff"):
-		return nil, fmt.Errorf("%w: the text is UTF-16; accepted: UTF-8", ErrSeries)
-	case strings.HasPrefix(text, "\x1f\x8b"):
-		return nil, fmt.Errorf("%w: the text is compressed; accepted: plain text, or gzip in a file whose name ends in .gz", ErrSeries)
-	}
-	return in, nil
 }
 
 // fromPoints turns points into samples.

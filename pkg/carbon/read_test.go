@@ -80,7 +80,7 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 		"negative":      {head + "2023-11-14T11:00:00Z,-3\n", `"-3"`},
 		"words":         {head + "2023-11-14T11:00:00Z,low\n", `"low"`},
 		"unsorted":      {head + "2023-11-14T12:00:00Z,1\n2023-11-14T11:00:00Z,1\n", "line 3"},
-		"UTF-16":        {"\xff\xfet\x00i\x00", "UTF-16; accepted: UTF-8"},
+		"UTF-16":        {"\xff\xfet\x00i\x00", "UTF-16, as older PowerShell writes with >; accepted: UTF-8"},
 		"gzip":          {"\x1f\x8b\x08", ".gz"},
 		"semicolons":    {strings.ReplaceAll(head, ",", ";") + "2023-11-14T12:00:00Z;1\n", "the columns are separated by semicolons; accepted: commas"},
 		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2: 1 fields; accepted: 2"},
