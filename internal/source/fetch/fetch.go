@@ -312,7 +312,7 @@ func (c *Client) judge(name string, res *http.Response, body []byte) (again bool
 		said = fmt.Sprintf(": %q", text)
 	}
 	switch code := res.StatusCode; {
-	case code == http.StatusOK:
+	case code == http.StatusOK || code == http.StatusNoContent:
 		return false, nil
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return false, fmt.Errorf("%w: %s%s", ErrRefused, res.Status, said)

@@ -1,10 +1,15 @@
 package provider
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"lull.dev/lull/internal/source/fetch"
 	"lull.dev/lull/pkg/carbon"
 )
 
@@ -77,6 +82,22 @@ func TestOddElements(t *testing.T) {
 		}
 		if tc.fault == "" && err != nil || tc.fault != "" && (!errors.Is(err, ErrWire) || !strings.Contains(err.Error(), tc.fault)) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.fault)
+		}
+	}
+}
+
+// TestEmptyAnswers: 204 of the Carbon Aware SDK and {} of UK Carbon Intensity say that there is no data: they are no outage.
+func TestEmptyAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer server.Close()
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	a, err := CarbonAwareSDK{Endpoint: server.URL, Location: "x"}.Fetch(context.Background(), &fetch.Client{}, Query{Now: now, Since: now.Add(-100 * 24 * time.Hour)})
+	if !errors.Is(err, ErrNoData) || len(a.Bad) != 7 || !errors.Is(a.Bad[6].Err, ErrNoData) {
+		t.Errorf("204: %v, %v", err, a.Bad)
+	}
+	for _, region := range []int{0, 3} {
+		if _, err := decodeUKCarbonIntensity([]byte("{}"), region, carbon.Provenance{}); !errors.Is(err, ErrNoData) {
+			t.Errorf("{} of region %d: %v", region, err)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (pt point) standsOver(later point) bool {
 func decode(body []byte, form any) error {
 	trimmed := bytes.TrimSpace(body)
 	if len(trimmed) == 0 {
-		return fmt.Errorf("%w: empty; accepted: JSON", ErrWire)
+		return fmt.Errorf("%w: %w: empty; accepted: JSON", ErrWire, ErrNoData)
 	}
 	if trimmed[0] == '<' {
 		return fmt.Errorf("%w: %q; accepted: JSON", ErrWire, clip(string(trimmed)))

@@ -105,6 +105,9 @@ func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]ca
 	if in.Error != nil {
 		return nil, fmt.Errorf("%w: error: %q", ErrWire, clip(in.Error.Message))
 	}
+	if len(in.Data) == 0 { // {}, of times that it does not know yet
+		return nil, fmt.Errorf("%w: %w: no data field", ErrWire, ErrNoData)
+	}
 	var list []*ukPoint
 	if region == 0 {
 		if err := decode(in.Data, &list); err != nil {
