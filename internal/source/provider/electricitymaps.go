@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"lull.dev/lull/internal/source/fetch"
@@ -133,6 +134,7 @@ type electricityMapsAnswer struct {
 	EmissionFactorType string `json:"emissionFactorType"`
 	Unit               string `json:"unit"`
 	UpdatedAt          string `json:"updatedAt"`
+	Disclaimer         string `json:"_disclaimer"` // of a key for the sandbox
 	electricityMapsPoint
 	History  []*electricityMapsPoint `json:"history"`
 	Data     []*electricityMapsPoint `json:"data"`
@@ -146,6 +148,8 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 		return nil, err
 	}
 	switch {
+	case strings.Contains(strings.ToLower(in.Disclaimer), "random"):
+		return nil, fmt.Errorf("%w: _disclaimer: %q; accepted: the key of a plan, as that of the sandbox gives random values", ErrWire, clip(in.Disclaimer))
 	case in.Zone != zone:
 		return nil, fmt.Errorf("%w: zone: %q; accepted: %q, the one asked for", ErrWire, clip(in.Zone), zone)
 	case in.EmissionFactorType != "" && in.EmissionFactorType != string(p.Factor):

@@ -323,16 +323,21 @@ func decodeEntsoE(body []byte, into mixes) error {
 }
 
 // read sets the quantities of a period of a type and returns how many slots it has. Quantities that cannot be read are not
-// known, nor is any of the period if the positions are not its own; the error beside a number of slots names them.
+// known, nor is any of the period if the resolution is not known or the positions are not its own. The error beside a number of
+// slots names what it is; without one, it is not known which time the period is about.
 func (p *entsoePeriod) read(kind, curve string, into mixes) (int, error) {
-	step, ok := entsoeSteps[p.Resolution]
-	if !ok {
-		return 0, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
-	}
 	start, err1 := parseTime(p.Interval.Start)
 	end, err2 := parseTime(p.Interval.End)
 	if err := errors.Join(err1, err2); err != nil {
 		return 0, fmt.Errorf("timeInterval: %w", err)
+	}
+	if !end.After(start) { // says nothing
+		return 1, fmt.Errorf("%w: timeInterval: end %q; accepted: a time after start %q", ErrWire, clip(p.Interval.End), clip(p.Interval.Start))
+	}
+	step, ok := entsoeSteps[p.Resolution]
+	if !ok {
+		into.setUnknown(start, end.Sub(start), kind)
+		return 1, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
 	}
 	n := int(end.Sub(start) / step)
 	if n < 1 || n > entsoeSlots {

@@ -20,6 +20,9 @@ func TestOddElements(t *testing.T) {
 	em := func(list string) ([]carbon.Sample, error) {
 		return electricityMaps([]byte(`{"zone":"DE","history":[` + list + `]}`))
 	}
+	sandbox := func(list string) ([]carbon.Sample, error) {
+		return electricityMaps([]byte(`{"zone":"DE","_disclaimer":"This data contains randomised values. Contact us to access real data.","history":[` + list + `]}`))
+	}
 	wt := func(list string) ([]carbon.Sample, error) {
 		return decodeWattTime([]byte(`{"data":[`+list+`],"meta":{"region":"r","signal_type":"s","units":"lbs_co2_per_mwh","data_point_period_seconds":"3600"}}`), "r", "s", carbon.Provenance{})
 	}
@@ -62,6 +65,7 @@ func TestOddElements(t *testing.T) {
 		"WattTime, null":               {wt, "null," + wtAt(from, "0"), "00:00 60 0", ""},
 		"WattTime, string":             {wt, wtAt(from, `"0.0"`), "00:00 60 0", ""},
 		"WattTime, no time":            {wt, wtAt(from, "0") + "," + wtAt(`""`, "0"), "00:00 60 0", "data[1].point_time"},
+		"Electricity Maps, sandbox":    {sandbox, emAt(from, "5"), "", "random"},
 		"UK, null":                     {uk, "null," + ukAt(from, next, "5"), "00:00 60 5", ""},
 		"UK, no actual value":          {uk, ukAt(from, next, "null"), "00:00 60 9", ""},
 		"UK, string":                   {uk, ukAt(from, next, `"5"`), "00:00 60 5", ""},
@@ -115,6 +119,8 @@ func TestOddPoints(t *testing.T) {
 		"a word":             {strings.Replace(gas, second, "<position>2</position><quantity>n/e</quantity>", 1), "00:00 60 240.5, 02:00 60 240.5", `TimeSeries[0].Period[0]: unexpected answer: Point: position 2: quantity: "n/e"; accepted: a number`},
 		"an empty one, A03":  {strings.NewReplacer("A01", "A03", "1000</quantity></Point><Point><position>2</position><quantity>1000", "1000</quantity></Point><Point><position>2</position><quantity>").Replace(gas), "00:00 60 240.5, 02:00 60 240.5", ""},
 		"and said elsewhere": {gas + strings.Replace(gas, second, "<position>2</position><quantity></quantity>", 1), "00:00 60 240.5, 01:00 60 240.5, 02:00 60 240.5", ""},
+		"another resolution": {strings.Replace(gas, "PT60M", "P1D", 1) + strings.ReplaceAll(gas+wind, "-23T", "-24T"), "00:00 60 240.5, 01:00 60 240.5, 02:00 60 240.5", `resolution: "P1D"; accepted: PT15M, PT30M, PT60M`},
+		"an empty period":    {strings.Replace(gas, "<end>2023-08-23T03", "<end>2023-08-23T00", 1) + gas, "00:00 60 240.5, 01:00 60 240.5, 02:00 60 240.5", "timeInterval: end"},
 		"a position too far": {strings.Replace(gas, "<position>2<", "<position>4<", 1) + strings.ReplaceAll(gas+wind, "-23T", "-24T"), "00:00 60 240.5, 01:00 60 240.5, 02:00 60 240.5", "position 4; accepted: positions 1 to 3"},
 	} {
 		into := mixes{}
