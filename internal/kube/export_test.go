@@ -46,9 +46,19 @@ func TestReadExport(t *testing.T) {
 	}
 }
 
+// TestReadExportNulls: an item that is null says nothing.
+func TestReadExportNulls(t *testing.T) {
+	for _, text := range []string{strings.Replace(export, `"items": [`, `"items": [null, [null],`, 1), export + " null", "[null," + export + "]"} {
+		if tr, err := ReadExport(strings.NewReader(text)); err != nil || len(tr.Jobs) != 2 {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+}
+
 func TestReadExportErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"[]":                               "list",
+		"\xff\xfe{\x00":                    "UTF-16, as older PowerShell writes with >; accepted: UTF-8",
 		`{"items": [{"kind": "Service"}]}`: "Service",
 		"":                                 "list",
 		`{"kind": "Job", "apiVersion": "batch.volcano.sh/v1alpha1"}`: "volcano",

@@ -29,7 +29,10 @@ const acceptedExport = "objects or lists of them, as of kubectl get jobs -o json
 //
 // Errors wrap trace.ErrTrace and name the document and the item.
 func readObjects(r io.Reader) (out []exported, err error) {
-	in := bufio.NewReader(io.LimitReader(r, maxExport))
+	in, err := units.PlainText(io.LimitReader(r, maxExport))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", trace.ErrTrace, err)
+	}
 	next, documents, found := documentsOf(in), 0, false
 	for {
 		raw, err := next()
@@ -93,6 +96,9 @@ func documentsOf(in *bufio.Reader) func() (json.RawMessage, error) {
 // expand returns the objects of a document: those of a list, or itself. kind is that of the items of a list whose items
 // do not state theirs. some says that the document is a list or an object.
 func expand(raw json.RawMessage, at, kind string) (out []exported, some bool, err error) {
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) { // says nothing
+		return nil, false, nil
+	}
 	var items []json.RawMessage
 	var head struct {
 		Kind  string             `json:"kind"`

@@ -39,7 +39,7 @@ type layout struct {
 func layoutOf(header []string, p *Provenance) (layout, error) {
 	l := layout{time: -1, value: -1, estimated: -1, zone: -1, times: []string{time.RFC3339}}
 	for i, name := range header {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		name = strings.TrimSpace(name)
 		l.names = append(l.names, name)
 		switch name {
 		case timeColumn:
@@ -52,6 +52,9 @@ func layoutOf(header []string, p *Provenance) (layout, error) {
 		if strings.ToLower(name) == portalTime {
 			return portalLayout(header, p)
 		}
+	}
+	if (l.time < 0 || l.value < 0) && strings.Contains(header[0], ";") {
+		return l, fmt.Errorf("%w: line 1: header %q: the columns are separated by semicolons; accepted: commas", ErrSeries, clip(header[0]))
 	}
 	if l.time < 0 || l.value < 0 {
 		return l, fmt.Errorf("%w: line 1: header %q; accepted: columns %q and %q, or those of a download from the portal of Electricity Maps", ErrSeries, clip(strings.Join(header, ",")), timeColumn, valueColumn)
@@ -66,7 +69,7 @@ func portalLayout(header []string, p *Provenance) (layout, error) {
 	columns := map[Factor]int{}
 	var offered []string
 	for i, name := range header {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		name = strings.TrimSpace(name)
 		l.names = append(l.names, name)
 		lower := strings.ToLower(name)
 		switch {

@@ -1,7 +1,6 @@
 package carbon
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -29,6 +28,8 @@ const (
 // Times are RFC 3339, name the start of a row's interval and ascend. For how long a row
 // is valid follows from the rows beside it, as Steps states: the step of a file may change, and
 // missing rows, as an empty value, leave a gap. A single row is valid for an hour.
+// Of rows in succession with one time, a value stands over none, a measured one over an
+// estimated one, else the later one.
 // Estimated is "true" or "false". Further columns are ignored.
 //
 // Files as the portal of Electricity Maps offers them for download are read too, of all
@@ -38,7 +39,11 @@ const (
 // Errors wrap ErrSeries and name the line, the column and the value.
 func ReadCSV(r io.Reader, p Provenance) (*Series, error) {
 	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
-	rows := csv.NewReader(bufio.NewReader(bounded))
+	text, err := units.PlainText(bounded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+	}
+	rows := csv.NewReader(text)
 	rows.ReuseRecord = true
 	header, err := rows.Read()
 	if err != nil {
@@ -86,7 +91,7 @@ type jsonSeries struct {
 	Factor Factor `json:"factor"`
 	Source string `json:"source"`
 	Issued string `json:"issued"`
-	Data   []struct {
+	Data   []*struct {
 		Time      string   `json:"time"`
 		Value     *float64 `json:"value"`
 		Estimated bool     `json:"estimated"`
@@ -99,12 +104,16 @@ type jsonSeries struct {
 //	 "issued": "2023-11-14T10:55:00Z",
 //	 "data": [{"time": "2023-11-14T11:00:00Z", "value": 322.5, "estimated": false}]}
 //
-// A null value is a gap; intervals are as for ReadCSV. What the file states
+// A null value is a gap, a null entry says nothing; intervals and entries of one time are as for ReadCSV. What the file states
 // overrides p; zone, signal, factor, source and issued are optional. Unknown
 // fields are an error. Errors wrap ErrSeries and name the entry.
 func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
 	bounded := &io.LimitedReader{R: r, N: maxReadBytes + 1}
-	dec := json.NewDecoder(bounded)
+	text, err := units.PlainText(bounded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSeries, err)
+	}
+	dec := json.NewDecoder(text)
 	dec.DisallowUnknownFields()
 	var in jsonSeries
 	if err := dec.Decode(&in); err != nil {
@@ -143,19 +152,23 @@ func ReadJSON(r io.Reader, p Provenance) (*Series, error) {
 		}
 		p.IssuedAt = at
 	}
-	points := make([]point, len(in.Data))
+	points := make([]point, 0, len(in.Data))
 	for i, d := range in.Data {
+		if d == nil {
+			continue
+		}
 		at, err := time.Parse(time.RFC3339, d.Time)
 		if err != nil {
 			return nil, fmt.Errorf("%w: data[%d].time: %q; accepted: RFC 3339", ErrSeries, i, clip(d.Time))
 		}
-		points[i] = point{where: i, at: at, estimated: d.Estimated, gap: d.Value == nil}
+		pt := point{where: i, at: at, estimated: d.Estimated, gap: d.Value == nil}
 		if d.Value != nil {
-			points[i].value = units.CarbonIntensity(*d.Value)
-			if !points[i].value.Valid() {
+			pt.value = units.CarbonIntensity(*d.Value)
+			if !pt.value.Valid() {
 				return nil, fmt.Errorf("%w: data[%d].value: %v; accepted: 0 to %v gCO2eq/kWh, or null for a gap", ErrSeries, i, *d.Value, float64(units.MaxCarbonIntensity))
 			}
 		}
+		points = append(points, pt)
 	}
 	return fromPoints(p, points, "data entry")
 }
@@ -169,17 +182,35 @@ type point struct {
 	estimated bool
 }
 
+// standsOver says whether a point counts although another of the same time came later.
+func (pt point) standsOver(later point) bool {
+	if pt.gap || later.gap {
+		return !pt.gap
+	}
+	return !pt.estimated && later.estimated
+}
+
 // fromPoints turns points into samples.
 func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("%w: no rows", ErrSeries)
 	}
+	distinct := points[:0]
+	for _, pt := range points {
+		n := len(distinct)
+		switch {
+		case n == 0 || pt.at.After(distinct[n-1].at):
+			distinct = append(distinct, pt)
+		case !pt.at.Equal(distinct[n-1].at):
+			return nil, fmt.Errorf("%w: %s %d: time %s lies before %s of the row ahead; accepted: ascending times",
+				ErrSeries, unit, pt.where, pt.at.Format(time.RFC3339), distinct[n-1].at.Format(time.RFC3339))
+		case !distinct[n-1].standsOver(pt):
+			distinct[n-1] = pt
+		}
+	}
+	points = distinct
 	starts := make([]time.Time, len(points))
 	for i, pt := range points {
-		if i > 0 && !pt.at.After(starts[i-1]) {
-			return nil, fmt.Errorf("%w: %s %d: time %s does not lie after %s of the row ahead; accepted: ascending times",
-				ErrSeries, unit, pt.where, pt.at.Format(time.RFC3339), starts[i-1].Format(time.RFC3339))
-		}
 		starts[i] = pt.at
 	}
 	samples := make([]Sample, 0, len(points))

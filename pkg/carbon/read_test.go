@@ -1,7 +1,9 @@
 package carbon
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +80,9 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 		"negative":      {head + "2023-11-14T11:00:00Z,-3\n", `"-3"`},
 		"words":         {head + "2023-11-14T11:00:00Z,low\n", `"low"`},
 		"unsorted":      {head + "2023-11-14T12:00:00Z,1\n2023-11-14T11:00:00Z,1\n", "line 3"},
-		"duplicate":     {head + "2023-11-14T12:00:00Z,1\n2023-11-14T12:00:00Z,1\n", "line 3"},
+		"UTF-16":        {"\xff\xfet\x00i\x00", "UTF-16, as older PowerShell writes with >; accepted: UTF-8"},
+		"gzip":          {"\x1f\x8b\x08", ".gz"},
+		"semicolons":    {strings.ReplaceAll(head, ",", ";") + "2023-11-14T12:00:00Z;1\n", "the columns are separated by semicolons; accepted: commas"},
 		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2: 1 fields; accepted: 2"},
 		"estimated odd": {"time,intensity_gco2eq_per_kwh,estimated\n2023-11-14T12:00:00Z,1,perhaps\n", `"perhaps"`},
 	} {
@@ -86,6 +90,62 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 		if !errors.Is(err, ErrSeries) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want ErrSeries naming %q", name, err, tc.want)
 		}
+	}
+}
+
+// TestReadTwice: rows of one time are combined by the rule for answers of providers, in CSV and in JSON.
+func TestReadTwice(t *testing.T) {
+	type row struct {
+		time, value string
+		estimated   bool
+	}
+	const a, sameAsA, b = "2023-11-14T11:00:00Z", "2023-11-14T12:00:00+01:00", "2023-11-14T12:00:00Z"
+	for name, tc := range map[string]struct {
+		rows []row
+		want string
+	}{
+		"equal rows":       {[]row{{a, "1", false}, {a, "1", false}, {b, "2", false}}, "11:00 60 1, 12:00 60 2"},
+		"a revision":       {[]row{{a, "1", false}, {a, "3", false}, {b, "2", false}}, "11:00 60 3, 12:00 60 2"},
+		"nothing later":    {[]row{{a, "1", false}, {a, "", false}, {b, "2", false}}, "11:00 60 1, 12:00 60 2"},
+		"nothing first":    {[]row{{a, "", false}, {a, "1", true}, {b, "2", false}}, "11:00 60 1, 12:00 60 2"},
+		"an estimate late": {[]row{{a, "1", false}, {sameAsA, "3", true}, {b, "2", false}}, "11:00 60 1, 12:00 60 2"},
+		"a measured late":  {[]row{{a, "3", true}, {sameAsA, "1", false}, {b, "2", false}}, "11:00 60 1, 12:00 60 2"},
+	} {
+		csv, entries := strings.TrimSuffix(head, "\n")+",estimated\n", []string{"null"}
+		for _, r := range tc.rows {
+			csv += fmt.Sprintf("%s,%s,%v\n", r.time, r.value, r.estimated)
+			entries = append(entries, fmt.Sprintf(`{"time":%q,"value":%s,"estimated":%v}`, r.time, cmp.Or(r.value, "null"), r.estimated))
+		}
+		for form, read := range map[string]func() (*Series, error){
+			"CSV": func() (*Series, error) { return ReadCSV(strings.NewReader(csv), Provenance{}) },
+			"JSON": func() (*Series, error) {
+				return ReadJSON(strings.NewReader(`{"data":[`+strings.Join(entries, ",")+`]}`), Provenance{})
+			},
+		} {
+			s, err := read()
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, form, err)
+				continue
+			}
+			var got []string
+			for i := range s.Len() {
+				x := s.Sample(i)
+				got = append(got, fmt.Sprintf("%s %g %g", x.From.UTC().Format("15:04"), x.To.Sub(x.From).Minutes(), float64(x.Value)))
+			}
+			if strings.Join(got, ", ") != tc.want {
+				t.Errorf("%s, %s: %s, want %s", name, form, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestReadByteOrderMark: the tools of Windows write one, before a quote too.
+func TestReadByteOrderMark(t *testing.T) {
+	if _, err := ReadCSV(strings.NewReader("\ufeff\"time\",\"intensity_gco2eq_per_kwh\"\r\n\"2023-11-14T11:00:00Z\",\"1\"\r\n"), Provenance{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := ReadJSON(strings.NewReader("\ufeff"+`{"data":[{"time":"2023-11-14T11:00:00Z","value":1}]}`), Provenance{}); err != nil {
+		t.Error(err)
 	}
 }
 

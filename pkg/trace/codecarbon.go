@@ -96,7 +96,7 @@ type ccReader struct {
 //
 // CodeCarbon appends a row each time it flushes, with the values since the start of the run. The last row of a run_id
 // counts, and the ones before are counted in Skipped; if a duration falls, a new run has begun. Rows without a run_id
-// and rows of tasks (task_name) each count.
+// and rows of tasks (task_name) each count. Files that were put together may have a header each, of different versions.
 //
 // A timestamp without an offset is UTC on a cloud (on_cloud Y, or a kernel built for a cloud), the clock of the zone
 // elsewhere, and UTC where the zone is not known. The zone is that of the cloud region, else that of the country (zones.OfCountry). The request is
@@ -123,8 +123,14 @@ func readCodeCarbon(cr *csv.Reader, header []string, at map[string]int) (*Trace,
 	return r.t, r.end()
 }
 
-// take reads a row.
+// take reads a row. A further header, as files have that were put together, holds for the rows below it.
 func (r *ccReader) take(record []string) error {
+	record[0] = strings.TrimPrefix(record[0], byteOrderMark) // of the file that begins here
+	if slices.Contains(record, ccTimestamp) && slices.Contains(record, ccDuration) && slices.Contains(record, ccEnergy) {
+		at, err := columnsOf(record, r.row.line)
+		r.header, r.row.at = slices.Clone(record), at
+		return err
+	}
 	aligned, short := r.align(record)
 	if aligned == nil {
 		return fmt.Errorf("%w: line %d: %d fields; accepted: %d, those of the header %s", ErrTrace, r.row.line, len(record), len(r.header), strings.Join(r.header, ","))

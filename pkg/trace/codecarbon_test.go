@@ -110,6 +110,16 @@ func TestCodeCarbonVersions(t *testing.T) {
 	}
 }
 
+// TestCodeCarbonFilesTogether checks that a header in the middle holds for the rows below it, as after cat of files of two versions.
+func TestCodeCarbonFilesTogether(t *testing.T) {
+	const v3 = "2026-08-12T12:00:00,p,r3,e,3600,0,0,0,0,0,0,0,0,0.3,0,France,FRA,x,,,Linux-6.8,3.12.1,3.3.0,16,EPYC,1,T4,1,1,32.0,machine,0,0,0,0,N,1.0,0\n"
+	const v1 = "2021-03-04T12:00:00,e1,p,3600,0.2,0.05,France,FRA,Paris,N,,\n"
+	tr := readCC(t, ccV1+v1+"\ufeff"+ccV3+v3+ccV1+v1)
+	if len(tr.Jobs) != 3 || math.Abs(tr.Jobs[0].Watts-50) > 1e-9 || math.Abs(tr.Jobs[2].Watts-300) > 1e-9 || tr.Jobs[2].Request[trace.CPU] != 16 {
+		t.Errorf("%+v", tr.Jobs)
+	}
+}
+
 // TestCodeCarbonShortRows checks rows that CodeCarbon 3.2 and later append without the fields that have no value: those
 // of a tracker that is offline know no region and no coordinates.
 func TestCodeCarbonShortRows(t *testing.T) {

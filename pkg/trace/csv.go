@@ -48,26 +48,28 @@ const (
 //
 // Errors wrap ErrTrace and name line, column, value and what is accepted.
 func ReadCSV(r io.Reader) (*Trace, error) {
-	cr := csv.NewReader(r)
+	text, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+	}
+	cr := csv.NewReader(text)
 	cr.ReuseRecord = true
 	header, err := cr.Read()
 	if err != nil {
 		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: %s,%s,%s,%s", ErrTrace, units.ReadError(err), colID, colArrival, colLength, colCPUs)
 	}
 	header = slices.Clone(header) // the reader uses it again
-	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
-	at := map[string]int{}
-	for i, name := range header {
-		name = strings.TrimSpace(name)
-		if _, twice := at[name]; twice {
-			return nil, fmt.Errorf("%w: line 1: column %s stands twice", ErrTrace, name)
-		}
-		at[name] = i
+	at, err := columnsOf(header, 1)
+	if err != nil {
+		return nil, err
 	}
 	if isCodeCarbon(at) {
 		return readCodeCarbon(cr, header, at)
 	}
 	for _, name := range []string{colID, colArrival, colLength, colCPUs} {
+		if _, ok := at[name]; !ok && strings.Contains(header[0], ";") {
+			return nil, fmt.Errorf("%w: line 1: header %q: the columns are separated by semicolons; accepted: commas", ErrTrace, header[0])
+		}
 		if _, ok := at[name]; !ok {
 			return nil, fmt.Errorf("%w: line 1: column %s is missing; accepted: at least %s,%s,%s,%s, or the emissions.csv of CodeCarbon with %s,%s,%s",
 				ErrTrace, name, colID, colArrival, colLength, colCPUs, ccTimestamp, ccDuration, ccEnergy)
@@ -92,6 +94,19 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 			return nil, err
 		}
 	}
+}
+
+// columnsOf says where the columns of a header are.
+func columnsOf(header []string, line int) (map[string]int, error) {
+	at := make(map[string]int, len(header))
+	for i, name := range header {
+		name = strings.TrimSpace(name)
+		if _, twice := at[name]; twice {
+			return nil, fmt.Errorf("%w: line %d: column %s stands twice", ErrTrace, line, name)
+		}
+		at[name] = i
+	}
+	return at, nil
 }
 
 type csvRow struct {

@@ -15,6 +15,14 @@ func TestByteOrderMark(t *testing.T) {
 	if err != nil || len(tr.Jobs) != 1 {
 		t.Errorf("trace: %v", err)
 	}
+	if tr, err := trace.ReadCSV(strings.NewReader("\ufeff\"id\",\"arrival_s\",\"length_s\",\"cpus\"\r\n\"a\",0,60,1\r\n")); err != nil || len(tr.Jobs) != 1 {
+		t.Errorf("trace with quotes: %v", err)
+	}
+	for text, want := range map[string]string{"\xff\xfei\x00": "UTF-16", "\x1f\x8b\x08": ".gz", "id;arrival_s;length_s;cpus\n": "semicolons; accepted: commas"} {
+		if _, err := trace.ReadCSV(strings.NewReader(text)); !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
 	if _, err := trace.ReadProfile(strings.NewReader("\ufeffworkers,throughput\n1,1\n")); err != nil {
 		t.Errorf("profile: %v", err)
 	}

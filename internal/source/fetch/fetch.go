@@ -312,7 +312,7 @@ func (c *Client) judge(name string, res *http.Response, body []byte) (again bool
 		said = fmt.Sprintf(": %q", text)
 	}
 	switch code := res.StatusCode; {
-	case code == http.StatusOK:
+	case code == http.StatusOK || code == http.StatusNoContent:
 		return false, nil
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return false, fmt.Errorf("%w: %s%s", ErrRefused, res.Status, said)
@@ -325,9 +325,17 @@ func (c *Client) judge(name string, res *http.Response, body []byte) (again bool
 	case code >= 500 || code == http.StatusRequestTimeout:
 		return true, fmt.Errorf("%s%s", res.Status, said)
 	default:
-		return false, fmt.Errorf("%s%s", res.Status, said)
+		return false, &StatusError{Body: body, text: res.Status + said}
 	}
 }
+
+// StatusError is an answer with a status that neither asking again nor waiting changes, as 400. Its body may say why.
+type StatusError struct {
+	Body []byte
+	text string
+}
+
+func (e *StatusError) Error() string { return e.text }
 
 // retryAfter reads the header in its two forms; a minute where it says nothing,
 // at most an hour.

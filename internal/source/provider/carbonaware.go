@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,30 +77,32 @@ type carbonAwarePoint struct {
 	Time      string          `json:"time"`
 	Timestamp string          `json:"timestamp"`
 	Duration  json.RawMessage `json:"duration"`
-	Value     *float64        `json:"value"`
-	Rating    *float64        `json:"rating"`
+	Value     wireNumber      `json:"value"`
+	Rating    wireNumber      `json:"rating"`
 }
 
 // DecodeCarbonAwareList reads a list of emissions: of the WebAPI's
 // /emissions/bylocations, and of the ConfigMap that the SDK's exporter writes
 // (binaryData.data).
 func DecodeCarbonAwareList(body []byte, location string, p carbon.Provenance) ([]carbon.Sample, error) {
-	var in []carbonAwarePoint
+	var in []*carbonAwarePoint
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
 	return carbonAwareSamples(in, location, p)
 }
 
+type carbonAwareForecast struct {
+	GeneratedAt  string              `json:"generatedAt"`
+	ForecastData []*carbonAwarePoint `json:"forecastData"`
+}
+
 func decodeCarbonAwareForecast(body []byte, location string, p carbon.Provenance) ([]carbon.Sample, error) {
-	var in []struct {
-		GeneratedAt  string             `json:"generatedAt"`
-		Location     string             `json:"location"`
-		ForecastData []carbonAwarePoint `json:"forecastData"`
-	}
+	var in []*carbonAwareForecast
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
+	in = slices.DeleteFunc(in, func(x *carbonAwareForecast) bool { return x == nil })
 	if len(in) == 0 {
 		return nil, fmt.Errorf("%w: 0 forecasts; accepted: one, of the location asked for", ErrWire)
 	}
@@ -119,9 +122,12 @@ func decodeCarbonAwareForecast(body []byte, location string, p carbon.Provenance
 	return carbonAwareSamples(newest, location, p)
 }
 
-func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provenance) ([]carbon.Sample, error) {
-	points := make([]point, len(in))
+func carbonAwareSamples(in []*carbonAwarePoint, location string, p carbon.Provenance) ([]carbon.Sample, error) {
+	points := make([]point, 0, len(in))
 	for i, x := range in {
+		if x == nil {
+			continue
+		}
 		// The SDK answers with the name that its own source has for the place, so
 		// only an answer about nothing at all is refused.
 		if x.Location == "" && location != "" {
@@ -133,16 +139,12 @@ func carbonAwareSamples(in []carbonAwarePoint, location string, p carbon.Provena
 		}
 		at, err := parseTime(text)
 		if err != nil {
-			return nil, fmt.Errorf("[%d].time: %w", i, err)
+			points = append(points, point{bad: fmt.Errorf("[%d].time: %w", i, err)})
+			continue
 		}
-		value := x.Value
-		if value == nil {
-			value = x.Rating
-		}
-		points[i] = point{at: at, length: carbonAwareDuration(x.Duration), gap: value == nil, where: fmt.Sprintf("[%d].value", i)}
-		if value != nil {
-			points[i].value = *value
-		}
+		pt := x.Value.or(x.Rating).point(at, fmt.Sprintf("[%d].value", i))
+		pt.length = carbonAwareDuration(x.Duration)
+		points = append(points, pt)
 	}
 	return samples(points, time.Hour, p)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -71,6 +72,7 @@ func (m EIA) span(ctx context.Context, get Getter, q Query, span carbon.Interval
 		"length": {strconv.Itoa(eiaPage)},
 	}
 	offset := 0
+	var bad error // values, on any page
 	for page := range eiaPages {
 		query.Set("offset", strconv.Itoa(offset))
 		res, err := get.Get(ctx, fetch.Request{
@@ -81,10 +83,16 @@ func (m EIA) span(ctx context.Context, get Getter, q Query, span carbon.Interval
 			rows, total, err = decodeEIA(res.Body, m.Respondent, all)
 		}
 		if err != nil {
-			return fmt.Errorf("page %d: %w", page+1, err)
+			err = fmt.Errorf("page %d: %w", page+1, err)
+		}
+		if err != nil && rows == 0 {
+			return err
+		}
+		if bad == nil {
+			bad = err
 		}
 		if offset += rows; rows == 0 || offset >= total {
-			return nil
+			return bad
 		}
 	}
 	return fmt.Errorf("%w: more than %d pages", ErrWire, eiaPages)
@@ -96,7 +104,7 @@ func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ er
 	var in struct {
 		Response *struct {
 			Total json.RawMessage `json:"total"`
-			Data  []struct {
+			Data  []*struct {
 				Period     string          `json:"period"`
 				Respondent string          `json:"respondent"`
 				FuelType   string          `json:"fueltype"`
@@ -112,11 +120,18 @@ func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ er
 	if in.Response == nil {
 		return 0, 0, fmt.Errorf("%w: no response (%s)", ErrWire, clip(string(in.Error)))
 	}
-	count, _, err := number(in.Response.Total)
+	count, none, err := number(in.Response.Total)
 	if err != nil {
 		return 0, 0, fmt.Errorf("response.total: %w", err)
 	}
+	if none && len(in.Response.Data) >= eiaPage { // a full page: there may be more
+		count = math.MaxInt32
+	}
+	var bad badValues
 	for i, x := range in.Response.Data {
+		if x == nil {
+			continue
+		}
 		if x.Respondent != respondent {
 			return 0, 0, fmt.Errorf("%w: data[%d].respondent: %q; accepted: %q, the one asked for", ErrWire, i, clip(x.Respondent), respondent)
 		}
@@ -125,33 +140,18 @@ func decodeEIA(body []byte, respondent string, all mixes) (rows, total int, _ er
 		}
 		at, err := parseTime(x.Period)
 		if err != nil {
-			return 0, 0, fmt.Errorf("data[%d].period: %w", i, err)
+			bad.add(fmt.Errorf("data[%d].period: %w", i, err))
+			continue
 		}
 		v, null, err := number(x.Value)
 		if err != nil {
-			return 0, 0, fmt.Errorf("data[%d].value: %w", i, err)
+			bad.add(fmt.Errorf("data[%d].value: %w", i, err))
+			all.setUnknown(at, time.Hour, x.FuelType)
+			continue
 		}
 		if !null {
 			all.set(at, time.Hour, x.FuelType, v)
 		}
 	}
-	return len(in.Response.Data), int(min(max(count, 0), 1e9)), all.tooMany()
-}
-
-// number reads a JSON number that may be a string, or null.
-func number(raw json.RawMessage) (v float64, null bool, _ error) {
-	text := string(raw)
-	if text == "" || text == "null" {
-		return 0, true, nil
-	}
-	if text[0] == '"' {
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return 0, false, fmt.Errorf("%w: %w", ErrWire, err)
-		}
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !finite(v) {
-		return 0, false, fmt.Errorf("%w: %q; accepted: a number", ErrWire, clip(text))
-	}
-	return v, false, nil
+	return len(in.Response.Data), int(min(max(count, 0), 1e9)), errors.Join(bad.err(), all.tooMany())
 }

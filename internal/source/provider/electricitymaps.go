@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"lull.dev/lull/internal/source/fetch"
@@ -118,11 +119,11 @@ func (m ElectricityMaps) get(ctx context.Context, get Getter, q Query, path stri
 
 // electricityMapsPoint accepts the spellings of both versions.
 type electricityMapsPoint struct {
-	CarbonIntensity *float64 `json:"carbonIntensity"`
-	Value           *float64 `json:"value"`
-	Datetime        string   `json:"datetime"`
-	IsEstimated     bool     `json:"isEstimated"`
-	Granularity     string   `json:"temporalGranularity"`
+	CarbonIntensity wireNumber `json:"carbonIntensity"`
+	Value           wireNumber `json:"value"`
+	Datetime        string     `json:"datetime"`
+	IsEstimated     bool       `json:"isEstimated"`
+	Granularity     string     `json:"temporalGranularity"`
 }
 
 // electricityMapsSteps are the lengths of the granularities that have one.
@@ -133,10 +134,11 @@ type electricityMapsAnswer struct {
 	EmissionFactorType string `json:"emissionFactorType"`
 	Unit               string `json:"unit"`
 	UpdatedAt          string `json:"updatedAt"`
+	Disclaimer         string `json:"_disclaimer"` // of a key for the sandbox
 	electricityMapsPoint
-	History  []electricityMapsPoint `json:"history"`
-	Data     []electricityMapsPoint `json:"data"`
-	Forecast []electricityMapsPoint `json:"forecast"`
+	History  []*electricityMapsPoint `json:"history"`
+	Data     []*electricityMapsPoint `json:"data"`
+	Forecast []*electricityMapsPoint `json:"forecast"`
 }
 
 // decodeElectricityMaps reads latest, history, past, past-range and forecast.
@@ -146,6 +148,8 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 		return nil, err
 	}
 	switch {
+	case strings.Contains(strings.ToLower(in.Disclaimer), "random"):
+		return nil, fmt.Errorf("%w: _disclaimer: %q; accepted: the key of a plan, as that of the sandbox gives random values", ErrWire, clip(in.Disclaimer))
 	case in.Zone != zone:
 		return nil, fmt.Errorf("%w: zone: %q; accepted: %q, the one asked for", ErrWire, clip(in.Zone), zone)
 	case in.EmissionFactorType != "" && in.EmissionFactorType != string(p.Factor):
@@ -167,28 +171,27 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 	case in.Data != nil:
 		field, list = "data", in.Data
 	case list == nil && in.Datetime != "":
-		field, list = "latest", []electricityMapsPoint{in.electricityMapsPoint}
+		field, list = "latest", []*electricityMapsPoint{&in.electricityMapsPoint}
 	case list == nil:
 		return nil, fmt.Errorf("%w: neither datetime, history, data nor forecast", ErrWire)
 	}
-	points := make([]point, len(list))
+	points := make([]point, 0, len(list))
 	for i, x := range list {
+		if x == nil {
+			continue
+		}
 		at, err := parseTime(x.Datetime)
 		if err != nil {
-			return nil, fmt.Errorf("%s[%d].datetime: %w", field, i, err)
-		}
-		value := x.CarbonIntensity
-		if value == nil {
-			value = x.Value
+			points = append(points, point{bad: fmt.Errorf("%s[%d].datetime: %w", field, i, err)})
+			continue
 		}
 		length := electricityMapsSteps[x.Granularity]
 		if x.Granularity == "" {
 			length = electricityMapsSteps[in.Granularity]
 		}
-		points[i] = point{at: at, length: length, gap: value == nil, estimated: x.IsEstimated, where: fmt.Sprintf("%s[%d].carbonIntensity", field, i)}
-		if value != nil {
-			points[i].value = *value
-		}
+		pt := x.CarbonIntensity.or(x.Value).point(at, fmt.Sprintf("%s[%d].carbonIntensity", field, i))
+		pt.length, pt.estimated = length, x.IsEstimated
+		points = append(points, pt)
 	}
 	return samples(points, time.Hour, p)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,13 +112,20 @@ func (m EntsoE) forecast(ctx context.Context, get Getter, q Query, rest map[int]
 	to := from.Add(min(q.Horizon, 48*time.Hour))
 	// Both are stated apart, each in its own steps. Of A71 the type says nothing.
 	total, weather := mixes{}, mixes{}
-	if err := m.get(ctx, get, q, "A71", "A01", from, to, total); err != nil {
-		return nil, fmt.Errorf("all generation: %w", err)
+	var errs []error // of values that cannot be read, if there are others
+	for _, x := range []struct {
+		document, what string
+		into           mixes
+	}{{"A71", "all generation", total}, {"A69", "wind and sun", weather}} {
+		if err := m.get(ctx, get, q, x.document, "A01", from, to, x.into); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", x.what, err))
+			if len(x.into) == 0 {
+				return nil, errors.Join(errs...)
+			}
+		}
 	}
-	if err := m.get(ctx, get, q, "A69", "A01", from, to, weather); err != nil {
-		return nil, fmt.Errorf("wind and sun: %w", err)
-	}
-	return samples(entsoeForecast(total, weather, rest), time.Hour, m.Provenance())
+	s, err := samples(entsoeForecast(total, weather, rest), time.Hour, m.Provenance())
+	return s, errors.Join(append(errs, err)...)
 }
 
 // allGeneration marks the types of A71, which states none or those of A69.
@@ -153,6 +161,7 @@ func entsoeForecast(total, weather mixes, rest map[int]float64) []point {
 		} else {
 			// More wind and sun than generation in all: nothing else runs.
 			pt.value = (grams + factor*max(0, sum-clean)) / max(sum, clean)
+			pt.gap = pt.gap || !finite(pt.value)
 		}
 		points = append(points, pt)
 	}
@@ -202,16 +211,23 @@ func (m EntsoE) get(ctx context.Context, get Getter, q Query, document, process 
 	res, err := get.Get(ctx, fetch.Request{
 		URL: m.Endpoint + "/api?" + query.Encode(), Secret: url.Values{"securityToken": {m.Token}}, Fresh: q.Fresh, Quota: entsoeQuota,
 	})
+	var status *fetch.StatusError
+	if errors.As(err, &status) { // "no data" may come as 400, as may what is wrong with the request
+		if said := decodeEntsoE(status.Body, mixes{}); errors.Is(said, errAcknowledged) {
+			return fmt.Errorf("%w: %w", err, said)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	part := mixes{}
-	if err := decodeEntsoE(res.Body, part); err != nil {
-		return err
-	}
+	err = decodeEntsoE(res.Body, part)
 	into.overlay(part)
-	return nil
+	return err
 }
+
+// errAcknowledged marks a document that says why there is no other one.
+var errAcknowledged = errors.New("acknowledgement")
 
 // entsoeDocument is the part of a GL_MarketDocument that is read, and of the
 // Acknowledgement_MarketDocument that comes where there is no data.
@@ -240,8 +256,8 @@ type entsoePeriod struct {
 	} `xml:"timeInterval"`
 	Resolution string `xml:"resolution"`
 	Points     []struct {
-		Position int     `xml:"position"`
-		Quantity float64 `xml:"quantity"`
+		Position int    `xml:"position"`
+		Quantity string `xml:"quantity"`
 	} `xml:"Point"`
 }
 
@@ -255,7 +271,8 @@ const (
 	entsoeFilled = 200_000
 )
 
-// decodeEntsoE adds a document to an empty into.
+// decodeEntsoE adds a document to an empty into. A document that is not as documented adds nothing; values that cannot be read
+// are named in the error, beside which the others are added.
 func decodeEntsoE(body []byte, into mixes) error {
 	var in entsoeDocument
 	if err := xml.Unmarshal(body, &in); err != nil {
@@ -268,13 +285,19 @@ func decodeEntsoE(body []byte, into mixes) error {
 		for _, r := range in.Reason {
 			texts = append(texts, clip(r.Code+" "+r.Text))
 		}
-		return fmt.Errorf("%w: %w: %s", ErrWire, ErrNoData, strings.Join(texts, "; "))
+		said := strings.Join(texts, "; ")
+		if len(in.Reason) > 0 && !strings.Contains(strings.ToLower(said), "no matching data") {
+			return fmt.Errorf("%w: %w: %s", ErrWire, errAcknowledged, said)
+		}
+		return fmt.Errorf("%w: %w: %w: %s", ErrWire, errAcknowledged, ErrNoData, said)
 	default:
 		return fmt.Errorf("%w: %q; accepted: a GL_MarketDocument", ErrWire, clip(in.XMLName.Local))
 	}
 	filled := 0
+	var bad badValues
 	for i, s := range in.Series {
 		if s.Unit != "" && s.Unit != "MAW" {
+			clear(into)
 			return fmt.Errorf("%w: TimeSeries[%d]: quantity_Measure_Unit.name: %q; accepted: MAW", ErrWire, i, clip(s.Unit))
 		}
 		if s.Out != "" {
@@ -282,36 +305,60 @@ func decodeEntsoE(body []byte, into mixes) error {
 		}
 		for k := range s.Periods {
 			n, err := s.Periods[k].read(s.Type.PSR, s.Curve, into)
+			if err != nil && n > 0 {
+				bad.add(fmt.Errorf("TimeSeries[%d].Period[%d]: %w", i, k, err))
+				err = nil
+			}
 			if err != nil {
+				clear(into)
 				return fmt.Errorf("TimeSeries[%d].Period[%d]: %w", i, k, err)
 			}
 			if filled += n; filled > entsoeFilled {
+				clear(into)
 				return fmt.Errorf("%w: more than %d values", ErrWire, entsoeFilled)
 			}
 		}
 	}
-	return into.tooMany()
+	return errors.Join(bad.err(), into.tooMany())
 }
 
-// read sets the quantities of a period of a type and returns how many slots it has.
+// read sets the quantities of a period of a type and returns how many slots it has. Quantities that cannot be read are not
+// known, nor is any of the period if the resolution is not known or the positions are not its own. The error beside a number of
+// slots names what it is; without one, it is not known which time the period is about.
 func (p *entsoePeriod) read(kind, curve string, into mixes) (int, error) {
-	step, ok := entsoeSteps[p.Resolution]
-	if !ok {
-		return 0, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
-	}
 	start, err1 := parseTime(p.Interval.Start)
 	end, err2 := parseTime(p.Interval.End)
 	if err := errors.Join(err1, err2); err != nil {
 		return 0, fmt.Errorf("timeInterval: %w", err)
 	}
+	if !end.After(start) { // says nothing
+		return 1, fmt.Errorf("%w: timeInterval: end %q; accepted: a time after start %q", ErrWire, clip(p.Interval.End), clip(p.Interval.Start))
+	}
+	step, ok := entsoeSteps[p.Resolution]
+	if !ok {
+		into.setUnknown(start, end.Sub(start), kind)
+		return 1, fmt.Errorf("%w: resolution: %q; accepted: PT15M, PT30M, PT60M", ErrWire, clip(p.Resolution))
+	}
 	n := int(end.Sub(start) / step)
 	if n < 1 || n > entsoeSlots {
 		return 0, fmt.Errorf("%w: %d slots; accepted: 1 to %d", ErrWire, n, entsoeSlots)
 	}
+	var bad error
 	sort.SliceStable(p.Points, func(a, b int) bool { return p.Points[a].Position < p.Points[b].Position })
+	for _, x := range p.Points {
+		if x.Position < 1 || x.Position > n {
+			for position := range n {
+				into.setUnknown(start.Add(time.Duration(position)*step), step, kind)
+			}
+			return n, fmt.Errorf("%w: Point: position %d; accepted: positions 1 to %d", ErrWire, x.Position, n)
+		}
+	}
 	for k, x := range p.Points {
-		if x.Position < 1 || x.Position > n || !finite(x.Quantity) {
-			return 0, fmt.Errorf("%w: Point: position %d, quantity %v; accepted: positions 1 to %d", ErrWire, x.Position, x.Quantity, n)
+		text := strings.TrimSpace(x.Quantity)
+		quantity, err := strconv.ParseFloat(text, 64)
+		known := err == nil && finite(quantity)
+		if !known && text != "" && bad == nil {
+			bad = fmt.Errorf("%w: Point: position %d: quantity: %q; accepted: a number", ErrWire, x.Position, clip(text))
 		}
 		last := x.Position // of the slots that this value stands for
 		if curve == "A03" {
@@ -322,8 +369,12 @@ func (p *entsoePeriod) read(kind, curve string, into mixes) (int, error) {
 			}
 		}
 		for position := x.Position; position <= last; position++ {
-			into.set(start.Add(time.Duration(position-1)*step), step, kind, x.Quantity)
+			if at := start.Add(time.Duration(position-1) * step); known {
+				into.set(at, step, kind, quantity)
+			} else {
+				into.setUnknown(at, step, kind)
+			}
 		}
 	}
-	return n, nil
+	return n, bad
 }

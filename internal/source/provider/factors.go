@@ -1,5 +1,7 @@
 package provider
 
+import "math"
+
 // Life-cycle emission factors, gCO2eq/kWh: medians of IPCC, Special Report on
 // Renewable Energy Sources and Climate Change Mitigation, 2011, Annex II, Table
 // A.II.4. Waste, storage and "other" have none there: they are left out of the
@@ -25,6 +27,9 @@ func (m mix) intensity(factors map[string]float64) (float64, bool) {
 	grams, energy := 0.0, 0.0
 	for kind, q := range m {
 		f, known := factors[kind]
+		if known && math.IsNaN(q) { // stated, but not readable: the mean of the others would be wrong
+			return 0, false
+		}
 		if !known || !(q > 0) { // consumption of storage, small negative readings
 			continue
 		}

@@ -133,10 +133,9 @@ func wattTime(b []byte) ([]carbon.Sample, error) {
 
 func eiaSamples(b []byte) ([]carbon.Sample, error) {
 	into := mixes{}
-	if _, _, err := decodeEIA(b, "CISO", into); err != nil {
-		return nil, err
-	}
-	return mixSamples(into, eiaFactors)
+	_, _, err := decodeEIA(b, "CISO", into)
+	s, valueErr := mixSamples(into, eiaFactors)
+	return s, errors.Join(err, valueErr)
 }
 
 func TestGolden(t *testing.T) {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -32,10 +33,21 @@ func (m mixes) set(at time.Time, length time.Duration, kind string, value float6
 	m[kind][slot{at, length}] = value
 }
 
+// setUnknown states that there is a quantity which is not known. A known one stands over it.
+func (m mixes) setUnknown(at time.Time, length time.Duration, kind string) {
+	if _, known := m[kind][slot{at, length}]; !known {
+		m.set(at, length, kind, math.NaN())
+	}
+}
+
 // overlay sets the quantities of newer.
 func (m mixes) overlay(newer mixes) {
 	for kind, of := range newer {
 		for at, v := range of {
+			if math.IsNaN(v) {
+				m.setUnknown(at.from, at.length, kind)
+				continue
+			}
 			m.set(at.from, at.length, kind, v)
 		}
 	}

@@ -83,20 +83,53 @@ type point struct {
 	gap       bool // null
 	estimated bool
 	where     string // for errors
+	bad       error  // why there is no value that can be read
+}
+
+// badValues are those of an answer that cannot be read: they cost themselves and no others.
+type badValues struct {
+	first error
+	n     int
+}
+
+func (b *badValues) add(err error) {
+	if b.n++; b.first == nil {
+		b.first = err
+	}
+}
+
+// err names the first one.
+func (b *badValues) err() error {
+	if b.n > 1 {
+		return fmt.Errorf("%w (and %d more)", b.first, b.n-1)
+	}
+	return b.first
 }
 
 // samples turns points into samples that all come from p. A point is valid for the
 // length that it states, else for that which carbon.Steps infers (only, for a single
 // point), and in any case until the next one. Of points of one time a value stands over
 // none, a measured value over an estimated one, else the later one: it is a revision.
-// Values that no grid has are left out and named in the error, beside which the others
-// are returned.
+// Values that cannot be read or that no grid has are left out and named in the error, beside
+// which the others are returned.
 //
 // Complexity: O(n log n).
 func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.Sample, error) {
 	if len(points) > maxPoints {
 		return nil, fmt.Errorf("%w: %d values; accepted: at most %d", ErrWire, len(points), maxPoints)
 	}
+	var bad badValues
+	readable := make([]point, 0, len(points))
+	for _, pt := range points {
+		if pt.bad != nil {
+			bad.add(pt.bad)
+			pt.gap = true
+		}
+		if pt.bad == nil || !pt.at.IsZero() {
+			readable = append(readable, pt)
+		}
+	}
+	points = readable
 	sort.SliceStable(points, func(a, b int) bool { return points[a].at.Before(points[b].at) })
 	distinct := points[:0]
 	for _, pt := range points {
@@ -114,14 +147,13 @@ func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.
 	}
 	inferred := carbon.Steps(starts, only)
 	out := make([]carbon.Sample, 0, len(distinct))
-	var bad []string
 	for i, pt := range distinct {
 		v := units.CarbonIntensity(pt.value)
 		switch {
 		case pt.gap:
 			continue
 		case !v.Valid():
-			bad = append(bad, fmt.Sprintf("%s: %v", pt.where, pt.value))
+			bad.add(fmt.Errorf("%w: %s: %v; accepted: 0 to %v gCO2eq/kWh", ErrWire, pt.where, pt.value, float64(units.MaxCarbonIntensity)))
 			continue
 		}
 		length := inferred[i]
@@ -134,10 +166,7 @@ func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.
 		}
 		out = append(out, carbon.Sample{From: pt.at, To: end, Value: v, Estimated: pt.estimated, Of: &p})
 	}
-	if len(bad) > 0 {
-		return out, fmt.Errorf("%w: %s (and %d more); accepted: 0 to %v gCO2eq/kWh", ErrWire, bad[0], len(bad)-1, float64(units.MaxCarbonIntensity))
-	}
-	return out, nil
+	return out, bad.err()
 }
 
 // standsOver says whether a point counts although another of the same time came later.
@@ -152,7 +181,7 @@ func (pt point) standsOver(later point) bool {
 func decode(body []byte, form any) error {
 	trimmed := bytes.TrimSpace(body)
 	if len(trimmed) == 0 {
-		return fmt.Errorf("%w: empty; accepted: JSON", ErrWire)
+		return fmt.Errorf("%w: %w: empty; accepted: JSON", ErrWire, ErrNoData)
 	}
 	if trimmed[0] == '<' {
 		return fmt.Errorf("%w: %q; accepted: JSON", ErrWire, clip(string(trimmed)))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +143,34 @@ func TestNothingOfLate(t *testing.T) {
 	a, err = p.Fetch(context.Background(), silent{b.client, now.Add(-40 * 24 * time.Hour)}, q)
 	if !errors.Is(err, provider.ErrNoData) || len(a.Forecast) > 0 {
 		t.Errorf("%d hours of forecast, %v", len(a.Forecast), err)
+	}
+}
+
+// acknowledging answers each request of ENTSO-E with a status and an acknowledgement.
+func acknowledging(t *testing.T, status int, text string) error {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Acknowledgement_MarketDocument xmlns="urn:iec62325.351:tc57wg16:451-1:acknowledgementdocument:7:0"><mRID>%0200d</mRID><Reason><code>999</code><text>%s</text></Reason></Acknowledgement_MarketDocument>`, 1, text)
+	}))
+	defer server.Close()
+	b := newBench(t)
+	p := provider.EntsoE{Endpoint: server.URL, Domain: "10Y1001A1001A82H", Zone: "DE", Token: token}
+	_, err := p.Fetch(context.Background(), b.client, provider.Query{Now: b.now(), Since: b.now().Add(-6 * time.Hour), Horizon: 6 * time.Hour})
+	return err
+}
+
+// TestAcknowledged: the reason of an acknowledgement is told, whatever the status; only some say that there is no data.
+func TestAcknowledged(t *testing.T) {
+	const none, area = "No matching data found for Data item AGGREGATED_GENERATION_PER_TYPE", "Delivered Area EIC 10Y1001A1001A016 is not valid."
+	for _, tc := range []struct {
+		status int
+		text   string
+		noData bool
+	}{{http.StatusOK, none, true}, {http.StatusBadRequest, none, true}, {http.StatusOK, area, false}, {http.StatusBadRequest, area, false}} {
+		err := acknowledging(t, tc.status, tc.text)
+		if err == nil || errors.Is(err, provider.ErrNoData) != tc.noData || !strings.Contains(err.Error(), "999 "+tc.text[:30]) {
+			t.Errorf("%d, %s: %v", tc.status, tc.text, err)
+		}
 	}
 }

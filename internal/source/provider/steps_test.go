@@ -154,6 +154,32 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesWithoutTotal: if an answer does not state how many rows there are, a full page is not the last one; a value that cannot
+// be read does not end the pages.
+func TestPagesWithoutTotal(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	page := func(from, n int, value string) []byte {
+		rows := make([]string, n)
+		for i := range rows {
+			rows[i] = fmt.Sprintf(`{"period":%q,"respondent":"CISO","fueltype":"NG","value":%s}`, at.Add(time.Duration(from+i)*time.Hour).Format("2006-01-02T15"), value)
+		}
+		return []byte(`{"response":{"data":[` + strings.Join(rows, ",") + `]}}`)
+	}
+	rows, total, err := decodeEIA(page(0, eiaPage, `"1"`), "CISO", mixes{})
+	if err != nil || rows != eiaPage || total <= eiaPage {
+		t.Errorf("a full page: %d rows of %d, %v", rows, total, err)
+	}
+	if rows, total, err = decodeEIA(page(0, 3, `"1"`), "CISO", mixes{}); err != nil || rows < total {
+		t.Errorf("a short page: %d rows of %d, %v", rows, total, err)
+	}
+	p := &pages{list: []string{`{"period":"2026-01-01T00","respondent":"CISO","fueltype":"NG","value":"x"},{"period":"2026-01-01T01","respondent":"CISO","fueltype":"NG","value":1}`,
+		`{"period":"2026-01-01T02","respondent":"CISO","fueltype":"NG","value":1},{"period":"2026-01-01T03","respondent":"CISO","fueltype":"NG","value":1},null`}}
+	a, err := EIA{Respondent: "CISO"}.Fetch(context.Background(), p, Query{Since: at, Now: at.Add(4 * time.Hour)})
+	if got, want := intervals(a.Past, nil), "01:00 60 469, 02:00 60 469, 03:00 60 469"; got != want || err == nil || !strings.Contains(err.Error(), `page 1: data[0].value: unexpected answer: "x"`) {
+		t.Errorf("%s, want %s; %v", got, want, err)
+	}
+}
+
 // TestTwoForecasts: of several, the last one issued counts.
 func TestTwoForecasts(t *testing.T) {
 	text := func(issued, value string) string {

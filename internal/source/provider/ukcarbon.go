@@ -80,14 +80,14 @@ type ukPoint struct {
 	From      string `json:"from"`
 	To        string `json:"to"`
 	Intensity struct {
-		Forecast *float64 `json:"forecast"`
-		Actual   *float64 `json:"actual"`
+		Forecast wireNumber `json:"forecast"`
+		Actual   wireNumber `json:"actual"`
 	} `json:"intensity"`
 }
 
 type ukRegion struct {
-	RegionID int       `json:"regionid"`
-	Data     []ukPoint `json:"data"`
+	RegionID int        `json:"regionid"`
+	Data     []*ukPoint `json:"data"`
 }
 
 // decodeUKCarbonIntensity reads the national form, {"data": [points]}, and for a
@@ -105,49 +105,56 @@ func decodeUKCarbonIntensity(body []byte, region int, p carbon.Provenance) ([]ca
 	if in.Error != nil {
 		return nil, fmt.Errorf("%w: error: %q", ErrWire, clip(in.Error.Message))
 	}
-	var list []ukPoint
+	if len(in.Data) == 0 { // {}, of times that it does not know yet
+		return nil, fmt.Errorf("%w: %w: no data field", ErrWire, ErrNoData)
+	}
+	var list []*ukPoint
 	if region == 0 {
 		if err := decode(in.Data, &list); err != nil {
 			return nil, fmt.Errorf("data: %w", err)
 		}
 	} else {
-		var several []ukRegion // the same one more than once, perhaps
+		var several []*ukRegion // the same one more than once, perhaps
 		if err := decode(in.Data, &several); err != nil {
-			several = make([]ukRegion, 1)
-			if err := decode(in.Data, &several[0]); err != nil {
+			several = []*ukRegion{{}}
+			if err := decode(in.Data, several[0]); err != nil {
 				return nil, fmt.Errorf("%w: data: neither a region nor a list of them (%w)", ErrWire, err)
 			}
 		}
 		for _, x := range several {
+			if x == nil {
+				continue
+			}
 			if x.RegionID != region {
 				return nil, fmt.Errorf("%w: regionid: %d; accepted: %d, the one asked for", ErrWire, x.RegionID, region)
 			}
 			list = append(list, x.Data...)
 		}
 	}
-	points := make([]point, len(list))
+	points := make([]point, 0, len(list))
 	for i, x := range list {
-		from, err := parseTime(x.From)
-		if err != nil {
-			return nil, fmt.Errorf("data[%d].from: %w", i, err)
+		if x != nil {
+			points = append(points, x.point(i))
 		}
-		to, err := parseTime(x.To)
-		if err != nil {
-			return nil, fmt.Errorf("data[%d].to: %w", i, err)
-		}
-		if length := to.Sub(from); length <= 0 || length > 24*time.Hour {
-			return nil, fmt.Errorf("%w: data[%d].to: %q; accepted: a time after from %q, by a day at most", ErrWire, i, clip(x.To), clip(x.From))
-		}
-		pt := point{at: from, length: to.Sub(from), where: fmt.Sprintf("data[%d].intensity", i)}
-		switch {
-		case x.Intensity.Actual != nil:
-			pt.value = *x.Intensity.Actual
-		case x.Intensity.Forecast != nil:
-			pt.value, pt.estimated = *x.Intensity.Forecast, true
-		default:
-			pt.gap = true
-		}
-		points[i] = pt
 	}
 	return samples(points, 30*time.Minute, p)
+}
+
+// point is what entry i says: the actual value, else the forecast as an estimate.
+func (x *ukPoint) point(i int) point {
+	from, err := parseTime(x.From)
+	if err != nil {
+		return point{bad: fmt.Errorf("data[%d].from: %w", i, err)}
+	}
+	to, err := parseTime(x.To)
+	if err != nil {
+		return point{at: from, bad: fmt.Errorf("data[%d].to: %w", i, err)}
+	}
+	length := to.Sub(from)
+	if length <= 0 || length > 24*time.Hour {
+		return point{at: from, bad: fmt.Errorf("%w: data[%d].to: %q; accepted: a time after from %q, by a day at most", ErrWire, i, clip(x.To), clip(x.From))}
+	}
+	pt := x.Intensity.Actual.or(x.Intensity.Forecast).point(from, fmt.Sprintf("data[%d].intensity", i))
+	pt.length, pt.estimated = length, !x.Intensity.Actual.there
+	return pt
 }

@@ -148,16 +148,16 @@ func (m *WattTime) login(ctx context.Context, get Getter, again bool) (string, e
 // decodeWattTime reads forecast and historical.
 func decodeWattTime(body []byte, region, signal string, p carbon.Provenance) ([]carbon.Sample, error) {
 	var in struct {
-		Data []struct {
-			PointTime string   `json:"point_time"`
-			Value     *float64 `json:"value"`
+		Data []*struct {
+			PointTime string     `json:"point_time"`
+			Value     wireNumber `json:"value"`
 		} `json:"data"`
 		Meta struct {
-			Region      string `json:"region"`
-			SignalType  string `json:"signal_type"`
-			Units       string `json:"units"`
-			GeneratedAt string `json:"generated_at"`
-			Seconds     int    `json:"data_point_period_seconds"`
+			Region      string     `json:"region"`
+			SignalType  string     `json:"signal_type"`
+			Units       string     `json:"units"`
+			GeneratedAt string     `json:"generated_at"`
+			Seconds     wireNumber `json:"data_point_period_seconds"`
 		} `json:"meta"`
 	}
 	if err := decode(body, &in); err != nil {
@@ -179,19 +179,22 @@ func decodeWattTime(body []byte, region, signal string, p carbon.Provenance) ([]
 		p.IssuedAt = at
 	}
 	stated := time.Duration(0)
-	if in.Meta.Seconds > 0 && in.Meta.Seconds <= 86400 {
-		stated = time.Duration(in.Meta.Seconds) * time.Second
+	if s := in.Meta.Seconds.value; s >= 1 && s <= 86400 {
+		stated = time.Duration(s * float64(time.Second))
 	}
-	points := make([]point, len(in.Data))
+	points := make([]point, 0, len(in.Data))
 	for i, x := range in.Data {
+		if x == nil {
+			continue
+		}
 		at, err := parseTime(x.PointTime)
 		if err != nil {
-			return nil, fmt.Errorf("data[%d].point_time: %w", i, err)
+			points = append(points, point{bad: fmt.Errorf("data[%d].point_time: %w", i, err)})
+			continue
 		}
-		points[i] = point{at: at, length: stated, gap: x.Value == nil, where: fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i)}
-		if x.Value != nil {
-			points[i].value = float64(units.FromPoundsPerMegawattHour(*x.Value))
-		}
+		pt := x.Value.point(at, fmt.Sprintf("data[%d].value (converted from lbs/MWh)", i))
+		pt.length, pt.value = stated, float64(units.FromPoundsPerMegawattHour(pt.value))
+		points = append(points, pt)
 	}
 	return samples(points, 5*time.Minute, p)
 }
