@@ -73,7 +73,7 @@ func TestSimulateRunsThePolicyDefault(t *testing.T) {
 	const name = "joint,reserve=learned,revise=changes"
 	args := []string{"simulate", "--jobs", filepath.Join(files(t, map[string]string{"jobs.csv": "id,arrival_s,length_s,cpus\na,0,7200,4\nb,1800,3600,2\n"}), "jobs.csv"), "--capacity", "8"}
 	out := stdout(t, args...)
-	if !strings.Contains(out, "planner: {name: joint}  # "+name+", the default\n") || strings.Count(out, name) != 2 {
+	if !strings.Contains(out, "all are taken to run in DE\n") || !strings.Contains(out, "planner: {name: joint}  # "+name+", the default\n") || strings.Count(out, name) != 2 {
 		t.Errorf("%s", out)
 	}
 	for _, also := range []string{"cheapest", "window"} {

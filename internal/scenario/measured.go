@@ -29,8 +29,8 @@ func (s *Scenario) place(tr *trace.Trace) {
 		if c.Name == "" {
 			c.Name = c.Zone
 		}
-		if ran := tr.Zone(); ran != "" && !stated {
-			s.reading.Notes = append(slices.Clone(s.reading.Notes), ZoneNote(ran, c.Zone))
+		if !stated {
+			s.reading.Notes = append(slices.Clone(s.reading.Notes), ZoneNote(tr.Zone(), c.Zone))
 		}
 	}
 	if slices.ContainsFunc(s.Clusters, func(c Cluster) bool { return c.Nodes != nil }) {
@@ -55,8 +55,11 @@ func ZoneOf(tr *trace.Trace) string {
 }
 
 // ZoneNote says why a zone is taken if the user states none, and the jobs of the trace used most energy in another or
-// the same one.
+// the same one, or the trace tells none ("").
 func ZoneNote(ran, taken string) string {
+	if ran == "" {
+		return fmt.Sprintf("neither a flag nor the jobs state a zone: all are taken to run in %s", taken)
+	}
 	if ran == taken {
 		return fmt.Sprintf("no zone is stated, and all jobs are taken to run in %s, where most of their energy was used", taken)
 	}
