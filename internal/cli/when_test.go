@@ -72,7 +72,7 @@ func TestWhenErrors(t *testing.T) {
 		"--length: missing; accepted: ":                           {},
 		"--length: 0s; accepted: at least 1s":                     {"--length", "0"},
 		"--length: 5h; accepted: at most --within, 4h":            {"--length", "5h", "--within", "4h"},
-		"--within: 360h; accepted: 1s to 14d":                 {"--length", "5h", "--within", "15d"},
+		"--within: 360h; accepted: 1s to 14d":                     {"--length", "5h", "--within", "15d"},
 		"--within: 0s; accepted: 1s to 14d":                       {"--length", "5h", "--within", "0s"},
 		"--zone: missing, and LULL_ZONE is not set":               {"--length", "5h"},
 		"AU-SA, CA-ON, DE":                                        {"--length", "5h", "--zone", "de"},
