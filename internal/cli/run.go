@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lull.dev/lull/internal/scenario"
 	"lull.dev/lull/internal/source"
@@ -71,12 +71,8 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 		Args: takes(1, math.MaxInt, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			zone, err := o.prepare(cmd.Flags())
-			if err != nil && slices.ContainsFunc(args[1:], func(a string) bool {
-				return strings.HasPrefix(a, "--") && cmd.Flags().Lookup(strings.TrimLeft(strings.Split(a, "=")[0], "-")) != nil
-			}) {
-				return fmt.Errorf("%w. Flags after the command are those of the command", err)
-			} else if err != nil {
-				return err
+			if err != nil {
+				return afterCommand(err, cmd.Flags(), args[1:])
 			}
 			if _, err := exec.LookPath(args[0]); err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "lull:", err)
@@ -92,6 +88,17 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 	o.register(f)
 	number(f, &o.watts, "watts", math.NaN(), above0(), "power that the run draws, to state emissions in grams; without it they are stated per kWh")
 	return cmd
+}
+
+// afterCommand adds a hint to an error of the flags, if a flag of lull run stands after the command.
+func afterCommand(err error, f *pflag.FlagSet, args []string) error {
+	for _, a := range args {
+		name, isFlag := strings.CutPrefix(a, "--")
+		if name, _, _ = strings.Cut(name, "="); isFlag && f.Lookup(name) != nil {
+			return fmt.Errorf("%w. Flags after the command are those of the command", err)
+		}
+	}
+	return err
 }
 
 // runner is this machine, as far as a run has to do with it.

@@ -108,7 +108,7 @@ func (b *bed) want(want time.Duration, wantBy os.Signal, texts ...string) {
 	}
 }
 
-// cleanAtFive are hourly intensities that are high, but for the hour that begins after five hours.
+// cleanAtFive are hourly intensities: clean in the sixth hour, dirty in all others.
 var cleanAtFive = []float64{300, 300, 300, 300, 300, 100, 300, 300, 300, 300}
 
 func TestWaitUntilTheBestStart(t *testing.T) {

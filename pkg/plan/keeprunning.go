@@ -26,7 +26,7 @@ type CountsBegun interface {
 // Errors: those of the planner. Complexity: that of the planner, up to twice.
 func WithRestarts(ctx context.Context, planner Planner, p *Problem) (Result, error) {
 	res, err := planner.Plan(ctx, p)
-	if c, ok := planner.(CountsBegun); err != nil || ok && c.CountsBegun() {
+	if err != nil || countsBegun(planner) {
 		return res, err
 	}
 	kept, blocked := keepRunning(p, res)
@@ -43,11 +43,14 @@ func WithRestarts(ctx context.Context, planner Planner, p *Problem) (Result, err
 	return kept, nil
 }
 
-// CountsBegun reports whether the planner that is guarded counts what it says.
-func (g Guarded) CountsBegun() bool {
-	c, ok := g.Planner.(CountsBegun)
+// countsBegun reports whether a planner counts what CountsBegun says.
+func countsBegun(p Planner) bool {
+	c, ok := p.(CountsBegun)
 	return ok && c.CountsBegun()
 }
+
+// CountsBegun is that of the planner that is guarded.
+func (g Guarded) CountsBegun() bool { return countsBegun(g.Planner) }
 
 // cost is that of all schedules of a plan.
 func (p *Problem) cost(pl Plan) float64 {

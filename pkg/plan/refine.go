@@ -30,4 +30,4 @@ func (s InSlots) Sequence() Planner { return InSlots{ForSequence(s.Planner)} }
 func (s InSlots) KeptReserve() (share float64, learned bool) { return KeptReserve(s.Planner) }
 
 // CountsBegun implements CountsBegun.
-func (s InSlots) CountsBegun() bool { return Guarded{Planner: s.Planner}.CountsBegun() }
+func (s InSlots) CountsBegun() bool { return countsBegun(s.Planner) }

@@ -335,6 +335,7 @@ type StatusError struct {
 	text string
 }
 
+// Error is the status, and the beginning of the body.
 func (e *StatusError) Error() string { return e.text }
 
 // retryAfter reads the header in its two forms; a minute where it says nothing,
