@@ -142,7 +142,8 @@ type Result struct {
 // Planner is the one seam between a method and all that uses it.
 type Planner interface {
 	// Plan solves a valid problem. It returns an error only when it was
-	// cancelled or its parameters do not fit the problem.
+	// cancelled or its parameters do not fit the problem. Any number of
+	// goroutines may call it at once.
 	Plan(ctx context.Context, p *Problem) (Result, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +92,32 @@ func TestKnowledgeAges(t *testing.T) {
 	}
 	if err := k.Add(Case{State: State{Intensity: math.NaN()}}); err == nil {
 		t.Error("NaN accepted")
+	}
+}
+
+// TestKnowledgeIsReadAtOnce: several planners ask one base at the same moment, from the first question on, as
+// lull advise does.
+func TestKnowledgeIsReadAtOnce(t *testing.T) {
+	var cases []Case
+	for i := range 2000 {
+		cases = append(cases, Case{State: State{Intensity: float64(i * 7919 % 2000)}, At: time.Unix(int64(i), 0)})
+	}
+	for range 20 {
+		k := NewKnowledge(0)
+		if err := k.Add(cases...); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for asker := range 8 {
+			all.Go(func() {
+				for intensity := asker; intensity < 2000; intensity += 97 {
+					if m := k.Nearest(State{Intensity: float64(intensity)}, 1); len(m) != 1 || m[0].Case.State.Intensity != float64(intensity) {
+						t.Errorf("intensity %d: nearest %v", intensity, m)
+					}
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

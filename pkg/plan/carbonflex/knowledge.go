@@ -48,13 +48,12 @@ type Match struct {
 	Distance float64
 }
 
-// Knowledge is the knowledge base. It is not safe for concurrent use.
+// Knowledge is the knowledge base. Any number of callers may read it at once; Add must be alone.
 type Knowledge struct {
 	maxAge time.Duration
 	cases  []Case
 	scale  [dims]float64
-	tree   []node // in order of a balanced tree: the children of i are 2i+1 and 2i+2
-	fresh  bool
+	tree   []node // of cases, in order of a balanced tree: the children of i are 2i+1 and 2i+2
 }
 
 type node struct {
@@ -75,7 +74,7 @@ func (k *Knowledge) Cases() []Case { return append([]Case(nil), k.cases...) }
 
 // Add takes cases in and forgets those that are too old by the newest.
 //
-// Errors: a case with a number that is not finite, named by its time.
+// Complexity: O(n log^2 n) for all n cases of the base, so add many at a time. Errors: a case with a number that is not finite, named by its time.
 func (k *Knowledge) Add(cases ...Case) error {
 	for _, c := range cases {
 		for _, v := range append(vectorOf(c), c.Capacity, c.Rho) {
@@ -87,9 +86,9 @@ func (k *Knowledge) Add(cases ...Case) error {
 	k.cases = append(k.cases, cases...)
 	sort.SliceStable(k.cases, func(a, b int) bool { return k.cases[a].At.Before(k.cases[b].At) })
 	if n := len(k.cases); n > 0 {
-		k.Age(k.cases[n-1].At)
+		k.forget(k.cases[n-1].At)
 	}
-	k.fresh = false
+	k.build()
 	return nil
 }
 
@@ -98,15 +97,14 @@ func vectorOf(c Case) []float64 {
 	return v[:]
 }
 
-// Age forgets the cases that are older than the base's age at the time now.
-func (k *Knowledge) Age(now time.Time) {
+// forget drops the cases that are older than the base's age at the time now.
+func (k *Knowledge) forget(now time.Time) {
 	if k.maxAge == 0 {
 		return
 	}
 	first := sort.Search(len(k.cases), func(i int) bool { return !k.cases[i].At.Before(now.Add(-k.maxAge)) })
 	if first > 0 {
 		k.cases = append([]Case(nil), k.cases[first:]...)
-		k.fresh = false
 	}
 }
 
@@ -142,7 +140,6 @@ func (k *Knowledge) build() {
 		k.tree = append(k.tree, make([]node, n)...)
 		k.place(list, 0)
 	}
-	k.fresh = true
 }
 
 func (k *Knowledge) scaled(s State) [dims]float64 {
@@ -205,9 +202,6 @@ func leftSize(n int) int {
 //
 // Complexity: O(log cases) nodes where cases are dense, all at worst.
 func (k *Knowledge) Nearest(s State, n int) []Match {
-	if !k.fresh {
-		k.build()
-	}
 	n = min(n, len(k.cases))
 	if n <= 0 {
 		return nil
