@@ -51,7 +51,7 @@ test: deps build ## unit, property and fuzz-seed tests, the simulated control lo
 	cd tools/release && $(GO) test ./...
 	$(INTEGRATION) -run '$(SMOKE)'
 
-SUITES := verify test test-lab test-seeds test-integration test-operators test-browser test-fleet test-realnode test-demos test-upgrade
+SUITES := verify test test-lab test-seeds test-race test-integration test-operators test-browser test-fleet test-realnode test-demos test-upgrade
 
 # One after another, as each needs both cores. A suite that fails does not keep the others from running.
 .PHONY: test-all
@@ -276,6 +276,12 @@ test-seeds: deps ## the random tests with large sizes; all run, also after a fai
 		run LULL_RANDOM=10 $(GO) test -count=1 -timeout 2h -run TestPromise ./pkg/decide; \
 		run $(GO) test -count=1 -timeout 90m -run TestControlLoop ./test/controlloop -seeds 50; \
 		[ -z "$$failed" ]
+
+# The race detector needs C. Most packages take five to ten times as long, so the random tests draw few worlds.
+.PHONY: test-race
+test-race: deps ## the tests of pkg and internal with the race detector
+	@tools/need.sh gcc=gcc libc6-dev=/usr/include/stdlib.h
+	CGO_ENABLED=1 LULL_RANDOM=10 $(GO) test -race -timeout 40m ./pkg/... ./internal/...
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME each

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,14 +20,11 @@ import (
 )
 
 // fakeTerminal is one that people may type at.
-type fakeTerminal struct{ there, typed bool }
+type fakeTerminal struct{ there, typed atomic.Bool }
 
-func (f *fakeTerminal) foreground() bool { return f.there }
-func (f *fakeTerminal) line() (typed, empty bool) {
-	return f.there && f.typed, true
-}
-func (f *fakeTerminal) howTo(int) string  { return "" }
-func (f *fakeTerminal) typeIn(typed bool) { f.typed = typed }
+func (f *fakeTerminal) foreground() bool          { return f.there.Load() }
+func (f *fakeTerminal) line() (typed, empty bool) { return f.there.Load() && f.typed.Load(), true }
+func (f *fakeTerminal) howTo(int) string          { return "" }
 
 // bed is a run that waits, in time that passes only when all wait.
 type bed struct {
@@ -34,14 +33,16 @@ type bed struct {
 	out      bytes.Buffer
 	terminal fakeTerminal
 	submit   time.Time
-	asleep   time.Duration // by which the wall clock is ahead of the timers
-	values   []float64     // of each hour from the submission on; nil is no data
-	readErr  error
-	reads    []time.Duration // when the forecast was read
-	hang     bool            // reading never ends by itself
+
+	mu      sync.Mutex    // of what follows
+	asleep  time.Duration // by which the wall clock is ahead of the timers
+	values  []float64     // of each hour from the submission on; nil is no data
+	readErr error
+	reads   []time.Duration // when the forecast was read
+	hang    bool            // reading never ends by itself
 }
 
-// outlook is what is known by values.
+// outlook is what is known by values. The caller holds mu.
 func (b *bed) outlook() (o source.Outlook) {
 	var samples []carbon.Sample
 	for h, v := range b.values {
@@ -59,7 +60,25 @@ func (b *bed) outlook() (o source.Outlook) {
 	return o
 }
 
-func (b *bed) now() time.Time { return time.Now().Round(0).Add(b.asleep) }
+func (b *bed) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Round(0).Add(b.asleep)
+}
+
+// read reads the forecast, as the waiter asks.
+func (b *bed) read(ctx context.Context, now time.Time) (source.Outlook, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reads = append(b.reads, now.Sub(b.submit))
+	if b.hang {
+		b.mu.Unlock()
+		<-ctx.Done()
+		b.mu.Lock()
+		return source.Outlook{}, ctx.Err()
+	}
+	return b.outlook(), b.readErr
+}
 
 // onBed runs a test of a run of an hour that has ten, and is planned by values.
 func onBed(t *testing.T, values []float64, test func(b *bed)) {
@@ -73,15 +92,7 @@ func onBed(t *testing.T, values []float64, test func(b *bed)) {
 		if w.Choice, err = bestwindow.Find(w.outlook.Expected, w.request()); err != nil {
 			t.Fatal(err)
 		}
-		read := func(ctx context.Context, now time.Time) (source.Outlook, error) {
-			b.reads = append(b.reads, now.Sub(b.submit))
-			if b.hang {
-				<-ctx.Done()
-				return source.Outlook{}, ctx.Err()
-			}
-			return b.outlook(), b.readErr
-		}
-		b.w = &waiter{runner: &runner{stderr: &b.out, now: b.now, signals: make(chan os.Signal, 8), terminal: &b.terminal}, zone: read, choice: w}
+		b.w = &waiter{runner: &runner{stderr: &b.out, now: b.now, signals: make(chan os.Signal, 8), terminal: &b.terminal}, zone: b.read, choice: w}
 		test(b)
 	})
 }
@@ -93,7 +104,13 @@ func (b *bed) wait() (time.Duration, os.Signal) {
 }
 
 // after does something after a time of timers.
-func (b *bed) after(d time.Duration, do func()) { time.AfterFunc(d, do) }
+func (b *bed) after(d time.Duration, do func()) {
+	time.AfterFunc(d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		do()
+	})
+}
 
 func (b *bed) want(want time.Duration, wantBy os.Signal, texts ...string) {
 	b.t.Helper()
@@ -180,30 +197,31 @@ func TestWaitSignals(t *testing.T) {
 func TestWaitAsks(t *testing.T) {
 	interrupt := func(b *bed) func() { return func() { b.w.signals <- syscall.SIGINT } }
 	onBed(t, cleanAtFive, func(b *bed) { // Ctrl-C twice
-		b.terminal.there = true
+		b.terminal.there.Store(true)
 		b.after(time.Minute, interrupt(b))
 		b.after(time.Minute+5*time.Second, interrupt(b))
 		b.want(time.Minute+5*time.Second, syscall.SIGINT, "press Enter to run the command now, or Ctrl-C again to cancel")
 	})
 	onBed(t, cleanAtFive, func(b *bed) { // Enter
-		b.terminal.there = true
+		b.terminal.there.Store(true)
 		b.after(time.Minute, interrupt(b))
-		b.after(time.Minute+4*time.Second, func() { b.terminal.typeIn(true) })
+		b.after(time.Minute+4*time.Second, func() { b.terminal.typed.Store(true) })
 		if got, by := b.wait(); by != nil || got < time.Minute+4*time.Second || got > time.Minute+5*time.Second {
 			t.Errorf("%v, %v", got, by)
 		}
 	})
 	onBed(t, cleanAtFive, func(b *bed) { // no answer
-		b.terminal.there = true
+		b.terminal.there.Store(true)
 		b.after(time.Minute, interrupt(b))
 		b.want(5*time.Hour, nil, "still waits until")
 	})
 	onBed(t, cleanAtFive, func(b *bed) { // what was typed before the question is no answer
-		b.terminal = fakeTerminal{there: true, typed: true}
+		b.terminal.there.Store(true)
+		b.terminal.typed.Store(true)
 		b.want(5*time.Hour, nil)
 	})
 	onBed(t, []float64{900, 800, 700, 600, 500, 400, 300, 200, 100, 5}, func(b *bed) { // the question does not outlast the latest start
-		b.terminal.there = true
+		b.terminal.there.Store(true)
 		b.after(9*time.Hour-time.Second-time.Millisecond, interrupt(b))
 		if got, by := b.wait(); by != nil || got > 9*time.Hour+askStep {
 			t.Errorf("%v, %v", got, by)
