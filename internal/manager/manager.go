@@ -5,13 +5,18 @@ import (
 	"context"
 
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // New returns a manager as ctrl.NewManager does. It must be started with ctx. Start returns when ctx ends, also if the caches
 // are not filled yet, as while the API server is away. A manager of ctrl.NewManager keeps a CPU busy until they are filled
 // (https://github.com/kubernetes-sigs/controller-runtime/pull/3440), so that its process must be killed.
+//
+// A controller starts at the moment in which its handlers have had the objects that are there. One of ctrl.NewManager looks
+// every 100 ms whether they have; whether it looks at once before or after they have depends on the machine's load.
 func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	o.NewCache = func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, o)
@@ -35,4 +40,52 @@ func (c *endingCache) WaitForCacheSync(ctx context.Context) bool {
 	defer cancel()
 	defer context.AfterFunc(c.program, cancel)()
 	return c.Cache.WaitForCacheSync(ctx) || c.program.Err() != nil
+}
+
+// GetInformer implements cache.Informers. It is what sources of controllers call.
+func (c *endingCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	informer, err := c.Cache.GetInformer(ctx, o, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &waitingInformer{informer, c.program}, nil
+}
+
+// waitingInformer is an informer whose handlers with options, which are those of controllers, are waited for.
+type waitingInformer struct {
+	cache.Informer
+	program context.Context //nolint:containedctx // HasSynced has none
+}
+
+// AddEventHandlerWithOptions implements cache.Informer. HasSynced of the registration waits until the handler has had all
+// objects that are there, or the program ends.
+func (i *waitingInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	registration, err := i.Informer.AddEventHandlerWithOptions(h, o)
+	if err != nil {
+		return nil, err
+	}
+	return &waitingRegistration{registration, i.program}, nil
+}
+
+// RemoveEventHandler implements cache.Informer.
+func (i *waitingInformer) RemoveEventHandler(r toolscache.ResourceEventHandlerRegistration) error {
+	if w, ok := r.(*waitingRegistration); ok {
+		r = w.ResourceEventHandlerRegistration
+	}
+	return i.Informer.RemoveEventHandler(r)
+}
+
+type waitingRegistration struct {
+	toolscache.ResourceEventHandlerRegistration
+	program context.Context //nolint:containedctx // HasSynced has none
+}
+
+// HasSynced implements toolscache.ResourceEventHandlerRegistration.
+func (r *waitingRegistration) HasSynced() bool {
+	select {
+	case <-r.HasSyncedChecker().Done():
+		return true
+	case <-r.program.Done():
+		return false
+	}
 }

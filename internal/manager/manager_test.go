@@ -3,7 +3,9 @@ package manager
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // away is an API server that cannot be reached.
@@ -25,6 +31,74 @@ func (away) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
+// onePod is an API server with a pod, of which nothing more comes.
+type onePod struct{}
+
+func (onePod) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := io.NopCloser(strings.NewReader(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","namespace":"b"}}]}`))
+	if req.URL.Query().Has("watch") {
+		if req.URL.Query().Has("sendInitialEvents") {
+			return &http.Response{StatusCode: http.StatusUnprocessableEntity, Body: http.NoBody, Request: req}, nil
+		}
+		r, w := io.Pipe()
+		context.AfterFunc(req.Context(), func() { w.CloseWithError(req.Context().Err()) })
+		body = r
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
+}
+
+func managerOf(t *testing.T, ctx context.Context, server http.RoundTripper) ctrl.Manager {
+	t.Helper()
+	mgr, err := New(ctx, &rest.Config{Host: "http://server.invalid", Transport: server}, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			m := meta.NewDefaultRESTMapper(nil)
+			m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+			return m, nil
+		},
+		Scheme: scheme.Scheme,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mgr
+}
+
+// TestStartsWithItsObjects: a controller starts when its handler has had the objects that are there, not when somebody next
+// looks whether it has.
+func TestStartsWithItsObjects(t *testing.T) {
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		mgr := managerOf(t, ctx, onePod{})
+		const handling = 30 * time.Millisecond
+		var handled time.Time
+		slow := predicate.NewPredicateFuncs(func(client.Object) bool {
+			time.Sleep(handling)
+			handled = time.Now()
+			return true
+		})
+		reconciled := make(chan time.Time, 1)
+		if err := ctrl.NewControllerManagedBy(mgr).Named("pods").For(&corev1.Pod{}, builder.WithPredicates(slow)).
+			Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				reconciled <- time.Now()
+				return reconcile.Result{}, nil
+			})); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- mgr.Start(ctx) }()
+		if at := <-reconciled; !at.Equal(handled) {
+			t.Errorf("reconciled %v after the handler had all objects", at.Sub(handled))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // for timers of client-go that no context ends
+	})
+}
+
 // TestEndsWhileCachesFill: a manager returns when its context ends, though its caches are not filled, and leaves nothing
 // running. A manager of ctrl.NewManager would run until the test's time is over.
 func TestEndsWhileCachesFill(t *testing.T) {
@@ -32,18 +106,7 @@ func TestEndsWhileCachesFill(t *testing.T) {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		mgr, err := New(ctx, &rest.Config{Host: "http://away.invalid", Transport: away{}}, ctrl.Options{
-			Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-			MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-				m := meta.NewDefaultRESTMapper(nil)
-				m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-				return m, nil
-			},
-			Scheme: scheme.Scheme,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mgr := managerOf(t, ctx, away{})
 		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 			t.Fatal(err)
 		}
