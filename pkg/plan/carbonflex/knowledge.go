@@ -74,7 +74,8 @@ func (k *Knowledge) Cases() []Case { return append([]Case(nil), k.cases...) }
 
 // Add takes cases in and forgets those that are too old by the newest.
 //
-// Complexity: O(n log^2 n) for all n cases of the base, so add many at a time. Errors: a case with a number that is not finite, named by its time.
+// Complexity: O(n log^2 n) for all n cases of the base, so add many at a time. Errors: a case with a
+// number that is not finite, named by its time.
 func (k *Knowledge) Add(cases ...Case) error {
 	for _, c := range cases {
 		for _, v := range append(vectorOf(c), c.Capacity, c.Rho) {
