@@ -15,8 +15,8 @@ import (
 // are not filled yet, as while the API server is away. A manager of ctrl.NewManager keeps a CPU busy until they are filled
 // (https://github.com/kubernetes-sigs/controller-runtime/pull/3440), so that its process must be killed.
 //
-// A controller starts at the moment in which its handlers have had the objects that are there. One of ctrl.NewManager looks
-// every 100 ms whether they have; whether it looks at once before or after they have depends on the machine's load.
+// A controller starts as soon as its handlers have received the objects that exist. With ctrl.NewManager it checks that every
+// 100 ms, and the load of the machine decides whether the first check comes too early.
 func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	o.NewCache = func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, o)
@@ -51,14 +51,14 @@ func (c *endingCache) GetInformer(ctx context.Context, o client.Object, opts ...
 	return &waitingInformer{informer, c.program}, nil
 }
 
-// waitingInformer is an informer whose handlers with options, which are those of controllers, are waited for.
+// waitingInformer waits for the handlers that are added with options. Sources of controllers add theirs so.
 type waitingInformer struct {
 	cache.Informer
 	program context.Context //nolint:containedctx // HasSynced has none
 }
 
-// AddEventHandlerWithOptions implements cache.Informer. HasSynced of the registration waits until the handler has had all
-// objects that are there, or the program ends.
+// AddEventHandlerWithOptions implements cache.Informer. HasSynced of the registration waits until the handler has
+// received the objects that exist, or the program ends.
 func (i *waitingInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	registration, err := i.Informer.AddEventHandlerWithOptions(h, o)
 	if err != nil {

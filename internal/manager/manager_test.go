@@ -15,6 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -31,7 +32,7 @@ func (away) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// onePod is an API server with a pod, of which nothing more comes.
+// onePod is an API server that has one pod. Its watches send no events.
 type onePod struct{}
 
 func (onePod) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -64,6 +65,22 @@ func managerOf(t *testing.T, ctx context.Context, server http.RoundTripper) ctrl
 	return mgr
 }
 
+// removeHandler adds a handler and removes it.
+func removeHandler(t *testing.T, ctx context.Context, mgr ctrl.Manager) {
+	t.Helper()
+	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registration, err := informer.AddEventHandlerWithOptions(toolscache.ResourceEventHandlerFuncs{}, toolscache.HandlerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := informer.RemoveEventHandler(registration); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStartsWithItsObjects: a controller starts when its handler has had the objects that are there, not when somebody next
 // looks whether it has.
 func TestStartsWithItsObjects(t *testing.T) {
@@ -91,6 +108,7 @@ func TestStartsWithItsObjects(t *testing.T) {
 		if at := <-reconciled; !at.Equal(handled) {
 			t.Errorf("reconciled %v after the handler had all objects", at.Sub(handled))
 		}
+		removeHandler(t, ctx, mgr)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -160,7 +160,7 @@ func acknowledging(t *testing.T, status int, text string) error {
 	return err
 }
 
-// TestAcknowledged: the reason of an acknowledgement is told, whatever the status; only some say that there is no data.
+// TestAcknowledged: the error has the reason of an acknowledgement, with any status. ErrNoData is only the one for which nothing matches.
 func TestAcknowledged(t *testing.T) {
 	const none, area = "No matching data found for Data item AGGREGATED_GENERATION_PER_TYPE", "Delivered Area EIC 10Y1001A1001A016 is not valid."
 	for _, tc := range []struct {
