@@ -150,6 +150,10 @@ type OpenMeteoSource struct {
 // +kubebuilder:validation:MaxLength=256
 type Endpoint string
 
+// AnnotationProviderHosts is an annotation on a Secret that GridZones may use: the hosts (with the port, where the endpoint has one) that it
+// may be sent to, separated by commas.
+const AnnotationProviderHosts = "lull.dev/provider-hosts"
+
 // SecretKey names a key of a Secret in the namespace of the controller.
 type SecretKey struct {
 	// +kubebuilder:validation:MinLength=1

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,10 @@ func (g *liveGrid) fail(ctx context.Context, from, to time.Time) error {
 
 // liveZone is the demo's zone with the fake grid as its provider.
 func liveZone(ctx context.Context, c client.Client, o Options, g *liveGrid) (*v1alpha1.GridZone, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName, Namespace: "lull-system"}, StringData: map[string]string{"token": liveToken}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName, Namespace: "lull-system", Annotations: map[string]string{v1alpha1.AnnotationProviderHosts: strings.TrimPrefix(g.url, "http://")}},
+		StringData: map[string]string{"token": liveToken},
+	}
 	if err := c.Create(ctx, secret); err != nil {
 		return nil, fmt.Errorf("create the secret: %w", err)
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,37 +178,41 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 	s := zone.Spec.Source
 	switch {
 	case s.ElectricityMaps != nil:
-		token, err := z.secret(ctx, "spec.source.electricityMaps.tokenSecret", &s.ElectricityMaps.TokenSecret)
+		address := endpoint(s.ElectricityMaps.Endpoint, "https://api.electricitymaps.com")
+		token, err := z.secret(ctx, "spec.source.electricityMaps.tokenSecret", &s.ElectricityMaps.TokenSecret, address)
 		version := s.ElectricityMaps.Version
 		if version == "" {
 			version = "v3"
 		}
 		return provider.ElectricityMaps{
-			Endpoint: endpoint(s.ElectricityMaps.Endpoint, "https://api.electricitymaps.com"), Version: version, Zone: cfg.Zone, Factor: cfg.Factor,
+			Endpoint: address, Version: version, Zone: cfg.Zone, Factor: cfg.Factor,
 			DisableEstimations: s.ElectricityMaps.DisableEstimations, Token: token,
 		}, err
 	case s.WattTime != nil:
-		password, err := z.secret(ctx, "spec.source.wattTime.passwordSecret", &s.WattTime.PasswordSecret)
+		address := endpoint(s.WattTime.Endpoint, "https://api.watttime.org")
+		password, err := z.secret(ctx, "spec.source.wattTime.passwordSecret", &s.WattTime.PasswordSecret, address)
 		signal := s.WattTime.SignalType
 		if signal == "" {
 			signal = "co2_moer"
 		}
 		return &provider.WattTime{
-			Endpoint: endpoint(s.WattTime.Endpoint, "https://api.watttime.org"), Region: s.WattTime.Region, SignalType: signal,
+			Endpoint: address, Region: s.WattTime.Region, SignalType: signal,
 			Username: s.WattTime.Username, Password: password,
 		}, err
 	case s.UKCarbonIntensity != nil:
 		return provider.UKCarbonIntensity{Endpoint: endpoint(s.UKCarbonIntensity.Endpoint, "https://api.carbonintensity.org.uk"), Region: int(s.UKCarbonIntensity.RegionID)}, nil
 	case s.EntsoE != nil:
-		token, err := z.secret(ctx, "spec.source.entsoE.tokenSecret", &s.EntsoE.TokenSecret)
-		return provider.EntsoE{Endpoint: endpoint(s.EntsoE.Endpoint, "https://web-api.tp.entsoe.eu"), Domain: s.EntsoE.Domain, Zone: cfg.Zone, Token: token}, err
+		address := endpoint(s.EntsoE.Endpoint, "https://web-api.tp.entsoe.eu")
+		token, err := z.secret(ctx, "spec.source.entsoE.tokenSecret", &s.EntsoE.TokenSecret, address)
+		return provider.EntsoE{Endpoint: address, Domain: s.EntsoE.Domain, Zone: cfg.Zone, Token: token}, err
 	case s.EIA != nil:
-		token, err := z.secret(ctx, "spec.source.eia.keySecret", &s.EIA.KeySecret)
-		return provider.EIA{Endpoint: endpoint(s.EIA.Endpoint, "https://api.eia.gov"), Respondent: s.EIA.Respondent, Key: token}, err
+		address := endpoint(s.EIA.Endpoint, "https://api.eia.gov")
+		key, err := z.secret(ctx, "spec.source.eia.keySecret", &s.EIA.KeySecret, address)
+		return provider.EIA{Endpoint: address, Respondent: s.EIA.Respondent, Key: key}, err
 	case s.CarbonAwareSDK != nil:
 		return provider.CarbonAwareSDK{Endpoint: string(s.CarbonAwareSDK.Endpoint), Location: s.CarbonAwareSDK.Location, Signal: cfg.Signal, Factor: cfg.Factor}, nil
 	case s.Prometheus != nil:
-		token, err := z.secret(ctx, "spec.source.prometheus.tokenSecret", s.Prometheus.TokenSecret)
+		token, err := z.secret(ctx, "spec.source.prometheus.tokenSecret", s.Prometheus.TokenSecret, string(s.Prometheus.Endpoint))
 		return provider.Prometheus{
 			Endpoint: string(s.Prometheus.Endpoint), Query: s.Prometheus.Query, ForecastQuery: s.Prometheus.ForecastQuery, Zone: cfg.Zone,
 			Signal: cfg.Signal, Factor: cfg.Factor, Token: token,
@@ -215,20 +221,35 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 	return nil, nil
 }
 
-// secret reads a key of a Secret in the controller's namespace; nothing for nil.
-func (z *ZoneReader) secret(ctx context.Context, field string, ref *v1alpha1.SecretKey) (string, error) {
+// secret reads a key of a Secret in the controller's namespace that is to be sent to an endpoint; nothing for nil. The Secret must
+// name the host of the endpoint (AnnotationProviderHosts): else whoever may create a GridZone could have any Secret of that
+// namespace sent to any host.
+func (z *ZoneReader) secret(ctx context.Context, field string, ref *v1alpha1.SecretKey, address string) (string, error) {
 	if ref == nil {
 		return "", nil
 	}
+	failed := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s: secret %s/%s%w", source.ErrSource, field, z.Namespace, ref.Name, fmt.Errorf(format, args...))
+	}
 	var s corev1.Secret
 	if err := z.Reader.Get(ctx, client.ObjectKey{Namespace: z.Namespace, Name: ref.Name}, &s); err != nil {
-		return "", fmt.Errorf("%w: %s: secret %s/%s: %w", source.ErrSource, field, z.Namespace, ref.Name, err)
+		return "", failed(": %w", err)
+	}
+	to, err := url.Parse(address)
+	if err != nil {
+		return "", failed(": %w", err)
+	}
+	if hosts := s.Annotations[v1alpha1.AnnotationProviderHosts]; !slices.ContainsFunc(strings.Split(hosts, ","), func(h string) bool {
+		return to.Host != "" && strings.EqualFold(strings.TrimSpace(h), to.Host)
+	}) {
+		return "", failed(" may not be sent to %s: annotation %s: %q; accepted: the hosts it may be sent to, separated by commas",
+			to.Host, v1alpha1.AnnotationProviderHosts, hosts)
 	}
 	value, ok := s.Data[ref.Key]
 	if text := strings.TrimSpace(string(value)); ok && text != "" {
 		return text, nil
 	}
-	return "", fmt.Errorf("%w: %s: secret %s/%s has no key %q, or it is empty", source.ErrSource, field, z.Namespace, ref.Name, ref.Key)
+	return "", failed(" has no key %q, or it is empty", ref.Key)
 }
 
 // Series reads the series of a zone that is kept in a ConfigMap or a file, again

@@ -37,7 +37,10 @@ import (
 const fakeToken = "only-for-tests"
 
 // gridURL is where the grid of a bed answers.
-const gridURL = "https://grid.invalid"
+const (
+	gridHost = "grid.invalid"
+	gridURL  = "https://" + gridHost
+)
 
 // grid are the providers of carbon data of a bed, which serve weathered climatology of a few zones.
 type grid struct {
@@ -69,9 +72,12 @@ func newGrid(b *bed) *grid {
 	}
 }
 
-// secret creates a Secret with the token of the grid.
+// secret creates a Secret with the token of the grid, which may be sent to the grid.
 func (g *grid) secret(name string) {
-	g.bed.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "lull-system"}, Data: map[string][]byte{"token": []byte(fakeToken)}})
+	g.bed.Create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "lull-system", Annotations: map[string]string{v1alpha1.AnnotationProviderHosts: gridHost}},
+		Data:       map[string][]byte{"token": []byte(fakeToken)},
+	})
 }
 
 // controller starts a controller that asks the grid.
