@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,6 +20,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/loopback"
 	"lull.dev/lull/internal/report"
 	"lull.dev/lull/internal/reproduce"
 	"lull.dev/lull/pkg/carbon"
@@ -219,12 +219,7 @@ func (r *extenderRun) play(ctx context.Context, via v1alpha1.Via) (out *shifted,
 	fmt.Fprintf(r.Out, "Scenario #%d, via: %s: %d Pods on %d cores, %d times as fast ...\n", r.number, via, len(r.cfg.Jobs), reproduce.PiontekCores, r.factor)
 	setup := Setup{Lab: r.Lab, Nodes: 1, CPUs: reproduce.PiontekCores, Factor: r.factor, Kinds: []string{"Pod"}}
 	if via == v1alpha1.ViaExtender {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		setup.Extender = l.Addr().String()
-		if err := l.Close(); err != nil {
+		if setup.Extender, err = loopback.FreeAddress(); err != nil {
 			return nil, err
 		}
 		setup.Scheduler = filepath.Join(dir, "scheduler.yaml")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/loopback"
 )
 
 const (
@@ -54,12 +54,8 @@ func startGrid(ctx context.Context, dir, self string, o Options, series string, 
 
 // runGrid runs `lull fakegrid` with further arguments and waits until it answers.
 func runGrid(ctx context.Context, dir, self string, o Options, from, epoch time.Time, args ...string) (*liveGrid, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress()
 	if err != nil {
-		return nil, err
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
 		return nil, err
 	}
 	g := &liveGrid{url: "http://" + address, epoch: epoch}

@@ -541,7 +541,8 @@ func (w *decider) expected(i int) (phases, wanted []Phase) {
 	if x.released != nil {
 		return phases, x.released
 	}
-	if w.foreseen == nil || len(x.phases) == 0 || x.left || x.code.forced() || closePhases(w.foreseen[i], x.phases) {
+	stays := x.code.forced() && w.s.Tasks[i].Lacking == 0 // what lacks workers gets them from the queue, also if it is not planned
+	if w.foreseen == nil || len(x.phases) == 0 || x.left || stays || closePhases(w.foreseen[i], x.phases) {
 		return phases, nil
 	}
 	return w.priced(slices.Clone(w.foreseen[i])), phases

@@ -399,3 +399,20 @@ func TestRoomThatHarms(t *testing.T) {
 		t.Error(v)
 	}
 }
+
+// TestManyLate replays a world with 26 late tasks of which only eight were given another place, although there was room for more.
+func TestManyLate(t *testing.T) {
+	w := randomWorld(5, 0.8, false, []workload.Kind{workload.Elastic})
+	for _, v := range w.run(t, cheapest.Planner{}) {
+		t.Error(v)
+	}
+}
+
+// TestLackingWorkersTakeNoRoom replays a world in which a task that went on as submitted, short of a worker, was stated with all of its
+// workers from now on: with what the queues start, more than there is.
+func TestLackingWorkersTakeNoRoom(t *testing.T) {
+	w := randomWorld(5, 0.95, false, []workload.Kind{workload.Elastic})
+	for _, v := range w.run(t, cheapest.Planner{}) {
+		t.Error(v)
+	}
+}

@@ -64,9 +64,9 @@ func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
 
 // placeForeseenLate gives tasks that will be late another place in time, if then fewer tasks are late: one where there is room
 // beside all that is foreseen, or the queue of a cluster, which starts what fits at the moment and lets it run on when the
-// capacity falls. It tries a few tasks at most.
+// capacity falls. It tries mostTried places at most.
 func (w *decider) placeForeseenLate(protected []bool) {
-	const most = 8
+	most := w.mostTried()
 	var l *capacity.Ledger // of all that is foreseen
 	tries, least := 0, w.foreseenLate(protected)
 	for i := range w.items {
@@ -94,6 +94,9 @@ func (w *decider) placeForeseenLate(protected []bool) {
 		}
 	}
 }
+
+// mostTried is how many other places are tried for late tasks. For each, the queues of the clusters run forward with all tasks.
+func (w *decider) mostTried() int { return max(8, 10_000/len(w.items)) }
 
 // placeBeside places a task in time beside all that is foreseen, which a ledger has; false if there is no room.
 func (w *decider) placeBeside(l *capacity.Ledger, i int) bool {

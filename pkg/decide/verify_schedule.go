@@ -219,7 +219,8 @@ func (v *verifier) verifyQueue() {
 	}
 }
 
-// verifyDeadline checks that a task is late only if Lull has no choice, or if there is no place for it beside all others.
+// verifyDeadline checks that a task is late only if Lull has no choice, or if there is no place for it beside all others. Where
+// tasks wait in the queues of clusters, it tries as many places as a decision does (mostTried).
 func (v *verifier) verifyDeadline(i int) {
 	t := &v.s.Tasks[i]
 	if !v.mayBeLate(i) || v.queued(i) && len(v.d.Actions[i].Phases) > 0 {
@@ -239,6 +240,9 @@ func (v *verifier) verifyDeadline(i int) {
 func (v *verifier) helps(i int, phases []Phase) bool {
 	if v.seen == nil {
 		return true
+	}
+	if v.tried++; v.tried > v.mostTried() {
+		return false
 	}
 	x := &v.items[i]
 	before := *x

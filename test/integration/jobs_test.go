@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/loopback"
 )
 
 // dirtyThenClean is dirty for eight hours and clean for sixteen.
@@ -249,10 +249,9 @@ func TestReadyWithPage(t *testing.T) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress()
 	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func get(t *testing.T, url string) (int, string) {

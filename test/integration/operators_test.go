@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,10 +170,11 @@ func (o operator) certificates(dir string) string {
 // port is a free one.
 func port(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, text, err := net.SplitHostPort(freeAddress(t))
 	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
 }
 
 const emptyWebhooks = `apiVersion: admissionregistration.k8s.io/v1

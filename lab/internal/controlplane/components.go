@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -23,8 +24,11 @@ type component struct {
 // ports are the loopback ports of one lab.
 type ports struct{ etcdClient, etcdPeer, apiserver, kueueWebhook, kueueHealth int }
 
-// freePorts asks the kernel for ports nobody listens on. They are held open
-// together, so that they differ.
+// Ports of labs lie below those that the kernel gives to connections (net.ipv4.ip_local_port_range begins at 32768): between the choice of
+// a port and the start of the component that listens on it, no connection takes it.
+const firstPort, lastPort = 20_000, 32_767
+
+// freePorts chooses ports nobody listens on. They are held open together, so that they differ.
 func freePorts() (ports, error) {
 	var p ports
 	var open []net.Listener
@@ -34,7 +38,7 @@ func freePorts() (ports, error) {
 		}
 	}()
 	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiserver, &p.kueueWebhook, &p.kueueHealth} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := listenOnAny()
 		if err != nil {
 			return p, fmt.Errorf("find a free port: %w", err)
 		}
@@ -42,6 +46,17 @@ func freePorts() (ports, error) {
 		*port = l.Addr().(*net.TCPAddr).Port
 	}
 	return p, nil
+}
+
+// listenOnAny listens on a random port of those for labs.
+func listenOnAny() (l net.Listener, err error) {
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
 }
 
 // controllers are those that batch work needs; the rest would only cost memory.
