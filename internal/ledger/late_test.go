@@ -2,9 +2,12 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"lull.dev/lull/internal/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
 )
@@ -33,6 +36,7 @@ func (s *scene) intensities() string {
 // same, once, as the next revision; also by another recorder than the one that noted it first.
 func TestLateIntensities(t *testing.T) {
 	s := newScene(t)
+	s.l.clock = func() time.Time { return at(-400) }
 	b := book{t, s.l}
 	of := &carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}
 	late := func(hour, value float64) carbon.Sample {
@@ -41,7 +45,7 @@ func TestLateIntensities(t *testing.T) {
 	b.add(KindIntensity, intensityKey("z", at(-300).Unix(), 0), "", Intensity{Zone: "z", From: at(-300), To: at(-299), Value: 500, Estimated: true})
 	b.add(KindIntensity, intensityKey("z", at(-299).Unix(), 0), "", Intensity{Zone: "z", From: at(-299), To: at(-298), Value: 500, Estimated: true})
 	before := s.intensities()
-	s.late = []carbon.Sample{late(-300, 400), late(-299, 500), late(-298, 600)}
+	s.earlier = []carbon.Sample{late(-300, 400), late(-299, 500), late(-298, 600)}
 	s.look(1.5)
 	s.look(1.6)
 	s.look(1.7)
@@ -54,11 +58,45 @@ func TestLateIntensities(t *testing.T) {
 	for _, hour := range []float64{1.9, 2, 2.1} {
 		s.look(hour)
 	}
-	s.late = []carbon.Sample{late(-300, 410)}
+	s.earlier = []carbon.Sample{late(-300, 410)}
 	s.look(2.2)
 	s.look(2.3)
 	if got := s.intensities(); got != want+" -300:410/2" {
 		t.Errorf("%s, want %s and -300:410/2", got, want)
+	}
+}
+
+// TestLateAfterAnOutage: a value that became final while no recorder ran is noted, however long ago that was. What lies before
+// the ledger begins is not: nothing rests on it.
+func TestLateAfterAnOutage(t *testing.T) {
+	s := newScene(t)
+	s.l.clock = func() time.Time { return at(-1000) }
+	b := book{t, s.l}
+	of := &carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}
+	b.add(KindIntensity, intensityKey("z", at(-900).Unix(), 0), "", Intensity{Zone: "z", From: at(-900), To: at(-899), Value: 500, Estimated: true})
+	for hour := -2000.0; hour < 0; hour++ {
+		s.earlier = append(s.earlier, carbon.Sample{From: at(hour), To: at(hour + 1), Value: 400, Of: of})
+	}
+	for _, hour := range []float64{1.1, 1.2, 1.3} {
+		s.look(hour)
+	}
+	list := strings.Fields(s.intensities())
+	if !slices.Contains(list, "-900:400/1") || !slices.Contains(list, "-899:400/0") {
+		t.Errorf("the final values of an outage are not noted: %d entries", len(list))
+	}
+	if want := 2 + 1000 + int(carbon.FillReach.Hours()) + 1; len(list) != want { // the hour that ends when the ledger begins counts
+		t.Errorf("%d entries, want %d: none before the ledger begins", len(list), want)
+	}
+	s.look(1.4)
+	if again := strings.Fields(s.intensities()); len(again) != len(list) {
+		t.Errorf("%d entries are written again", len(again)-len(list))
+	}
+}
+
+// TestReach: an outlook goes back as far as what is settled again may rest on.
+func TestReach(t *testing.T) {
+	if source.EarlierReach < remembered+carbon.FillReach {
+		t.Errorf("an outlook goes back %v, and what ended %v ago is settled again by values of %v before", source.EarlierReach, remembered, carbon.FillReach)
 	}
 }
 
@@ -89,18 +127,21 @@ func TestFinerIntensities(t *testing.T) {
 // TestCoarserIntensities: what was published by the half hour, and then by the hour, is noted for each half.
 func TestCoarserIntensities(t *testing.T) {
 	s := newScene(t)
+	s.l.clock = func() time.Time { return at(-400) }
+	b := book{t, s.l}
+	b.add(KindIntensity, intensityKey("z", at(-400).Unix(), 0), "", Intensity{Zone: "z", From: at(-400), To: at(-399), Value: 5})
 	of := &carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}
 	late := func(from, to, value float64) carbon.Sample {
 		return carbon.Sample{From: at(from), To: at(to), Value: units.CarbonIntensity(value), Of: of}
 	}
-	s.late = []carbon.Sample{late(-300, -299.5, 1), late(-299.5, -299, 3)}
+	s.earlier = []carbon.Sample{late(-300, -299.5, 1), late(-299.5, -299, 3)}
 	for _, hour := range []float64{1.1, 1.2, 1.3} {
 		s.look(hour)
 	}
-	s.late = []carbon.Sample{late(-300, -299, 2)}
+	s.earlier = []carbon.Sample{late(-300, -299, 2)}
 	s.look(1.4)
 	s.look(1.5)
-	want := "0:300/0 -300:1/0 -299.5:3/0 -300:2/1 -299.5:2/1"
+	want := "-400:5/0 0:300/0 -300:1/0 -299.5:3/0 -300:2/1 -299.5:2/1"
 	if got := s.intensities(); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -41,7 +41,7 @@ func (r *Recorder) load(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since, r.workloads, r.runs, r.loaded = since, workloads, runs, true
+	r.since, r.opened, r.workloads, r.runs, r.loaded = since, at, workloads, runs, true
 	return nil
 }
 
@@ -109,12 +109,9 @@ func (r *Recorder) loadHours(ctx context.Context) error {
 		r.mu.Lock()
 		if r.hours[zone] == nil {
 			r.hours[zone] = hours
-		} else { // of late values
-			if r.late[zone] == nil {
-				r.late[zone] = map[int64]bool{}
-			}
+		} else { // of earlier values
 			for _, at := range wanted[zone] {
-				r.late[zone][at] = true
+				r.earlier[zone].sought[at] = true
 			}
 			maps.Copy(r.hours[zone], hours)
 		}

@@ -29,6 +29,7 @@ type Recorder struct {
 	mu        sync.Mutex
 	loaded    bool
 	since     time.Time // of which older entries were dropped; zero where none were
+	opened    time.Time // when the first entry that there is was written; zero in an empty ledger
 	workloads map[types.UID]*observed
 	runs      map[types.UID]types.UID // the workload of a run that has not ended
 	// gone are pods that were deleted since the last look.
@@ -39,12 +40,12 @@ type Recorder struct {
 	// that are to be read of the ledger first.
 	hours  map[string]map[int64]hour
 	wanted map[string][]int64
-	// late are the seconds of late values that were looked for in the ledger, by zone.
-	late   map[string]map[int64]bool
-	over   map[types.UID]string // the policies of finished workloads that are in the ledger and still in the cluster
-	queue  []queued
-	bytes  int // of the queue
-	health Health
+	// earlier is what is known of the values from before an outlook's series, by zone.
+	earlier map[string]*earlier
+	over    map[types.UID]string // the policies of finished workloads that are in the ledger and still in the cluster
+	queue   []queued
+	bytes   int // of the queue
+	health  Health
 	// wake has room for one.
 	wake chan struct{}
 }
@@ -78,7 +79,7 @@ type goneRun struct {
 func NewRecorder(l *Ledger) *Recorder {
 	return &Recorder{
 		ledger: l, workloads: map[types.UID]*observed{}, runs: map[types.UID]types.UID{}, gone: map[types.UID]goneRun{},
-		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, wanted: map[string][]int64{}, late: map[string]map[int64]bool{},
+		forecast: map[string]string{}, capacity: map[string]Capacity{}, hours: map[string]map[int64]hour{}, wanted: map[string][]int64{}, earlier: map[string]*earlier{},
 		over: map[types.UID]string{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -294,9 +295,7 @@ func (r *Recorder) intensities(k *Look) {
 			r.signal()
 			continue
 		}
-		if forget(known, s) {
-			delete(r.late, zone)
-		}
+		r.forget(zone, k.Zones[zone])
 		for i := range s.Len() {
 			x := s.Sample(i)
 			if x.To.After(now) {
@@ -306,7 +305,7 @@ func (r *Recorder) intensities(k *Look) {
 				r.intensity(k, zone, &x, &p)
 			}
 		}
-		r.lateIntensities(k, zone)
+		r.earlierIntensities(k, zone)
 	}
 }
 
@@ -345,23 +344,48 @@ func (r *Recorder) intensityPart(k *Look, zone string, x *carbon.Sample, p *carb
 	r.add(KindIntensity, intensityKey(zone, at, b.Revision), "", b)
 }
 
-// lateIntensities notes values that were published or revised when the outlook did not show them any more. What is in the
-// ledger of them is read first.
-func (r *Recorder) lateIntensities(k *Look, zone string) {
+// earlier is what is known of the values from before the series of a zone's outlook.
+type earlier struct {
+	// sought are the seconds that were looked for in the ledger.
+	sought map[int64]bool
+	// noted are the values that the ledger has as they are: the same slice is not compared again.
+	noted []carbon.Sample
+}
+
+// earlierIntensities notes values that were published or revised when the series of the outlook did not show them any more,
+// however long ago that was. What is in the ledger of them is read first. What lies before the ledger begins concerns nothing.
+func (r *Recorder) earlierIntensities(k *Look, zone string) {
+	list := k.Zones[zone].Earlier
+	e := r.earlier[zone]
+	if e == nil {
+		e = &earlier{sought: map[int64]bool{}}
+		r.earlier[zone] = e
+	}
+	if len(list) == 0 || len(e.noted) == len(list) && &e.noted[0] == &list[0] {
+		return
+	}
+	if r.opened.IsZero() {
+		r.opened = k.Now
+	}
+	first := k.Timeline.ToGrid(r.opened).Add(-carbon.FillReach)
 	var unread []int64
-	for i := range k.Zones[zone].Late {
-		x := &k.Zones[zone].Late[i]
+	for i := range list {
+		x := &list[i]
 		at := x.From.Unix()
-		if _, there := r.hours[zone][at]; !there && !r.late[zone][at] {
+		switch _, there := r.hours[zone][at]; {
+		case !there && x.To.Before(first):
+		case !there && !e.sought[at]:
 			unread = append(unread, at)
-			continue
+		default:
+			r.intensity(k, zone, x, x.Of)
 		}
-		r.intensity(k, zone, x, x.Of)
 	}
 	if len(unread) > 0 {
 		r.wanted[zone] = unread
 		r.signal()
+		return
 	}
+	e.noted = list
 }
 
 // beginsOf returns the seconds at which the published intensities of a series begin.
@@ -374,13 +398,18 @@ func beginsOf(s *carbon.Series, now time.Time) (out []int64) {
 	return out
 }
 
-// forget drops hours that a series has no more, now and then, so that no more are kept than it has; it says whether it did.
-func forget(known map[int64]hour, s *carbon.Series) bool {
-	if len(known) <= 2*s.Len() {
-		return false
+// forget drops, now and then, what an outlook of a zone has no more, so that no more is kept than it has.
+func (r *Recorder) forget(zone string, o carbon.Outlook) {
+	first, n := o.Expected.Start(), o.Expected.Len()+len(o.Earlier)
+	if len(o.Earlier) > 0 {
+		first = o.Earlier[0].From
 	}
-	maps.DeleteFunc(known, func(at int64, _ hour) bool { return at < s.Start().Unix() })
-	return true
+	if e := r.earlier[zone]; e != nil && len(e.sought) > 2*n {
+		maps.DeleteFunc(e.sought, func(at int64, _ bool) bool { return at < first.Unix() })
+	}
+	if known := r.hours[zone]; len(known) > 2*n {
+		maps.DeleteFunc(known, func(at int64, _ hour) bool { return at < first.Unix() })
+	}
 }
 
 // capacities notes what clusters have for the policy, as far as it has changed.

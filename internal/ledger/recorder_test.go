@@ -40,8 +40,9 @@ type scene struct {
 	drawn float64
 	place string // of the workload, where it runs on other clusters
 	value float64
-	late  []carbon.Sample
-	dir   string
+	// earlier are the values from before the series.
+	earlier []carbon.Sample
+	dir     string
 	// kind and object are another workload than the Job, where they are set.
 	kind   string
 	object map[string]any
@@ -125,7 +126,7 @@ func (s *scene) record(hour float64) {
 	k := &Look{
 		Context: kube.Context{Policy: policy, Now: at(hour)}, All: []*kube.Workload{w}, Decision: &decide.Decision{}, Pods: map[types.UID][]*corev1.Pod{"job": s.pods},
 		View:   &kube.View{Snapshot: decide.Snapshot{Now: at(hour), Slot: time.Hour, Clusters: []decide.Cluster{cluster}}},
-		Phases: func(*kube.Workload) []decide.Phase { return nil }, Zones: map[string]carbon.Outlook{"z": {Expected: series, Late: s.late}},
+		Phases: func(*kube.Workload) []decide.Phase { return nil }, Zones: map[string]carbon.Outlook{"z": {Expected: series, Earlier: s.earlier}},
 	}
 	if !w.Facts.Finished {
 		p := kube.Progress{Runtime: time.Hour, Drawn: s.drawn}

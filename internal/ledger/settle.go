@@ -199,10 +199,26 @@ func (s *Settler) prune(now func(zone string) time.Time) {
 			s.pools[policy].Forget(oldest)
 			before = oldest
 		}
-		keep := before.Add(-carbon.FillReach) // what may stand in for an hour that is missing
+		keep := s.since(zone, before).Add(-carbon.FillReach) // what may stand in for an hour that is missing
 		maps.DeleteFunc(z.of, func(_ int64, b Intensity) bool { return b.To.Before(keep) })
 		z.series = nil
 	}
+}
+
+// since is when the first workload was submitted that is counted by the intensities of a zone and may be settled again; the
+// time before where that is earlier.
+func (s *Settler) since(zone string, before time.Time) time.Time {
+	by := func(name string) bool { return name == zone || s.besideOf(name) == zone }
+	for _, w := range s.works {
+		counts := w.of.At.Before(before) && (by(w.of.Zone) || w.settled != nil && by(w.settled.Counterfactual.Zone))
+		for _, b := range w.started {
+			counts = counts || w.of.At.Before(before) && by(b.Zone)
+		}
+		if counts {
+			before = w.of.At
+		}
+	}
+	return before
 }
 
 // take marks the capacity that a counterfactual uses.

@@ -333,6 +333,31 @@ func hourOf(t *testing.T, n New) (hour float64) {
 	return hour
 }
 
+// TestReviseLongRun: what ran for three weeks and ended 59 days ago is settled again by all of its hours, also if the settler
+// has forgotten what ended before.
+func TestReviseLongRun(t *testing.T) {
+	b := book{t, fresh(t)}
+	s := NewSettler(b.l)
+	b.offer(0, 1)
+	b.submit("a", 0)
+	b.ran("a", "a-1", 0, 21*24)
+	b.finished("a", 21*24)
+	values := make([]float64, 21*24)
+	for i := range values {
+		values[i] = 100
+	}
+	b.hours(0, values...)
+	b.settle(s, 21*24, 1)
+	before := b.settled()["a"].Grams
+	late := float64((21 + 59) * 24)
+	b.settle(s, late, 0)
+	b.add(KindIntensity, "intensity/z/revised", "", Intensity{Zone: "z", From: at(500), To: at(501), Value: 150, Revision: 1})
+	b.settle(s, late, 1)
+	if x := b.settled()["a"]; x.Withheld != "" || x.FilledSeconds != 0 || !near(x.Grams, before+5) {
+		t.Errorf("%v g before, then %+v", before, x)
+	}
+}
+
 // TestDropChangesNothing: a month with drops every few days is settled as one without, by a settler that
 // goes on and by others that begin anew; and the auditor agrees with what is left.
 func TestDropChangesNothing(t *testing.T) {

@@ -22,8 +22,9 @@ const (
 	againShare = 24
 	// refusedFor is how long nothing is asked for again after a refusal: the plan does not include the past.
 	refusedFor = day
-	// lateFor is how long an outlook carries values that came or changed when they were older than its past.
-	lateFor = day
+	// EarlierReach is how old the oldest earlier value of an outlook is: what is settled again ended in the last sixty
+	// days, and may have run for a month.
+	EarlierReach = 90 * day
 )
 
 // again returns the days before since that have gaps or estimates and are due, the newest ones of them, as intervals in
@@ -114,31 +115,27 @@ func (f *Feed) noteBad(bad []provider.BadSpan, now time.Time) {
 	}
 }
 
-// late is a value that came or changed when it was older than the past of an outlook.
-type late struct{ From, At time.Time }
-
-// noteLate keeps which of some values, that are about to be merged, the outlook does not show any more.
-func (f *Feed) noteLate(changed []carbon.Sample, now time.Time) {
-	f.late = slices.DeleteFunc(f.late, func(x late) bool {
-		return now.Sub(x.At) >= lateFor || slices.ContainsFunc(changed, func(c carbon.Sample) bool { return c.From.Equal(x.From) })
-	})
-	for _, x := range changed {
-		if x.From.Before(now.Add(-past)) && x.From.After(f.history[0].From) {
-			f.late = append(f.late, late{x.From, now})
+// earlier are the values of the history from before the past of an outlook, as they are now.
+//
+// Complexity: O(log samples), and O(samples) if one has changed since the last call.
+func (f *Feed) earlier(now time.Time) []carbon.Sample {
+	list := after(f.history, now.Add(-EarlierReach))
+	list = list[:len(list)-len(after(list, now.Add(-past)))]
+	e := &f.handedOn
+	if n := len(list); n == 0 {
+		*e = handedOn{}
+	} else if e.changes != f.changes || len(e.samples) != n || !e.samples[0].From.Equal(list[0].From) {
+		prov := f.provenance(carbon.Measured, "", time.Time{})
+		*e = handedOn{f.changes, make([]carbon.Sample, n)}
+		for i, x := range list {
+			e.samples[i] = measuredSample(x, prov)
 		}
 	}
+	return e.samples
 }
 
-// lateSamples are those values, as they are now.
-func (f *Feed) lateSamples(now time.Time) []carbon.Sample {
-	prov := f.provenance(carbon.Measured, "", time.Time{})
-	var out []carbon.Sample
-	for _, x := range f.late {
-		i, there := slices.BinarySearchFunc(f.history, x.From, func(s carbon.Sample, at time.Time) int { return s.From.Compare(at) })
-		if !there || now.Sub(x.At) >= lateFor {
-			continue
-		}
-		out = append(out, measuredSample(f.history[i], prov))
-	}
-	return out
+// handedOn are the values that earlier has made of the history as it was after a number of changes.
+type handedOn struct {
+	changes int
+	samples []carbon.Sample
 }

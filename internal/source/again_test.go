@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,27 +165,46 @@ func TestNoHistoryInThePlan(t *testing.T) {
 	}
 }
 
-// TestLate: what becomes final when the outlook does not show it any more is handed on for a day.
-func TestLate(t *testing.T) {
+// TestEarlier: what becomes final when the expected series does not show it any more is handed on as long as the ledger may
+// rest on it, however long ago it came, after a restart, and if the files of the feed were lost.
+func TestEarlier(t *testing.T) {
 	p := &publisher{lag: 12 * day, missing: func(at, _ time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
 	w := publishes(t, p, 48)
-	o := w.feed().Outlook(w.at, w.cfg)
-	if len(o.Late) < 24 || len(o.Late) > 3*24 {
-		t.Fatalf("%d late values", len(o.Late))
-	}
-	for _, x := range o.Late {
-		if x.Value != 400 || x.Estimated || x.Of.Basis != carbon.Measured || !x.From.Before(w.at.Add(-past)) {
-			t.Fatalf("%+v", x)
+	final := begin.AddDate(0, 0, -13).Truncate(time.Hour)
+	check := func(when string) {
+		t.Helper()
+		o := w.feed().Outlook(w.at, w.cfg)
+		found := false
+		for i, x := range o.Earlier {
+			if x.Of.Basis != carbon.Measured || !x.From.Before(w.at.Add(-past)) || x.From.Before(w.at.Add(-EarlierReach)) || i > 0 && !x.From.After(o.Earlier[i-1].From) {
+				t.Fatalf("%s: %+v", when, x)
+			}
+			found = found || x.From.Equal(final) && x.Value == 400 && !x.Estimated
+		}
+		if !found {
+			t.Errorf("%s: the final value of %v is not handed on", when, final)
+		}
+		if o.Expected == nil || len(o.Earlier) > 0 && o.Earlier[len(o.Earlier)-1].From.Add(time.Hour).Before(o.Expected.Start()) {
+			t.Errorf("%s: there is a gap before the expected series", when)
 		}
 	}
+	check("at once")
 	w.restart()
-	if again := w.feed().Outlook(w.at, w.cfg); len(again.Late) != len(o.Late) {
-		t.Errorf("after a restart %d of %d", len(again.Late), len(o.Late))
-	}
-	p.lag = 0 // nothing is left to revise soon
-	w.pass(80)
-	if o = w.feed().Outlook(w.at, w.cfg); len(o.Late) > 0 {
-		t.Errorf("%d values are late for more than a day", len(o.Late))
+	check("after a restart")
+	w.pass(3 * 24)
+	check("three days later")
+	w.dir = t.TempDir()
+	w.restart()
+	w.pass(1)
+	check("after the files were lost")
+	newest := w.feed().history[len(w.feed().history)-1].From
+	for _, x := range []struct {
+		age  time.Duration
+		want bool
+	}{{past - time.Minute, false}, {past + time.Minute, true}, {EarlierReach, true}, {EarlierReach + time.Minute, false}} {
+		if got := slices.ContainsFunc(w.feed().earlier(newest.Add(x.age)), func(s carbon.Sample) bool { return s.From.Equal(newest) }); got != x.want {
+			t.Errorf("a value that is %v old is handed on: %v", x.age, got)
+		}
 	}
 }
 

@@ -67,7 +67,8 @@ type Feed struct {
 	fuels       provider.Fuels
 	asked       map[int64]asked // of a day, by its first second
 	againAfter  time.Time       // nothing is asked for again before
-	late        []late
+	changes     int             // how often values of the history have come or changed
+	handedOn    handedOn
 	saved       time.Time
 	dirty       bool
 }
@@ -189,20 +190,13 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 // take adds an answer to what is known.
 func (f *Feed) take(a provider.Answer, now time.Time) {
 	if len(a.Past) > 0 {
-		var changed []carbon.Sample
 		for _, x := range a.Past {
 			i, same := slices.BinarySearchFunc(f.history, x, func(a, b carbon.Sample) int { return a.From.Compare(b.From) })
-			switch {
-			case same && math.Abs(float64(f.history[i].Value-x.Value)) > 1e-6:
+			if same && math.Abs(float64(f.history[i].Value-x.Value)) > 1e-6 {
 				f.revisions++
-			case same && f.history[i].Estimated == x.Estimated:
-				continue
 			}
-			changed = append(changed, x)
 		}
-		if len(f.history) > 0 {
-			f.noteLate(changed, now)
-		}
+		f.changes++
 		f.history = provider.Merge(f.history, a.Past)
 		if floor := now.Add(-historyKept); f.history[0].From.Before(floor) {
 			f.history = after(f.history, floor)

@@ -107,7 +107,7 @@ func (f *Feed) Outlook(now time.Time, cfg Config) Outlook {
 	o.Stale = o.Newest.IsZero() || now.Sub(o.Newest) > cfg.StaleAfter
 	f.judge(&o, all, now, live)
 	f.compose(&o, all)
-	o.Late = f.lateSamples(now)
+	o.Earlier = f.earlier(now)
 	return o
 }
 

@@ -26,7 +26,6 @@ type record struct {
 	Revisions int
 	Fuels     provider.Fuels
 	Asked     map[int64]asked
-	Late      []late
 }
 
 const recordVersion = 1
@@ -74,7 +73,7 @@ func (f *Feed) save(now time.Time) {
 	}
 	r := record{
 		Version: recordVersion, Key: f.cfg.Key, History: toRows(f.history), IssuedAt: f.issuedAt, FetchedAt: f.fetchedAt,
-		Forecast: toRows(f.forecast), Revisions: f.revisions, Fuels: f.fuels, Asked: f.asked, Late: f.late,
+		Forecast: toRows(f.forecast), Revisions: f.revisions, Fuels: f.fuels, Asked: f.asked,
 	}
 	for _, x := range f.issues {
 		r.Issues = append(r.Issues, issueRow{x.At, toRows(x.samples)})
@@ -110,7 +109,7 @@ func (f *Feed) load() {
 		return
 	}
 	f.history, f.forecast, f.issuedAt, f.fetchedAt, f.revisions = history, published, r.IssuedAt, r.FetchedAt, r.Revisions
-	f.fuels, f.asked, f.late = r.Fuels, r.Asked, r.Late
+	f.fuels, f.asked = r.Fuels, r.Asked
 	for _, x := range r.Issues {
 		p.IssuedAt = x.At
 		if samples, err := fromRows(x.Rows, p); err == nil {

@@ -6,7 +6,7 @@ package carbon
 // value is measured all three are equal.
 type Outlook struct {
 	Expected, Low, High *Series
-	// Late are values from before Expected begins that were published or revised lately: what was counted
-	// by others must be counted again.
-	Late []Sample
+	// Earlier are the published values of the time before Expected begins, as they are now, in order of time: one that came
+	// or was revised late concerns what was counted without it. They are not to be modified.
+	Earlier []Sample
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,6 +88,35 @@ func TestOddElements(t *testing.T) {
 		if tc.fault == "" && err != nil || tc.fault != "" && (!errors.Is(err, ErrWire) || !strings.Contains(err.Error(), tc.fault)) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.fault)
 		}
+	}
+}
+
+// TestOddPrometheus: a value that is null or not finite is a gap, one that cannot be read too, and the error names it.
+func TestOddPrometheus(t *testing.T) {
+	for _, tc := range []struct{ value, fault string }{
+		{"null", ""}, {`"NaN"`, ""}, {`"+Inf"`, ""}, {`"-Inf"`, ""}, {`"n/e"`, "n/e"}, {"{}", "cannot unmarshal"},
+	} {
+		for kind, decode := range map[string]func() ([]carbon.Sample, error){
+			"values[1]": func() ([]carbon.Sample, error) {
+				return decodePrometheusRange([]byte(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[900,"100"],[1800,%s],[2700,"300"],null]}]}}`, tc.value)), carbon.Provenance{})
+			},
+			"result[1]": func() ([]carbon.Sample, error) {
+				return decodePrometheusForecast([]byte(fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"forecast_time":"900"},"value":[1,"100"]},
+					{"metric":{"forecast_time":"1800"},"value":[1,%s]},{"metric":{"forecast_time":"2700"},"value":[1,"300"]}]}}`, tc.value)), carbon.Provenance{})
+			},
+		} {
+			s, err := decode()
+			if len(s) != 2 || s[0].Value != 100 || s[1].Value != 300 || !s[0].To.Before(s[1].From) {
+				t.Errorf("%s: %s: %v", kind, tc.value, s)
+			}
+			if (tc.fault == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tc.fault) || !strings.Contains(err.Error(), kind)) {
+				t.Errorf("%s: %s: error %v, want %q", kind, tc.value, err, tc.fault)
+			}
+		}
+	}
+	_, err := decodePrometheusRange([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[null,"100"]]}]}}`), carbon.Provenance{})
+	if !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), "time null") {
+		t.Errorf("a value without a time: %v", err)
 	}
 }
 

@@ -142,6 +142,24 @@ func (v prometheusValue) parse() (at time.Time, value float64, _ error) {
 	return time.UnixMilli(int64(seconds * 1000)).UTC(), value, nil
 }
 
+// point is that value of a series of intensities. One that is null or not finite is a gap; one that cannot be read costs itself.
+func (v prometheusValue) point(where string) point {
+	if v.none(1) {
+		v[1] = json.RawMessage(`"NaN"`)
+	}
+	at, value, err := v.parse()
+	if err == nil && v.none(0) {
+		at, err = time.Time{}, fmt.Errorf("%w: time null; accepted: Unix seconds", ErrWire)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	return point{at: at, value: value, gap: !finite(value), where: where, bad: err}
+}
+
+// none says that the time (0) or the value (1) is missing or null.
+func (v prometheusValue) none(i int) bool { return len(v[i]) == 0 || string(v[i]) == "null" }
+
 type prometheusAnswer struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
@@ -181,13 +199,14 @@ func decodePrometheusRange(body []byte, p carbon.Provenance) ([]carbon.Sample, e
 		return nil, fmt.Errorf("%w: %d series; accepted: a query that gives one", ErrWire, n)
 	}
 	list := in.Data.Result[0].Values
-	points := make([]point, len(list))
+	points := make([]point, 0, len(list))
 	for i, x := range list {
-		at, v, err := x.parse()
-		if err != nil {
-			return nil, fmt.Errorf("values[%d]: %w", i, err)
+		if x.none(0) && x.none(1) {
+			continue // it says nothing
 		}
-		points[i] = point{at: at, length: prometheusStep, value: v, gap: v != v, where: fmt.Sprintf("values[%d]", i)}
+		pt := x.point(fmt.Sprintf("values[%d]", i))
+		pt.length = prometheusStep
+		points = append(points, pt)
 	}
 	return samples(points, prometheusStep, p)
 }
@@ -208,13 +227,12 @@ func decodePrometheusForecast(body []byte, p carbon.Provenance) ([]carbon.Sample
 			at, err = time.Unix(seconds, 0).UTC(), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("result[%d].metric.%s: %w", i, ForecastLabel, err)
+			points[i] = point{bad: fmt.Errorf("result[%d].metric.%s: %w", i, ForecastLabel, err)}
+			continue
 		}
-		_, v, err := x.Value.parse()
-		if err != nil {
-			return nil, fmt.Errorf("result[%d].value: %w", i, err)
-		}
-		points[i] = point{at: at, value: v, gap: v != v, where: fmt.Sprintf("result[%d]", i)}
+		x.Value[0] = json.RawMessage("0") // when the query was evaluated: the label counts
+		points[i] = x.Value.point(fmt.Sprintf("result[%d].value", i))
+		points[i].at = at
 	}
 	return samples(points, time.Hour, p)
 }
