@@ -32,7 +32,8 @@ const (
 // were cut into pieces for nothing. They were cut where the intensity was the same: rounding made one part of an hour cheaper than another.
 //
 // Errors: those of the planner. Complexity: O(tasks log tasks), and for each of mostRefined tasks that of the planner for one job in
-// mostParts slots.
+// mostParts slots. In BenchmarkStanding with 5,000 tasks, 500 of them new, a decision took 25 to 41 ms of processor time with it and
+// 20 to 30 ms without (three pairs of runs on a busy machine).
 func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 	single := plan.Single(planner)
 	if single == nil || w.s.soft() || w.s.Objective.Kind == plan.MOSP || w.s.Objective.PriceWeight > 0 {
