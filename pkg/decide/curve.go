@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -100,4 +101,17 @@ func (c *curve) mean(from, to time.Time) float64 {
 		return c.value[c.step(from.Sub(c.at[0]))]
 	}
 	return max(0, c.integral(from, to)/to.Sub(from).Hours())
+}
+
+// means returns the mean intensity of each slot of a grid. A mean that differs from the one before by rounding is the same (equalGrams):
+// a planner would else pick among the slots of an hour by their rounding.
+func (c *curve) means(g timegrid.Grid) []float64 {
+	out := make([]float64, g.N)
+	for slot := range out {
+		out[slot] = c.mean(g.Time(slot), g.Time(slot+1))
+		if slot > 0 && math.Abs(out[slot]-out[slot-1]) <= equalGrams*out[slot] {
+			out[slot] = out[slot-1]
+		}
+	}
+	return out
 }

@@ -19,15 +19,21 @@ const (
 	// mostRefined is how many tasks of a decision are refined, mostParts how many parts of slots are looked at for each.
 	mostRefined = 100
 	mostParts   = 300
+	// pauseSaves is the share of a task's emissions that each pause has to save which refinement adds.
+	pauseSaves = 0.01
 )
 
 // refine moves what the planner has placed now off the boundaries of slots, which begin now and so mix what the series have
 // before and after their steps. The planner places each task that waits once more (plan.Refiner), alone beside all others, within a
-// slot of its place and in parts of slots. What emits less is taken, with no more pauses. The tasks that emit most come first, a
-// bounded number of them.
+// slot of its place and in parts of slots. What emits less is taken. Each pause that it adds has to save pauseSaves of the task's emissions.
+// The tasks that emit most come first, a bounded number of them.
+//
+// This replaces the rule that refinement adds no pauses, which cost 0.4 points of saving in slots of an hour. It was there because runs
+// were cut into pieces for nothing. They were cut where the intensity was the same: rounding made one part of an hour cheaper than another.
 //
 // Errors: those of the planner. Complexity: O(tasks log tasks), and for each of mostRefined tasks that of the planner for one job in
-// mostParts slots.
+// mostParts slots. In BenchmarkStanding with 5,000 tasks, 500 of them new, a decision took 25 to 41 ms of processor time with it and
+// 20 to 30 ms without (three pairs of runs on a busy machine).
 func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 	single := plan.Single(planner)
 	if single == nil || w.s.soft() || w.s.Objective.Kind == plan.MOSP || w.s.Objective.PriceWeight > 0 {
@@ -45,16 +51,17 @@ func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 	}
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.grams, a.grams), a.task-b.task) })
 	for _, c := range list[:min(len(list), mostRefined)] {
-		if err := w.refineTask(ctx, single, c.task, c.grams); err != nil {
+		if err := w.refineTask(ctx, single, c.task); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refineTask gives a task a place in parts of slots, if it emits less there than the given grams.
-func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, grams float64) error {
-	x := &w.items[i]
+// refineTask gives a task a place in parts of slots, if it emits less there, restarts and moves included (cost).
+func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int) error {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	cost := w.cost(i, x.phases)
 	g, ok := w.parts(i)
 	if !ok {
 		return nil
@@ -72,10 +79,7 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g
 	defer func() { w.take(w.ledger, i, x.phases, 1) }()
 	p := w.problemOn(g, []int{i}, clusters)
 	for k, c := range clusters {
-		p.Clusters[k].Intensity = make([]float64, g.N)
-		for slot := range g.N {
-			p.Clusters[k].Intensity[slot] = w.curves[c].mean(g.Time(slot), g.Time(slot+1))
-		}
+		p.Clusters[k].Intensity = w.curves[c].means(g)
 	}
 	j := &p.Jobs[0]
 	j.Clusters, j.Quantiles = nil, nil // the grid ends in time for the quantiles
@@ -88,7 +92,11 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g
 		return err
 	}
 	phases := w.phasesOf(i, g, res.Plan.Jobs[0].Segments, clusters)
-	if w.inTime(i, phases) && pauses(phases) <= pauses(x.phases) && w.grams(i, phases)*(1+equalGrams) < grams && w.fits(w.ledger, i, phases) {
+	added := max(0, pauses(phases)-pauses(x.phases))
+	if added > 0 && t.Scaling != nil && !t.LatestStart.IsZero() {
+		return nil // it may be shorter than expected, and a pause uses up its delay
+	}
+	if w.inTime(i, phases) && w.cost(i, phases)*(1+equalGrams) < cost*(1-pauseSaves*float64(added)) && w.fits(w.ledger, i, phases) {
 		x.phases = phases
 	}
 	return nil

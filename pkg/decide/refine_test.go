@@ -127,3 +127,53 @@ func TestElasticPlansTheCleanHour(t *testing.T) {
 		t.Errorf("it is to run %v; want 8 workers from 8:00 to 9:00", p)
 	}
 }
+
+// TestRefinedPausesAreWorthIt: a plan is refined with a pause that saves much, and not with one that saves less than 1 %. Where the
+// intensity is the same, rounding does not cut a run into pieces.
+func TestRefinedPausesAreWorthIt(t *testing.T) {
+	long := func(now time.Time, dirty units.CarbonIntensity) decide.Snapshot {
+		s := snapshot(t, now, task("a", now, at(20), 2*time.Hour))
+		s.Slot, s.Tasks[0].Kind = time.Hour, workload.Interruptible
+		s.Clusters[0].Capacity = map[string]float64{"cpu": 100}
+		var samples []carbon.Sample
+		for k := range 96 { // half hours: 8:00 to 9:00 and 9:30 to 13:00 are clean
+			v := units.CarbonIntensity(900)
+			switch {
+			case k == 18:
+				v = dirty
+			case k >= 16 && k < 26:
+				v = 333.3
+			}
+			samples = append(samples, carbon.Sample{From: at(float64(k) / 2), To: at(float64(k+1) / 2), Value: v})
+		}
+		series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Clusters[0].Carbon = series
+		return s
+	}
+	for _, tc := range []struct {
+		name     string
+		dirty    units.CarbonIntensity
+		deadline time.Time
+		now      time.Time
+		runs     int
+	}{
+		{"half an hour is dirty", 900, at(10.5), at(8), 2},
+		{"half an hour is 2 % dirtier, a pause saves 0.5 %", 340, at(10.5), at(8), 1},
+		{"nothing is dirtier", 333.3, at(20), at(7).Add(47*time.Minute + 13*time.Second), 1},
+	} {
+		for name, planner := range map[string]plan.Planner{"joint": joint.Planner{}, "cheapest": cheapest.Planner{}} {
+			s := long(tc.now, tc.dirty)
+			s.Tasks[0].Deadline = tc.deadline
+			d, err := decide.Decide(t.Context(), s, planner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := d.Actions[0].Phases; len(p) != tc.runs {
+				t.Errorf("%s, %s: it is to run %v; want %d runs", tc.name, name, p, tc.runs)
+			}
+		}
+	}
+}
