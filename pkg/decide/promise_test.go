@@ -382,37 +382,32 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// TestStatedPlansFitTogether replays a world in which plans were changed again and again for what a queue would start,
-// and then, as they were stated, took more than there is.
-func TestStatedPlansFitTogether(t *testing.T) {
-	w := randomWorld(4, 0.6, true, []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic})
-	for _, v := range w.run(t, asap.Planner{}) {
-		t.Error(v)
-	}
-}
-
-// TestRoomThatHarms replays a world in which a late task had a place in time beside all that was foreseen, but another was late when
-// it took it: the queue then started others at other times. Verify does not ask for such a place.
-func TestRoomThatHarms(t *testing.T) {
-	w := randomWorld(9, 0.95, false, []workload.Kind{workload.Interruptible})
-	for _, v := range w.run(t, cheapest.Planner{}) {
-		t.Error(v)
-	}
-}
-
-// TestManyLate replays a world with 26 late tasks of which only eight were given another place, although there was room for more.
-func TestManyLate(t *testing.T) {
-	w := randomWorld(5, 0.8, false, []workload.Kind{workload.Elastic})
-	for _, v := range w.run(t, cheapest.Planner{}) {
-		t.Error(v)
-	}
-}
-
-// TestLackingWorkersTakeNoRoom replays a world in which a task that went on as submitted, short of a worker, was stated with all of its
-// workers from now on: with what the queues start, more than there is.
-func TestLackingWorkersTakeNoRoom(t *testing.T) {
-	w := randomWorld(5, 0.95, false, []workload.Kind{workload.Elastic})
-	for _, v := range w.run(t, cheapest.Planner{}) {
-		t.Error(v)
+// TestWorldsFound replays worlds in which decisions once broke an invariant.
+func TestWorldsFound(t *testing.T) {
+	one := func(k workload.Kind) []workload.Kind { return []workload.Kind{k} }
+	for _, x := range []struct {
+		name    string
+		seed    uint64
+		load    float64
+		known   bool
+		kinds   []workload.Kind
+		planner plan.Planner
+	}{
+		// Plans were changed again and again for what a queue would start, and then, as they were stated, took more than there is.
+		{"stated plans fit together", 4, 0.6, true, []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic}, asap.Planner{}},
+		// A late task had a place in time beside all that was foreseen, but another was late when it took it: the queue then started
+		// others at other times. Verify does not ask for such a place.
+		{"room that harms", 9, 0.95, false, one(workload.Interruptible), cheapest.Planner{}},
+		// There was room for more of the 26 late tasks than for the eight that the decision tried to place.
+		{"many late tasks", 5, 0.8, false, one(workload.Elastic), cheapest.Planner{}},
+		// A task went on as submitted, short of a worker. It was stated with all of its workers, which was more than there is, with
+		// what the queues start.
+		{"workers that are lacking", 5, 0.95, false, one(workload.Elastic), cheapest.Planner{}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			for _, v := range randomWorld(x.seed, x.load, x.known, x.kinds).run(t, x.planner) {
+				t.Error(v)
+			}
+		})
 	}
 }
