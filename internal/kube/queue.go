@@ -114,19 +114,49 @@ func (w *Workload) gateStays() bool {
 	return q != nil && w.Annotations()[kueue.AnnotationElastic] == "true" && slices.Contains(kueue.Gates(q.Annotations[kueue.AnnotationGates]), v1alpha1.Gate)
 }
 
-// resizing reports whether Kueue is about to take up a change of scale of an elastic object. One that
-// is changed again meanwhile is stuck: MultiKueue (as of v0.19.2) carries a slice to the other cluster
-// only while its name is that of the object's latest generation.
+// inSlices reports whether Kueue resizes the object, through slices of its Workload.
+func (w *Workload) inSlices() bool {
+	return w.Facts.Queue != "" && w.Annotations()[kueue.AnnotationElastic] == "true"
+}
+
+// unseen reports whether Kueue has not looked at the Workload of an object that it resizes yet. An object whose scale is changed
+// before that may get two Workloads, neither of which replaces the other. Kueue v0.19 then ends the one that has the name of
+// the object's generation, cannot make it again, and never starts the object.
+func (w *Workload) unseen() bool {
+	return w.inSlices() && (w.Queued == nil || !w.Queued.Considered)
+}
+
+// askedOfKueue is how many pods Kueue has to admit.
+func (w *Workload) askedOfKueue() int {
+	if w.Facts.Of > 0 {
+		return min(w.Facts.Workers, w.Facts.Of)
+	}
+	return w.Facts.Workers
+}
+
+// resizing reports whether Kueue is about to take up an elastic object, or a change of its scale. One that
+// is changed again meanwhile is stuck: see unseen, and MultiKueue (as of v0.19.2) carries a slice to the other
+// cluster only while its name is that of the object's latest generation.
 func (w *Workload) resizing() bool {
-	q := w.Queued
-	if q == nil || w.Facts.Suspended || w.Annotations()[kueue.AnnotationElastic] != "true" {
+	if w.Facts.Suspended || !w.inSlices() {
 		return false
 	}
-	asked := w.Facts.Workers
-	if w.Facts.Of > 0 {
-		asked = min(asked, w.Facts.Of)
+	q := w.Queued
+	return w.unseen() || q.Replaces && !q.Admitted || q.Admitted && (q.Pods != w.askedOfKueue() || w.Facts.Started.IsZero())
+}
+
+// stranded is the scale that Kueue has admitted of an object that asks for another one, and has asked for it so long
+// that Kueue will not take it up; 0 where there is none.
+func (w *Workload) stranded(now time.Time) int {
+	q := w.Queued
+	if !w.resizing() || w.unseen() || !q.Admitted || q.Pods == w.askedOfKueue() {
+		return 0
 	}
-	return q.Replaces && !q.Admitted || q.Admitted && (q.Pods != asked || w.Facts.Started.IsZero())
+	changed, _ := Changed(w)
+	if now.Sub(changed) < settling || now.Sub(q.ReservedAt) < settling {
+		return 0
+	}
+	return q.Pods
 }
 
 // UnparkQueued takes Lull's marks off a Workload of Kueue, its gate too where asked to.

@@ -178,7 +178,7 @@ func TestResizing(t *testing.T) {
 	fresh := *elastic.DeepCopy()
 	fresh.Status.StartTime = nil
 	at := func(pods int, change func(*kueue.Workload)) *kueue.Workload {
-		w := &kueue.Workload{Active: true, Reserved: true, Admitted: true, Cluster: "far", Pods: pods}
+		w := &kueue.Workload{Active: true, Considered: true, Reserved: true, Admitted: true, Cluster: "far", Pods: pods, ReservedAt: now.Add(-time.Second)}
 		if change != nil {
 			change(w)
 		}
@@ -191,6 +191,8 @@ func TestResizing(t *testing.T) {
 	}{
 		"at rest":                 {elastic, at(2, nil), false},
 		"not seen by Kueue yet":   {elastic, at(1, nil), true},
+		"no Workload yet":         {fresh, nil, true},
+		"not considered yet":      {fresh, &kueue.Workload{Active: true, Pods: 2}, true},
 		"slice waits":             {elastic, at(2, func(w *kueue.Workload) { w.Replaces, w.Admitted = true, false }), true},
 		"slice taken":             {elastic, at(2, func(w *kueue.Workload) { w.Replaces = true }), false},
 		"admitted, not begun yet": {fresh, at(2, nil), true},
@@ -209,6 +211,83 @@ func TestResizing(t *testing.T) {
 		// No client: a write would panic.
 		if wrote, err := (&Applier{}).Apply(context.Background(), v.Workloads[0], decide.Action{Verb: decide.Scale, Workers: 3}, Progress{}, Context{Policy: &v1alpha1.CarbonPolicy{}}); wrote || err != nil {
 			t.Errorf("%s: scaled, %v", name, err)
+		}
+	}
+}
+
+// elasticBench is a bench with an elastic Job of one worker in a queue, and its Workload with the given conditions.
+func elasticBench(t *testing.T, change func(*batchv1.Job), pods int, conditions ...any) (*bench, *Applier) {
+	t.Helper()
+	job := newJob("a", change, annotate(kueue.AnnotationElastic, "true"), annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"))
+	job.Namespace = "default"
+	var q map[string]any
+	if conditions != nil {
+		q = workloadObject("a", true, map[string]any{})
+		q["spec"].(map[string]any)["podSets"] = []any{map[string]any{"count": int64(pods)}}
+		q["status"] = map[string]any{"conditions": conditions}
+	}
+	b := newBench(t, &job, q)
+	return b, &Applier{Client: b.client, Recorder: silent{}}
+}
+
+func condition(kind, status, reason string, since time.Time) any {
+	return map[string]any{"type": kind, "status": status, "reason": reason, "lastTransitionTime": since.UTC().Format(time.RFC3339)}
+}
+
+// TestNotScaledBeforeKueue: an elastic Job that is released before Kueue has looked at its Workload is released at its own scale. Kueue may
+// make two Workloads of one that is scaled then, and never starts it.
+func TestNotScaledBeforeKueue(t *testing.T) {
+	one := func(j *batchv1.Job) {
+		queued(j)
+		workers := int32(1)
+		j.Spec.Parallelism = &workers
+	}
+	for name, tc := range map[string]struct {
+		conditions []any
+		want       int
+	}{
+		"no Workload":    {nil, 1},
+		"not considered": {[]any{}, 1},
+		"considered":     {[]any{condition("QuotaReserved", "False", "AdmissionGated", now)}, 2},
+	} {
+		b, ap := elasticBench(t, one, 1, tc.conditions...)
+		if _, err := ap.Apply(context.Background(), b.fetch(), decide.Action{Verb: decide.Release, Workers: 2}, Progress{}, Context{Policy: &v1alpha1.CarbonPolicy{}, Now: now}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if w := b.fetch(); w.Facts.Suspended || w.Facts.Workers != tc.want || w.Record().Workers != tc.want {
+			t.Errorf("%s: suspended %v, %d workers, %d recorded; want %d", name, w.Facts.Suspended, w.Facts.Workers, w.Record().Workers, tc.want)
+		}
+	}
+}
+
+// TestStranded: a Job whose scale Kueue does not take up is scaled to what Kueue has admitted, after a while, so that it runs.
+func TestStranded(t *testing.T) {
+	two := func(j *batchv1.Job) {
+		released("")(j)
+		workers := int32(2)
+		j.Spec.Parallelism = &workers
+	}
+	for name, tc := range map[string]struct {
+		pods           int
+		admitted       string
+		since, changed time.Duration
+		want           int
+	}{
+		"for long":            {1, "True", 3 * time.Minute, 3 * time.Minute, 1},
+		"since a moment":      {1, "True", time.Second, 3 * time.Minute, 2},
+		"asked a moment ago":  {1, "True", 3 * time.Minute, time.Second, 2},
+		"not admitted":        {1, "False", 3 * time.Minute, 3 * time.Minute, 2},
+		"as it has asked for": {2, "True", 3 * time.Minute, 3 * time.Minute, 2},
+	} {
+		b, ap := elasticBench(t, func(j *batchv1.Job) {
+			two(j)
+			j.Annotations[v1alpha1.AnnotationChanged] = now.Add(-tc.changed).Format(time.RFC3339)
+		}, tc.pods, condition("QuotaReserved", "True", "QuotaReserved", now.Add(-tc.since)), condition("Admitted", tc.admitted, "Admitted", now.Add(-tc.since)))
+		if _, err := ap.Apply(context.Background(), b.fetch(), decide.Action{Verb: decide.Continue, Workers: 2}, Progress{}, Context{Policy: &v1alpha1.CarbonPolicy{}, Now: now}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if w := b.fetch(); w.Facts.Workers != tc.want {
+			t.Errorf("%s: %d workers, want %d", name, w.Facts.Workers, tc.want)
 		}
 	}
 }
