@@ -177,14 +177,14 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	r.statePlans(c, &view, &decision, memory)
 	r.reportUnknownAnnotations(&view, memory)
-	failed = errors.Join(failed, r.writeProfiles(ctx, c, &view, memory))
+	profiles := r.writeProfiles(ctx, c, &view, memory)
 	memory.Forget(&view)
-	if err := r.writeStatus(ctx, &policy, &view, memory, problem, zone.Timeline.ToWall(decision.Wake)); err != nil {
+	if err := r.writeStatus(ctx, &policy, &view, memory, problem, failed, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
 	metrics.LastDecision.WithLabelValues(req.Namespace, req.Name).Set(float64(r.Clock.Now().Unix()))
-	if failed != nil {
-		return ctrl.Result{}, failed
+	if err := errors.Join(failed, profiles); err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +21,8 @@ import (
 	"lull.dev/lull/pkg/plan"
 )
 
-// writeStatus states what a look has found of a policy.
-func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view *kube.View, memory *feedback.Memory, problem error, wake time.Time) error {
+// writeStatus states what a look has found of a policy: problem is why it could not decide, failed what came of carrying the decision out.
+func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alpha1.CarbonPolicy, view *kube.View, memory *feedback.Memory, problem, failed error, wake time.Time) error {
 	for state, n := range map[string]int{"waiting": view.Waiting, "running": view.Running, "finished": len(view.Finished)} {
 		metrics.Jobs.WithLabelValues(policy.Namespace, policy.Name, state).Set(float64(n))
 	}
@@ -31,7 +32,11 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	s.Waiting, s.Running, s.Finished = int32(view.Waiting), int32(view.Running), int32(len(view.Finished))
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
-	condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
+	if refused := refusals(failed); problem == nil && refused != "" {
+		condition(&s.Conditions, v1alpha1.ConditionReady, false, "", "ChangesRefused", clipped(refused, mostMessage), policy.Generation)
+	} else {
+		condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
+	}
 	if r.Ledger == nil {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRecorded)
 	} else {
@@ -67,6 +72,28 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	}
 	_, err := kube.PatchStatus(ctx, r.Client, policy, before)
 	return client.IgnoreNotFound(err)
+}
+
+// refusals says how many changes of workloads the API server refused for good, and why it refused the first; "" where it refused none.
+func refusals(err error) string {
+	var all []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors that were joined are wanted, not what they wrap
+		all = joined.Unwrap()
+	} else if err != nil {
+		all = []error{err}
+	}
+	n, first := 0, ""
+	for _, err := range all {
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			if n++; n == 1 {
+				first = err.Error()
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the API server refuses %d changes of workloads; the watchdog releases what is held at its latest safe start. The first: %s", n, first)
 }
 
 // unknownAnnotations names the workloads whose annotations are unknown, in the order of their names, and what is meant; "" where

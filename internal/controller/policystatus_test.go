@@ -2,10 +2,15 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -54,11 +59,47 @@ func TestWriteStatusOnChange(t *testing.T) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(policy), &read); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.writeStatus(ctx, &read, &kube.View{Waiting: step.waiting}, feedback.New(), nil, step.wake); err != nil {
+		if err := r.writeStatus(ctx, &read, &kube.View{Waiting: step.waiting}, feedback.New(), nil, nil, step.wake); err != nil {
 			t.Fatal(err)
 		}
 		if patches != step.want {
 			t.Errorf("%s: %d patches, want %d", step.what, patches, step.want)
+		}
+	}
+}
+
+// TestRefusedChanges: a policy whose changes the API server refuses is not ready, and says why. A failure that passes by itself is none.
+func TestRefusedChanges(t *testing.T) {
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	forbidden := func(name string) error {
+		return apierrors.NewForbidden(jobs, name, errors.New("Lull's controller may change only a"))
+	}
+	for name, tc := range map[string]struct {
+		problem, failed error
+		reason, message string
+	}{
+		"all went well":    {nil, nil, "Deciding", ""},
+		"refused":          {nil, errors.Join(forbidden("a"), forbidden("b")), "ChangesRefused", "refuses 2 changes of workloads"},
+		"one of two":       {nil, errors.Join(apierrors.NewTimeoutError("slow", 1), forbidden("b")), "ChangesRefused", `jobs.batch "b" is forbidden: Lull's controller may change only a`},
+		"an outage":        {nil, errors.Join(apierrors.NewTimeoutError("slow", 1)), "Deciding", ""},
+		"it cannot decide": {errors.New("no zone"), errors.Join(forbidden("a")), "NotDeciding", "no zone"},
+	} {
+		policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}}
+		r := &CarbonPolicyReconciler{
+			Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).WithStatusSubresource(policy).Build(),
+			Clock:  clock.RealClock{}, Curves: curve.NewStore(), slow: slowness{}, planners: planners{},
+			Planner: func(string, map[string]string, []string) (plan.Planner, error) { return cheapest.Planner{}, nil },
+		}
+		if err := r.writeStatus(t.Context(), policy, &kube.View{}, feedback.New(), tc.problem, tc.failed, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.message) {
+			t.Errorf("%s: %+v, want %s, %q", name, ready, tc.reason, tc.message)
 		}
 	}
 }

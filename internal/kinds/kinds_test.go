@@ -281,7 +281,8 @@ func TestManifestsParse(t *testing.T) {
 			}
 			kinds[obj.Kind]++
 		}
-		if len(kinds) != 3 || kinds["ClusterRole"] != 1 || kinds["MutatingAdmissionPolicy"] != 1 || kinds["MutatingAdmissionPolicyBinding"] != 1 {
+		if len(kinds) != 5 || kinds["ClusterRole"] != 1 || kinds["MutatingAdmissionPolicy"] != 1 || kinds["MutatingAdmissionPolicyBinding"] != 1 ||
+			kinds["ValidatingAdmissionPolicy"] != 1 || kinds["ValidatingAdmissionPolicyBinding"] != 1 {
 			t.Errorf("%s: %v", k.Name, kinds)
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"lull.dev/lull/internal/kueue"
 )
 
-// Manifests are the access rule and the admission policy that a kind needs, as YAML
+// Manifests are the access rule and the admission policies that a kind needs, as YAML
 // documents.
-func (k *Kind) Manifests() string { return k.access() + "---\n" + k.admission() }
+func (k *Kind) Manifests() string {
+	return k.access() + "---\n" + k.admission() + "---\n" + k.bound()
+}
 
 // objectName is that of the kind's cluster-wide objects.
 func (k *Kind) objectName() string {
