@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,10 +89,58 @@ func TestWhenErrors(t *testing.T) {
 		}
 		lacksGoWords(t, strings.Join(args, " "), stderr)
 	}
-	// A file that is not there is a source that fails, not a wrong flag: there is a result without it.
-	status, stdout, stderr := runMain("when", "--length", "5h", "--zone", "DE", "--source", filepath.Join(t.TempDir(), "absent.csv"))
-	if status != exitOK || !strings.Contains(stderr, "absent.csv") || !strings.Contains(stdout, "from    Climatology") {
-		t.Errorf("status %d, %s%s", status, stderr, stdout)
+}
+
+// TestWhenFiles: a file that is not there is a wrong flag. One that cannot be read, or that is old, is a source that fails: there
+// is a result without it, with a warning.
+func TestWhenFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const header = "time,intensity_gco2eq_per_kwh\n"
+	hours := func(first time.Time) string {
+		text := header
+		for i := range 30 {
+			text += first.UTC().Add(time.Duration(i)*time.Hour).Format("2006-01-02T15:04:05Z") + ",100\n"
+		}
+		return text
+	}
+	now := time.Now().Truncate(time.Hour)
+	// Each runs from 30 hours before until its end.
+	old, late, fresh := write("old.csv", hours(now.Add(-100*24*time.Hour))), write("late.csv", hours(now.Add(-35*time.Hour))), write("fresh.csv", hours(now.Add(-30*time.Hour)))
+	absent, broken := filepath.Join(dir, "absent.csv"), write("broken.csv", header+"yesterday,1\n")
+	for _, tc := range []struct {
+		file   string
+		status int
+		want   string // on standard error; "" for nothing
+	}{
+		{absent, exitError, fmt.Sprintf("--source: %q: no such file; accepted: climatology, ", absent)},
+		{filepath.Join(broken, "x.csv"), exitError, ": not a directory; accepted: "},
+		{broken, exitOK, "warning: " + broken},
+		{old, exitOK, "warning: " + old + " ends at " + now.Add(-100*24*time.Hour+30*time.Hour).UTC().Format(time.RFC3339) + ", 98 days ago: it does not say how clean power is now"},
+		{late, exitOK, "warning: " + late + " ends at "},
+		{fresh, exitOK, ""},
+	} {
+		for _, command := range [][]string{{"when", "--length", "5h"}, {"run", "--within", "1m", "--length", "59s", "--min-saving", "100"}, {"forecast"}} {
+			args := append(command, "--zone", "DE", "--source", tc.file)
+			status := tc.status
+			switch {
+			case command[0] == "run":
+				args = append(args, "--", "true")
+			case command[0] == "forecast" && tc.file == broken: // that has to show
+				status = exitError
+			}
+			got, _, stderr := runMain(args...)
+			named := strings.Contains(stderr, strings.TrimPrefix(tc.want, "warning: "))
+			if got != status || !named || tc.want == "" && strings.Contains(stderr, "warning") {
+				t.Errorf("%v: status %d, %s; want %d, %s", args, got, stderr, status, tc.want)
+			}
+		}
 	}
 }
 

@@ -40,8 +40,8 @@ type scene struct {
 	drawn float64
 	// modelled is the part of drawn that is the model's.
 	modelled float64
-	place string // of the workload, where it runs on other clusters
-	value float64
+	place    string // of the workload, where it runs on other clusters
+	value    float64
 	// earlier are the values from before the series.
 	earlier []carbon.Sample
 	dir     string
