@@ -300,7 +300,11 @@ const maxFile = 1 << 20
 
 // Read reads a scenario (YAML or JSON). Unknown fields are errors.
 func Read(r io.Reader) (*Scenario, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	in, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
