@@ -100,7 +100,7 @@ func runBacktest(o backtestOptions, files []string, stdout io.Writer) error {
 	if o.zone != "" {
 		clock, ok := zones.Clock(o.zone)
 		if !ok {
-			return fmt.Errorf("--zone: %q has no known local time; accepted: a zone of lull forecast regions, or none", o.zone)
+			return fmt.Errorf("--zone: %q has no known local time; accepted: a zone of lull forecast regions, or none%s", o.zone, zones.Hint(o.zone))
 		}
 		h.Location = clock
 	}

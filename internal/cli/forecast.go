@@ -198,6 +198,10 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 			return cfg, fmt.Errorf("--zone: %w", err)
 		}
 	}
+	// Other sources name zones in their own way, and of a file it is a label.
+	if hint := zones.Hint(zone); hint != "" && (o.source == "climatology" || strings.HasPrefix(o.source, "electricityMaps")) {
+		return cfg, fmt.Errorf("--zone: %q; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1%s", o.zone, hint)
+	}
 	cfg = source.Config{Key: "cli " + o.source + " " + zone + " " + o.endpoint, Zone: zone, Signal: carbon.Average, Factor: carbon.Lifecycle, Horizon: o.horizon, Timeline: timegrid.Timeline{}}
 	switch o.signal {
 	case "", "average":

@@ -48,7 +48,6 @@ func TestBacktestCommandErrors(t *testing.T) {
 	file := trace(t, "a.csv", time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC), 20)
 	for want, args := range map[string][]string{
 		"no such file":          {"absent.csv"},
-		"the files in this ord": {file, file},
 		`--from: "soon"`:        {file, "--from", "soon"},
 		"--lead: 1h30m0s":       {file, "--lead", "90m"},
 		"do not fit":            {file, "--lead", "240h"},

@@ -71,17 +71,19 @@ func TestWhenOnEveryBasis(t *testing.T) {
 func TestWhenErrors(t *testing.T) {
 	t.Setenv(zoneVariable, "")
 	for want, args := range map[string][]string{
-		"--length: missing; accepted: ":                           {},
-		"--length: 0s; accepted: at least 1s":                     {"--length", "0"},
-		"--length: 5h; accepted: at most --within, 4h":            {"--length", "5h", "--within", "4h"},
-		"--within: 360h; accepted: 1s to 14d":                     {"--length", "5h", "--within", "15d"},
-		"--within: 0s; accepted: 1s to 14d":                       {"--length", "5h", "--within", "0s"},
-		"--zone: missing, and LULL_ZONE is not set":               {"--length", "5h"},
-		"AU-SA, CA-ON, DE":                                        {"--length", "5h", "--zone", "de"},
-		`--output: "pdf"; accepted: text, json, ical, sbatch, at`: {"--length", "5h", "--zone", "DE", "-o", "pdf"},
-		"--min-saving: 101; accepted: a number from 0 to 100":     {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
-		`--source: "tea leaves"`:                                  {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
-		`--at: "noon"`:                                            {"--length", "5h", "--zone", "DE", "--at", "noon"},
+		"--length: missing; accepted: ":                {},
+		"--length: 0s; accepted: at least 1s":          {"--length", "0"},
+		"--length: 5h; accepted: at most --within, 4h": {"--length", "5h", "--within", "4h"},
+		"--within: 360h; accepted: 1s to 14d":          {"--length", "5h", "--within", "15d"},
+		"--within: 0s; accepted: 1s to 14d":            {"--length", "5h", "--within", "0s"},
+		"--zone: missing, and LULL_ZONE is not set":    {"--length", "5h"},
+		"AU-SA, CA-ON, DE":                             {"--length", "5h", "--zone", "XX"},
+		`--zone: "de"; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1; did you mean DE?`: {"--length", "5h", "--zone", "de"},
+		"did you mean DE, in which aws/eu-central-1 lies?":                                                   {"--length", "5h", "--zone", "eu-central-1", "--source", "electricityMaps"},
+		`--output: "pdf"; accepted: text, json, ical, sbatch, at`:                                            {"--length", "5h", "--zone", "DE", "-o", "pdf"},
+		"--min-saving: 101; accepted: a number from 0 to 100":                                                {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
+		`--source: "tea leaves"`: {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
+		`--at: "noon"`:           {"--length", "5h", "--zone", "DE", "--at", "noon"},
 	} {
 		status, _, stderr := runMain(append([]string{"when"}, args...)...)
 		if status != exitError || !strings.Contains(stderr, want) {
