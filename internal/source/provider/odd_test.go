@@ -24,6 +24,9 @@ func TestOddElements(t *testing.T) {
 	sandbox := func(list string) ([]carbon.Sample, error) {
 		return electricityMaps([]byte(`{"zone":"DE","_disclaimer":"This data contains randomised values. Contact us to access real data.","history":[` + list + `]}`))
 	}
+	owned := func(list string) ([]carbon.Sample, error) {
+		return electricityMaps([]byte(`{"zone":"DE","_disclaimer":"This data is the exclusive property of Electricity Maps and/or related parties.","history":[` + list + `]}`))
+	}
 	wt := func(list string) ([]carbon.Sample, error) {
 		return decodeWattTime([]byte(`{"data":[`+list+`],"meta":{"region":"r","signal_type":"s","units":"lbs_co2_per_mwh","data_point_period_seconds":"3600"}}`), "r", "s", carbon.Provenance{})
 	}
@@ -66,6 +69,7 @@ func TestOddElements(t *testing.T) {
 		"WattTime, null":               {wt, "null," + wtAt(from, "0"), "00:00 60 0", ""},
 		"WattTime, string":             {wt, wtAt(from, `"0.0"`), "00:00 60 0", ""},
 		"WattTime, no time":            {wt, wtAt(from, "0") + "," + wtAt(`""`, "0"), "00:00 60 0", "data[1].point_time"},
+		"Electricity Maps, owned":      {owned, emAt(from, "5"), "00:00 60 5", ""},
 		"Electricity Maps, sandbox":    {sandbox, emAt(from, "5"), "", "random"},
 		"UK, null":                     {uk, "null," + ukAt(from, next, "5"), "00:00 60 5", ""},
 		"UK, no actual value":          {uk, ukAt(from, next, "null"), "00:00 60 9", ""},
