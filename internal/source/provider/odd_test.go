@@ -118,6 +118,27 @@ func TestOddPrometheus(t *testing.T) {
 			}
 		}
 	}
+	// An element of another form, and one that does not say its time, cost themselves.
+	for _, tc := range []struct{ element, fault string }{
+		{`"soon"`, `values[1]: unexpected answer: "soon"; accepted: [seconds, "value"]`}, {`{"t":1800}`, "values[1]"}, {`7`, "values[1]"},
+	} {
+		s, err := decodePrometheusRange([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[900,"100"],`+tc.element+`,[2700,"300"]]}]}}`), carbon.Provenance{})
+		if len(s) != 2 || !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), tc.fault) {
+			t.Errorf("%s: %v, error %v", tc.element, s, err)
+		}
+	}
+	for element, fault := range map[string]string{
+		`{"metric":{},"value":[1,"200"]}`:                   "unexpected answer: result[1]: no label forecast_time",
+		`{"value":[1,"200"]}`:                               "unexpected answer: result[1]: no label forecast_time",
+		`{"metric":{"forecast_time":"1800"},"value":"200"}`: "result[1].value: unexpected answer: ",
+		`{"metric":{"forecast_time":"1800"}}`:               "", // a gap, as null
+	} {
+		s, err := decodePrometheusForecast([]byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"forecast_time":"900"},"value":[1,"100"]},`+
+			element+`,{"metric":{"forecast_time":"2700"},"value":[1,"300"]}]}}`), carbon.Provenance{})
+		if len(s) != 2 || (err != nil) != (fault != "") || err != nil && (!errors.Is(err, ErrWire) || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("%s: %v, error %v", element, s, err)
+		}
+	}
 	_, err := decodePrometheusRange([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[null,"100"]]}]}}`), carbon.Provenance{})
 	if !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), "time null") {
 		t.Errorf("a value without a time: %v", err)
