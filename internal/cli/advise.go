@@ -274,9 +274,9 @@ func (o *adviseOptions) series(slot time.Duration) ([]adviceZone, error) {
 		s, err := climatology.Series(zone, from, from.AddDate(1, 0, 0))
 		if err != nil {
 			if o.zoneNote != "" {
-				err = fmt.Errorf("%w, in which most energy of --jobs was used", err)
+				return nil, fmt.Errorf("--zone: %w. Most energy of --jobs was used in %s: state another zone, or --carbon", err, zone)
 			}
-			return nil, fmt.Errorf("--zone: %w; accepted: %s, or --carbon", err, strings.Join(climatology.Zones(), ", "))
+			return nil, fmt.Errorf("--zone: %w. --carbon takes a file of another zone", err)
 		}
 		out = append(out, adviceZone{name: zone, series: s})
 	}

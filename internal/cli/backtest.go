@@ -30,7 +30,7 @@ func newBacktestCommand() *cobra.Command {
 		Use:   "backtest TRACE...",
 		Short: "Replay traces and score every forecaster",
 		Long: `Backtest issues a forecast at regular times over recorded series (CSV or JSON,
-consecutive files of one zone), each from what lies before alone, and compares it
+files of one zone), each from what lies before alone, and compares it
 with what came: error (MAPE, MAE, bias), rank correlation within the forecast, and
 regret: how much more the window of least forecast intensity emits than the truly
 best one. Where forecasts serve scheduling, regret is what matters. A second table
@@ -100,7 +100,7 @@ func runBacktest(o backtestOptions, files []string, stdout io.Writer) error {
 	if o.zone != "" {
 		clock, ok := zones.Clock(o.zone)
 		if !ok {
-			return fmt.Errorf("--zone: %q has no known local time; accepted: a zone of lull forecast regions, or none", o.zone)
+			return fmt.Errorf("--zone: %q has no known local time; accepted: a zone of lull forecast regions, or none%s", o.zone, zones.Hint(o.zone))
 		}
 		h.Location = clock
 	}

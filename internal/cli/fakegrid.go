@@ -21,6 +21,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
 	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/units"
 )
 
 type fakegridOptions struct {
@@ -189,7 +190,11 @@ func readWeather(text string) (fakegrid.Weather, error) {
 	}
 	out := fakegrid.Weather{Latitude: latitude, Longitude: longitude}
 	err := source.WithFile(parts[2], func(r io.Reader) error {
-		rows, err := csv.NewReader(r).ReadAll()
+		text, err := units.PlainText(r)
+		if err != nil {
+			return err
+		}
+		rows, err := csv.NewReader(text).ReadAll()
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,6 +128,7 @@ func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, 
 	if err != nil {
 		fmt.Fprintln(stderr, "lull:", err)
 	}
+	warnOld(o, out, now, stderr)
 	cfg := zone.cfg
 	if out.Expected == nil {
 		return fmt.Errorf("nothing is known of %s; --fallback declares an intensity", cfg.Zone)
@@ -196,6 +198,10 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 			return cfg, fmt.Errorf("--zone: %w", err)
 		}
 	}
+	// Other sources name zones in their own way, and of a file it is a label.
+	if hint := zones.Hint(zone); hint != "" && (o.source == "climatology" || strings.HasPrefix(o.source, "electricityMaps")) {
+		return cfg, fmt.Errorf("--zone: %q; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1%s", o.zone, hint)
+	}
 	cfg = source.Config{Key: "cli " + o.source + " " + zone + " " + o.endpoint, Zone: zone, Signal: carbon.Average, Factor: carbon.Lifecycle, Horizon: o.horizon, Timeline: timegrid.Timeline{}}
 	switch o.signal {
 	case "", "average":
@@ -256,10 +262,35 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.query, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
 	default:
 		if !o.isFile() {
-			return cfg, fmt.Errorf("--source: %q; accepted: %s, or a file that ends in .csv or .json", o.source, strings.Join(sourceNames(), ", "))
+			return cfg, fmt.Errorf("--source: %q; accepted: %s", o.source, acceptedSources())
+		}
+		if _, err := os.Stat(o.source); err != nil {
+			why := "no such file"
+			if !errors.Is(err, os.ErrNotExist) {
+				why = errors.Unwrap(err).Error()
+			}
+			return cfg, fmt.Errorf("--source: %q: %s; accepted: %s", o.source, why, acceptedSources())
 		}
 	}
 	return cfg, nil
+}
+
+func acceptedSources() string {
+	return strings.Join(sourceNames(), ", ") + ", or a file that ends in .csv or .json"
+}
+
+// warnOld says that a file ended longer ago than a source may be behind.
+func warnOld(o forecastOptions, out source.Outlook, now time.Time, stderr io.Writer) {
+	if !o.isFile() || !out.Stale || out.Newest.IsZero() {
+		return
+	}
+	ago := now.Sub(out.Newest)
+	age := roughly(ago)
+	if days := ago.Hours() / 24; days >= 2 {
+		age = fmt.Sprintf("%.0f days", math.Floor(days))
+	}
+	fmt.Fprintf(stderr, "lull: warning: %s ends at %s, %s ago: it does not say how clean power is now. The hours to come rest on %s\n",
+		o.source, out.Newest.UTC().Format(time.RFC3339), age, cmp.Or(string(out.Basis), "nothing"))
 }
 
 // isFile reports whether the source is a file.

@@ -47,16 +47,15 @@ func TestBacktestCommand(t *testing.T) {
 func TestBacktestCommandErrors(t *testing.T) {
 	file := trace(t, "a.csv", time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC), 20)
 	for want, args := range map[string][]string{
-		"no such file":          {"absent.csv"},
-		"the files in this ord": {file, file},
-		`--from: "soon"`:        {file, "--from", "soon"},
-		"--lead: 1h30m0s":       {file, "--lead", "90m"},
-		"do not fit":            {file, "--lead", "240h"},
-		"nothing to replay":     {},
-		`--output: "pdf"`:       {file, "-o", "pdf"},
-		`--zone: "XX"`:          {file, "--zone", "XX"},
-		"invalid recorded":      {"--recorded", file},
-		"no other traces":       {file, "--recorded", file},
+		"no such file":      {"absent.csv"},
+		`--from: "soon"`:    {file, "--from", "soon"},
+		"--lead: 1h30m0s":   {file, "--lead", "90m"},
+		"do not fit":        {file, "--lead", "240h"},
+		"nothing to replay": {},
+		`--output: "pdf"`:   {file, "-o", "pdf"},
+		`--zone: "XX"`:      {file, "--zone", "XX"},
+		"invalid recorded":  {"--recorded", file},
+		"no other traces":   {file, "--recorded", file},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := Main(append([]string{"forecast", "backtest"}, args...), strings.NewReader(""), &stdout, &stderr); status != exitError || !strings.Contains(stderr.String(), want) {

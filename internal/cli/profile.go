@@ -170,7 +170,11 @@ func (f *clusterFlags) readWorkload(ctx context.Context, c client.Client, file s
 		return nil, nil, fmt.Errorf("-f: %w", err)
 	}
 	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, maxManifest))
+	plain, err := units.PlainText(io.LimitReader(in, maxManifest))
+	if err != nil {
+		return nil, nil, fmt.Errorf("-f %s: %w", file, err)
+	}
+	text, err := io.ReadAll(plain)
 	if err != nil {
 		return nil, nil, fmt.Errorf("-f %s: %w", file, err)
 	}

@@ -110,7 +110,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w], whose measured power is used); may be repeated")
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale of elastic jobs")
 	number(f, &o.maxWorkers, "max-workers", 0, between(1, workload.MaxScale), "largest scale of elastic jobs (default: that of the profile)")
-	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity, consecutive ones of one zone")
+	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity of one zone")
 	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default: the one in which most energy of the trace was used, if it says so, else DE)")
 	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
 	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster (default: room for everything)")

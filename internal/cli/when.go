@@ -141,6 +141,7 @@ func (o *whenOptions) find(ctx context.Context, zone *zoneFeed, now time.Time, s
 		if w.outlook, err = zone.read(limited, now); err != nil {
 			fmt.Fprintf(stderr, "lull: warning: %s\n", oneLine(err))
 		}
+		warnOld(o.forecastOptions, w.outlook, now, stderr)
 	}
 	var err error
 	w.Choice, err = bestwindow.Find(w.outlook.Expected, w.request())

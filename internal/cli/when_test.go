@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,17 +71,19 @@ func TestWhenOnEveryBasis(t *testing.T) {
 func TestWhenErrors(t *testing.T) {
 	t.Setenv(zoneVariable, "")
 	for want, args := range map[string][]string{
-		"--length: missing; accepted: ":                           {},
-		"--length: 0s; accepted: at least 1s":                     {"--length", "0"},
-		"--length: 5h; accepted: at most --within, 4h":            {"--length", "5h", "--within", "4h"},
-		"--within: 360h; accepted: 1s to 14d":                     {"--length", "5h", "--within", "15d"},
-		"--within: 0s; accepted: 1s to 14d":                       {"--length", "5h", "--within", "0s"},
-		"--zone: missing, and LULL_ZONE is not set":               {"--length", "5h"},
-		"AU-SA, CA-ON, DE":                                        {"--length", "5h", "--zone", "de"},
-		`--output: "pdf"; accepted: text, json, ical, sbatch, at`: {"--length", "5h", "--zone", "DE", "-o", "pdf"},
-		"--min-saving: 101; accepted: a number from 0 to 100":     {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
-		`--source: "tea leaves"`:                                  {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
-		`--at: "noon"`:                                            {"--length", "5h", "--zone", "DE", "--at", "noon"},
+		"--length: missing; accepted: ":                {},
+		"--length: 0s; accepted: at least 1s":          {"--length", "0"},
+		"--length: 5h; accepted: at most --within, 4h": {"--length", "5h", "--within", "4h"},
+		"--within: 360h; accepted: 1s to 14d":          {"--length", "5h", "--within", "15d"},
+		"--within: 0s; accepted: 1s to 14d":            {"--length", "5h", "--within", "0s"},
+		"--zone: missing, and LULL_ZONE is not set":    {"--length", "5h"},
+		"AU-SA, CA-ON, DE":                             {"--length", "5h", "--zone", "XX"},
+		`--zone: "de"; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1; did you mean DE?`: {"--length", "5h", "--zone", "de"},
+		"did you mean DE, in which aws/eu-central-1 lies?":                                                   {"--length", "5h", "--zone", "eu-central-1", "--source", "electricityMaps"},
+		`--output: "pdf"; accepted: text, json, ical, sbatch, at`:                                            {"--length", "5h", "--zone", "DE", "-o", "pdf"},
+		"--min-saving: 101; accepted: a number from 0 to 100":                                                {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
+		`--source: "tea leaves"`: {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
+		`--at: "noon"`:           {"--length", "5h", "--zone", "DE", "--at", "noon"},
 	} {
 		status, _, stderr := runMain(append([]string{"when"}, args...)...)
 		if status != exitError || !strings.Contains(stderr, want) {
@@ -87,10 +91,58 @@ func TestWhenErrors(t *testing.T) {
 		}
 		lacksGoWords(t, strings.Join(args, " "), stderr)
 	}
-	// A file that is not there is a source that fails, not a wrong flag: there is a result without it.
-	status, stdout, stderr := runMain("when", "--length", "5h", "--zone", "DE", "--source", filepath.Join(t.TempDir(), "absent.csv"))
-	if status != exitOK || !strings.Contains(stderr, "absent.csv") || !strings.Contains(stdout, "from    Climatology") {
-		t.Errorf("status %d, %s%s", status, stderr, stdout)
+}
+
+// TestWhenFiles: a file that is not there is a wrong flag. One that cannot be read, or that is old, is a source that fails: there
+// is a result without it, with a warning.
+func TestWhenFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const header = "time,intensity_gco2eq_per_kwh\n"
+	hours := func(first time.Time) string {
+		text := header
+		for i := range 30 {
+			text += first.UTC().Add(time.Duration(i)*time.Hour).Format("2006-01-02T15:04:05Z") + ",100\n"
+		}
+		return text
+	}
+	now := time.Now().Truncate(time.Hour)
+	// Each runs from 30 hours before until its end.
+	old, late, fresh := write("old.csv", hours(now.Add(-100*24*time.Hour))), write("late.csv", hours(now.Add(-35*time.Hour))), write("fresh.csv", hours(now.Add(-30*time.Hour)))
+	absent, broken := filepath.Join(dir, "absent.csv"), write("broken.csv", header+"yesterday,1\n")
+	for _, tc := range []struct {
+		file   string
+		status int
+		want   string // on standard error; "" for nothing
+	}{
+		{absent, exitError, fmt.Sprintf("--source: %q: no such file; accepted: climatology, ", absent)},
+		{filepath.Join(broken, "x.csv"), exitError, ": not a directory; accepted: "},
+		{broken, exitOK, "warning: " + broken},
+		{old, exitOK, "warning: " + old + " ends at " + now.Add(-100*24*time.Hour+30*time.Hour).UTC().Format(time.RFC3339) + ", 98 days ago: it does not say how clean power is now"},
+		{late, exitOK, "warning: " + late + " ends at "},
+		{fresh, exitOK, ""},
+	} {
+		for _, command := range [][]string{{"when", "--length", "5h"}, {"run", "--within", "1m", "--length", "59s", "--min-saving", "100"}, {"forecast"}} {
+			args := append(command, "--zone", "DE", "--source", tc.file)
+			status := tc.status
+			switch {
+			case command[0] == "run":
+				args = append(args, "--", "true")
+			case command[0] == "forecast" && tc.file == broken: // that has to show
+				status = exitError
+			}
+			got, _, stderr := runMain(args...)
+			named := strings.Contains(stderr, strings.TrimPrefix(tc.want, "warning: "))
+			if got != status || !named || tc.want == "" && strings.Contains(stderr, "warning") {
+				t.Errorf("%v: status %d, %s; want %d, %s", args, got, stderr, status, tc.want)
+			}
+		}
 	}
 }
 

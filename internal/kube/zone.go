@@ -178,6 +178,9 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 	s := zone.Spec.Source
 	switch {
 	case s.ElectricityMaps != nil:
+		if hint := zones.Hint(cfg.Zone); hint != "" {
+			return nil, fmt.Errorf("spec.zone: %q; accepted: a zone as Electricity Maps names it%s", cfg.Zone, hint)
+		}
 		address := endpoint(s.ElectricityMaps.Endpoint, "https://api.electricitymaps.com")
 		token, err := z.secret(ctx, "spec.source.electricityMaps.tokenSecret", &s.ElectricityMaps.TokenSecret, address)
 		version := s.ElectricityMaps.Version

@@ -55,13 +55,11 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	var measured []account.Measured
 	by := map[string]float64{}
 	for _, e := range w.energy {
-		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh, Source: e.Source})
+		measured = append(measured, account.Measured{From: e.From, To: e.To, Zone: e.Zone, KWh: e.KWh, Modelled: e.ModelKWh, Source: e.Source})
 	}
 	measured = account.Apart(measured)
-	for _, m := range measured {
-		for _, source := range strings.Split(m.Source, "+") {
-			by[source] += m.KWh
-		}
+	for i := range measured {
+		share(by, &measured[i])
 	}
 	ran := make([]account.Stretch, len(stretches))
 	for i := range stretches {
@@ -94,6 +92,30 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	b.After = s.after
 }
 
+// share adds the energy of a reading, except what the model says of it, to the sources that it names. It counts
+// for the least certain of them: a reading does not state the shares of those that measure.
+func share(by map[string]float64, m *account.Measured) {
+	least := ""
+	for _, source := range strings.Split(m.Source, "+") {
+		if source == "model" && m.Modelled > 0 {
+			continue
+		}
+		by[source] += 0 // to name it
+		if least == "" || off(source) > off(least) {
+			least = source
+		}
+	}
+	by[least] += m.KWh - m.Modelled
+}
+
+// off is how far energy by a source may be off at 90 %, a share.
+func off(source string) float64 {
+	if share, stated := sources[source]; stated {
+		return share
+	}
+	return sources["model"]
+}
+
 // uncertainty returns the sources of energy, in order, and how far their sum may be off at
 // 90 %, a share. by is the energy measured by each source, model that of the power model.
 func uncertainty(by map[string]float64, model float64) (names []string, share float64) {
@@ -103,11 +125,7 @@ func uncertainty(by map[string]float64, model float64) (names []string, share fl
 	names = slices.Sorted(maps.Keys(by))
 	total := 0.0
 	for _, source := range names { // in order, so that equal entries give equal sums
-		off, stated := sources[source]
-		if !stated {
-			off = sources["model"]
-		}
-		share += off * by[source]
+		share += off(source) * by[source]
 		total += by[source]
 	}
 	if total > 0 {

@@ -266,7 +266,9 @@ func (r *Recorder) measured(k *Look, i int, o *observed) {
 		*e = Energy{From: now, To: now, Zone: k.place(k.View.Snapshot.Tasks[i].Cluster).Zone, Source: p.DrawnFrom}
 		return
 	}
-	e.KWh += p.Drawn / 1000 * now.Sub(e.To).Hours()
+	hours := now.Sub(e.To).Hours()
+	e.KWh += p.Drawn / 1000 * hours
+	e.ModelKWh += p.Modelled / 1000 * hours
 	e.To = now
 	if !now.Truncate(time.Hour).Equal(e.From.Truncate(time.Hour)) {
 		r.writeEnergy(w.UID(), o)

@@ -38,8 +38,10 @@ type scene struct {
 	verb decide.Verb
 	// drawn is measured power, in watts.
 	drawn float64
-	place string // of the workload, where it runs on other clusters
-	value float64
+	// modelled is the part of drawn that is the model's.
+	modelled float64
+	place    string // of the workload, where it runs on other clusters
+	value    float64
 	// earlier are the values from before the series.
 	earlier []carbon.Sample
 	dir     string
@@ -129,7 +131,7 @@ func (s *scene) record(hour float64) {
 		Phases: func(*kube.Workload) []decide.Phase { return nil }, Zones: map[string]carbon.Outlook{"z": {Expected: series, Earlier: s.earlier}},
 	}
 	if !w.Facts.Finished {
-		p := kube.Progress{Runtime: time.Hour, Drawn: s.drawn}
+		p := kube.Progress{Runtime: time.Hour, Drawn: s.drawn, Modelled: s.modelled}
 		if s.drawn > 0 {
 			p.DrawnFrom = "kepler"
 		}
@@ -330,4 +332,18 @@ func TestRecordWithoutDatabase(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestRecordOfPartlyMeasured: an entry says which part of its energy is the model's.
+func TestRecordOfPartlyMeasured(t *testing.T) {
+	s := newScene(t)
+	s.pods = []*corev1.Pod{runningPod("p1", 1)}
+	s.drawn, s.modelled = 80, 20
+	for _, hour := range []float64{1, 1.5, 2} {
+		s.look(hour)
+	}
+	var e Energy
+	if story := s.story(KindEnergy); len(story) != 1 || json.Unmarshal([]byte(story[0]), &e) != nil || !near(e.KWh, 0.08) || !near(e.ModelKWh, 0.02) {
+		t.Errorf("%v; want 0.08 kWh, 0.02 of them by the model", story)
+	}
 }

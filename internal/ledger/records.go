@@ -148,6 +148,8 @@ type Energy struct {
 	Zone   string    `json:"zone"`
 	KWh    float64   `json:"kWh"`
 	Source string    `json:"source"`
+	// ModelKWh is the part of KWh that is the power model's, if Source names it beside one that measures.
+	ModelKWh float64 `json:"modelKWh,omitempty"`
 }
 
 // Finished says that the workload is over, or deleted.

@@ -18,6 +18,7 @@ import (
 	"lull.dev/lull/pkg/trace"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
+	"lull.dev/lull/pkg/zones"
 )
 
 // Build reads the files of s and returns the simulation, without the planner.
@@ -353,7 +354,7 @@ func (c *Cluster) build(actual *carbon.Series, start time.Time, span, slot time.
 			if c.AnyZone {
 				zone += ", in which most energy of the trace was used"
 			}
-			return out, fault(field("zone"), zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", "))
+			return out, fault(field("zone"), zone, "carbon files, or one of "+strings.Join(climatology.Zones(), ", ")+zones.Hint(c.Zone))
 		}
 	}
 	if actual.Len() == 0 || start.Before(actual.Start()) || !start.Before(actual.End()) {

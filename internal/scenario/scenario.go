@@ -202,7 +202,7 @@ type Cluster struct {
 	Zone string `json:"zone"`
 	// AnyZone says that the user states no zone: it is the one in which most energy of the trace was used, else DE.
 	AnyZone bool `json:"-"`
-	// Carbon are consecutive files of the intensity; none takes what came after recorded
+	// Carbon are files of the intensity, as source.ReadFiles joins them; none takes what came after recorded
 	// forecasts, else the climatology of Zone. Forecasts and intensity must be of one kind:
 	// direct and life-cycle factors differ.
 	Carbon   []string `json:"carbon"`
@@ -300,7 +300,11 @@ const maxFile = 1 << 20
 
 // Read reads a scenario (YAML or JSON). Unknown fields are errors.
 func Read(r io.Reader) (*Scenario, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	in, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, err
 	}

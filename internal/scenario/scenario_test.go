@@ -78,6 +78,9 @@ func TestBuildErrors(t *testing.T) {
 			t.Errorf("%s: error %v", bad, err)
 		}
 	}
+	if _, err := Read(strings.NewReader("\xff\xfes\x00")); !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("UTF-16: error %v", err)
+	}
 	if _, err := Read(strings.NewReader(strings.Repeat("#", maxFile+1))); !errors.Is(err, ErrScenario) {
 		t.Errorf("a file too large: %v", err)
 	}

@@ -32,6 +32,8 @@ type Measured struct {
 	From, To time.Time
 	Zone     string
 	KWh      float64
+	// Modelled is the part of KWh that a model says, where not all of the workload was measured.
+	Modelled float64
 	// Source is who measured it; Use does not read it.
 	Source string
 }
@@ -59,6 +61,7 @@ func Apart(readings []Measured) []Measured {
 		}
 		if rest < whole {
 			m.KWh *= float64(rest) / float64(whole)
+			m.Modelled *= float64(rest) / float64(whole)
 		}
 		out, until = append(out, m), m.To
 	}
@@ -97,7 +100,7 @@ func Use(stretches []Stretch, measured []Measured, intensity func(zone string) *
 	for _, m := range apart {
 		kWh := add(m.From, m.To, m.Zone, m.KWh*1000/m.To.Sub(m.From).Hours())
 		u.KWh += kWh
-		u.MeasuredKWh += kWh
+		u.MeasuredKWh += kWh - m.Modelled
 	}
 	for _, s := range stretches {
 		u.ModelKWh += s.Watts / 1000 * s.To.Sub(s.From).Hours()

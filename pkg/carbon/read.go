@@ -182,13 +182,8 @@ type point struct {
 	estimated bool
 }
 
-// standsOver says whether a point counts although another of the same time came later.
-func (pt point) standsOver(later point) bool {
-	if pt.gap || later.gap {
-		return !pt.gap
-	}
-	return !pt.estimated && later.estimated
-}
+// rank says how far to trust the point.
+func (pt point) rank() Rank { return RankOf(pt.gap, pt.estimated) }
 
 // fromPoints turns points into samples.
 func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
@@ -204,7 +199,7 @@ func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
 		case !pt.at.Equal(distinct[n-1].at):
 			return nil, fmt.Errorf("%w: %s %d: time %s lies before %s of the row ahead; accepted: ascending times",
 				ErrSeries, unit, pt.where, pt.at.Format(time.RFC3339), distinct[n-1].at.Format(time.RFC3339))
-		case !distinct[n-1].standsOver(pt):
+		case !distinct[n-1].rank().StandsOver(pt.rank()):
 			distinct[n-1] = pt
 		}
 	}

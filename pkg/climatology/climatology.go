@@ -20,6 +20,7 @@ import (
 
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
+	"lull.dev/lull/pkg/zones"
 )
 
 //go:embed climatology.csv
@@ -82,7 +83,7 @@ func Series(zone string, from, to time.Time) (*carbon.Series, error) {
 	}
 	rows, ok := t[zone]
 	if !ok {
-		return nil, fmt.Errorf("%w %q; accepted: %s", ErrZone, zone, strings.Join(Zones(), ", "))
+		return nil, fmt.Errorf("%w %q; accepted: %s%s", ErrZone, zone, strings.Join(Zones(), ", "), zones.Hint(zone))
 	}
 	var samples []carbon.Sample
 	for at := from.UTC().Truncate(time.Hour); at.Before(to); at = at.Add(time.Hour) {

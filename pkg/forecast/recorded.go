@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -42,7 +41,11 @@ const maxRecorded = 1_000_000
 // ReadRecorded returns an error that wraps ErrRecorded and names the line and the
 // value. Complexity: O(rows).
 func ReadRecorded(r io.Reader) ([]Issued, error) {
-	rows := csv.NewReader(bufio.NewReader(r))
+	text, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecorded, err)
+	}
+	rows := csv.NewReader(text)
 	rows.ReuseRecord = true
 	rows.FieldsPerRecord = 4
 	header, err := rows.Read()

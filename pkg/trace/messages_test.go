@@ -2,6 +2,8 @@ package trace_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,33 @@ func TestByteOrderMark(t *testing.T) {
 	}
 	if tr, err := trace.ReadSWF(strings.NewReader("\ufeff" + swfText)); err != nil || tr.Start.Year() != 2005 {
 		t.Errorf("SWF: %v", err)
+	}
+}
+
+// TestOtherText: every reader says what a file in UTF-16, or one that is compressed, is.
+func TestOtherText(t *testing.T) {
+	for name, read := range map[string]func(io.Reader) error{
+		"SWF":     func(r io.Reader) error { _, err := trace.ReadSWF(r); return err },
+		"GWF":     func(r io.Reader) error { _, err := trace.ReadGWF(r); return err },
+		"profile": func(r io.Reader) error { _, err := trace.ReadProfile(r); return err },
+	} {
+		for text, want := range map[string]string{"\xff\xfe1\x00": "UTF-16", "\x1f\x8b\x08": ".gz"} {
+			if err := read(strings.NewReader(text)); !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q: error %v, want %s", name, text, err, want)
+			}
+		}
+	}
+}
+
+// TestProfileIsBounded: a stream without an end is not read without an end.
+func TestProfileIsBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("workers,throughput\n")
+	for w := range 10_001 {
+		fmt.Fprintf(&b, "%d,%d\n", w+1, w+1)
+	}
+	if _, err := trace.ReadProfile(strings.NewReader(b.String())); !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), "accepted: at most 10000 rows") {
+		t.Errorf("error %v", err)
 	}
 }
 

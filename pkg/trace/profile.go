@@ -19,19 +19,26 @@ type Profile struct {
 	Throughput, Watts []float64
 }
 
+// maxScales bounds the rows of a profile.
+const maxScales = 10_000
+
 // ReadProfile reads a table with the columns workers, throughput and, if measured,
 // power_w. Workers ascend, throughputs are above 0.
 //
 // Errors wrap ErrTrace and name line, column, value and what is accepted.
 func ReadProfile(r io.Reader) (*Profile, error) {
-	cr := csv.NewReader(r)
+	text, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+	}
+	cr := csv.NewReader(text)
 	header, err := cr.Read()
 	if err != nil {
 		return nil, fmt.Errorf("%w: line 1: no header: %w; accepted: workers,throughput[,power_w]", ErrTrace, units.ReadError(err))
 	}
 	at := map[string]int{}
 	for i, name := range header {
-		at[strings.TrimSpace(strings.TrimPrefix(name, byteOrderMark))] = i
+		at[strings.TrimSpace(name)] = i
 	}
 	for _, name := range []string{"workers", "throughput"} {
 		if _, ok := at[name]; !ok {
@@ -48,6 +55,9 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 			return nil, csvError(err, row, header)
 		}
 		line, _ := cr.FieldPos(0)
+		if len(p.Workers) == maxScales {
+			return nil, fmt.Errorf("%w: line %d: accepted: at most %d rows", ErrTrace, line, maxScales)
+		}
 		bad := func(column, accepted string) error {
 			return fmt.Errorf("%w: line %d: column %s: %q; accepted: %s", ErrTrace, line, column, row[at[column]], accepted)
 		}

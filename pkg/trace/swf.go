@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lull.dev/lull/pkg/units"
 )
 
 // logFormat is a format of parallel workloads: numbers in columns, -1 for unknown.
@@ -95,11 +97,15 @@ func (l *logLine) status() int { return int(l.v[logStatus]) }
 func (l *logLine) burst() bool { return l.status() >= statusBurst && l.status() <= statusLastFailed }
 
 func (f logFormat) read(r io.Reader) (*Trace, error) {
-	scanner := bufio.NewScanner(r)
+	in, err := units.PlainText(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+	}
+	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, 1<<20)
 	lr := logReader{logFormat: f, t: &Trace{}, shared: requests{}, words: map[string]string{}, first: -1, bursts: map[string]*burstJob{}, counts: map[int]int{}}
 	for line := 1; scanner.Scan(); line++ {
-		text := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), byteOrderMark))
+		text := strings.TrimSpace(scanner.Text())
 		if text == "" || strings.HasPrefix(text, f.comment) {
 			lr.t.header(text)
 			continue

@@ -58,6 +58,8 @@ type tables struct {
 	ofRegion map[string]string
 	// countries are zones by country and part of it, "" for the country as a whole.
 	countries map[[2]string]string
+	// zones are all that the tables name.
+	zones map[string]bool
 }
 
 var load = sync.OnceValues(func() (t tables, err error) {
@@ -65,10 +67,11 @@ var load = sync.OnceValues(func() (t tables, err error) {
 	if err != nil {
 		return t, fmt.Errorf("regions.csv: %w", err)
 	}
-	t.ofRegion = map[string]string{}
+	t.ofRegion, t.zones = map[string]string{}, map[string]bool{}
 	for _, row := range rows[1:] {
 		t.regions = append(t.regions, Region{row[0], row[1], row[2], row[3]})
 		t.ofRegion[row[0]+"/"+row[1]] = row[3]
+		t.zones[row[3]] = true
 	}
 	if rows, err = csv.NewReader(strings.NewReader(clocksText)).ReadAll(); err != nil {
 		return t, fmt.Errorf("clocks.csv: %w", err)
@@ -76,6 +79,7 @@ var load = sync.OnceValues(func() (t tables, err error) {
 	t.clocks = map[string]string{}
 	for _, row := range rows[1:] {
 		t.clocks[row[0]] = row[1]
+		t.zones[row[0]] = true
 	}
 	if rows, err = csv.NewReader(strings.NewReader(countriesText)).ReadAll(); err != nil {
 		return t, fmt.Errorf("countries.csv: %w", err)
@@ -83,6 +87,7 @@ var load = sync.OnceValues(func() (t tables, err error) {
 	t.countries = map[[2]string]string{}
 	for _, row := range rows[1:] {
 		t.countries[[2]string{row[0], row[1]}] = row[2]
+		t.zones[row[2]] = true
 	}
 	return t, nil
 })
@@ -108,7 +113,7 @@ func OfRegion(name string) (string, error) {
 		return "", err
 	}
 	if !strings.Contains(name, "/") {
-		return "", fmt.Errorf("%w: %q; accepted: cloud/region, e.g. aws/eu-central-1", ErrRegion, name)
+		return "", fmt.Errorf("%w: %q; accepted: cloud/region, e.g. aws/eu-central-1%s", ErrRegion, name, Hint(name))
 	}
 	if zone, ok := t.ofRegion[strings.ToLower(name)]; ok {
 		return zone, nil

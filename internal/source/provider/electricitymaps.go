@@ -134,7 +134,7 @@ type electricityMapsAnswer struct {
 	EmissionFactorType string `json:"emissionFactorType"`
 	Unit               string `json:"unit"`
 	UpdatedAt          string `json:"updatedAt"`
-	Disclaimer         string `json:"_disclaimer"` // of a key for the sandbox
+	Disclaimer         string `json:"_disclaimer"`
 	electricityMapsPoint
 	History  []*electricityMapsPoint `json:"history"`
 	Data     []*electricityMapsPoint `json:"data"`
@@ -148,6 +148,9 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 		return nil, err
 	}
 	switch {
+	// Answers with real values have a _disclaimer of ownership ("This data is the exclusive property of Electricity Maps ...":
+	// https://carbon-aware-sdk.greensoftware.foundation/docs/architecture/decisions/electricity-maps-free), so the field alone says
+	// nothing. No public document states the text of the sandbox: "randomised values" was seen in its answers, and is not confirmed.
 	case strings.Contains(strings.ToLower(in.Disclaimer), "random"):
 		return nil, fmt.Errorf("%w: _disclaimer: %q; accepted: the key of a plan, as that of the sandbox gives random values", ErrWire, clip(in.Disclaimer))
 	case in.Zone != zone:

@@ -24,6 +24,9 @@ func TestOddElements(t *testing.T) {
 	sandbox := func(list string) ([]carbon.Sample, error) {
 		return electricityMaps([]byte(`{"zone":"DE","_disclaimer":"This data contains randomised values. Contact us to access real data.","history":[` + list + `]}`))
 	}
+	owned := func(list string) ([]carbon.Sample, error) {
+		return electricityMaps([]byte(`{"zone":"DE","_disclaimer":"This data is the exclusive property of Electricity Maps and/or related parties.","history":[` + list + `]}`))
+	}
 	wt := func(list string) ([]carbon.Sample, error) {
 		return decodeWattTime([]byte(`{"data":[`+list+`],"meta":{"region":"r","signal_type":"s","units":"lbs_co2_per_mwh","data_point_period_seconds":"3600"}}`), "r", "s", carbon.Provenance{})
 	}
@@ -66,6 +69,7 @@ func TestOddElements(t *testing.T) {
 		"WattTime, null":               {wt, "null," + wtAt(from, "0"), "00:00 60 0", ""},
 		"WattTime, string":             {wt, wtAt(from, `"0.0"`), "00:00 60 0", ""},
 		"WattTime, no time":            {wt, wtAt(from, "0") + "," + wtAt(`""`, "0"), "00:00 60 0", "data[1].point_time"},
+		"Electricity Maps, owned":      {owned, emAt(from, "5"), "00:00 60 5", ""},
 		"Electricity Maps, sandbox":    {sandbox, emAt(from, "5"), "", "random"},
 		"UK, null":                     {uk, "null," + ukAt(from, next, "5"), "00:00 60 5", ""},
 		"UK, no actual value":          {uk, ukAt(from, next, "null"), "00:00 60 9", ""},
@@ -112,6 +116,27 @@ func TestOddPrometheus(t *testing.T) {
 			if (tc.fault == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tc.fault) || !strings.Contains(err.Error(), kind)) {
 				t.Errorf("%s: %s: error %v, want %q", kind, tc.value, err, tc.fault)
 			}
+		}
+	}
+	// An element of another form, and one that does not say its time, cost themselves.
+	for _, tc := range []struct{ element, fault string }{
+		{`"soon"`, `values[1]: unexpected answer: "soon"; accepted: [seconds, "value"]`}, {`{"t":1800}`, "values[1]"}, {`7`, "values[1]"},
+	} {
+		s, err := decodePrometheusRange([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[900,"100"],`+tc.element+`,[2700,"300"]]}]}}`), carbon.Provenance{})
+		if len(s) != 2 || !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), tc.fault) {
+			t.Errorf("%s: %v, error %v", tc.element, s, err)
+		}
+	}
+	for element, fault := range map[string]string{
+		`{"metric":{},"value":[1,"200"]}`:                   "unexpected answer: result[1]: no label forecast_time",
+		`{"value":[1,"200"]}`:                               "unexpected answer: result[1]: no label forecast_time",
+		`{"metric":{"forecast_time":"1800"},"value":"200"}`: "result[1].value: unexpected answer: ",
+		`{"metric":{"forecast_time":"1800"}}`:               "", // a gap, as null
+	} {
+		s, err := decodePrometheusForecast([]byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"forecast_time":"900"},"value":[1,"100"]},`+
+			element+`,{"metric":{"forecast_time":"2700"},"value":[1,"300"]}]}}`), carbon.Provenance{})
+		if len(s) != 2 || (err != nil) != (fault != "") || err != nil && (!errors.Is(err, ErrWire) || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("%s: %v, error %v", element, s, err)
 		}
 	}
 	_, err := decodePrometheusRange([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[null,"100"]]}]}}`), carbon.Provenance{})

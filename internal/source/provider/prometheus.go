@@ -126,12 +126,26 @@ func decodePrometheusInstant(body []byte) ([]Sample, error) {
 }
 
 // prometheusValue is [seconds, "value"].
-type prometheusValue [2]json.RawMessage
+type prometheusValue struct {
+	pair  [2]json.RawMessage
+	other string // what stands there, if it is no array
+}
+
+// UnmarshalJSON never fails: what is no array costs itself, and not the answer.
+func (v *prometheusValue) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &v.pair) != nil {
+		v.other = string(text)
+	}
+	return nil
+}
 
 func (v prometheusValue) parse() (at time.Time, value float64, _ error) {
-	seconds, _, err1 := number(v[0])
+	if v.other != "" {
+		return at, 0, fmt.Errorf("%w: %s; accepted: [seconds, \"value\"]", ErrWire, clip(v.other))
+	}
+	seconds, _, err1 := number(v.pair[0])
 	var text string
-	err2 := json.Unmarshal(v[1], &text)
+	err2 := json.Unmarshal(v.pair[1], &text)
 	value, err3 := strconv.ParseFloat(text, 64)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return at, 0, fmt.Errorf("%w: %w", ErrWire, err)
@@ -145,7 +159,7 @@ func (v prometheusValue) parse() (at time.Time, value float64, _ error) {
 // point is that value of a series of intensities. One that is null or not finite is a gap; one that cannot be read costs itself.
 func (v prometheusValue) point(where string) point {
 	if v.none(1) {
-		v[1] = json.RawMessage(`"NaN"`)
+		v.pair[1] = json.RawMessage(`"NaN"`)
 	}
 	at, value, err := v.parse()
 	if err == nil && v.none(0) {
@@ -158,7 +172,9 @@ func (v prometheusValue) point(where string) point {
 }
 
 // none says that the time (0) or the value (1) is missing or null.
-func (v prometheusValue) none(i int) bool { return len(v[i]) == 0 || string(v[i]) == "null" }
+func (v prometheusValue) none(i int) bool {
+	return v.other == "" && (len(v.pair[i]) == 0 || string(v.pair[i]) == "null")
+}
 
 type prometheusAnswer struct {
 	Status string `json:"status"`
@@ -220,7 +236,8 @@ func decodePrometheusForecast(body []byte, p carbon.Provenance) ([]carbon.Sample
 	for i, x := range in.Data.Result {
 		label, ok := x.Metric[ForecastLabel]
 		if !ok {
-			return nil, fmt.Errorf("%w: result[%d]: no label %s", ErrWire, i, ForecastLabel)
+			points[i] = point{bad: fmt.Errorf("%w: result[%d]: no label %s", ErrWire, i, ForecastLabel)}
+			continue
 		}
 		at, err := parseTime(label)
 		if seconds, numeric := strconv.ParseInt(label, 10, 64); numeric == nil && seconds >= 0 && seconds < 7e9 {
@@ -230,7 +247,7 @@ func decodePrometheusForecast(body []byte, p carbon.Provenance) ([]carbon.Sample
 			points[i] = point{bad: fmt.Errorf("result[%d].metric.%s: %w", i, ForecastLabel, err)}
 			continue
 		}
-		x.Value[0] = json.RawMessage("0") // when the query was evaluated: the label counts
+		x.Value.pair[0] = json.RawMessage("0") // when the query was evaluated: the label counts
 		points[i] = x.Value.point(fmt.Sprintf("result[%d].value", i))
 		points[i].at = at
 	}

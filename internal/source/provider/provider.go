@@ -134,7 +134,7 @@ func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.
 	distinct := points[:0]
 	for _, pt := range points {
 		if n := len(distinct); n > 0 && distinct[n-1].at.Equal(pt.at) {
-			if !distinct[n-1].standsOver(pt) {
+			if !distinct[n-1].rank().StandsOver(pt.rank()) {
 				distinct[n-1] = pt
 			}
 			continue
@@ -169,13 +169,8 @@ func samples(points []point, only time.Duration, p carbon.Provenance) ([]carbon.
 	return out, bad.err()
 }
 
-// standsOver says whether a point counts although another of the same time came later.
-func (pt point) standsOver(later point) bool {
-	if pt.gap || later.gap {
-		return !pt.gap
-	}
-	return !pt.estimated && later.estimated
-}
+// rank says how far to trust the point.
+func (pt point) rank() carbon.Rank { return carbon.RankOf(pt.gap, pt.estimated) }
 
 // decode reads one JSON value; form is a pointer to what is documented.
 func decode(body []byte, form any) error {

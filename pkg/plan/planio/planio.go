@@ -137,7 +137,11 @@ func (s series) over(n int, what string) ([]float64, error) {
 // errors that name them.
 func decode(r io.Reader, into any) error {
 	bounded := &io.LimitedReader{R: r, N: MaxBytes + 1}
-	dec := json.NewDecoder(bounded)
+	text, err := units.PlainText(bounded)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	dec := json.NewDecoder(text)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		if bounded.N == 0 {

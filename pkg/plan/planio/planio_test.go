@@ -149,3 +149,17 @@ func FuzzReadPlan(f *testing.F) {
 		plan.Evaluate(p, pl)
 	})
 }
+
+// TestOtherText: editors write a byte order mark, and PowerShell UTF-16.
+func TestOtherText(t *testing.T) {
+	var b bytes.Buffer
+	if err := planio.WriteInstance(&b, plantest.Random(1, plantest.Options{NoLoad: true})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := planio.ReadInstance(strings.NewReader("\ufeff" + b.String())); err != nil {
+		t.Errorf("byte order mark: %v", err)
+	}
+	if _, err := planio.ReadInstance(strings.NewReader("\xff\xfe{\x00")); !errors.Is(err, planio.ErrFormat) || !strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("UTF-16: error %v", err)
+	}
+}
