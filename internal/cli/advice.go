@@ -144,6 +144,9 @@ func policyOf(x *option, o *adviseOptions, slot time.Duration) map[string]any {
 		"selector": map[string]any{"matchLabels": map[string]any{"lull.dev/may-wait": "true"}},
 		"zone":     strings.ToLower(x.Zone), "planner": planner, "maxDelay": scenario.ShortDuration(x.Slack), "slot": scenario.ShortDuration(slot),
 	}
+	if least := o.minSaving / 100; least != scenario.DefaultMinSaving {
+		spec["minSaving"] = least
+	}
 	if o.jobs == "" {
 		if d, err := scenario.ParseDuration(o.length); err == nil {
 			spec["defaultRuntime"] = scenario.ShortDuration(d)

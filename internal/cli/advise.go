@@ -30,6 +30,7 @@ type adviseOptions struct {
 	maxWorkers               []int
 	zones, planners, carbon  []string
 	watts, pue, price, error float64
+	minSaving                float64 // percent
 	slot, stride             string
 	seed                     uint64
 	jobs, format             string
@@ -85,6 +86,7 @@ a mean day, whose savings are lower than those of real ones.`,
 	number(f, &o.pue, "pue", 1, between(1, power.MaxPUE), "power usage effectiveness")
 	number(f, &o.price, "price", 0, atLeast(0), "price of a worker-hour (of a CPU-hour with --jobs), in any currency")
 	number(f, &o.error, "error", 0, between(0, 1), "error of forecasts, uniform up to this share")
+	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 90), "percent that a job must save by waiting or a pause; else it runs at once. A CarbonPolicy (minSaving) has the same by default; 0 follows every plan")
 	f.StringVar(&o.slot, "slot", "1h", "resolution of planning")
 	f.StringVar(&o.stride, "stride", "", "time between starts (default: a slot)")
 	number(f, &o.seed, "seed", 1, atLeast(1), "seed of forecast errors")
@@ -336,7 +338,7 @@ func (o *adviseOptions) single(ctx context.Context, a *advice, list []adviceZone
 					outcomes, err := advise.Run(ctx, advise.Study{
 						Job: job, Slot: slot, Slack: int(slack / slot), Stride: stride,
 						Place:  advise.Place{Zone: z.name, Start: z.series.Start(), Intensity: actual, Told: seen, Unknown: unknown, Watts: map[string]float64{"worker": o.watts}, PUE: o.pue},
-						Method: advise.Method{Name: p.Label, Planner: planner},
+						Method: advise.Method{Name: p.Label, Planner: planner}, MinSaving: o.minSaving / 100,
 					})
 					if err != nil {
 						return fmt.Errorf("zone %s, slack %s: %w", z.name, slack, err)
@@ -425,7 +427,7 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 		for _, most := range scales {
 			for _, slack := range slacks {
 				s := &scenario.Scenario{
-					Slot: scenario.Duration{Duration: slot}, Seed: o.seed, Planners: planners,
+					Slot: scenario.Duration{Duration: slot}, Seed: o.seed, Planners: planners, MinSaving: new(o.minSaving / 100),
 					Jobs: scenario.Jobs{File: o.jobs, Format: o.format, Kind: string(kind), MaxDelay: []scenario.Delay{{Delay: scenario.Duration{Duration: slack}}}},
 					Clusters: []scenario.Cluster{{
 						Name: z.name, Zone: z.name, Carbon: z.files, Watts: map[string]float64{"cpu": o.watts}, PUE: o.pue,

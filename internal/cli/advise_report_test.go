@@ -122,6 +122,13 @@ func TestAdviceIsThePolicy(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, body)
 		}
 	}
+	for least, want := range map[string]string{"1": "", "10": "minSaving: 0.1"} {
+		stdout(t, append(append([]string{}, base...), "--stride", "5h", "--min-saving", least)...)
+		body, err := os.ReadFile(policy)
+		if err != nil || strings.Contains(string(body), "minSaving") != (want != "") || !strings.Contains(string(body), want) {
+			t.Errorf("--min-saving %s: %v\n%s", least, err, body)
+		}
+	}
 	past := dir + "/past.json"
 	stdout(t, "plan", "generate", "--jobs", "20", "--clusters", "1", "--kinds", "interruptible", "-o", past)
 	for want, args := range map[string][]string{

@@ -66,6 +66,9 @@ type Study struct {
 	Method Method
 	// Stride is the number of slots between starts, 0 meaning 1.
 	Stride int
+	// MinSaving is the share of its emissions that the job must save by waiting or pausing, by what planners see; else it runs at
+	// once, as by decide.Snapshot.MinSaving. 0 follows every plan.
+	MinSaving float64
 }
 
 // Outcome is the job from one start.
@@ -192,8 +195,54 @@ func (s Study) start(ctx context.Context, p *plan.Problem, i int, o *Outcome) er
 		}
 		return fmt.Errorf("%w: planner %s finds no place from slot %d on: %s", ErrStudy, s.Method.Name, i*s.stride(), why)
 	}
-	*o = s.price(p, res.Plan.Jobs[0].Segments, i*s.stride())
+	segments := res.Plan.Jobs[0].Segments
+	if now := s.savesTooLittle(p, segments, i*s.stride()); now != nil {
+		segments = now
+	}
+	*o = s.price(p, segments, i*s.stride())
 	return nil
+}
+
+// savesTooLittle returns the run that begins now and emits least, if a plan that waits or pauses saves less than MinSaving against it;
+// else nil.
+func (s Study) savesTooLittle(p *plan.Problem, segments []plan.Segment, at int) (best []plan.Segment) {
+	last := segments[len(segments)-1].Slot
+	if s.MinSaving == 0 || segments[0].Slot == 0 && last == len(segments)-1 {
+		return nil
+	}
+	seen := s // everything as planners see it
+	if s.Place.Told != nil {
+		seen.Place.Intensity = s.Place.Told
+	}
+	seen.Job.Curve, seen.Job.Told = p.Jobs[0].Curve, nil
+	planned, least := seen.price(p, segments, at).Grams, 0.0
+	for workers := s.Job.MinWorkers; workers <= s.Job.MaxWorkers; workers++ {
+		now := atOnce(&p.Jobs[0], workers)
+		if now[len(now)-1].Slot >= p.Jobs[0].Deadline {
+			continue
+		}
+		grams := seen.price(p, now, at).Grams
+		if enough := planned <= grams*(1-s.MinSaving)*(1+equalGrams); !enough && (best == nil || grams < least) {
+			best, least = now, grams
+		}
+	}
+	return best
+}
+
+// equalGrams is the share by which emissions differ that are equal except for rounding.
+const equalGrams = 1e-9
+
+// atOnce is the run of a job from the first slot on without a pause.
+func atOnce(job *workload.Job, workers int) (out []plan.Segment) {
+	for t, left := 0, job.Work(); left > workload.Eps*job.Work(); t++ {
+		x := plan.Segment{Slot: t, Workers: workers, Fraction: 1}
+		if job.Kind != workload.Rigid {
+			x.Fraction = math.Min(1, left/job.Throughput(workers))
+		}
+		left -= job.Throughput(workers)
+		out = append(out, x)
+	}
+	return out
 }
 
 // price runs the segments with the true curve and intensities. Work that is then still

@@ -95,6 +95,43 @@ func TestMoreSlackSavesMore(t *testing.T) {
 	}
 }
 
+// TestMinSaving: a start whose plan saves less runs at once, all others run as planned.
+func TestMinSaving(t *testing.T) {
+	for name, s := range map[string]advise.Study{
+		"elastic":  elastic(joint.Planner{}, 12),
+		"one slot": {Job: advise.Job{Length: 0.5, Kind: workload.Rigid, Request: map[string]float64{"worker": 1}, MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1}}},
+	} {
+		if name == "one slot" {
+			one := elastic(joint.Planner{}, 8)
+			one.Job = s.Job
+			s = one
+		}
+		all := run(t, s)
+		s.MinSaving = 0.2
+		held, at := 0, 0
+		for i, o := range run(t, s) {
+			switch {
+			case o == all[i]:
+				held++
+			case o.Wait != 0:
+				t.Fatalf("%s, start %d: %+v; planned %+v", name, i, o, all[i])
+			default:
+				at++
+			}
+			// The plan saves less than that against the best run at once, so that it saves no more than this one and that.
+			if o != all[i] && all[i].Grams <= o.Grams*(1-s.MinSaving) {
+				t.Errorf("%s, start %d: runs at once with %v g, the plan has %v g", name, i, o.Grams, all[i].Grams)
+			}
+			if s.Job.MaxWorkers == 1 && o.Wait > 0 && o.Saving() < s.MinSaving-1e-9 {
+				t.Errorf("%s, start %d: waits to save %v", name, i, o.Saving())
+			}
+		}
+		if held == 0 || at == 0 {
+			t.Errorf("%s: %d starts as planned, %d at once", name, held, at)
+		}
+	}
+}
+
 // TestErrors of what planners are told: they never save more, and the work is done.
 func TestErrors(t *testing.T) {
 	s := elastic(carbonscaler.Planner{}, 12)

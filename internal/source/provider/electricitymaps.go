@@ -150,7 +150,7 @@ func decodeElectricityMaps(body []byte, zone string, p carbon.Provenance) ([]car
 	switch {
 	// Answers with real values have a _disclaimer of ownership ("This data is the exclusive property of Electricity Maps ...":
 	// https://carbon-aware-sdk.greensoftware.foundation/docs/architecture/decisions/electricity-maps-free), so the field alone says
-	// nothing. No public document states the text of the sandbox: "randomised values" was seen in its answers, and is not confirmed.
+	// nothing. No public document that was found (November 2026) states the text of the sandbox: "random" is from memory, not confirmed.
 	case strings.Contains(strings.ToLower(in.Disclaimer), "random"):
 		return nil, fmt.Errorf("%w: _disclaimer: %q; accepted: the key of a plan, as that of the sandbox gives random values", ErrWire, clip(in.Disclaimer))
 	case in.Zone != zone:
