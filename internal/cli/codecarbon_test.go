@@ -60,7 +60,7 @@ func TestCodeCarbonHistory(t *testing.T) {
 	if err := os.WriteFile(file+".ma.csv", []byte(head+"2023-03-02T21:00:00,train,b,7200,0.2,4,MAR,,,,8,machine,N,1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text := failure(t, "advise", "--jobs", file+".ma.csv"); !strings.Contains(text, "MA") || !strings.Contains(text, "most energy of --jobs") {
+	if text := failure(t, "advise", "--jobs", file+".ma.csv"); !strings.Contains(text, "MA") || !strings.Contains(text, "Most energy of --jobs was used in MA") {
 		t.Errorf("advise without a climatology: %s", text)
 	}
 	if text := stdout(t, "advise", "--jobs", file, "--slack", "6h", "--planner", "joint"); !strings.Contains(text, "all jobs are taken to run in FR") || !strings.Contains(text, "In FR") {
