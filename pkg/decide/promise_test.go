@@ -403,6 +403,8 @@ func TestWorldsFound(t *testing.T) {
 		// A task went on as submitted, short of a worker. It was stated with all of its workers, which was more than there is, with
 		// what the queues start.
 		{"workers that are lacking", 5, 0.95, false, one(workload.Elastic), cheapest.Planner{}},
+		// A late task had no place in time, until other late tasks had been given other places.
+		{"room that others leave", 5, 0.8, false, one(workload.Elastic), joint.Planner{Effort: 0.02}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			for _, v := range randomWorld(x.seed, x.load, x.known, x.kinds).run(t, x.planner) {

@@ -125,7 +125,6 @@ func (w *decider) roomEverywhere(i int) bool {
 // competing lists the renewable tasks whose plans hold room that a newcomer could use: on a cluster that it may
 // use, and from its arrival until its deadline.
 func (w *decider) competing(renewable, newcomers []int) (out []int) {
-	type span struct{ from, to time.Time }
 	spans := map[string]span{}
 	for _, i := range newcomers {
 		t, x := &w.s.Tasks[i], &w.items[i]

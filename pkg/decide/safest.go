@@ -64,20 +64,36 @@ func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
 
 // placeForeseenLate gives tasks that will be late another place in time, if then fewer tasks are late: one where there is room
 // beside all that is foreseen, or the queue of a cluster, which starts what fits at the moment and lets it run on when the
-// capacity falls. It tries mostTried places at most.
+// capacity falls. So it does with tasks that are to start where there is no room any more, if no more are late then. A task that moves leaves room, so the others are tried again, three times at most. Each time it tries
+// mostTried places at most.
 func (w *decider) placeForeseenLate(protected []bool) {
-	most := w.mostTried()
-	var l *capacity.Ledger // of all that is foreseen
-	tries, least := 0, w.foreseenLate(protected)
-	for i := range w.items {
-		if tries == most {
+	least := w.foreseenLate(protected)
+	for range 3 {
+		better := w.placeForeseenLateOnce(protected, least)
+		if !better.less(least) {
 			return
 		}
-		if !w.mayBePlaced(i) || w.doneInTime(i, w.foreseen[i]) {
+		least = better
+	}
+}
+
+// placeForeseenLateOnce is placeForeseenLate without trying again; least is how late tasks are, and what it returns how late they are then.
+func (w *decider) placeForeseenLateOnce(protected []bool, least lateness) lateness {
+	most, tries := w.mostTried(), 0
+	var l *capacity.Ledger // of all that is foreseen
+	for i := range w.items {
+		if tries >= most {
+			break
+		}
+		if !w.mayBePlaced(i) {
 			continue
 		}
 		if l == nil {
 			l = w.foreseenLedger()
+		}
+		inTime := w.doneInTime(i, w.foreseen[i])
+		if inTime && !w.followsTooMuch(l, i) {
+			continue
 		}
 		for _, place := range []func(*capacity.Ledger, int) bool{w.placeBeside, w.leaveAsSubmitted} {
 			before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
@@ -86,13 +102,26 @@ func (w *decider) placeForeseenLate(protected []bool) {
 			}
 			tries++
 			w.foreseen = w.foresee()
-			if n := w.foreseenLate(protected); n.less(least) {
+			if n := w.foreseenLate(protected); n.less(least) || inTime && !least.less(n) {
 				least, l = n, nil
 				break
 			}
 			w.items[i], w.foreseen, w.queue = before, foreseen, queue
 		}
 	}
+	return least
+}
+
+// followsTooMuch reports whether a task is to start by a standing plan for which there is no room any more beside all that is foreseen,
+// which a ledger has. Where no plan is made, standing plans are followed as they are.
+func (w *decider) followsTooMuch(l *capacity.Ledger, i int) bool {
+	if w.items[i].state != followed || !w.unchecked || w.s.Tasks[i].State == Running {
+		return false
+	}
+	w.take(l, i, w.foreseen[i], -1)
+	fits := w.fits(l, i, w.foreseen[i])
+	w.take(l, i, w.foreseen[i], 1)
+	return !fits
 }
 
 // mostTried is how many other places are tried for late tasks. For each, the queues of the clusters run forward with all tasks.
@@ -283,10 +312,12 @@ func (w *decider) judgeForeseen() {
 	w.judgeGoingOn()
 }
 
-// goesOnAsSubmitted reports whether a task runs on as if nothing was planned, while nothing waits in a queue for which it would.
+// goesOnAsSubmitted reports whether a task runs on as if nothing was planned, while nothing waits in a queue for which it would. Where no
+// plan is made, a standing plan may say so too.
 func (w *decider) goesOnAsSubmitted(i int) bool {
 	x := &w.items[i]
-	return x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0)
+	return x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0) ||
+		x.state == followed && w.unchecked && w.runsOn(i, x.phases)
 }
 
 // judgeGoingOn says why tasks run on as if nothing was planned: because there will be less room than they take, or else for the reasons of
@@ -301,8 +332,10 @@ func (w *decider) judgeGoingOn() {
 			l = w.foreseenLedger()
 		}
 		w.take(l, i, w.foreseen[i], -1)
-		if w.items[i].code = CodeRunning; w.fits(l, i, w.foreseen[i]) {
+		if w.fits(l, i, w.foreseen[i]) {
 			w.items[i].code = ""
+		} else {
+			w.items[i].state, w.items[i].code = kept, CodeRunning
 		}
 		w.take(l, i, w.foreseen[i], 1)
 	}

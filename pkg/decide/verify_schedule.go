@@ -131,13 +131,24 @@ func (v *verifier) verifySchedule() {
 	}
 }
 
+// span is a part of time.
+type span struct{ from, to time.Time }
+
 // verifyCapacity finds the times at which more is used than there is, and a task that is there
 // by Lull's choice.
 //
 // Queues start what fits at the moment, whatever the capacity will be. If one starts something, what runs on and what has
 // begun before the capacity falls does not count.
 func (v *verifier) verifyCapacity() {
+	began := map[[2]string]span{} // of the excess that a step goes on with, by cluster and resource
 	for _, x := range v.ledger.Excesses(v.s.Now) {
+		resource := [2]string{x.Cluster, x.Resource}
+		excess := span{x.From, x.To}
+		if before, ok := began[resource]; ok && before.to.Equal(x.From) {
+			excess.from = before.from
+		}
+		began[resource] = excess
+		falls := slices.Contains(v.limits.changes[v.place(x.Cluster)], excess.from)
 		if x.To.Sub(x.From) <= rounding && !x.To.IsZero() {
 			continue // a queue starts a task by a clock that has nanoseconds, and plans have microseconds
 		}
@@ -147,8 +158,7 @@ func (v *verifier) verifyCapacity() {
 				continue
 			}
 			for k, p := range a.Phases {
-				falls := slices.Contains(v.limits.changes[v.place(x.Cluster)], x.From)
-				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || v.leaves && falls && p.From.Before(x.From) {
+				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || v.leaves && falls && p.From.Before(excess.from) {
 					continue // more runs than there is room for, or a queue would have the room of a pause
 				}
 				if p.Cluster == x.Cluster && p.From.Add(tick).Before(orForever(x.To)) && p.To.After(x.From.Add(tick)) { // the ledger rounds times

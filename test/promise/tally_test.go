@@ -230,8 +230,6 @@ type random struct {
 	// change completes a generated instance, nil for none.
 	change func(in *instance)
 	excuse func(in *instance) func(j *sim.Job) bool
-	// awaits says what is to be built until decisions break no invariant here; empty if they do not.
-	awaits string
 }
 
 // run simulates instances with all planners: small ones, or until the jobs asked for are spent.
@@ -277,9 +275,6 @@ func (r random) run(t *testing.T) *tally {
 			switch {
 			case errors.Is(err, exact.ErrTooLarge):
 				y.skipped[m.name]++
-				continue
-			case errors.Is(err, errInvariant) && r.awaits != "":
-				t.Logf("seed %d (%v): %s: %v; awaits %s", seed, in.class, m.name, err, r.awaits)
 				continue
 			case err != nil:
 				t.Errorf("seed %d (%v): %s: %v", seed, in.class, m.name, err)
