@@ -145,4 +145,14 @@ func TestCoarserIntensities(t *testing.T) {
 	if got := s.intensities(); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	// A recorder that has begun since knows of the halves by the ledger.
+	s.r = NewRecorder(s.l)
+	s.earlier = []carbon.Sample{late(-300, -299, 4)}
+	for _, hour := range []float64{1.6, 1.7, 1.8} {
+		s.look(hour)
+	}
+	want += " -300:4/2 -299.5:4/2"
+	if got := s.intensities(); got != want {
+		t.Errorf("after a restart: %s, want %s", got, want)
+	}
 }

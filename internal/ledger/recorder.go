@@ -377,7 +377,7 @@ func (r *Recorder) earlierIntensities(k *Look, zone string) {
 		switch _, there := r.hours[zone][at]; {
 		case !there && x.To.Before(first):
 		case !there && !e.sought[at]:
-			unread = append(unread, at)
+			unread = appendBegins(unread, x)
 		default:
 			r.intensity(k, zone, x, x.Of)
 		}
@@ -390,12 +390,21 @@ func (r *Recorder) earlierIntensities(k *Look, zone string) {
 	e.noted = list
 }
 
-// beginsOf returns the seconds at which the published intensities of a series begin.
+// beginsOf returns the seconds at which the published intensities of a series begin, or began in finer steps.
 func beginsOf(s *carbon.Series, now time.Time) (out []int64) {
 	for i := range s.Len() {
 		if x := s.Sample(i); !x.To.After(now) && s.ProvenanceOf(i).Basis == carbon.Measured {
-			out = append(out, x.From.Unix())
+			out = appendBegins(out, &x)
 		}
+	}
+	return out
+}
+
+// appendBegins appends the seconds at which a value begins, and at which those of finer steps in its place may have begun.
+func appendBegins(out []int64, x *carbon.Sample) []int64 {
+	out = append(out, x.From.Unix())
+	for at := x.From.Add(finestStep); at.Before(x.To); at = at.Add(finestStep) {
+		out = append(out, at.Unix())
 	}
 	return out
 }
