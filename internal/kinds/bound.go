@@ -9,7 +9,7 @@ import (
 	"lull.dev/lull/internal/kueue"
 )
 
-// Account is the ServiceAccount of the controller, in Lull's namespace.
+// Account is the ServiceAccount of the controller, in whatever namespace Lull is installed.
 const Account = "lull-controller"
 
 // bound is the admission policy that refuses what the controller never changes in objects of the kind, whoever has its token. RBAC
@@ -29,15 +29,15 @@ spec:
   matchConstraints:
     resourceRules:
     - apiGroups: [%[4]q]
-      apiVersions: [%[5]q]
+      apiVersions: ["*"]
       operations: ["UPDATE"]
-      resources: [%[6]q]
+      resources: [%[5]q, "%[5]s/status"]
   failurePolicy: Fail
   matchConditions:
   - name: by-the-controller
-    expression: "request.userInfo.username == 'system:serviceaccount:' + '%[7]s' + ':%[8]s'"
+    expression: "request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':%[6]s')"
   validations:
-`, k.Spec.Kind, strings.Join(k.changeable(), ", "), k.objectName(), k.Spec.Group, k.Spec.Version, k.Spec.Resource, DefaultNamespace, Account)
+`, k.Spec.Kind, strings.Join(k.changeable(), ", "), k.objectName(), k.Spec.Group, k.Spec.Resource, Account)
 	for _, v := range k.unchanged() {
 		fmt.Fprintf(&b, "  - expression: >-\n      %s\n    message: %q\n    reason: Forbidden\n", v, fmt.Sprintf("Lull's controller may change only %s of a %s", strings.Join(k.changeable(), ", "), k.Spec.Kind))
 	}
@@ -89,7 +89,9 @@ func (k *Kind) unchanged() []string {
 	out := []string{
 		fmt.Sprintf("%[1]s.all(a, %[3]s || %[2]s[?a] == %[1]s[?a]) && %[2]s.all(a, %[3]s || a in %[1]s)", annotations, old, mine),
 	}
-	ignored := k.changed()
+	// With Kueue the controller says in the status of what it pauses that nothing runs.
+	out = append(out, "request.?subResource.orValue('') == 'status' || object.?status == oldObject.?status")
+	ignored := append(k.changed(), path{{key: "status", index: -1}})
 	for _, field := range []string{"annotations", "managedFields", "generation", "resourceVersion"} {
 		ignored = append(ignored, path{{key: "metadata", index: -1}, {key: field, index: -1}})
 	}

@@ -17,7 +17,7 @@ import (
 // bounds returns the validations of the policy that bounds the controller's account, ready to be evaluated.
 func bounds(t *testing.T, k *Kind) (all []cel.Program) {
 	t.Helper()
-	env, err := cel.NewEnv(cel.OptionalTypes(), ext.TwoVarComprehensions(), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
+	env, err := cel.NewEnv(cel.OptionalTypes(), ext.TwoVarComprehensions(), cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +52,13 @@ func bounds(t *testing.T, k *Kind) (all []cel.Program) {
 // allowed reports whether the controller may make the change.
 func allowed(t *testing.T, all []cel.Program, old, object map[string]any) bool {
 	t.Helper()
+	return allowedBy(t, map[string]any{"operation": "UPDATE"}, all, old, object)
+}
+
+func allowedBy(t *testing.T, request map[string]any, all []cel.Program, old, object map[string]any) bool {
+	t.Helper()
 	for _, p := range all {
-		out, _, err := p.Eval(map[string]any{"object": object, "oldObject": old})
+		out, _, err := p.Eval(map[string]any{"request": request, "object": object, "oldObject": old})
 		if err != nil || out.Value() != true { // failurePolicy is Fail
 			return false
 		}
@@ -86,7 +91,7 @@ func grown(at any, p path) any {
 func fullObject(t *testing.T, k *Kind) map[string]any {
 	t.Helper()
 	obj := object(t, `{apiVersion: v1, metadata: {name: a, namespace: team, resourceVersion: "1", labels: {app: x}, finalizers: [f], ownerReferences: [{name: o}],
-		annotations: {mine: "1", lull.dev/policy: green}}, spec: {other: {x: 1, list: [1, 2]}, schedulingGates: [{name: x/other}, {name: lull.dev/hold}]}}`)
+		annotations: {mine: "1", lull.dev/policy: green}}, status: {active: 1}, spec: {other: {x: 1, list: [1, 2]}, schedulingGates: [{name: x/other}, {name: lull.dev/hold}]}}`)
 	for _, p := range k.changed() {
 		grown(obj, p)
 	}
@@ -166,6 +171,12 @@ func TestBound(t *testing.T) {
 			n++
 			if allowed(t, all, obj, changed) {
 				t.Errorf("%s: the controller may change %s", k.Name, where)
+			}
+		}
+		status := map[string]any{"operation": "UPDATE", "subResource": "status"}
+		for where, changed := range otherwise(t, obj) {
+			if got, want := allowedBy(t, status, all, obj, changed), strings.HasPrefix(where, ".status"); got != want && !slices.ContainsFunc(may, func(m string) bool { return strings.HasPrefix(where, m) }) {
+				t.Errorf("%s: a change of the status at %s: allowed %v", k.Name, where, got)
 			}
 		}
 		if n < 30 {

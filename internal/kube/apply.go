@@ -140,14 +140,6 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		patch.Annotate(v1alpha1.AnnotationRan, p.Done.Round(time.Second).String())
 		patch.Annotate(v1alpha1.AnnotationChanged, c.Now.UTC().Format(time.RFC3339))
 	}
-	if admitted := w.stranded(c.Now); admitted > 0 {
-		rec.Message = fmt.Sprintf("Kueue has admitted %d workers and does not take up the %d that are asked for; scaled to what is admitted", admitted, w.askedOfKueue())
-		rec.Workers = admitted
-		return ap.write(ctx, w, rec, string(decide.Scale), corev1.EventTypeWarning, func(patch *kinds.Patch) {
-			w.Kind.Scale(patch, admitted)
-			mark(patch)
-		})
-	}
 	if (a.Verb == decide.Scale || a.Verb == decide.Pause || a.Verb == decide.Move) && w.resizing() {
 		return false, nil // what Kueue has done is seen at once, and what is to be done decided anew
 	}

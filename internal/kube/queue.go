@@ -126,12 +126,12 @@ func (w *Workload) unseen() bool {
 	return w.inSlices() && (w.Queued == nil || !w.Queued.Considered)
 }
 
-// askedOfKueue is how many pods Kueue has to admit.
+// askedOfKueue is how many pods Kueue has to admit: workers, and what does not scale.
 func (w *Workload) askedOfKueue() int {
 	if w.Facts.Of > 0 {
-		return min(w.Facts.Workers, w.Facts.Of)
+		return min(w.Facts.Workers, w.Facts.Of) + w.Facts.Pods
 	}
-	return w.Facts.Workers
+	return w.Facts.Workers + w.Facts.Pods
 }
 
 // resizing reports whether Kueue is about to take up an elastic object, or a change of its scale. One that
@@ -143,20 +143,6 @@ func (w *Workload) resizing() bool {
 	}
 	q := w.Queued
 	return w.unseen() || q.Replaces && !q.Admitted || q.Admitted && (q.Pods != w.askedOfKueue() || w.Facts.Started.IsZero())
-}
-
-// stranded is the scale that Kueue has admitted of an object that asks for another one, and has asked for it so long
-// that Kueue will not take it up; 0 where there is none.
-func (w *Workload) stranded(now time.Time) int {
-	q := w.Queued
-	if !w.resizing() || w.unseen() || !q.Admitted || q.Pods == w.askedOfKueue() {
-		return 0
-	}
-	changed, _ := Changed(w)
-	if now.Sub(changed) < settling || now.Sub(q.ReservedAt) < settling {
-		return 0
-	}
-	return q.Pods
 }
 
 // UnparkQueued takes Lull's marks off a Workload of Kueue, its gate too where asked to.

@@ -9,9 +9,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kueue"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
@@ -260,34 +262,27 @@ func TestNotScaledBeforeKueue(t *testing.T) {
 	}
 }
 
-// TestStranded: a Job whose scale Kueue does not take up is scaled to what Kueue has admitted, after a while, so that it runs.
-func TestStranded(t *testing.T) {
-	two := func(j *batchv1.Job) {
-		released("")(j)
-		workers := int32(2)
-		j.Spec.Parallelism = &workers
+// TestAskedOfKueue: pods that do not scale are admitted too. Of an object at rest nothing is under way.
+func TestAskedOfKueue(t *testing.T) {
+	of, err := kinds.Named([]string{"PyTorchJob"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, tc := range map[string]struct {
-		pods           int
-		admitted       string
-		since, changed time.Duration
-		want           int
-	}{
-		"for long":            {1, "True", 3 * time.Minute, 3 * time.Minute, 1},
-		"since a moment":      {1, "True", time.Second, 3 * time.Minute, 2},
-		"asked a moment ago":  {1, "True", 3 * time.Minute, time.Second, 2},
-		"not admitted":        {1, "False", 3 * time.Minute, 3 * time.Minute, 2},
-		"as it has asked for": {2, "True", 3 * time.Minute, 3 * time.Minute, 2},
-	} {
-		b, ap := elasticBench(t, func(j *batchv1.Job) {
-			two(j)
-			j.Annotations[v1alpha1.AnnotationChanged] = now.Add(-tc.changed).Format(time.RFC3339)
-		}, tc.pods, condition("QuotaReserved", "True", "QuotaReserved", now.Add(-tc.since)), condition("Admitted", tc.admitted, "Admitted", now.Add(-tc.since)))
-		if _, err := ap.Apply(context.Background(), b.fetch(), decide.Action{Verb: decide.Continue, Workers: 2}, Progress{}, Context{Policy: &v1alpha1.CarbonPolicy{}, Now: now}); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if w := b.fetch(); w.Facts.Workers != tc.want {
-			t.Errorf("%s: %d workers, want %d", name, w.Facts.Workers, tc.want)
-		}
+	replica := func(n int64) map[string]any {
+		return map[string]any{"replicas": n, "template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c"}}}}}
+	}
+	w := NewWorkload(of[0], &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{
+			"name": "a", "labels": map[string]any{kueue.LabelQueue: "q"}, "annotations": map[string]any{kueue.AnnotationElastic: "true"},
+		},
+		"spec":   map[string]any{"runPolicy": map[string]any{"suspend": false}, "pytorchReplicaSpecs": map[string]any{"Master": replica(1), "Worker": replica(2)}},
+		"status": map[string]any{"startTime": now.Format(time.RFC3339)},
+	}})
+	w.Queued = &kueue.Workload{Active: true, Considered: true, Reserved: true, Admitted: true, Pods: 3}
+	if w.resizing() {
+		t.Errorf("%d pods are admitted and %d are asked for, started %v", w.Queued.Pods, w.askedOfKueue(), w.Facts.Started)
+	}
+	if w.Queued.Pods = 4; !w.resizing() {
+		t.Error("a pod too many is at rest")
 	}
 }

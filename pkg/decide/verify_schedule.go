@@ -144,11 +144,12 @@ func (v *verifier) verifyCapacity() {
 	for _, x := range v.ledger.Excesses(v.s.Now) {
 		resource := [2]string{x.Cluster, x.Resource}
 		excess := span{x.From, x.To}
-		if before, ok := began[resource]; ok && before.to.Equal(x.From) {
+		falls := slices.Contains(v.limits.changes[v.place(x.Cluster)], x.From)
+		if before, ok := began[resource]; ok && before.to.Equal(x.From) && !falls {
 			excess.from = before.from
+			falls = slices.Contains(v.limits.changes[v.place(x.Cluster)], excess.from)
 		}
 		began[resource] = excess
-		falls := slices.Contains(v.limits.changes[v.place(x.Cluster)], excess.from)
 		if x.To.Sub(x.From) <= rounding && !x.To.IsZero() {
 			continue // a queue starts a task by a clock that has nanoseconds, and plans have microseconds
 		}
