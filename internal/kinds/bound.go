@@ -9,8 +9,8 @@ import (
 	"lull.dev/lull/internal/kueue"
 )
 
-// Account is the ServiceAccount of the controller, in whatever namespace Lull is installed.
-const Account = "lull-controller"
+// controllerAccount is the ServiceAccount of the controller, in whatever namespace Lull is installed.
+const controllerAccount = "lull-controller"
 
 // bound is the admission policy that refuses what the controller never changes in objects of the kind, whoever has its token. RBAC
 // cannot say that: a right to patch is a right to patch every field.
@@ -37,7 +37,7 @@ spec:
   - name: by-the-controller
     expression: "request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':%[6]s')"
   validations:
-`, k.Spec.Kind, strings.Join(k.changeable(), ", "), k.objectName(), k.Spec.Group, k.Spec.Resource, Account)
+`, k.Spec.Kind, strings.Join(k.changeable(), ", "), k.objectName(), k.Spec.Group, k.Spec.Resource, controllerAccount)
 	for _, v := range k.unchanged() {
 		fmt.Fprintf(&b, "  - expression: >-\n      %s\n    message: %q\n    reason: Forbidden\n", v, fmt.Sprintf("Lull's controller may change only %s of a %s", strings.Join(k.changeable(), ", "), k.Spec.Kind))
 	}
@@ -79,7 +79,7 @@ func (k *Kind) changed() []path {
 	return out
 }
 
-// unchanged are CEL expressions that are all true where nothing else of an object has changed.
+// unchanged returns CEL expressions. All of them are true if nothing else of an object has changed.
 func (k *Kind) unchanged() []string {
 	const annotations, old = "object.metadata.?annotations.orValue({})", "oldObject.metadata.?annotations.orValue({})"
 	mine := fmt.Sprintf("a.startsWith('%s/')", v1alpha1.GroupVersion.Group)
@@ -103,7 +103,7 @@ func (k *Kind) unchanged() []string {
 	return append(out, sameBut(nil, ignored)...)
 }
 
-// sameBut are CEL expressions that are all true where object and oldObject are the same at a path but for fields below it.
+// sameBut returns CEL expressions. All of them are true if object and oldObject differ at a path in the given fields only.
 func sameBut(at path, fields []path) []string {
 	var next []step
 	below := map[step][]path{}

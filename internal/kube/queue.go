@@ -119,9 +119,9 @@ func (w *Workload) inSlices() bool {
 	return w.Facts.Queue != "" && w.Annotations()[kueue.AnnotationElastic] == "true"
 }
 
-// unseen reports whether Kueue has not looked at the Workload of an object that it resizes yet. An object whose scale is changed
-// before that may get two Workloads, neither of which replaces the other. Kueue v0.19 then ends the one that has the name of
-// the object's generation, cannot make it again, and never starts the object.
+// unseen reports whether Kueue has not looked yet at the Workload of an object that it resizes. If Lull scales an object before that,
+// Kueue v0.19 may create a second Workload that does not replace the first. Kueue then ends the second one. It cannot create it again,
+// because the name comes from the object's generation and is taken. So Kueue never starts the object.
 func (w *Workload) unseen() bool {
 	return w.inSlices() && (w.Queued == nil || !w.Queued.Considered)
 }
