@@ -259,6 +259,10 @@ type PowerSpec struct {
 // are unknown. It is absent where there are none.
 const ConditionMisspelt = "Misspelt"
 
+// ConditionOverlaps of a CarbonPolicy: another policy of its namespace may select the same workloads. It is absent
+// if there is none.
+const ConditionOverlaps = "Overlaps"
+
 // ConditionRecorded of a CarbonPolicy: the ledger has all that is to be recorded. It is absent where there
 // is no ledger.
 const ConditionRecorded = "Recorded"

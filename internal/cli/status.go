@@ -161,8 +161,10 @@ func statusOf(ctx context.Context, tw *tabwriter.Writer, c client.Client, namesp
 	}
 	for i := range policies.Items {
 		p := &policies.Items[i]
-		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionMisspelt); c != nil && c.Status == metav1.ConditionTrue {
-			fmt.Fprintf(tw, "\nwarning: policy %s/%s: %s\n", p.Namespace, p.Name, c.Message)
+		for _, kind := range []string{v1alpha1.ConditionMisspelt, v1alpha1.ConditionOverlaps} {
+			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+				fmt.Fprintf(tw, "\nwarning: policy %s/%s: %s\n", p.Namespace, p.Name, c.Message)
+			}
 		}
 	}
 	return nil

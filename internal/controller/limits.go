@@ -13,10 +13,12 @@ import (
 	"lull.dev/lull/pkg/plan"
 )
 
-// Limits are what an administrator allows the authors of CarbonPolicies. The zero value limits nothing.
+// Limits are what an administrator allows the authors of CarbonPolicies and of workloads. The zero value limits nothing.
 type Limits struct {
 	// Planners that policies may name beside the default and cheapest; all if it is empty.
 	Planners []string
+	// MaxDelay is the longest delay of a workload (grid time), whatever its policy and its annotations ask for; 0 for any.
+	MaxDelay time.Duration
 	// DecisionTime is how long one decision may take (wall time); 0 for no limit.
 	DecisionTime time.Duration
 }

@@ -67,11 +67,41 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionMisspelt)
 	}
+	overlaps, err := r.overlaps(ctx, policy)
+	if err != nil {
+		return err
+	}
+	if overlaps != "" {
+		condition(&s.Conditions, v1alpha1.ConditionOverlaps, true, "SelectsTheSame", "", clipped(overlaps, mostMessage), policy.Generation)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionOverlaps)
+	}
 	if view.Waiting == 0 {
 		s.NextDecision = nil
 	}
-	_, err := kube.PatchStatus(ctx, r.Client, policy, before)
+	_, err = kube.PatchStatus(ctx, r.Client, policy, before)
 	return client.IgnoreNotFound(err)
+}
+
+// overlaps names the policies of the namespace that select some of the workloads that a policy selects, and says which of
+// them governs one; "" if there are none.
+func (r *CarbonPolicyReconciler) overlaps(ctx context.Context, policy *v1alpha1.CarbonPolicy) (string, error) {
+	var all v1alpha1.CarbonPolicyList
+	if err := r.Client.List(ctx, &all, client.InNamespace(policy.Namespace)); err != nil {
+		return "", fmt.Errorf("list the CarbonPolicies of namespace %s: %w", policy.Namespace, err)
+	}
+	var names []string
+	for i := range all.Items {
+		if other := &all.Items[i]; other.Name != policy.Name && kube.Overlap(&policy.Spec, &other.Spec) {
+			names = append(names, other.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%s may select the same workloads. A policy that holds a workload governs it rather than one that does not, then the first by name; "+
+		"a workload names another one in the annotation %s", strings.Join(names, ", "), v1alpha1.AnnotationGovernBy), nil
 }
 
 // refusals says how many changes of workloads the API server refused for good, and why it refused the first; "" where it refused none.

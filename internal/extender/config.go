@@ -179,6 +179,14 @@ func (r *rule) governs(system, namespace string, of labels.Set) bool {
 	return byName && r.name == "" || kinds.Excluded(system, namespace, r.name, nil) == ""
 }
 
+// idle reports whether the rule has no Pod wait.
+func (r *rule) idle() bool { return r.paused || r.shadow }
+
+// spares reports whether a Pod is of a critical priority class, which never waits.
+func (r *rule) spares(p *Pod) bool {
+	return p.PriorityClassName != "" && slices.Contains(r.critical, p.PriorityClassName)
+}
+
 // class is a NodeSpec made ready.
 type class struct {
 	NodeSpec

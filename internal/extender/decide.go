@@ -1,6 +1,7 @@
 package extender
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -95,9 +96,9 @@ func (s *State) judge(p *Pod) (Answer, *rule) {
 	}
 	z := s.zones[r.zone]
 	switch {
-	case r.paused || r.shadow || z != nil && z.paused:
+	case r.idle() || z != nil && z.paused:
 		return Answer{Pass: true, Code: PolicyPaused}, r
-	case slices.Contains(r.critical, p.PriorityClassName) && p.PriorityClassName != "":
+	case r.spares(p):
 		return Answer{Pass: true, Code: Critical}, r
 	case z == nil:
 		return Answer{Pass: true, Code: NoCarbonData}, r
@@ -120,13 +121,22 @@ func (s *State) judge(p *Pod) (Answer, *rule) {
 	return Answer{Pass: true, Code: InWindow}, r
 }
 
-// rule is that of a Pod: the first of its namespace that selects it, else that of the file.
+// rule is that of a Pod, if several of its namespace select it: one that has it wait rather than one that does not, then the
+// first by name, as at admission. Without policies in the namespace it is that of the file.
 func (s *State) rule(p *Pod) *rule {
 	of := s.byName[p.Namespace]
+	var first *rule
 	for _, r := range of {
-		if r.governs(s.System, p.Namespace, p.Labels) {
+		if !r.governs(s.System, p.Namespace, p.Labels) {
+			continue
+		}
+		if !r.idle() && !r.spares(p) {
 			return r
 		}
+		first = cmp.Or(first, r)
+	}
+	if first != nil {
+		return first
 	}
 	if len(of) == 0 && s.fallback != nil && s.fallback.governs(s.System, p.Namespace, p.Labels) {
 		return s.fallback

@@ -18,13 +18,15 @@ type policies struct {
 	known  bool   // whether they could be read
 	byName map[client.ObjectKey]*v1alpha1.CarbonPolicy
 	zones  map[string]*v1alpha1.GridZone
+	// longest is the longest delay of a workload that no controller has seen; 0 for any.
+	longest time.Duration
 	// before is since when policies hold nothing as of the last look, lifted as of this one.
 	before, lifted map[client.ObjectKey]time.Time
 }
 
 func (d *Watchdog) readPolicies(ctx context.Context) (*policies, error) {
 	p := &policies{
-		now: d.Options.Clock.Now(), system: d.Options.Namespace, byName: map[client.ObjectKey]*v1alpha1.CarbonPolicy{}, zones: map[string]*v1alpha1.GridZone{},
+		now: d.Options.Clock.Now(), system: d.Options.Namespace, longest: d.Options.MaxDelay, byName: map[client.ObjectKey]*v1alpha1.CarbonPolicy{}, zones: map[string]*v1alpha1.GridZone{},
 		before: d.lifted, lifted: map[client.ObjectKey]time.Time{},
 	}
 	var list v1alpha1.CarbonPolicyList
@@ -88,7 +90,7 @@ func (p *policies) due(w *kube.Workload) (time.Time, string, error) {
 	if err != nil {
 		return created, fmt.Sprintf("GridZone %s: %v", zone.Name, err), nil
 	}
-	grid, err := kube.LatestStart(w, &policy.Spec, tl)
+	grid, err := kube.LatestStart(w, &policy.Spec, p.longest, tl)
 	if err != nil { // what nobody can read is not held
 		return created, fmt.Sprintf("its annotations or its policy cannot be read: %v", err), nil
 	}

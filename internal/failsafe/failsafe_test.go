@@ -226,6 +226,8 @@ func TestDue(t *testing.T) {
 		why             string
 	}{
 		"no controller has seen it": {job: job("a"), waits: 8*time.Hour + 55*time.Minute, released: 8*time.Hour + 56*time.Minute, why: "no controller has seen it"},
+		"the administrator allows less": {job: job("a"), do: func(b *bed) { b.dog.Options.MaxDelay = 2 * time.Hour },
+			waits: 55 * time.Minute, released: 56 * time.Minute, why: "no controller has seen it"},
 		"a controller has": {job: job("a", with(v1alpha1.AnnotationLatestStart, at(time.Hour)), with(v1alpha1.AnnotationStatedStart, at(8*time.Hour+55*time.Minute))),
 			waits: time.Hour, released: time.Hour + time.Minute, why: "the controller has not released it"},
 		"it has learned that the run is shorter": {job: job("a", with(v1alpha1.AnnotationDeadline, at(3*time.Hour)), with(v1alpha1.AnnotationLatestStart, at(150*time.Minute)), with(v1alpha1.AnnotationStatedStart, at(115*time.Minute))),

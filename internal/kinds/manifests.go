@@ -50,8 +50,38 @@ func (k *Kind) notOwned() string {
 	return fmt.Sprintf("!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && !(o.kind in [%s]))", strings.Join(allowed, ", "))
 }
 
+// The annotations of an object, and what it is true of them in CEL: another CarbonPolicy of the namespace governs the object, or
+// holds it. Both are so only within the request that creates the object, where each policy is evaluated in its turn.
+const (
+	annotationsOf = "object.metadata.?annotations.orValue({})"
+	governed      = "(object.metadata.?annotations[?'" + v1alpha1.AnnotationPolicy + "'].orValue('') != '')"
+	held          = "(" + governed + " && object.metadata.?annotations[?'" + v1alpha1.AnnotationHold + "'].orValue('') == '" + v1alpha1.HoldAdmission + "')"
+)
+
+// holds is true where the policy holds the objects that it governs: it is enforced, not paused, and the object is not of one
+// of its critical priority classes.
+func (k *Kind) holds() string {
+	critical := ""
+	if len(k.priorityClass) > 0 {
+		critical = " && !(" + k.priorityClass.cel() + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([]))"
+	}
+	return "(params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false)" + critical + ")"
+}
+
+// wins is true where no other policy governs the object, or the policy has precedence over the one that does: one that
+// holds has precedence over one that does not, then the name decides. The API server evaluates policies in any order.
+// An object that comes with an empty name is governed by none.
+func (k *Kind) wins() string {
+	first := "params.metadata.name < object.metadata.annotations['" + v1alpha1.AnnotationPolicy + "']"
+	return "!('" + v1alpha1.AnnotationPolicy + "' in " + annotationsOf + ") || " +
+		governed + " && (" + held + " ? " + k.holds() + " && " + first + " : " + k.holds() + " || " + first + ")"
+}
+
 // notHeldByUser is true where the user lets the object run.
-func (k *Kind) notHeldByUser() string {
+func (k *Kind) notHeldByUser() string { return held + " || " + k.runs() }
+
+// runs is true where nobody holds the object.
+func (k *Kind) runs() string {
 	switch {
 	case k.Spec.Hold.Gate:
 		return "object.spec.?schedulingGates.orValue([]).size() == 0"
@@ -91,6 +121,9 @@ func (k *Kind) admission() string {
 # has sent here. So are hooks of Helm and Argo CD, and all in kube-system and in Lull's own
 # namespace, unless they name the policy in lull.dev/govern-by. Those of a critical priority
 # class and those of a policy in Shadow mode or paused are marked but not held.
+#
+# If several policies of a namespace match an object, one that holds it governs it rather than one
+# that does not, and among equals the first by name.
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata:
@@ -131,15 +164,11 @@ spec:
 		fmt.Fprintf(&b, "  - name: not-managed-by-others\n    expression: \"%s.orValue('') in [%s]\"\n", k.who.cel(), strings.Join(own, ", "))
 	}
 	b.WriteString(matchSelector)
-	critical := "false"
-	if len(k.priorityClass) > 0 {
-		critical = k.priorityClass.cel() + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([])"
-	}
-	fmt.Fprintf(&b, `  variables:
-  - name: critical
-    expression: "%[1]s"
+	fmt.Fprintf(&b, `  - name: wins
+    expression: "%[8]s"
+  variables:
   - name: hold
-    expression: "params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false) && !variables.critical"
+    expression: "%[1]s && !%[9]s"
   mutations:
   - patchType: JSONPatch
     jsonPatch:
@@ -161,7 +190,7 @@ spec:
   paramRef:
     selector: {}
     parameterNotFoundAction: Allow
-`, critical, escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch(), k.elasticPatch())
+`, k.holds(), escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch(), k.elasticPatch(), k.wins(), held)
 	return b.String()
 }
 
@@ -216,6 +245,4 @@ const matchSelector = `  - name: match-labels
       e.operator == 'In' ? e.key in object.metadata.?labels.orValue({}) && object.metadata.labels[e.key] in e.?values.orValue([]) :
       e.operator == 'NotIn' ? !(e.key in object.metadata.?labels.orValue({}) && object.metadata.labels[e.key] in e.?values.orValue([])) :
       false)
-  - name: not-governed-yet
-    expression: "!('lull.dev/policy' in object.metadata.?annotations.orValue({}))"
 `

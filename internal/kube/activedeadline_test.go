@@ -60,7 +60,7 @@ func TestActiveDeadline(t *testing.T) {
 		}
 		w := workloadOf(t, &job)
 		w.Facts = w.Kind.Read(w.Kind.Holds(w.Objects[0].Object))
-		if grid, err := LatestStart(w, &policy, tc.tl); err != nil || wallText(tc.tl, grid) != v.Progress[0].StatedStart {
+		if grid, err := LatestStart(w, &policy, 0, tc.tl); err != nil || wallText(tc.tl, grid) != v.Progress[0].StatedStart {
 			t.Errorf("%s: the watchdog's latest start is %s, %v; stated %s", name, wallText(tc.tl, grid), err, v.Progress[0].StatedStart)
 		}
 	}

@@ -48,6 +48,8 @@ type Options struct {
 	maxDelayStated bool
 	// next is when (grid time) the next run of its CronJob would be skipped or would replace it; zero for none.
 	next time.Time
+	// longest is the longest delay (grid time) that the administrator allows; 0 for any.
+	longest time.Duration
 	// limit is how long (grid time) a run may take before it is ended by force; 0 for any time, and of an elastic
 	// workload, whose run time at its least scale says little of how long it takes.
 	limit time.Duration
@@ -220,9 +222,9 @@ func (o *Options) deadline(created time.Time) time.Time {
 
 // bounded is the deadline, and whether it is the next run of its CronJob that sets it.
 func (o *Options) bounded(created time.Time) (time.Time, bool) {
-	at := created.Add(o.MaxDelay + o.Runtime)
-	if !o.Deadline.IsZero() && (!o.maxDelayStated || !at.Before(o.Deadline)) {
-		at = o.Deadline
+	at := o.asked(created)
+	if o.longest > 0 {
+		at = earlier(at, o.allowed(created))
 	}
 	next := o.next
 	if next.IsZero() {
@@ -232,6 +234,32 @@ func (o *Options) bounded(created time.Time) (time.Time, bool) {
 		next = next.Add(-o.Runtime - o.margin)
 	}
 	return earlier(at, next), next.Before(at)
+}
+
+// asked is the deadline by its annotations and its policy.
+func (o *Options) asked(created time.Time) time.Time {
+	at := created.Add(o.MaxDelay + o.Runtime)
+	if !o.Deadline.IsZero() && (!o.maxDelayStated || !at.Before(o.Deadline)) {
+		at = o.Deadline
+	}
+	return at
+}
+
+// allowed is the latest deadline that the administrator allows: the longest delay and the run time after the creation. A
+// deadline that may be missed is itself the latest start.
+func (o *Options) allowed(created time.Time) time.Time {
+	if o.soft {
+		return created.Add(o.longest)
+	}
+	return created.Add(o.longest + o.Runtime)
+}
+
+// limitNote says that the administrator's limit shortens the delay that is asked for; "" if it does not.
+func (o *Options) limitNote(created time.Time) string {
+	if o.longest == 0 || !o.allowed(created).Before(o.asked(created)) {
+		return ""
+	}
+	return fmt.Sprintf("may be delayed by %v, the longest that the administrator allows", o.longest)
 }
 
 // latestHold is until when a task whose deadline is the next run of its CronJob may be held.
@@ -246,13 +274,14 @@ func (o *Options) latestHold(t *decide.Task) time.Time {
 // run of its CronJob; zero for none.
 func (o *Options) guarded() time.Time { return earlier(o.Deadline, o.next) }
 
-// options reads what a workload may do: its annotations, its policy, its active deadline, the CronJob that has created it.
-func (w *Workload) options(spec *v1alpha1.CarbonPolicySpec, kind *kinds.Kind, tl timegrid.Timeline) (Options, error) {
+// options reads what a workload may do: its annotations, its policy, the administrator's longest delay (0 for any), its
+// active deadline, the CronJob that has created it.
+func (w *Workload) options(spec *v1alpha1.CarbonPolicySpec, longest time.Duration, kind *kinds.Kind, tl timegrid.Timeline) (Options, error) {
 	o, err := ReadOptions(w.Annotations(), spec, kind)
 	if err != nil {
 		return o, err
 	}
-	o.soft, o.margin = soft(spec), defaultMargin
+	o.soft, o.margin, o.longest = soft(spec), defaultMargin, longest
 	if spec.StartMargin != nil {
 		o.margin = spec.StartMargin.Duration
 	}
@@ -271,9 +300,9 @@ func (w *Workload) options(spec *v1alpha1.CarbonPolicySpec, kind *kinds.Kind, tl
 
 // LatestStart is when (grid time) a workload that has not run must start at the latest to end by its
 // deadline at its least scale, even if it takes RuntimeP95 (with soft deadlines: its deadline), by what stands in its
-// annotations, its policy and its CronJob: for those who know nothing else.
-func LatestStart(w *Workload, spec *v1alpha1.CarbonPolicySpec, tl timegrid.Timeline) (time.Time, error) {
-	o, err := w.options(spec, nil, tl)
+// annotations, its policy, the administrator's longest delay (0 for any) and its CronJob: for those who know nothing else.
+func LatestStart(w *Workload, spec *v1alpha1.CarbonPolicySpec, longest time.Duration, tl timegrid.Timeline) (time.Time, error) {
+	o, err := w.options(spec, longest, nil, tl)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -300,7 +329,7 @@ func edited(w *Workload, stated string) bool {
 
 // DeadlineOf is when (grid time) a workload must be done; zero where its annotations cannot be read.
 func DeadlineOf(w *Workload, spec *v1alpha1.CarbonPolicySpec, tl timegrid.Timeline) time.Time {
-	o, err := w.options(spec, w.Kind, tl)
+	o, err := w.options(spec, 0, w.Kind, tl)
 	if err != nil {
 		return time.Time{}
 	}

@@ -176,7 +176,7 @@ func TestCronDeadline(t *testing.T) {
 		if got := v.Progress[0].Note; (got == "") != (tc.note == "") || !strings.Contains(got, tc.note) {
 			t.Errorf("%s: note %q, want %q", name, got, tc.note)
 		}
-		latest, err := LatestStart(w, &tc.spec, timegrid.Timeline{})
+		latest, err := LatestStart(w, &tc.spec, 0, timegrid.Timeline{})
 		if err != nil || !latest.Equal(tc.latest) || wallText(timegrid.Timeline{}, latest) != v.Progress[0].StatedStart {
 			t.Errorf("%s: the watchdog's latest start is %v, %v, want %v; stated %s", name, latest, err, tc.latest, v.Progress[0].StatedStart)
 		}
@@ -185,7 +185,7 @@ func TestCronDeadline(t *testing.T) {
 		if at := w.Next.At; !at.IsZero() && !soft(&tc.spec) && v.Snapshot.Tasks[0].Deadline.After(replay.ToGrid(at)) {
 			t.Errorf("%s: in a replay deadline %v, after the next run %v", name, v.Snapshot.Tasks[0].Deadline, replay.ToGrid(at))
 		}
-		if latest, err = LatestStart(w, &tc.spec, replay); err != nil || wallText(replay, latest) != v.Progress[0].StatedStart {
+		if latest, err = LatestStart(w, &tc.spec, 0, replay); err != nil || wallText(replay, latest) != v.Progress[0].StatedStart {
 			t.Errorf("%s: in a replay the watchdog's latest start is %v, %v; stated %s", name, latest, err, v.Progress[0].StatedStart)
 		}
 	}

@@ -276,7 +276,7 @@ func TestObjective(t *testing.T) {
 	}
 	// Nobody but the planner may hold it back, and not beyond its deadline.
 	created := j.CreationTimestamp.Time
-	if at, err := LatestStart(workloadOf(t, &j), &p, timegrid.Timeline{}); err != nil || !at.Equal(created.Add(5*time.Hour)) {
+	if at, err := LatestStart(workloadOf(t, &j), &p, 0, timegrid.Timeline{}); err != nil || !at.Equal(created.Add(5*time.Hour)) {
 		t.Errorf("with soft deadlines it starts at %v (%v) at the latest, want its deadline", at, err)
 	}
 }

@@ -344,7 +344,7 @@ func TestEdited(t *testing.T) {
 			if len(v.Progress) != 1 {
 				t.Fatalf("%v: %v", job.Annotations, v.Invalid)
 			}
-			grid, err := LatestStart(workloadOf(t, &job), &policy, tl)
+			grid, err := LatestStart(workloadOf(t, &job), &policy, 0, tl)
 			if err != nil || wallText(tl, grid) != v.Progress[0].StatedStart {
 				t.Errorf("%v: stated %s, the watchdog has %s, %v", job.Annotations, v.Progress[0].StatedStart, wallText(tl, grid), err)
 			}

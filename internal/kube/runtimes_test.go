@@ -99,7 +99,7 @@ func TestLatestStartAgrees(t *testing.T) {
 		task := &v.Snapshot.Tasks[0]
 		guarded, _ := task.Guarded()
 		want := task.Deadline.Add(-guarded - v.Snapshot.Margin)
-		got, err := LatestStart(workloadOf(t, &j), &policy, timegrid.Timeline{})
+		got, err := LatestStart(workloadOf(t, &j), &policy, 0, timegrid.Timeline{})
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%v: latest start %v, %v; the decision's is %v", j.Annotations, got, err, want)
 		}

@@ -29,6 +29,8 @@ type Input struct {
 	Policy   *v1alpha1.CarbonPolicy
 	// System is the namespace of Lull itself.
 	System string
+	// Longest is the longest delay (grid time) that the administrator allows, whatever policy and annotations say; 0 for any.
+	Longest time.Duration
 	// Paused opens everything, whatever the policy says.
 	Paused bool
 	// Carbon is what is known of the policy's zone; without series if nothing is.
@@ -155,6 +157,13 @@ type Progress struct {
 	DrawnFrom       string
 	// Note is what to say beside the reason of a decision; empty for nothing.
 	Note string
+}
+
+// note adds to what is said beside the reason of a decision; "" adds nothing.
+func (p *Progress) note(text string) {
+	if text != "" {
+		p.Note = strings.TrimPrefix(p.Note+"; "+text, "; ")
+	}
 }
 
 // Message says the reason of a decision on the workload in words, with what else is to be said of it.
@@ -345,7 +354,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		}
 		return false
 	}
-	o, err := w.options(&in.Policy.Spec, w.Kind, in.Timeline)
+	o, err := w.options(&in.Policy.Spec, in.Longest, w.Kind, in.Timeline)
 	var scaling *decide.Scaling
 	speed := 1.0
 	if err == nil && o.Elastic() {
@@ -398,10 +407,9 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	if !in.Paused && !critical(in.Policy, w) && !t.HeldOut && w.Next.Err == nil && (!shadow || !w.Facts.Suspended) {
 		o.Runtime = p.Runtime
 		t.Deadline, bounds = o.bounded(t.Submitted)
+		p.note(o.limitNote(t.Submitted))
 	}
-	if note := w.Next.note(bounds); note != "" {
-		p.Note = strings.TrimPrefix(p.Note+"; "+note, "; ")
-	}
+	p.note(w.Next.note(bounds))
 	v.lifecycle(in, w, &t, &p, pods, shadow)
 	if bounds && (t.State == decide.Waiting || t.Kind == workload.Interruptible) && !v.Snapshot.Now.Before(o.latestHold(&t)) {
 		// Held for want of room, as late work is, it would be skipped or deleted.

@@ -3,7 +3,9 @@ package simkube
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +44,7 @@ func (s *Store) admit(r *Resource, obj *unstructured.Unstructured) error {
 			if binding.Spec.PolicyName != policy.Name {
 				continue
 			}
-			for _, params := range s.params(&policy, &binding, obj.GetNamespace()) {
+			for _, params := range s.params(&policy, &binding, obj) {
 				changed, err := mutate(&policy, obj, params)
 				switch {
 				case err == nil:
@@ -66,8 +68,8 @@ func constrains(m *admissionv1.MatchResources, r *Resource) bool {
 }
 
 // params are the parameters with which a policy is evaluated, each in its turn: those of the object's own namespace
-// that the binding selects.
-func (s *Store) params(policy *admissionv1.MutatingAdmissionPolicy, binding *admissionv1.MutatingAdmissionPolicyBinding, namespace string) []*unstructured.Unstructured {
+// that the binding selects. The API server takes them from a map, so in any order: here in one that follows from the object.
+func (s *Store) params(policy *admissionv1.MutatingAdmissionPolicy, binding *admissionv1.MutatingAdmissionPolicyBinding, obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	if policy.Spec.ParamKind == nil || binding.Spec.ParamRef == nil {
 		return []*unstructured.Unstructured{nil}
 	}
@@ -75,7 +77,11 @@ func (s *Store) params(policy *admissionv1.MutatingAdmissionPolicy, binding *adm
 	if !served {
 		return nil
 	}
-	return s.sorted(r, namespace)
+	out := s.sorted(r, obj.GetNamespace())
+	hash := fnv.New64a()
+	hash.Write([]byte(obj.GetKind() + "/" + obj.GetName()))
+	rand.New(rand.NewPCG(hash.Sum64(), 0)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] }) //nolint:gosec // no secret
+	return out
 }
 
 // mutate evaluates a policy for an object, and returns the object as changed by it.

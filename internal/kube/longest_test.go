@@ -1,0 +1,61 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// TestLongestDelay: nothing is delayed for longer than the administrator allows, whatever its policy and its annotations say.
+// The watchdog knows the same. (A Job with max-delay 720h under a policy of 1h was held for a month.)
+func TestLongestDelay(t *testing.T) {
+	const longest, runtime = 24 * time.Hour, 2 * time.Hour
+	maxDelay := func(text string) func(*batchv1.Job) { return annotate(v1alpha1.AnnotationMaxDelay, text) }
+	deadline := func(after time.Duration) func(*batchv1.Job) {
+		return annotate(v1alpha1.AnnotationDeadline, now.Add(after).Format(time.RFC3339))
+	}
+	day := policy
+	day.MaxDelay = hours(720)
+	soft := policy
+	soft.Objective = &v1alpha1.ObjectiveSpec{Kind: v1alpha1.ObjectiveMOSP}
+	for name, tc := range map[string]struct {
+		policy v1alpha1.CarbonPolicySpec
+		job    []func(*batchv1.Job)
+		want   time.Duration // the deadline, after the creation
+		noted  bool
+	}{
+		"less is asked for":       {policy, nil, 12 * time.Hour, false},
+		"as much is asked for":    {policy, []func(*batchv1.Job){maxDelay("24h")}, 26 * time.Hour, false},
+		"by max-delay":            {policy, []func(*batchv1.Job){maxDelay("720h")}, longest + runtime, true},
+		"by a deadline":           {policy, []func(*batchv1.Job){deadline(720 * time.Hour)}, longest + runtime, true},
+		"by both":                 {policy, []func(*batchv1.Job){deadline(720 * time.Hour), maxDelay("800h")}, longest + runtime, true},
+		"by both, one is earlier": {policy, []func(*batchv1.Job){deadline(720 * time.Hour), maxDelay("1h")}, 3 * time.Hour, false},
+		"by its policy":           {day, nil, longest + runtime, true},
+		"a long run":              {policy, []func(*batchv1.Job){maxDelay("720h"), annotate(v1alpha1.AnnotationRuntime, "100h")}, longest + 100*time.Hour, true},
+		"it may pause":            {policy, []func(*batchv1.Job){maxDelay("720h"), annotate(v1alpha1.AnnotationInterruptible, "true")}, longest + runtime, true},
+		"a soft deadline":         {soft, []func(*batchv1.Job){maxDelay("720h")}, longest, true},
+	} {
+		job := newJob("a", tc.job...)
+		job.CreationTimestamp = metav1.NewTime(now)
+		w := workloadOf(t, &job)
+		v, err := Observe(Input{Now: now, Longest: longest, Policy: &v1alpha1.CarbonPolicy{Spec: tc.policy}, Workloads: []*Workload{w}})
+		if err != nil || len(v.Snapshot.Tasks) != 1 {
+			t.Fatalf("%s: %v, %v", name, err, v.Invalid)
+		}
+		if got := v.Snapshot.Tasks[0].Deadline.Sub(now); got != tc.want {
+			t.Errorf("%s: deadline after %v, want %v", name, got, tc.want)
+		}
+		if got := v.Progress[0].Note; strings.Contains(got, "may be delayed by 24h0m0s, the longest that the administrator allows") != tc.noted {
+			t.Errorf("%s: note %q, want one: %v", name, got, tc.noted)
+		}
+		if at, err := LatestStart(w, &tc.policy, longest, timegrid.Timeline{}); err != nil || wallText(timegrid.Timeline{}, at) != v.Progress[0].StatedStart || at.Sub(now) > longest {
+			t.Errorf("%s: the watchdog's latest start is after %v, %v; the controller states %s", name, at.Sub(now), err, v.Progress[0].StatedStart)
+		}
+	}
+}
