@@ -80,7 +80,7 @@ The custom resources and the admission policy must be installed first:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", `address of /metrics, "0" for none`)
+	metricsFlags(f, &o.Metrics, ":8080")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, of the Secrets that GridZones name, and in which it governs nothing")

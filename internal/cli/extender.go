@@ -72,7 +72,7 @@ loopback.`,
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")
 	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
 	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "authority of the certificates by which callers prove who they are")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8084", `address of /metrics, "0" for none`)
+	metricsFlags(f, &o.Metrics, ":8084")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8085", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd

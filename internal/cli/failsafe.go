@@ -51,7 +51,7 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8082", `address of /metrics, "0" for none`)
+	metricsFlags(f, &o.Metrics, ":8082")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8083", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lull.dev/lull/internal/manager"
 	"lull.dev/lull/internal/scenario"
 )
 
@@ -187,6 +188,12 @@ func (v *durationValue) Type() string { return "duration" }
 func duration(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
 	*to = value
 	f.Var((*durationValue)(to), name, usage)
+}
+
+// metricsFlags says how a program serves its metrics, at address by default.
+func metricsFlags(f *pflag.FlagSet, to *manager.Metrics, address string) {
+	f.StringVar(&to.Address, "metrics-bind-address", address, `address of /metrics, "0" for none`)
+	f.BoolVar(&to.Secure, "metrics-secure", false, "serve /metrics by HTTPS, with a certificate made at the start, to bearer tokens whose users may get it")
 }
 
 // flagError says in the words of a user what is wrong with a flag.

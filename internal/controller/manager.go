@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/curve"
@@ -50,8 +49,9 @@ import (
 
 // Options configure the controller.
 type Options struct {
-	MetricsAddress, HealthAddress string // "0" serves none
-	LeaderElection                bool
+	Metrics        manager.Metrics
+	HealthAddress  string // "0" serves none
+	LeaderElection bool
 	// Namespace is the controller's own: of its lease, and of the Secrets that
 	// GridZones name.
 	Namespace string
@@ -99,7 +99,7 @@ var newScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, transform toolscache.TransformFunc, o Options) (ctrl.Manager, error) {
 	mgr, err := manager.New(ctx, config, ctrl.Options{
 		Scheme:  scheme,
-		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
+		Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		// All state is in the API: a successor may start the moment this one ends.
 		LeaderElectionReleaseOnCancel: true,

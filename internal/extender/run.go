@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/manager"
@@ -37,7 +36,8 @@ type Options struct {
 	// it must be on loopback. With ClientCAFile callers prove who they are by certificates of that
 	// authority; it is required with HTTPS.
 	Address, CertFile, KeyFile, ClientCAFile string
-	MetricsAddress, HealthAddress            string // "0" serves none
+	Metrics                                  manager.Metrics
+	HealthAddress                            string // "0" serves none
 }
 
 // ErrOptions marks options that make no sense.
@@ -65,7 +65,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, state
 		return err
 	}
 	mgr, err := manager.New(ctx, config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
+		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		Cache: cache.Options{DefaultTransform: strip},
 	})
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/dispatch"
@@ -47,8 +46,9 @@ import (
 
 // Options configure the watchdog.
 type Options struct {
-	MetricsAddress, HealthAddress string // "0" serves none
-	LeaderElection                bool
+	Metrics        manager.Metrics
+	HealthAddress  string // "0" serves none
+	LeaderElection bool
 	// Namespace of the lease.
 	Namespace string
 	// Grace is how long after its latest start a hold is left to the controller.
@@ -100,7 +100,7 @@ type lookup struct {
 func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
 	dog := &Watchdog{Options: o}
 	mgr, err := manager.New(ctx, config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
+		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         cache.Options{DefaultTransform: dog.Transform},

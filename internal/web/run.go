@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/access"
 )
 
 // Options say where the page is served, and to whom.
@@ -72,7 +73,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		if err != nil {
 			return fmt.Errorf("create a client: %w", err)
 		}
-		s.Access = &Tokens{Client: c, Now: time.Now}
+		s.Access = &access.Tokens{Client: c, Now: time.Now, List: "carbonplans"}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

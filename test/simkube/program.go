@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/internal/cli"
 	"lull.dev/lull/internal/controller"
 	"lull.dev/lull/internal/failsafe"
+	"lull.dev/lull/internal/manager"
 )
 
 // Grace and Every are the watchdog's own defaults.
@@ -33,7 +34,7 @@ func (p *Program) Wait() { <-p.ended }
 
 // Controller starts a controller. The changes are made to the options of the binary's defaults.
 func (w *World) Controller(changes ...func(*controller.Options)) *Program {
-	o := controller.Options{MetricsAddress: "0", HealthAddress: "0", Namespace: "lull-system", Planner: cli.NewPlanner, Clock: realClock, LeaderElection: w.Leaders}
+	o := controller.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Planner: cli.NewPlanner, Clock: realClock, LeaderElection: w.Leaders}
 	o.Limits = controller.Limits{Planners: cli.PolicyPlanners(), DecisionTime: 10 * time.Second}
 	for _, change := range changes {
 		change(&o)
@@ -43,7 +44,7 @@ func (w *World) Controller(changes ...func(*controller.Options)) *Program {
 
 // Watchdog starts a watchdog.
 func (w *World) Watchdog(changes ...func(*failsafe.Options)) *Program {
-	o := failsafe.Options{MetricsAddress: "0", HealthAddress: "0", Namespace: "lull-system", Grace: Grace, Every: Every, Clock: realClock, LeaderElection: w.Leaders}
+	o := failsafe.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Grace: Grace, Every: Every, Clock: realClock, LeaderElection: w.Leaders}
 	for _, change := range changes {
 		change(&o)
 	}

@@ -1,9 +1,10 @@
-package web
+// Package access decides by bearer token who may read what a program serves.
+package access
 
 import (
 	"context"
 	"crypto/sha256"
-	"net"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,34 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Access decides who may look.
-type Access interface {
-	// Allowed says whether a request may look; else status is 401 or 403, or 503 where nobody can tell.
-	Allowed(r *http.Request) (status int, why string)
-}
-
-// Loopback lets in what comes to a loopback address by a loopback name: no page of another site can read
-// through a name of its own that leads here.
-type Loopback struct{}
-
-// Allowed implements Access.
-func (Loopback) Allowed(r *http.Request) (int, string) {
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if ip := net.ParseIP(strings.Trim(host, "[]")); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return http.StatusOK, ""
-	}
-	return http.StatusForbidden, "the page is asked for by the name " + r.Host + "; accepted: localhost, 127.0.0.1"
-}
-
-// Tokens lets in bearer tokens that the API server knows and that may list CarbonPlans in all
-// namespaces.
+// Tokens lets in bearer tokens that the API server knows, and whose users may do what is asked of them: one of List and Get.
 type Tokens struct {
 	// Client creates TokenReviews and SubjectAccessReviews.
 	Client client.Client
 	Now    func() time.Time
+	// List is a resource of the group lull.dev that users must be allowed to list in all namespaces.
+	List string
+	// Get is a path that is no resource, e.g. /metrics, which users must be allowed to get.
+	Get string
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]verdict
@@ -61,7 +43,7 @@ const (
 	mostToken    = 16 << 10
 )
 
-// Allowed implements Access.
+// Allowed says whether a request may read; else status is 401 or 403, or 503 if the API server cannot be asked.
 func (t *Tokens) Allowed(r *http.Request) (int, string) {
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer || token == "" || len(token) > mostToken {
@@ -103,13 +85,19 @@ func (t *Tokens) ask(ctx context.Context, token string) verdict {
 	}
 	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: "lull.dev", Resource: "carbonplans"},
 	}}
+	may := "get " + t.Get
+	if t.List != "" {
+		may = fmt.Sprintf("list %s.lull.dev in all namespaces", t.List)
+		access.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "list", Group: "lull.dev", Resource: t.List}
+	} else {
+		access.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: "get", Path: t.Get}
+	}
 	if err := t.Client.Create(ctx, access); err != nil {
 		return verdict{status: http.StatusServiceUnavailable, why: "the API server could not be asked what this user may"}
 	}
 	if !access.Status.Allowed {
-		return verdict{status: http.StatusForbidden, why: user.Username + " may not list carbonplans.lull.dev in all namespaces"}
+		return verdict{status: http.StatusForbidden, why: user.Username + " may not " + may}
 	}
 	return verdict{status: http.StatusOK}
 }
