@@ -67,6 +67,8 @@ func TestValues(t *testing.T) {
 		"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
 		"monitoring": map[string]any{"podMonitor": true, "prometheusRule": true, "dashboards": true, "labels": map[string]any{"release": "prometheus"}},
 		"hooks":      map[string]any{"releaseOnUpgrade": true},
+		"limits":     map[string]any{"maxDelay": "48h", "planners": []any{"joint"}},
+		"metrics":    map[string]any{"secure": true, "tokenSecret": map[string]any{"name": "scrape"}}, "networkPolicy": on(map[string]any{"egress": true}),
 	}
 	hooks, manifests, err := render(everything)
 	if err != nil {
@@ -88,8 +90,16 @@ func TestValues(t *testing.T) {
 		seen[key] = true
 	}
 	kept := 0
+	all := map[string]int{}
 	for _, m := range manifests {
 		kept += strings.Count(m.Content, "helm.sh/resource-policy: keep")
+		for _, text := range []string{"- --metrics-secure\n", "- --max-delay=48h\n", "except: [169.254.0.0/16]", "credentials: {name: scrape, key: token}"} {
+			all[text] += strings.Count(m.Content, text)
+		}
+	}
+	// Of the controller, the watchdog and the extender.
+	if want := map[string]int{"- --metrics-secure\n": 3, "- --max-delay=48h\n": 3, "except: [169.254.0.0/16]": 3, "credentials: {name: scrape, key: token}": 1}; !maps.Equal(all, want) {
+		t.Errorf("options in the manifests: %v, want %v", all, want)
 	}
 	if len(hooks) != 8 || len(manifests) < 60 || kept != 8 {
 		t.Errorf("%d hooks, %d manifests, %d kept", len(hooks), len(manifests), kept)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -15,6 +16,7 @@ import (
 func newExtenderCommand() *cobra.Command {
 	var o extender.Options
 	kubeconfig, file, namespace, verbose := "", "", "", false
+	var maxDelay time.Duration
 	cmd := &cobra.Command{
 		Use:   "extender",
 		Short: "Answer kube-scheduler as its extender",
@@ -51,7 +53,7 @@ loopback.`,
 			if err != nil {
 				return err
 			}
-			state.System = namespace
+			state.System, state.MaxDelay = namespace, maxDelay
 			setLogger(cmd.ErrOrStderr(), verbose)
 			cfg, err := restConfig(kubeconfig)
 			if err != nil {
@@ -72,6 +74,7 @@ loopback.`,
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")
 	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
 	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "authority of the certificates by which callers prove who they are")
+	duration(f, &maxDelay, "max-delay", 0, "for how long a Pod may wait at most, whatever its policy says; 0 for any time")
 	metricsFlags(f, &o.Metrics, ":8084")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8085", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")

@@ -105,7 +105,11 @@ func (s *State) judge(p *Pod) (Answer, *rule) {
 	}
 	now := z.timeline.ToGrid(s.Clock.Now())
 	created := z.timeline.ToGrid(p.Created)
-	if !now.Before(created.Add(r.stale)) {
+	stale := created.Add(r.stale)
+	if limit := created.Add(s.MaxDelay); s.MaxDelay > 0 && limit.Before(stale) {
+		stale = limit
+	}
+	if !now.Before(stale) {
 		return Answer{Pass: true, Code: Stale}, r
 	}
 	starts, mean, known := z.window(created, now, r.frame, r.window)
@@ -113,7 +117,7 @@ func (s *State) judge(p *Pod) (Answer, *rule) {
 	case !known:
 		return Answer{Pass: true, Code: NoCarbonData}, r
 	case now.Before(starts):
-		if stale := created.Add(r.stale); stale.Before(starts) {
+		if stale.Before(starts) {
 			starts = stale
 		}
 		return Answer{Code: OutsideWindow, Message: fmt.Sprintf("Lull: waits until %s, %.0f gCO2eq/kWh then", starts.UTC().Format(time.RFC3339), mean)}, r

@@ -1,6 +1,7 @@
 package extender
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,31 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 )
+
+// TestMaxDelay: no Pod waits for longer than the administrator allows, whatever its policy says.
+func TestMaxDelay(t *testing.T) {
+	for _, tc := range []struct {
+		limit, now time.Duration
+		want       Code
+	}{
+		{0, 3 * time.Hour, OutsideWindow},
+		{2 * time.Hour, 2*time.Hour - time.Second, OutsideWindow},
+		{2 * time.Hour, 2 * time.Hour, Stale},
+		{1000 * time.Hour, 9 * time.Hour, OutsideWindow},
+		{1000 * time.Hour, 24 * time.Hour, Stale}, // as its policy says
+	} {
+		b := newBed(t, "")
+		b.MaxDelay = tc.limit
+		b.clock.SetTime(midnight.Add(tc.now))
+		a := b.ask(t, testPod("a", "1", midnight, nil))
+		if a.Code != tc.want {
+			t.Errorf("limit %v, after %v: %+v, want %s", tc.limit, tc.now, a, tc.want)
+		}
+		if until := midnight.Add(2 * time.Hour).Format(time.RFC3339); tc.limit == 2*time.Hour && a.Code == OutsideWindow && !strings.Contains(a.Message, until) {
+			t.Errorf("limit %v: %q, want until %s", tc.limit, a.Message, until)
+		}
+	}
+}
 
 // TestOverlappingPolicies: of several policies that select a Pod, one that has it wait decides rather than one that does
 // not, then the first by name, as at admission.

@@ -26,6 +26,8 @@ type State struct {
 	Clock clock.PassiveClock
 	// System is the namespace of Lull itself, in which no Pod is governed unless the file names it.
 	System string
+	// MaxDelay is for how long a Pod may wait at most, whatever its policy says; 0 for any time.
+	MaxDelay time.Duration
 
 	mu       sync.RWMutex
 	classes  []class
