@@ -134,7 +134,7 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 		return err
 	}
 	if ctx.Err() != nil { // a signal came while the forecast was read
-		return r.canceled(r.pending(time.Second))
+		return r.canceled(r.pending(time.Second), notRun)
 	}
 	if w.Reason == bestwindow.NoCarbonData {
 		r.say("warning: %s", w.message())
@@ -151,7 +151,7 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 	waiting := waiter{runner: r, zone: zone.read, choice: w}
 	// Signals come through a channel; the context ends with the first of them, and reading goes on.
 	if by := waiting.wait(context.WithoutCancel(ctx)); by != nil {
-		return r.canceled(by)
+		return r.canceled(by, notRun)
 	}
 	started := r.now()
 	if late := started.Sub(w.LatestStart); late > time.Minute {
@@ -194,13 +194,16 @@ func (r *runner) pending(moment time.Duration) os.Signal {
 	}
 }
 
-// canceled says that the command did not run, and why. A context that ended without a signal counts as SIGTERM.
-func (r *runner) canceled(by os.Signal) error {
+// notRun is what follows from a signal that cancels lull run.
+const notRun = ": the command did not run"
+
+// canceled says that a signal ended the command of lull, and what follows. A context that ended without a signal counts as SIGTERM.
+func (r *runner) canceled(by os.Signal, follows string) error {
 	s, ok := by.(syscall.Signal)
 	if !ok {
 		s = syscall.SIGTERM
 	}
-	r.say("canceled (%v): the command did not run", s)
+	r.say("canceled (%v)%s", s, follows)
 	return exitStatus(exitSignal + int(s))
 }
 
