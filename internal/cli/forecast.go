@@ -123,6 +123,9 @@ func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, 
 		return err
 	}
 	out, err := zone.read(ctx, now)
+	if ctx.Err() != nil {
+		return fmt.Errorf("canceled: %w", context.Cause(ctx))
+	}
 	if errors.As(err, new(fileError)) {
 		return err
 	}

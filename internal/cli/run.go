@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -75,7 +76,7 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 				return afterCommand(err, cmd.Flags(), args[1:])
 			}
 			if _, err := exec.LookPath(args[0]); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "lull:", err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "lull: %v%s\n", err, shellHint(args))
 				return exitStatus(startStatus(err))
 			}
 			r := newRunner(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -99,6 +100,17 @@ func afterCommand(err error, f *pflag.FlagSet, args []string) error {
 		}
 	}
 	return err
+}
+
+// shellHint is what to write for a command that is for a shell: a line of a script, or a command that is part of the shell.
+func shellHint(args []string) string {
+	name := args[0]
+	builtin := slices.Contains([]string{"alias", "cd", "eval", "exec", "export", "set", "source", ".", "time", "ulimit", "umask", "wait"}, name)
+	assigns, _, isAssignment := strings.Cut(name, "=")
+	if builtin || strings.ContainsAny(name, " \t;|&<>$*`") || isAssignment && assigns != "" {
+		return "; no shell reads the command; accepted: a program and its arguments, or a shell with a script: sh -c '...'"
+	}
+	return "; accepted: a program in PATH, or its path"
 }
 
 // runner is this machine, as far as a run has to do with it.

@@ -115,14 +115,18 @@ func TestRunStatuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		"not there":      {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", "no-such-command"}, 127, "no-such-command"},
-		"not executable": {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", plain}, 126, "permission denied"},
-		"killed":         {[]string{"--length", "1h", "--within", "1h", "--", "sh", "-c", "kill -KILL $$"}, 137, "ended by a signal: killed"},
-		"success":        {[]string{"--length", "1h", "--min-saving", "100", "true"}, 0, "saved nothing: it started at once"},
-		"no data":        {[]string{"--length", "1h", "--zone", "XX", "--source", "electricityMaps", "--endpoint", "http://127.0.0.1:1", "true"}, 0, "warning: start now: the carbon intensity of XX is not known"},
-		"no command":     {[]string{"--length", "1h"}, 1, "accepted: a command, e.g. lull run"},
-		"wrong flags":    {[]string{"true"}, 1, "--length: missing"},
-		"flags after it": {[]string{"true", "--length=1h"}, 1, "Flags after the command are those of the command"},
+		"not there":       {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", "no-such-command"}, 127, "no-such-command"},
+		"a line of shell": {[]string{"--length", "1h", "--", "make && make install"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"part of a shell": {[]string{"--length", "1h", "--", "cd", "/tmp"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"a variable":      {[]string{"--length", "1h", "--", "A=b", "true"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"nothing":         {[]string{"--length", "1h", "--", ""}, 127, "accepted: a program in PATH, or its path"},
+		"not executable":  {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", plain}, 126, "permission denied"},
+		"killed":          {[]string{"--length", "1h", "--within", "1h", "--", "sh", "-c", "kill -KILL $$"}, 137, "ended by a signal: killed"},
+		"success":         {[]string{"--length", "1h", "--min-saving", "100", "true"}, 0, "saved nothing: it started at once"},
+		"no data":         {[]string{"--length", "1h", "--zone", "XX", "--source", "electricityMaps", "--endpoint", "http://127.0.0.1:1", "true"}, 0, "warning: start now: the carbon intensity of XX is not known"},
+		"no command":      {[]string{"--length", "1h"}, 1, "accepted: a command, e.g. lull run"},
+		"wrong flags":     {[]string{"true"}, 1, "--length: missing"},
+		"flags after it":  {[]string{"true", "--length=1h"}, 1, "Flags after the command are those of the command"},
 	} {
 		var stderr bytes.Buffer
 		cmd := lullProcess(t, append([]string{"run"}, tc.args...)...)

@@ -58,6 +58,8 @@ func TestWhenOnEveryBasis(t *testing.T) {
 		"no slack":                {[]string{"--length", "3h", "--within", "3h", at}, "Start now: --length takes all of --within.", ""},
 		"ends the next day":       {[]string{"--length", "23h50m", at}, " UTC to Thu 2 Jul ", ""},
 		"short, and marked":       {[]string{"--length", "10m", at}, "^\n", ""},
+		"days of one week":        {[]string{"--length", "3h", "--within", "5d", at}, "\n  Wed 18:20 ", ""},
+		"days of two weeks":       {[]string{"--length", "3h", "--within", "14d", at}, " Wed 15 Jul 18:20\n", ""},
 		"region":                  {[]string{"--length", "1d", "--within", "3d", "--zone", "aws/eu-central-1", at}, "DE, average", ""},
 	} {
 		status, stdout, stderr := runMain(append([]string{"when"}, tc.args...)...)
