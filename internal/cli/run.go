@@ -241,7 +241,7 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 		outlook = w.outlook
 	}
 	took := ended.Sub(started)
-	r.say("ran %s, from %s to %s", roughly(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
+	r.say("ran %s, from %s to %s", ranText(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
 	if took > o.length {
 		text := "that is longer than --length " + scenario.ShortDuration(o.length)
 		if late := ended.Sub(w.now.Add(w.within)); late > 0 {
@@ -252,6 +252,14 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 	for _, line := range account(outlook, w, started, took, o.watts) {
 		r.say("%s", line)
 	}
+}
+
+// ranText prints how long a command ran, "0s" never: one that ends at once takes milliseconds.
+func ranText(took time.Duration) string {
+	if took < time.Second {
+		return max(took.Round(time.Millisecond), time.Millisecond).String()
+	}
+	return roughly(took)
 }
 
 // covers reports whether the intensity of all of an interval is known.
