@@ -449,7 +449,7 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 				if err != nil {
 					return err
 				}
-				a.reading = s.Reading()
+				a.read(s.Reading())
 				a.Skipped = a.reading.Skipped
 				sums := scenario.Summarize(cfg, trials)
 				for i := range planners {
@@ -461,6 +461,18 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 		}
 	}
 	return nil
+}
+
+// read takes what became of the entries of the history, with the notes of each zone that is tried, once.
+func (a *advice) read(reading jobtrace.Reading) {
+	notes := a.reading.Notes
+	for _, note := range reading.Notes {
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	a.reading = reading
+	a.reading.Notes = notes
 }
 
 // of takes what the summaries of the baseline and of a trial say of all jobs together:

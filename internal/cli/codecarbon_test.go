@@ -63,6 +63,9 @@ func TestCodeCarbonHistory(t *testing.T) {
 	if text := failure(t, "advise", "--jobs", file+".ma.csv"); !strings.Contains(text, "MA") || !strings.Contains(text, "Most energy of --jobs was used in MA") {
 		t.Errorf("advise without a climatology: %s", text)
 	}
+	if text := stdout(t, "advise", "--jobs", file, "--slack", "6h", "--planner", "joint", "--zone", "SE", "--zone", "PL"); !strings.Contains(text, "2 of 2 jobs (100 % of the energy) ran in FR: Lull simulates them in SE") || !strings.Contains(text, "Lull simulates them in PL") {
+		t.Errorf("advise for other zones:\n%s", text)
+	}
 	if text := stdout(t, "advise", "--jobs", file, "--slack", "6h", "--planner", "joint"); !strings.Contains(text, "all jobs are taken to run in FR") || !strings.Contains(text, "In FR") {
 		t.Errorf("advise:\n%s", text)
 	}

@@ -16,6 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/pkg/climatology"
+	"lull.dev/lull/pkg/zones"
 )
 
 // demos are the further demos.
@@ -138,7 +140,7 @@ func (o *demoFlags) register(f *pflag.FlagSet) {
 	self, _ := os.Executable()
 	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
 	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
-	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or of the trace (default: folder and name of the file)")
+	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or the region of a cloud (aws/eu-central-1) in it; of --trace, its name (default: folder and name of the file)")
 	f.StringVar(&o.from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
 	number(f, &o.Factor, "time-factor", 900, between(1, 3600), "how many seconds of the replay pass in a second")
 	number(f, &o.Jobs, "jobs", 64, between(1, 500), "number of Jobs")
@@ -231,7 +233,30 @@ func traceName(file string) string {
 	return name[max(0, len(name)-most):]
 }
 
+// checkDemoZone replaces the region of a cloud by its zone, and checks that the zone has a climatology. The zone of a trace is a
+// name only.
+func checkDemoZone(o *demo.Options) error {
+	if o.Trace != "" {
+		return nil
+	}
+	zone := o.Zone
+	if strings.Contains(zone, "/") {
+		var err error
+		if zone, err = zones.OfRegion(zone); err != nil {
+			return fmt.Errorf("--zone: %w", err)
+		}
+	}
+	if known := climatology.Zones(); !slices.Contains(known, zone) {
+		return fmt.Errorf("--zone: %q; accepted without --trace: %s%s", o.Zone, strings.Join(known, ", "), zones.Hint(zone))
+	}
+	o.Zone = zone
+	return nil
+}
+
 func checkDemo(o *demo.Options, from string) error {
+	if err := checkDemoZone(o); err != nil {
+		return err
+	}
 	if from != "" {
 		at, err := time.Parse("2006-01-02", from)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -122,6 +123,9 @@ func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, 
 		return err
 	}
 	out, err := zone.read(ctx, now)
+	if ctx.Err() != nil {
+		return fmt.Errorf("canceled: %w", context.Cause(ctx))
+	}
 	if errors.As(err, new(fileError)) {
 		return err
 	}
@@ -171,7 +175,11 @@ func (z *zoneFeed) read(ctx context.Context, now time.Time) (source.Outlook, err
 
 func (z *zoneFeed) refresh(ctx context.Context, now time.Time) error {
 	if z.cfg.Provider != nil {
-		return z.feed.Refresh(ctx, now)
+		err := z.feed.Refresh(ctx, now)
+		if secret, _ := z.options.secret(); secret == "" && errors.Is(err, fetch.ErrRefused) {
+			return fmt.Errorf("%w; no credential is stated; accepted: --credential-file FILE, or LULL_CREDENTIAL in the environment", err)
+		}
+		return err
 	}
 	if !z.options.isFile() {
 		return nil
@@ -197,6 +205,9 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 		if zone, err = zones.OfRegion(zone); err != nil {
 			return cfg, fmt.Errorf("--zone: %w", err)
 		}
+	}
+	if err := o.checkEndpoint(); err != nil {
+		return cfg, err
 	}
 	// Other sources name zones in their own way, and of a file it is a label.
 	if hint := zones.Hint(zone); hint != "" && (o.source == "climatology" || strings.HasPrefix(o.source, "electricityMaps")) {
@@ -225,6 +236,9 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 	}
 	switch o.source {
 	case "climatology":
+		if cfg.Signal == carbon.Marginal && cfg.Constant == nil {
+			return cfg, errors.New("--signal: marginal; accepted without --source: average, or --fallback")
+		}
 	case "electricityMaps", "electricityMaps-v4":
 		version := "v3"
 		if strings.HasSuffix(o.source, "-v4") {
@@ -241,6 +255,9 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 		cfg.Factor = carbon.Direct
 		cfg.Provider = &provider.WattTime{Endpoint: o.address("https://api.watttime.org"), Region: zone, SignalType: signal, Username: o.user, Password: secret}
 	case "ukCarbonIntensity":
+		if zone != "GB" { // it would get the intensity of Great Britain
+			return cfg, fmt.Errorf("--zone: %q; accepted for ukCarbonIntensity: GB", o.zone)
+		}
 		cfg.Factor = carbon.Direct
 		cfg.Provider = provider.UKCarbonIntensity{Endpoint: o.address("https://api.carbonintensity.org.uk")}
 	case "entsoE":
@@ -262,17 +279,48 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 		cfg.Provider = provider.Prometheus{Endpoint: o.endpoint, Query: o.query, Zone: zone, Signal: cfg.Signal, Factor: cfg.Factor, Token: secret}
 	default:
 		if !o.isFile() {
-			return cfg, fmt.Errorf("--source: %q; accepted: %s", o.source, acceptedSources())
+			return cfg, fmt.Errorf("--source: %q; accepted: %s%s", o.source, acceptedSources(), sourceHint(o.source))
 		}
-		if _, err := os.Stat(o.source); err != nil {
-			why := "no such file"
-			if !errors.Is(err, os.ErrNotExist) {
-				why = errors.Unwrap(err).Error()
-			}
+		if why := notAFile(o.source); why != "" {
 			return cfg, fmt.Errorf("--source: %q: %s; accepted: %s", o.source, why, acceptedSources())
 		}
 	}
 	return cfg, nil
+}
+
+// checkEndpoint checks the address of the service, which a provider would otherwise try each time.
+func (o forecastOptions) checkEndpoint() error {
+	if o.endpoint == "" {
+		return nil
+	}
+	if u, err := url.Parse(o.endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--endpoint: %q; accepted: an http or https URL with a host, e.g. http://127.0.0.1:8080", o.endpoint)
+	}
+	return nil
+}
+
+// sourceHint names the source that is meant by one in other letters, "" for none.
+func sourceHint(name string) string {
+	for _, known := range sourceNames() {
+		if strings.EqualFold(name, known) {
+			return "; did you mean " + known + "?"
+		}
+	}
+	return ""
+}
+
+// notAFile says why there is no file to read by a name, "" if there is one.
+func notAFile(name string) string {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "no such file"
+	case err != nil:
+		return errors.Unwrap(err).Error()
+	case info.IsDir():
+		return "a folder"
+	}
+	return ""
 }
 
 func acceptedSources() string {

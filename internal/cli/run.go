@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -75,7 +76,7 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 				return afterCommand(err, cmd.Flags(), args[1:])
 			}
 			if _, err := exec.LookPath(args[0]); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "lull:", err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "lull: %v%s\n", err, shellHint(args))
 				return exitStatus(startStatus(err))
 			}
 			r := newRunner(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -99,6 +100,17 @@ func afterCommand(err error, f *pflag.FlagSet, args []string) error {
 		}
 	}
 	return err
+}
+
+// shellHint is what to write for a command that is for a shell: a line of a script, or a command that is part of the shell.
+func shellHint(args []string) string {
+	name := args[0]
+	builtin := slices.Contains([]string{"alias", "cd", "eval", "exec", "export", "set", "source", ".", "time", "ulimit", "umask", "wait"}, name)
+	assigns, _, isAssignment := strings.Cut(name, "=")
+	if builtin || strings.ContainsAny(name, " \t;|&<>$*`") || isAssignment && assigns != "" {
+		return "; no shell reads the command; accepted: a program and its arguments, or a shell with a script: sh -c '...'"
+	}
+	return "; accepted: a program in PATH, or its path"
 }
 
 // runner is this machine, as far as a run has to do with it.
@@ -134,7 +146,7 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 		return err
 	}
 	if ctx.Err() != nil { // a signal came while the forecast was read
-		return r.canceled(r.pending(time.Second))
+		return r.canceled(r.pending(time.Second), notRun)
 	}
 	if w.Reason == bestwindow.NoCarbonData {
 		r.say("warning: %s", w.message())
@@ -151,7 +163,7 @@ func (r *runner) run(ctx context.Context, o *runOptions, zone *zoneFeed, args []
 	waiting := waiter{runner: r, zone: zone.read, choice: w}
 	// Signals come through a channel; the context ends with the first of them, and reading goes on.
 	if by := waiting.wait(context.WithoutCancel(ctx)); by != nil {
-		return r.canceled(by)
+		return r.canceled(by, notRun)
 	}
 	started := r.now()
 	if late := started.Sub(w.LatestStart); late > time.Minute {
@@ -194,13 +206,16 @@ func (r *runner) pending(moment time.Duration) os.Signal {
 	}
 }
 
-// canceled says that the command did not run, and why. A context that ended without a signal counts as SIGTERM.
-func (r *runner) canceled(by os.Signal) error {
+// notRun is what follows from a signal that cancels lull run.
+const notRun = ": the command did not run"
+
+// canceled says that a signal ended the command of lull, and what follows. A context that ended without a signal counts as SIGTERM.
+func (r *runner) canceled(by os.Signal, follows string) error {
 	s, ok := by.(syscall.Signal)
 	if !ok {
 		s = syscall.SIGTERM
 	}
-	r.say("canceled (%v): the command did not run", s)
+	r.say("canceled (%v)%s", s, follows)
 	return exitStatus(exitSignal + int(s))
 }
 
@@ -226,7 +241,7 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 		outlook = w.outlook
 	}
 	took := ended.Sub(started)
-	r.say("ran %s, from %s to %s", roughly(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
+	r.say("ran %s, from %s to %s", ranText(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
 	if took > o.length {
 		text := "that is longer than --length " + scenario.ShortDuration(o.length)
 		if late := ended.Sub(w.now.Add(w.within)); late > 0 {
@@ -237,6 +252,14 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 	for _, line := range account(outlook, w, started, took, o.watts) {
 		r.say("%s", line)
 	}
+}
+
+// ranText prints how long a command ran, "0s" never: one that ends at once takes milliseconds.
+func ranText(took time.Duration) string {
+	if took < time.Second {
+		return max(took.Round(time.Millisecond), time.Millisecond).String()
+	}
+	return roughly(took)
 }
 
 // covers reports whether the intensity of all of an interval is known.

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // childArguments are those of lull where this test binary is lull itself, one a line.
@@ -117,14 +115,18 @@ func TestRunStatuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		"not there":      {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", "no-such-command"}, 127, "no-such-command"},
-		"not executable": {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", plain}, 126, "permission denied"},
-		"killed":         {[]string{"--length", "1h", "--within", "1h", "--", "sh", "-c", "kill -KILL $$"}, 137, "ended by a signal: killed"},
-		"success":        {[]string{"--length", "1h", "--min-saving", "100", "true"}, 0, "saved nothing: it started at once"},
-		"no data":        {[]string{"--length", "1h", "--zone", "XX", "--source", "electricityMaps", "--endpoint", "http://127.0.0.1:1", "true"}, 0, "warning: start now: the carbon intensity of XX is not known"},
-		"no command":     {[]string{"--length", "1h"}, 1, "accepted: a command, e.g. lull run"},
-		"wrong flags":    {[]string{"true"}, 1, "--length: missing"},
-		"flags after it": {[]string{"true", "--length=1h"}, 1, "Flags after the command are those of the command"},
+		"not there":       {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", "no-such-command"}, 127, "no-such-command"},
+		"a line of shell": {[]string{"--length", "1h", "--", "make && make install"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"part of a shell": {[]string{"--length", "1h", "--", "cd", "/tmp"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"a variable":      {[]string{"--length", "1h", "--", "A=b", "true"}, 127, "accepted: a program and its arguments, or a shell with a script: sh -c '...'"},
+		"nothing":         {[]string{"--length", "1h", "--", ""}, 127, "accepted: a program in PATH, or its path"},
+		"not executable":  {[]string{"--length", "1h", "--within", "2d", "--min-saving", "0", "--", plain}, 126, "permission denied"},
+		"killed":          {[]string{"--length", "1h", "--within", "1h", "--", "sh", "-c", "kill -KILL $$"}, 137, "ended by a signal: killed"},
+		"success":         {[]string{"--length", "1h", "--min-saving", "100", "true"}, 0, "saved nothing: it started at once"},
+		"no data":         {[]string{"--length", "1h", "--zone", "XX", "--source", "electricityMaps", "--endpoint", "http://127.0.0.1:1", "true"}, 0, "warning: start now: the carbon intensity of XX is not known"},
+		"no command":      {[]string{"--length", "1h"}, 1, "accepted: a command, e.g. lull run"},
+		"wrong flags":     {[]string{"true"}, 1, "--length: missing"},
+		"flags after it":  {[]string{"true", "--length=1h"}, 1, "Flags after the command are those of the command"},
 	} {
 		var stderr bytes.Buffer
 		cmd := lullProcess(t, append([]string{"run"}, tc.args...)...)
@@ -191,87 +193,6 @@ func TestRunSignals(t *testing.T) {
 		}
 		if status := endedWith(cmd.Wait(), cmd); status != tc.status || stdout.String() != tc.stdout {
 			t.Errorf("%s: status %d, %q; want %d, %q", name, status, stdout.String(), tc.status, tc.stdout)
-		}
-	}
-}
-
-// openTerminal returns both ends of a terminal: what people type and see, and what processes read and write.
-func openTerminal(t *testing.T) (people, process *os.File) {
-	t.Helper()
-	people, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	t.Cleanup(func() { people.Close() })
-	if err := unix.IoctlSetPointerInt(int(people.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	n, err := unix.IoctlGetInt(int(people.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	process, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	t.Cleanup(func() { process.Close() })
-	return people, process
-}
-
-// TestRunOnATerminal: Ctrl-C asks, Enter runs, and the line that answers is not read by the command.
-func TestRunOnATerminal(t *testing.T) {
-	args := []string{"run", "--within", "14m", "--length", "10s", "--source", curveFile(t, 8*time.Minute), "--", "sh", "-c", `echo ready; read line; echo "got <$line>"`}
-	const key = "\x03" // Ctrl-C
-	for name, tc := range map[string]struct {
-		steps  []string // what it says, what is typed then, and so on
-		status int
-	}{
-		"Enter": {[]string{"Ctrl-C asks", key, "press Enter", "\n", "ready", "for the command\n", "got <for the command>", ""}, 0},
-		"no":    {[]string{"Ctrl-C asks", key, "press Enter", "n\n", "still waits", key, "press Enter", key, "canceled (interrupt)", ""}, 130},
-		"twice": {[]string{"Ctrl-C asks", key, "press Enter", key, "canceled (interrupt)", ""}, 130},
-		// Ctrl-C reaches the command once, from the terminal.
-		"runs": {[]string{"Ctrl-C asks", key, "press Enter", "\n", "ready", key, "ended by a signal: interrupt", ""}, 130},
-	} {
-		people, process := openTerminal(t)
-		cmd := lullProcess(t, args...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = process, process, process
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		seen := make(chan byte, 1<<16)
-		go func() {
-			r := bufio.NewReader(people)
-			for {
-				b, err := r.ReadByte()
-				if err != nil {
-					close(seen)
-					return
-				}
-				seen <- b
-			}
-		}()
-		var all strings.Builder
-		for i := 0; i < len(tc.steps); i += 2 {
-			before := all.Len()
-			for !strings.Contains(all.String()[before:], tc.steps[i]) {
-				select {
-				case b, ok := <-seen:
-					if !ok {
-						t.Fatalf("%s: no %q in %q", name, tc.steps[i], all.String())
-					}
-					all.WriteByte(b)
-				case <-time.After(time.Minute):
-					_ = cmd.Process.Kill()
-					t.Fatalf("%s: no %q in %q", name, tc.steps[i], all.String())
-				}
-			}
-			if _, err := people.WriteString(tc.steps[i+1]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if status := endedWith(cmd.Wait(), cmd); status != tc.status {
-			t.Errorf("%s: status %d, want %d:\n%s", name, status, tc.status, all.String())
 		}
 	}
 }

@@ -267,6 +267,14 @@ func TestWaitAsleep(t *testing.T) {
 	})
 }
 
+func TestRanText(t *testing.T) {
+	for took, want := range map[time.Duration]string{-time.Second: "1ms", 0: "1ms", 17*time.Millisecond + 600*time.Microsecond: "18ms", 1400 * time.Millisecond: "1s", 2*time.Hour + 51*time.Minute + 7*time.Second: "2h51m"} {
+		if got := ranText(took); got != want {
+			t.Errorf("%v: %s, want %s", took, got, want)
+		}
+	}
+}
+
 func TestAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{t: t, values: cleanAtFive}

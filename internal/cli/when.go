@@ -8,8 +8,10 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,9 +75,16 @@ or a CSV or JSON file; see "lull forecast --help".`,
 				}
 				now = now.Local()
 			}
+			// Besides the context, which does not say which signal ended it.
+			r := &runner{stderr: cmd.ErrOrStderr(), signals: make(chan os.Signal, 2)}
+			signal.Notify(r.signals, os.Interrupt, syscall.SIGTERM)
+			defer r.close()
 			w, err := o.find(cmd.Context(), zone, now, cmd.ErrOrStderr())
 			if err != nil {
 				return err
+			}
+			if cmd.Context().Err() != nil {
+				return r.canceled(r.pending(time.Second), "")
 			}
 			return w.write(cmd.OutOrStdout(), o.output)
 		},
@@ -138,7 +147,7 @@ func (o *whenOptions) find(ctx context.Context, zone *zoneFeed, now time.Time, s
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		var err error
-		if w.outlook, err = zone.read(limited, now); err != nil {
+		if w.outlook, err = zone.read(limited, now); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(stderr, "lull: warning: %s\n", oneLine(err))
 		}
 		warnOld(o.forecastOptions, w.outlook, now, stderr)

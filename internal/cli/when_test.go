@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +58,8 @@ func TestWhenOnEveryBasis(t *testing.T) {
 		"no slack":                {[]string{"--length", "3h", "--within", "3h", at}, "Start now: --length takes all of --within.", ""},
 		"ends the next day":       {[]string{"--length", "23h50m", at}, " UTC to Thu 2 Jul ", ""},
 		"short, and marked":       {[]string{"--length", "10m", at}, "^\n", ""},
+		"days of one week":        {[]string{"--length", "3h", "--within", "5d", at}, "\n  Wed 18:20 ", ""},
+		"days of two weeks":       {[]string{"--length", "3h", "--within", "14d", at}, " Wed 15 Jul 18:20\n", ""},
 		"region":                  {[]string{"--length", "1d", "--within", "3d", "--zone", "aws/eu-central-1", at}, "DE, average", ""},
 	} {
 		status, stdout, stderr := runMain(append([]string{"when"}, tc.args...)...)
@@ -84,6 +91,14 @@ func TestWhenErrors(t *testing.T) {
 		"--min-saving: 101; accepted: a number from 0 to 100":                                                {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
 		`--source: "tea leaves"`: {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
 		`--at: "noon"`:           {"--length", "5h", "--zone", "DE", "--at", "noon"},
+		// What can never work is a wrong flag, not a provider that is down.
+		`--source: "ElectricityMaps"; accepted: `: {"--length", "5h", "--zone", "DE", "--source", "ElectricityMaps"},
+		"; did you mean electricityMaps?":         {"--length", "5h", "--zone", "DE", "--source", "electricitymaps"},
+		`--endpoint: "localhost:8080"; accepted: an http or https URL with a host, e.g. http://127.0.0.1:8080`: {"--length", "5h", "--zone", "DE", "--source", "electricityMaps", "--endpoint", "localhost:8080"},
+		`--endpoint: "https://"; accepted: `:                             {"--length", "5h", "--zone", "DE", "--source", "electricityMaps", "--endpoint", "https://"},
+		`--zone: "DE"; accepted for ukCarbonIntensity: GB`:               {"--length", "5h", "--zone", "DE", "--source", "ukCarbonIntensity"},
+		`--zone: "aws/eu-central-1"; accepted for ukCarbonIntensity: GB`: {"--length", "5h", "--zone", "aws/eu-central-1", "--source", "ukCarbonIntensity"},
+		"--signal: marginal; accepted without --source: average":         {"--length", "5h", "--zone", "DE", "--signal", "marginal"},
 	} {
 		status, _, stderr := runMain(append([]string{"when"}, args...)...)
 		if status != exitError || !strings.Contains(stderr, want) {
@@ -115,6 +130,9 @@ func TestWhenFiles(t *testing.T) {
 	now := time.Now().Truncate(time.Hour)
 	// Each runs from 30 hours before until its end.
 	old, late, fresh := write("old.csv", hours(now.Add(-100*24*time.Hour))), write("late.csv", hours(now.Add(-35*time.Hour))), write("fresh.csv", hours(now.Add(-30*time.Hour)))
+	if err := os.Mkdir(filepath.Join(dir, "folder.csv"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	absent, broken := filepath.Join(dir, "absent.csv"), write("broken.csv", header+"yesterday,1\n")
 	for _, tc := range []struct {
 		file   string
@@ -123,6 +141,7 @@ func TestWhenFiles(t *testing.T) {
 	}{
 		{absent, exitError, fmt.Sprintf("--source: %q: no such file; accepted: climatology, ", absent)},
 		{filepath.Join(broken, "x.csv"), exitError, ": not a directory; accepted: "},
+		{dir + "/folder.csv", exitError, ": a folder; accepted: climatology, "},
 		{broken, exitOK, "warning: " + broken},
 		{old, exitOK, "warning: " + old + " ends at " + now.Add(-100*24*time.Hour+30*time.Hour).UTC().Format(time.RFC3339) + ", 98 days ago: it does not say how clean power is now"},
 		{late, exitOK, "warning: " + late + " ends at "},
@@ -143,6 +162,57 @@ func TestWhenFiles(t *testing.T) {
 				t.Errorf("%v: status %d, %s; want %d, %s", args, got, stderr, status, tc.want)
 			}
 		}
+	}
+}
+
+// TestWhenRefused: if a provider refuses a request without a credential, the warning says how to state one.
+func TestWhenRefused(t *testing.T) {
+	t.Setenv("LULL_CREDENTIAL", "")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer server.Close()
+	for _, args := range [][]string{{"electricityMaps", "DE"}, {"entsoE", "DE=10Y1001A1001A82H"}, {"eia", "MISO"}, {"wattTime", "CAISO_NORTH", "--user", "u"}} {
+		when := append([]string{"when", "--length", "3h", "--endpoint", server.URL, "--source", args[0], "--zone", args[1]}, args[2:]...)
+		const want = "no credential is stated; accepted: --credential-file FILE, or LULL_CREDENTIAL in the environment"
+		if status, _, stderr := runMain(when...); status != exitOK || strings.Count(stderr, want) != 1 {
+			t.Errorf("%v: status %d, %s", args, status, stderr)
+		}
+		t.Setenv("LULL_CREDENTIAL", "wrong")
+		if status, _, stderr := runMain(when...); status != exitOK || strings.Contains(stderr, want) || !strings.Contains(stderr, "refused") {
+			t.Errorf("%v, with a credential: status %d, %s", args, status, stderr)
+		}
+		t.Setenv("LULL_CREDENTIAL", "")
+	}
+}
+
+// TestWhenCanceled: Ctrl-C while a provider is asked ends the command, without a result.
+func TestWhenCanceled(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			continue
+		}
+		asked, done := make(chan struct{}, 8), make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-r.Context().Done():
+			case <-done:
+			}
+		}))
+		cmd := lullProcess(t, "when", "--length", "3h", "--source", "electricityMaps", "--endpoint", server.URL)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if status := endedWith(cmd.Wait(), cmd); status != exitSignal+int(s) || stdout.Len() > 0 || stderr.String() != "lull: canceled ("+s.String()+")\n" {
+			t.Errorf("%v: status %d: %s%s", s, status, stdout.String(), stderr.String())
+		}
+		close(done)
+		server.Close()
 	}
 }
 

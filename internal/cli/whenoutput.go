@@ -135,6 +135,9 @@ func (w *bestTime) text() string {
 	return b.String()
 }
 
+// sameWeekday is the time after which a day of the week and a time of day name two times.
+const sameWeekday = 6 * 24 * time.Hour
+
 // cells is how many bars a drawing has at most.
 const cells = 48
 
@@ -168,8 +171,12 @@ func (w *bestTime) drawing() string {
 			marks.WriteByte(' ')
 		}
 	}
-	label := w.now.Format("Mon 15:04")
-	return "  " + label + " " + bars.String() + " " + w.now.Add(w.within).Format("Mon 15:04") + "\n  " +
+	layout := "Mon 15:04"
+	if w.within >= sameWeekday {
+		layout = "Mon 2 Jan 15:04"
+	}
+	label := w.now.Format(layout)
+	return "  " + label + " " + bars.String() + " " + w.now.Add(w.within).Format(layout) + "\n  " +
 		strings.TrimRight(strings.Repeat(" ", len(label)+1)+marks.String(), " ")
 }
 

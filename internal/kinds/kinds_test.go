@@ -173,6 +173,35 @@ func applied(t *testing.T, p *Patch, obj map[string]any) map[string]any {
 	return object(t, string(after))
 }
 
+// TestPodsAtATime: a Job within another object runs no more pods at a time than it has parts.
+func TestPodsAtATime(t *testing.T) {
+	job := func(spec string) string { return "{" + spec + ", template: " + template + "}" }
+	for name, tc := range map[string]struct {
+		kind, spec string
+		cpu        float64 // 0.5 a pod
+		pods       int
+	}{
+		"fewer parts than workers":         {"JobSet", "{replicatedJobs: [{template: {spec: " + job("parallelism: 40, completions: 2") + "}}]}", 1, 2},
+		"fewer parts, of several replicas": {"JobSet", "{replicatedJobs: [{replicas: 3, template: {spec: " + job("parallelism: 40, completions: 2, completionMode: Indexed") + "}}]}", 3, 6},
+		"more parts than workers":          {"JobSet", "{replicatedJobs: [{replicas: 3, template: {spec: " + job("parallelism: 2, completions: 40") + "}}]}", 3, 6},
+		"no parts":                         {"JobSet", "{replicatedJobs: [{template: {spec: " + job("parallelism: 4") + "}}]}", 2, 4},
+		"no workers":                       {"JobSet", "{replicatedJobs: [{template: {spec: " + job("completions: 4") + "}}]}", 0.5, 1},
+		"no replicas":                      {"JobSet", "{replicatedJobs: [{replicas: 0, template: {spec: " + job("parallelism: 4") + "}}]}", 0, 0},
+		"suspended":                        {"JobSet", "{suspend: true, replicatedJobs: [{template: {spec: " + job("suspend: true, parallelism: 40, completions: 2") + "}}]}", 1, 2},
+		"a Job in an AppWrapper":           {"AppWrapper", "{components: [{template: {kind: Job, spec: " + job("parallelism: 40, completions: 2") + "}}]}", 1, 2},
+	} {
+		var kind *Kind
+		for _, k := range Builtin() {
+			if k.Name == tc.kind {
+				kind = k
+			}
+		}
+		if f := kind.Read(object(t, "{metadata: {name: a}, spec: "+tc.spec+"}")); f.Request["cpu"] != tc.cpu || f.Pods != tc.pods {
+			t.Errorf("%s: %d pods ask for %v CPUs, want %d, %v", name, f.Pods, f.Request["cpu"], tc.pods, tc.cpu)
+		}
+	}
+}
+
 // TestTandem: completions follow workers only where the object says so.
 func TestTandem(t *testing.T) {
 	k := named(t, "Job")

@@ -59,6 +59,7 @@ func TestReadExportErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"[]":                               "list",
 		"\xff\xfe{\x00":                    "UTF-16, as older PowerShell writes with >; accepted: UTF-8",
+		"{\n\"items\": [\x00]}":            "line 2: NUL (U+0000); accepted: plain text in UTF-8",
 		`{"items": [{"kind": "Service"}]}`: "Service",
 		"":                                 "list",
 		`{"kind": "Job", "apiVersion": "batch.volcano.sh/v1alpha1"}`: "volcano",

@@ -203,6 +203,9 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 			Username: s.WattTime.Username, Password: password,
 		}, err
 	case s.UKCarbonIntensity != nil:
+		if cfg.Zone != "GB" && !strings.HasPrefix(cfg.Zone, "GB-") { // it would get the intensity of Great Britain
+			return nil, fmt.Errorf("spec.zone: %q; accepted for ukCarbonIntensity: GB, or GB-NAME for one of its regions", cfg.Zone)
+		}
 		return provider.UKCarbonIntensity{Endpoint: endpoint(s.UKCarbonIntensity.Endpoint, "https://api.carbonintensity.org.uk"), Region: int(s.UKCarbonIntensity.RegionID)}, nil
 	case s.EntsoE != nil:
 		address := endpoint(s.EntsoE.Endpoint, "https://web-api.tp.entsoe.eu")

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,5 +88,20 @@ func TestKeepsTheGeneration(t *testing.T) {
 	s, err := l.Series(context.Background(), zone)
 	if err != nil || s.Signal != carbon.Marginal {
 		t.Errorf("signal %v, %v; want marginal", s.Signal, err)
+	}
+}
+
+// TestZoneOfGreatBritain: the source of Great Britain is refused for other zones, which would get its intensity. All else of the
+// zone stands.
+func TestZoneOfGreatBritain(t *testing.T) {
+	for name, good := range map[string]bool{"GB": true, "GB-16": true, "DE": false, "UK": false, "GBX": false} {
+		zone := &v1alpha1.GridZone{Spec: v1alpha1.GridZoneSpec{Zone: name, Source: v1alpha1.GridZoneSource{UKCarbonIntensity: &v1alpha1.UKCarbonIntensitySource{}}}}
+		cfg, err := (&ZoneReader{}).Config(context.Background(), zone)
+		if (err == nil) != good || (cfg.Provider != nil) != good || cfg.Zone != name || cfg.Factor != carbon.Direct {
+			t.Errorf("%s: %+v, %v", name, cfg, err)
+		}
+		if !good && !strings.Contains(err.Error(), fmt.Sprintf("spec.zone: %q; accepted for ukCarbonIntensity: GB", name)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

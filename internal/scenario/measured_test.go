@@ -67,6 +67,41 @@ func TestMeasuredPower(t *testing.T) {
 	}
 }
 
+// TestJobsOfSeveralZones checks that a note says which jobs ran in a zone in which they are not simulated.
+func TestJobsOfSeveralZones(t *testing.T) {
+	carbonFile := filepath.Join(t.TempDir(), "carbon.csv")
+	if err := os.WriteFile(carbonFile, []byte("time,intensity_gco2eq_per_kwh\n2023-03-01T00:00:00Z,100\n2023-03-01T01:00:00Z,100\n2023-03-01T02:00:00Z,100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		clusters []Cluster
+		want     string
+	}{
+		"the zone of most energy": {[]Cluster{{AnyZone: true}}, "1 of 2 jobs (9 % of the energy) ran in FR: Lull simulates them in SE,"},
+		"one of the zones":        {[]Cluster{{Zone: "FR"}}, "1 of 2 jobs (91 % of the energy) ran in SE-SE3: Lull simulates them in FR,"},
+		"a third zone":            {[]Cluster{{Zone: "PL"}}, "2 of 2 jobs (100 % of the energy) ran in FR, SE-SE3: Lull simulates them in PL,"},
+		"both zones":              {[]Cluster{{Name: "a", Zone: "FR"}, {Name: "b", Zone: "SE"}}, ""},
+		"files of one of them":    {[]Cluster{{Zone: "SE-SE3", Carbon: []string{carbonFile}}}, "1 of 2 jobs (9 % of the energy) ran in FR: Lull simulates them in SE-SE3,"},
+		"files without a zone":    {[]Cluster{{AnyZone: true, Carbon: []string{carbonFile}}}, "2 of 2 jobs (100 % of the energy) ran in FR, SE-SE3: Lull simulates them with the carbon intensity of the files,"},
+		"files of their zone":     {[]Cluster{{AnyZone: true, Carbon: []string{carbonFile}}}, ""},
+	} {
+		s := measuredScenario(t, Cluster{})
+		s.Clusters = tc.clusters
+		if name == "files of their zone" {
+			if err := os.WriteFile(s.Jobs.File, []byte(strings.ReplaceAll(emissionsCSV, "FRA,,,,", "SWE,,aws,eu-north-1,")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Build(); err != nil {
+			t.Fatal(name, err)
+		}
+		notes := strings.Join(s.Reading().Notes, "\n")
+		if tc.want == "" && strings.Contains(notes, "Lull simulates them") || !strings.Contains(notes, tc.want) {
+			t.Errorf("%s: no %q in %q", name, tc.want, notes)
+		}
+	}
+}
+
 // TestZoneWithoutClimatology checks that the error says where the zone is from.
 func TestZoneWithoutClimatology(t *testing.T) {
 	s := measuredScenario(t, Cluster{AnyZone: true})

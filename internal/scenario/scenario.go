@@ -306,7 +306,7 @@ func Read(r io.Reader) (*Scenario, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%w: accepted: at most %d bytes", ErrScenario, maxFile)

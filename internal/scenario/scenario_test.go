@@ -81,6 +81,9 @@ func TestBuildErrors(t *testing.T) {
 	if _, err := Read(strings.NewReader("\xff\xfes\x00")); !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), "UTF-16") {
 		t.Errorf("UTF-16: error %v", err)
 	}
+	if _, err := Read(strings.NewReader("slot: 1h\nseed: 1\x00\n")); !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), "line 2: NUL (U+0000); accepted: plain text in UTF-8") {
+		t.Errorf("NUL: error %v", err)
+	}
 	if _, err := Read(strings.NewReader(strings.Repeat("#", maxFile+1))); !errors.Is(err, ErrScenario) {
 		t.Errorf("a file too large: %v", err)
 	}

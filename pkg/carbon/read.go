@@ -188,7 +188,7 @@ func (pt point) rank() Rank { return RankOf(pt.gap, pt.estimated) }
 // fromPoints turns points into samples.
 func fromPoints(p Provenance, points []point, unit string) (*Series, error) {
 	if len(points) == 0 {
-		return nil, fmt.Errorf("%w: no rows", ErrSeries)
+		return nil, fmt.Errorf("%w: no rows; accepted: at least one row with a time and an intensity", ErrSeries)
 	}
 	distinct := points[:0]
 	for _, pt := range points {

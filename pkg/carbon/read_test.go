@@ -72,7 +72,7 @@ func TestReadCSVSteps(t *testing.T) {
 func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"empty file":    {"", "empty"},
-		"header only":   {head, "no rows"},
+		"header only":   {head, "no rows; accepted: at least one row with a time and an intensity"},
 		"wrong header":  {"when,much\n1,2\n", "when,much"},
 		"bad time":      {head + "yesterday,5\n", `line 2: time: "yesterday"`},
 		"NaN":           {head + "2023-11-14T11:00:00Z,NaN\n", `line 2: intensity_gco2eq_per_kwh: "NaN"`},
@@ -82,6 +82,7 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 		"unsorted":      {head + "2023-11-14T12:00:00Z,1\n2023-11-14T11:00:00Z,1\n", "line 3"},
 		"UTF-16":        {"\xff\xfet\x00i\x00", "UTF-16, as older PowerShell writes with >; accepted: UTF-8"},
 		"gzip":          {"\x1f\x8b\x08", ".gz"},
+		"NUL":           {head + "2023-11-14T11:00:00Z,1\x00\n", "line 2: NUL (U+0000); accepted: plain text in UTF-8"},
 		"semicolons":    {strings.ReplaceAll(head, ",", ";") + "2023-11-14T12:00:00Z;1\n", "the columns are separated by semicolons; accepted: commas"},
 		"column short":  {head + "2023-11-14T12:00:00Z\n", "line 2: 1 fields; accepted: 2"},
 		"estimated odd": {"time,intensity_gco2eq_per_kwh,estimated\n2023-11-14T12:00:00Z,1,perhaps\n", `"perhaps"`},

@@ -14,6 +14,9 @@ func TestRecordedText(t *testing.T) {
 	if issued, err := forecast.ReadRecorded(strings.NewReader("\ufeff" + text)); err != nil || len(issued) != 1 {
 		t.Errorf("byte order mark: %v", err)
 	}
+	if _, err := forecast.ReadRecorded(strings.NewReader("issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n2023-01-01T00:00:00Z,\x00")); !errors.Is(err, forecast.ErrRecorded) || !strings.Contains(err.Error(), "line 2: NUL (U+0000); accepted: plain text in UTF-8") {
+		t.Errorf("NUL: error %v", err)
+	}
 	if _, err := forecast.ReadRecorded(strings.NewReader("\xff\xfei\x00")); !errors.Is(err, forecast.ErrRecorded) || !strings.Contains(err.Error(), "UTF-16") {
 		t.Errorf("UTF-16: error %v", err)
 	}

@@ -33,14 +33,22 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestOtherText: every reader says what a file in UTF-16, or one that is compressed, is.
+// TestOtherText: every reader says what a file in UTF-16, or one that is compressed, is, and names control characters.
 func TestOtherText(t *testing.T) {
 	for name, read := range map[string]func(io.Reader) error{
 		"SWF":     func(r io.Reader) error { _, err := trace.ReadSWF(r); return err },
 		"GWF":     func(r io.Reader) error { _, err := trace.ReadGWF(r); return err },
 		"profile": func(r io.Reader) error { _, err := trace.ReadProfile(r); return err },
+		"CSV":     func(r io.Reader) error { _, err := trace.ReadCSV(r); return err },
 	} {
-		for text, want := range map[string]string{"\xff\xfe1\x00": "UTF-16", "\x1f\x8b\x08": ".gz"} {
+		const nul = "NUL (U+0000); accepted: plain text in UTF-8"
+		for text, want := range map[string]string{
+			"\xff\xfe1\x00": "UTF-16", "\x1f\x8b\x08": ".gz", "ab\x00": "line 1: " + nul,
+			"id,arrival_s,length_s,cpus,workers,throughput,timestamp,duration,energy_consumed\n1\x00,1,1,1,1,1,1,1,1\n": "",
+		} {
+			if want == "" { // a log has no header
+				want = map[string]string{"CSV": "line 2: " + nul, "profile": "line 2: " + nul}[name]
+			}
 			if err := read(strings.NewReader(text)); !errors.Is(err, trace.ErrTrace) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %q: error %v, want %s", name, text, err, want)
 			}

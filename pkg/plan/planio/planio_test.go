@@ -159,6 +159,9 @@ func TestOtherText(t *testing.T) {
 	if _, err := planio.ReadInstance(strings.NewReader("\ufeff" + b.String())); err != nil {
 		t.Errorf("byte order mark: %v", err)
 	}
+	if _, err := planio.ReadInstance(strings.NewReader("{\n\x00}")); !errors.Is(err, planio.ErrFormat) || !strings.Contains(err.Error(), "line 2: NUL (U+0000); accepted: plain text in UTF-8") {
+		t.Errorf("NUL: error %v", err)
+	}
 	if _, err := planio.ReadInstance(strings.NewReader("\xff\xfe{\x00")); !errors.Is(err, planio.ErrFormat) || !strings.Contains(err.Error(), "UTF-16") {
 		t.Errorf("UTF-16: error %v", err)
 	}
