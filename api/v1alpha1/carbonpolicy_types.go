@@ -276,6 +276,10 @@ type CarbonPolicyStatus struct {
 	Running int32 `json:"running"`
 	// +optional
 	Finished int32 `json:"finished"`
+	// longestDelay is the longest delay that the administrator lets this policy and its workloads ask for; absent for any. A
+	// later deadline counts as this delay and the run time after the creation.
+	// +optional
+	LongestDelay *metav1.Duration `json:"longestDelay,omitempty"`
 	// nextDecision is when the policy decides again at the latest.
 	// +optional
 	NextDecision *metav1.Time `json:"nextDecision,omitempty"`

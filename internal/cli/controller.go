@@ -94,7 +94,7 @@ The custom resources and the admission policy must be installed first:
 	o.prometheus.register(cmd)
 	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
 	f.StringSliceVar(&o.Limits.Planners, "planners", PolicyPlanners(), "planners that CarbonPolicies may name")
-	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay of a workload, whatever its policy and its annotations ask for; 0 for any")
+	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for: a later deadline counts as this delay and the run time after the creation; 0 for any")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd

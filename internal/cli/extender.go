@@ -74,7 +74,7 @@ loopback.`,
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")
 	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
 	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "authority of the certificates by which callers prove who they are")
-	duration(f, &maxDelay, "max-delay", 0, "for how long a Pod may wait at most, whatever its policy says; 0 for any time")
+	duration(f, &maxDelay, "max-delay", 0, "for how long policies may have a Pod wait at most; 0 for any time")
 	metricsFlags(f, &o.Metrics, ":8084")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8085", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")

@@ -372,7 +372,7 @@ func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) 
 		return fmt.Errorf("forecast of GridZone %s: %w", x.zone.Name, err)
 	}
 	view, err := kube.Observe(kube.Input{
-		Now: now, Timeline: tl, Policy: &x.policy, Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles, Clusters: places,
+		Now: now, Timeline: tl, Policy: &x.policy, Longest: kube.LongestDelay(&x.policy), Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles, Clusters: places,
 	})
 	if err != nil {
 		return err

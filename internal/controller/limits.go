@@ -17,7 +17,8 @@ import (
 type Limits struct {
 	// Planners that policies may name beside the default and cheapest; all if it is empty.
 	Planners []string
-	// MaxDelay is the longest delay of a workload (grid time), whatever its policy and its annotations ask for; 0 for any.
+	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any. A later deadline counts as
+	// this delay and the run time after the creation.
 	MaxDelay time.Duration
 	// DecisionTime is how long one decision may take (wall time); 0 for no limit.
 	DecisionTime time.Duration

@@ -30,6 +30,10 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	s := &policy.Status
 	s.ObservedGeneration = policy.Generation
 	s.Waiting, s.Running, s.Finished = int32(view.Waiting), int32(view.Running), int32(len(view.Finished))
+	s.LongestDelay = nil
+	if r.Limits.MaxDelay > 0 {
+		s.LongestDelay = &metav1.Duration{Duration: r.Limits.MaxDelay}
+	}
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
 	if refused := refusals(failed); problem == nil && refused != "" {
@@ -92,7 +96,7 @@ func (r *CarbonPolicyReconciler) overlaps(ctx context.Context, policy *v1alpha1.
 	}
 	var names []string
 	for i := range all.Items {
-		if other := &all.Items[i]; other.Name != policy.Name && kube.Overlap(&policy.Spec, &other.Spec) {
+		if other := &all.Items[i]; other.Name != policy.Name && other.DeletionTimestamp.IsZero() && kube.Overlap(&policy.Spec, &other.Spec) {
 			names = append(names, other.Name)
 		}
 	}
@@ -100,8 +104,11 @@ func (r *CarbonPolicyReconciler) overlaps(ctx context.Context, policy *v1alpha1.
 		return "", nil
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("%s may select the same workloads. A policy that holds a workload governs it rather than one that does not, then the first by name; "+
-		"a workload names another one in the annotation %s", strings.Join(names, ", "), v1alpha1.AnnotationGovernBy), nil
+	text := strings.Join(names, ", ") + " may select the same workloads. A policy that holds a workload governs it rather than one that does not, then the first by name"
+	if policy.Spec.Via != v1alpha1.ViaExtender { // which does not learn the annotations of Pods
+		text += "; a workload names another one in the annotation " + v1alpha1.AnnotationGovernBy
+	}
+	return text, nil
 }
 
 // refusals says how many changes of workloads the API server refused for good, and why it refused the first; "" where it refused none.

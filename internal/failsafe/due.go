@@ -18,7 +18,7 @@ type policies struct {
 	known  bool   // whether they could be read
 	byName map[client.ObjectKey]*v1alpha1.CarbonPolicy
 	zones  map[string]*v1alpha1.GridZone
-	// longest is the longest delay of a workload that no controller has seen; 0 for any.
+	// longest is the longest delay that policies and workloads may ask for; 0 for any.
 	longest time.Duration
 	// before is since when policies hold nothing as of the last look, lifted as of this one.
 	before, lifted map[client.ObjectKey]time.Time
@@ -103,7 +103,7 @@ func (p *policies) due(w *kube.Workload) (time.Time, string, error) {
 		before = at
 	}
 	if stated.Truncate(time.Second).Before(before) && stated.Before(written) {
-		return stated, fmt.Sprintf("its annotations or its policy have been edited, latest safe start %s has come, and no controller has seen it", stated.UTC().Format(time.RFC3339)), nil
+		return stated, fmt.Sprintf("its annotations, its policy or the longest delay have been edited, latest safe start %s has come, and no controller has seen it", stated.UTC().Format(time.RFC3339)), nil
 	}
 	return written, byController, nil
 }

@@ -53,8 +53,7 @@ type Options struct {
 	Namespace string
 	// Grace is how long after its latest start a hold is left to the controller.
 	Grace time.Duration
-	// MaxDelay is the longest delay of a workload that no controller has seen (grid time), whatever its policy and its
-	// annotations ask for; 0 for any.
+	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
 	MaxDelay time.Duration
 	// Every is how often holds are looked at.
 	Every time.Duration

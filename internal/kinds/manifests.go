@@ -50,22 +50,31 @@ func (k *Kind) notOwned() string {
 	return fmt.Sprintf("!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && !(o.kind in [%s]))", strings.Join(allowed, ", "))
 }
 
-// The annotations of an object, and what it is true of them in CEL: another CarbonPolicy of the namespace governs the object, or
-// holds it. Both are so only within the request that creates the object, where each policy is evaluated in its turn.
-const (
-	annotationsOf = "object.metadata.?annotations.orValue({})"
-	governed      = "(object.metadata.?annotations[?'" + v1alpha1.AnnotationPolicy + "'].orValue('') != '')"
-	held          = "(" + governed + " && object.metadata.?annotations[?'" + v1alpha1.AnnotationHold + "'].orValue('') == '" + v1alpha1.HoldAdmission + "')"
-)
+// annotationsOf are the annotations of an object in CEL.
+const annotationsOf = "object.metadata.?annotations.orValue({})"
 
-// holds is true where the policy holds the objects that it governs: it is enforced, not paused, and the object is not of one
-// of its critical priority classes.
+// governed is true where another CarbonPolicy has been evaluated before, in the same request, and governs the object. A copy of
+// an object that Lull has decided about is not taken for one: it has marks that only the controller writes.
+const governed = "(object.metadata.?annotations[?'" + v1alpha1.AnnotationPolicy + "'].orValue('') != '' && !['" + v1alpha1.AnnotationDecision + "', '" +
+	v1alpha1.AnnotationRan + "', '" + v1alpha1.AnnotationChanged + "'].exists(a, a in " + annotationsOf + "))"
+
+// held is true where that policy holds the object.
+func (k *Kind) held() string {
+	isHeld := "!(" + k.runs() + ")"
+	if k.Queues() {
+		isHeld = "(" + inQueue + " || " + isHeld + ")"
+	}
+	return "(" + governed + " && object.metadata.?annotations[?'" + v1alpha1.AnnotationHold + "'].orValue('') == '" + v1alpha1.HoldAdmission + "' && " + isHeld + ")"
+}
+
+// holds is true where the policy holds the objects that it governs: it is enforced, not paused, not being
+// deleted, and the object is not of one of its critical priority classes.
 func (k *Kind) holds() string {
 	critical := ""
 	if len(k.priorityClass) > 0 {
 		critical = " && !(" + k.priorityClass.cel() + ".orValue('') in params.spec.?criticalPriorityClasses.orValue([]))"
 	}
-	return "(params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false)" + critical + ")"
+	return "(params.spec.?mode.orValue('Enforce') == 'Enforce' && !params.spec.?paused.orValue(false) && !params.metadata.?deletionTimestamp.hasValue()" + critical + ")"
 }
 
 // wins is true where no other policy governs the object, or the policy has precedence over the one that does: one that
@@ -74,11 +83,11 @@ func (k *Kind) holds() string {
 func (k *Kind) wins() string {
 	first := "params.metadata.name < object.metadata.annotations['" + v1alpha1.AnnotationPolicy + "']"
 	return "!('" + v1alpha1.AnnotationPolicy + "' in " + annotationsOf + ") || " +
-		governed + " && (" + held + " ? " + k.holds() + " && " + first + " : " + k.holds() + " || " + first + ")"
+		governed + " && (" + k.held() + " ? " + k.holds() + " && " + first + " : " + k.holds() + " || " + first + ")"
 }
 
 // notHeldByUser is true where the user lets the object run.
-func (k *Kind) notHeldByUser() string { return held + " || " + k.runs() }
+func (k *Kind) notHeldByUser() string { return k.held() + " || " + k.runs() }
 
 // runs is true where nobody holds the object.
 func (k *Kind) runs() string {
@@ -190,7 +199,7 @@ spec:
   paramRef:
     selector: {}
     parameterNotFoundAction: Allow
-`, k.holds(), escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch(), k.elasticPatch(), k.wins(), held)
+`, k.holds(), escape(v1alpha1.AnnotationPolicy), escape(v1alpha1.AnnotationHold), v1alpha1.HoldAdmission, k.objectName(), k.holdPatch(), k.elasticPatch(), k.wins(), k.held())
 	return b.String()
 }
 

@@ -259,7 +259,10 @@ func (o *Options) limitNote(created time.Time) string {
 	if o.longest == 0 || !o.allowed(created).Before(o.asked(created)) {
 		return ""
 	}
-	return fmt.Sprintf("may be delayed by %v, the longest that the administrator allows", o.longest)
+	if o.soft {
+		return fmt.Sprintf("its deadline is %v after its creation, the latest that the administrator allows", o.longest)
+	}
+	return fmt.Sprintf("its deadline is %v and its run time after its creation, the latest that the administrator allows", o.longest)
 }
 
 // latestHold is until when a task whose deadline is the next run of its CronJob may be held.
@@ -327,9 +330,18 @@ func edited(w *Workload, stated string) bool {
 	return stated != cmp.Or(a[v1alpha1.AnnotationStatedStart], a[v1alpha1.AnnotationLatestStart])
 }
 
+// LongestDelay is the longest delay (grid time) that the administrator lets a policy and its workloads ask for, as the controller
+// has stated it; 0 for any.
+func LongestDelay(policy *v1alpha1.CarbonPolicy) time.Duration {
+	if d := policy.Status.LongestDelay; d != nil {
+		return d.Duration
+	}
+	return 0
+}
+
 // DeadlineOf is when (grid time) a workload must be done; zero where its annotations cannot be read.
-func DeadlineOf(w *Workload, spec *v1alpha1.CarbonPolicySpec, tl timegrid.Timeline) time.Time {
-	o, err := w.options(spec, 0, w.Kind, tl)
+func DeadlineOf(w *Workload, policy *v1alpha1.CarbonPolicy, tl timegrid.Timeline) time.Time {
+	o, err := w.options(&policy.Spec, LongestDelay(policy), w.Kind, tl)
 	if err != nil {
 		return time.Time{}
 	}

@@ -12,16 +12,15 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestLongestDelay: nothing is delayed for longer than the administrator allows, whatever its policy and its annotations say.
-// The watchdog knows the same. (A Job with max-delay 720h under a policy of 1h was held for a month.)
+// TestLongestDelay: no policy and no annotation asks for a longer delay than the administrator allows. The watchdog knows the same. (A Job with max-delay 720h under a policy of 1h was held for a month.)
 func TestLongestDelay(t *testing.T) {
 	const longest, runtime = 24 * time.Hour, 2 * time.Hour
 	maxDelay := func(text string) func(*batchv1.Job) { return annotate(v1alpha1.AnnotationMaxDelay, text) }
 	deadline := func(after time.Duration) func(*batchv1.Job) {
 		return annotate(v1alpha1.AnnotationDeadline, now.Add(after).Format(time.RFC3339))
 	}
-	day := policy
-	day.MaxDelay = hours(720)
+	month := policy
+	month.MaxDelay = hours(720)
 	soft := policy
 	soft.Objective = &v1alpha1.ObjectiveSpec{Kind: v1alpha1.ObjectiveMOSP}
 	for name, tc := range map[string]struct {
@@ -36,9 +35,10 @@ func TestLongestDelay(t *testing.T) {
 		"by a deadline":           {policy, []func(*batchv1.Job){deadline(720 * time.Hour)}, longest + runtime, true},
 		"by both":                 {policy, []func(*batchv1.Job){deadline(720 * time.Hour), maxDelay("800h")}, longest + runtime, true},
 		"by both, one is earlier": {policy, []func(*batchv1.Job){deadline(720 * time.Hour), maxDelay("1h")}, 3 * time.Hour, false},
-		"by its policy":           {day, nil, longest + runtime, true},
+		"by its policy":           {month, nil, longest + runtime, true},
 		"a long run":              {policy, []func(*batchv1.Job){maxDelay("720h"), annotate(v1alpha1.AnnotationRuntime, "100h")}, longest + 100*time.Hour, true},
 		"it may pause":            {policy, []func(*batchv1.Job){maxDelay("720h"), annotate(v1alpha1.AnnotationInterruptible, "true")}, longest + runtime, true},
+		"part of it is done":      {policy, []func(*batchv1.Job){maxDelay("720h"), annotate(v1alpha1.AnnotationRuntime, "100h"), annotate(v1alpha1.AnnotationProgress, "0.99")}, longest + time.Hour, true},
 		"a soft deadline":         {soft, []func(*batchv1.Job){maxDelay("720h")}, longest, true},
 	} {
 		job := newJob("a", tc.job...)
@@ -51,8 +51,12 @@ func TestLongestDelay(t *testing.T) {
 		if got := v.Snapshot.Tasks[0].Deadline.Sub(now); got != tc.want {
 			t.Errorf("%s: deadline after %v, want %v", name, got, tc.want)
 		}
-		if got := v.Progress[0].Note; strings.Contains(got, "may be delayed by 24h0m0s, the longest that the administrator allows") != tc.noted {
+		if got := v.Progress[0].Note; strings.Contains(got, "the latest that the administrator allows") != tc.noted {
 			t.Errorf("%s: note %q, want one: %v", name, got, tc.noted)
+		}
+		stated := v1alpha1.CarbonPolicy{Spec: tc.policy, Status: v1alpha1.CarbonPolicyStatus{LongestDelay: hours(longest.Hours())}}
+		if got := DeadlineOf(w, &stated, timegrid.Timeline{}); got.Before(v.Snapshot.Tasks[0].Deadline) || got.Sub(now) > longest+v.Progress[0].Runtime {
+			t.Errorf("%s: the ledger's deadline is after %v, want %v, or later if part of the work is done", name, got.Sub(now), tc.want)
 		}
 		if at, err := LatestStart(w, &tc.policy, longest, timegrid.Timeline{}); err != nil || wallText(timegrid.Timeline{}, at) != v.Progress[0].StatedStart || at.Sub(now) > longest {
 			t.Errorf("%s: the watchdog's latest start is after %v, %v; the controller states %s", name, at.Sub(now), err, v.Progress[0].StatedStart)

@@ -29,7 +29,7 @@ type Input struct {
 	Policy   *v1alpha1.CarbonPolicy
 	// System is the namespace of Lull itself.
 	System string
-	// Longest is the longest delay (grid time) that the administrator allows, whatever policy and annotations say; 0 for any.
+	// Longest is the longest delay (grid time) that the administrator lets policies and annotations ask for; 0 for any.
 	Longest time.Duration
 	// Paused opens everything, whatever the policy says.
 	Paused bool
@@ -146,7 +146,7 @@ type Progress struct {
 	// Speed is by how much it runs faster at its least scale than its run time says, as
 	// observed.
 	Speed float64
-	// StatedStart is the latest start (wall time, RFC 3339) by its annotations and its policy alone.
+	// StatedStart is the latest start (wall time, RFC 3339) by its annotations, its policy and Longest alone.
 	StatedStart string
 	// Watts at the present scale by the power model, PUE included.
 	Watts float64
@@ -408,6 +408,10 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		o.Runtime = p.Runtime
 		t.Deadline, bounds = o.bounded(t.Submitted)
 		p.note(o.limitNote(t.Submitted))
+		// What says that part of its work is done before it has run needs less time from its latest start on.
+		if limit := t.Submitted.Add(in.Longest + t.Remaining); in.Longest > 0 && p.Ran == 0 && !o.soft && limit.Before(t.Deadline) {
+			t.Deadline = limit
+		}
 	}
 	p.note(w.Next.note(bounds))
 	v.lifecycle(in, w, &t, &p, pods, shadow)

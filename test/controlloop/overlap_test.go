@@ -2,6 +2,7 @@ package controlloop
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -27,6 +28,10 @@ func TestOverlappingPolicies(t *testing.T) {
 	asked := func(policy string) func(client.Object) {
 		return func(o client.Object) { o.SetAnnotations(map[string]string{v1alpha1.AnnotationGovernBy: policy}) }
 	}
+	deleted := func(p *v1alpha1.CarbonPolicy) { p.Finalizers = []string{"example.com/slow"} }
+	marked := func(with map[string]string) func(client.Object) {
+		return func(o client.Object) { o.SetAnnotations(maps.Clone(with)) }
+	}
 	for _, tc := range []struct {
 		name     string
 		policies map[string]func(*v1alpha1.CarbonPolicy)
@@ -43,6 +48,16 @@ func TestOverlappingPolicies(t *testing.T) {
 		{"none that holds", map[string]func(*v1alpha1.CarbonPolicy){"a": paused, "b": shadow, "c": paused}, nil, "a", false},
 		{"the one that is asked for", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": nil, "c": nil}, asked("c"), "c", true},
 		{"the one that is asked for does not hold", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": shadow, "c": nil}, asked("b"), "b", false},
+		{"not one that is being deleted", map[string]func(*v1alpha1.CarbonPolicy){"a": deleted, "b": nil, "c": nil}, nil, "b", true},
+		{"a copy of what Lull has released stays as it is", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": nil, "c": nil}, marked(map[string]string{
+			v1alpha1.AnnotationPolicy: "b", v1alpha1.AnnotationDecision: "{}",
+		}), "b", false},
+		{"a copy of what has run stays as it is", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": nil, "c": nil}, marked(map[string]string{
+			v1alpha1.AnnotationPolicy: "b", v1alpha1.AnnotationRan: "5h", v1alpha1.AnnotationChanged: "2026-01-01T00:00:00Z",
+		}), "b", false},
+		{"a mark of its user's", map[string]func(*v1alpha1.CarbonPolicy){"a": shadow, "b": nil, "c": nil}, marked(map[string]string{
+			v1alpha1.AnnotationPolicy: "aa", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission,
+		}), "b", true},
 		{"none, as asked", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": nil, "c": shadow}, func(o client.Object) {
 			o.SetAnnotations(map[string]string{v1alpha1.AnnotationPolicy: ""})
 		}, "", false},
@@ -59,6 +74,11 @@ func TestOverlappingPolicies(t *testing.T) {
 						change(p)
 					}
 					w.Create(p)
+					if len(p.Finalizers) > 0 {
+						if err := w.Client.Delete(w.Context(), p); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
 				for n := range jobs {
 					for _, o := range oneOfEach(fmt.Sprint("w", n)) {
@@ -69,9 +89,9 @@ func TestOverlappingPolicies(t *testing.T) {
 						if got := o.GetAnnotations()[v1alpha1.AnnotationPolicy]; got != tc.want {
 							t.Errorf("%T %s: governed by %q, want %q", o, o.GetName(), got, tc.want)
 						}
-						marked := o.GetAnnotations()[v1alpha1.AnnotationHold] != ""
-						if is := isHeld(o); is != tc.held || marked != tc.held {
-							t.Errorf("%T %s: held: %v, marked as held: %v, want %v", o, o.GetName(), is, marked, tc.held)
+						says := o.GetAnnotations()[v1alpha1.AnnotationHold] != ""
+						if is := isHeld(o); is != tc.held || says != tc.held {
+							t.Errorf("%T %s: held: %v, marked as held: %v, want %v", o, o.GetName(), is, says, tc.held)
 						}
 						if workers := o.GetAnnotations()[v1alpha1.AnnotationWorkers]; workers == "0" {
 							t.Errorf("%T %s: its number of replicas is lost", o, o.GetName())
