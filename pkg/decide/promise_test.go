@@ -317,17 +317,17 @@ func randomWorld(seed uint64, load float64, known bool, kinds []workload.Kind) *
 	return w
 }
 
-// worlds is the number of worlds of each load: LULL_RANDOM, by default few.
+// worlds is the number of worlds of each load: LULL_WORLDS, by default few.
 func worlds() uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("LULL_RANDOM"), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(os.Getenv("LULL_WORLDS"), 10, 64); err == nil {
 		return n
 	}
 	return 1
 }
 
-// loads are the shares of capacity that the jobs of a world need: with LULL_RANDOM all.
+// loads are the shares of capacity that the jobs of a world need: with LULL_WORLDS all.
 func loads() []float64 {
-	if os.Getenv("LULL_RANDOM") != "" {
+	if os.Getenv("LULL_WORLDS") != "" {
 		return []float64{0.3, 0.6, 0.8, 0.95}
 	}
 	return []float64{0.6}
