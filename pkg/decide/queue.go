@@ -2,10 +2,13 @@ package decide
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/capacity"
+	"lull.dev/lull/pkg/queue"
+	"lull.dev/lull/pkg/workload"
 )
 
 // Released tasks that find no room wait in the queue of their cluster, which Lull does not control:
@@ -65,19 +68,23 @@ func (t *Task) queuedWorkers() int {
 // runQueue runs tasks in the order of a queue and counts them in the ledger, each in one piece. What
 // never finds room has no phases. What runs, or waits in the queue of a cluster, stays on that cluster.
 //
-// Complexity: see queueModel.run.
+// Complexity: see queue.Model.Run.
 func (w *decider) runQueue(l *capacity.Ledger, tasks []int) schedule {
-	released := func(i int, at time.Time) intent {
+	released := func(i int, at time.Time) queue.Intent {
 		if earliest := w.items[i].earliest; earliest.After(at) {
-			return intent{next: earliest}
+			return queue.Intent{Next: earliest}
 		}
 		t, cluster := &w.s.Tasks[i], -1
 		if t.State == Running && t.Cluster != "" {
 			cluster = w.place(t.Cluster)
 		}
-		return intent{released: true, cluster: cluster, workers: t.queuedWorkers()}
+		return queue.Intent{Released: true, Cluster: cluster, Workers: t.queuedWorkers()}
 	}
-	runs := w.newQueueModel(l.Clone(), tasks, released).run()
+	model := make([]queue.Task, len(w.items))
+	for _, i := range tasks {
+		model[i] = w.queueTask(l, i)
+	}
+	runs := w.runForward(l.Clone(), model, tasks, nil, released)
 	out := make(schedule, len(tasks))
 	for n, i := range tasks {
 		out[n] = w.priced(runs[i])
@@ -88,44 +95,146 @@ func (w *decider) runQueue(l *capacity.Ledger, tasks []int) schedule {
 
 // foresee returns what each task will do if the plans of this decision are followed, beside what the
 // queues of the clusters do; nil for a task that never runs.
-func (w *decider) foresee() schedule {
-	m := w.newQueueModel(w.s.ledger(), w.order(), w.intends)
+func (w *decider) foresee() schedule { return w.runQueues(w.order(), w.intends) }
+
+// runQueues runs the queues of the clusters forward with all tasks as they are now, and an intent for each.
+func (w *decider) runQueues(order []int, intent func(i int, at time.Time) queue.Intent) schedule {
+	l, tasks := w.s.ledger(), make([]queue.Task, len(w.items))
+	var pending []int
 	for i := range w.items {
-		m.observe(i)
+		tasks[i] = w.queueTask(l, i)
+		w.observe(i, &tasks[i])
+		if tasks[i].Released && tasks[i].Workers == 0 {
+			pending = append(pending, i)
+		}
 	}
-	return m.run()
+	slices.SortStableFunc(pending, w.releasedFirst)
+	return w.runForward(l, tasks, order, pending, intent)
+}
+
+// queueTask is a task that is not released, for a model.
+func (w *decider) queueTask(l *capacity.Ledger, i int) queue.Task {
+	t := &w.s.Tasks[i]
+	return queue.Task{
+		Need: l.Demand(t.Request), Least: t.least(), Rigid: t.Kind == workload.Rigid, Want: t.least(),
+		Work: float64(max(t.Remaining, leastWork)), Cluster: -1,
+	}
+}
+
+// leastWork keeps a task that is all but done a task of a model.
+const leastWork = time.Millisecond
+
+// observe states in a model what a task does now: it runs, or is released and waits for room.
+func (w *decider) observe(i int, x *queue.Task) {
+	t := &w.s.Tasks[i]
+	if t.Cluster != "" || t.State == Running && !t.Unscheduled {
+		x.Cluster = w.place(t.Cluster) // the first one if none is named: see Snapshot.Place
+	}
+	if t.State != Running {
+		return
+	}
+	x.Released = true
+	if t.Scaling != nil {
+		x.Want = max(t.Workers, t.least())
+	}
+	if !t.Unscheduled {
+		x.Workers, x.Work, x.Done = 1, float64(w.ahead(i)), float64(t.AtRisk)
+		if t.Scaling != nil {
+			x.Workers = t.running()
+		}
+	}
+}
+
+// runForward runs a model forward.
+func (w *decider) runForward(l *capacity.Ledger, tasks []queue.Task, order, pending []int, intent func(i int, at time.Time) queue.Intent) schedule {
+	clusters := make([]queue.Cluster, len(w.s.Clusters))
+	for c, n := range w.starts() {
+		clusters[c] = queue.Cluster{Name: w.s.Clusters[c].Name, Starts: n}
+	}
+	out := make(schedule, len(tasks))
+	for i, runs := range queue.New(queueWorld{w, intent}, l, clusters, w.s.Now, tasks, order, pending).Run() {
+		for _, r := range runs {
+			out[i] = append(out[i], Phase{From: r.From, To: r.To, Cluster: w.s.Clusters[r.Cluster].Name, Workers: r.Workers})
+		}
+	}
+	return out
+}
+
+// starts counts the runs that have begun on each cluster, at least those of the running tasks.
+func (w *decider) starts() []int {
+	out := make([]int, len(w.s.Clusters))
+	for i := range w.s.Tasks {
+		if t := &w.s.Tasks[i]; t.State == Running && !t.Unscheduled {
+			out[w.place(t.Cluster)]++
+		}
+	}
+	for c := range out {
+		out[c] = max(out[c], w.s.Clusters[c].Starts)
+	}
+	return out
+}
+
+// queueWorld says how the tasks of a snapshot behave in a model (queue.World).
+type queueWorld struct {
+	*decider
+	intent func(i int, at time.Time) queue.Intent
+}
+
+func (w queueWorld) Intent(i int, at time.Time) queue.Intent {
+	out := w.intent(i, at)
+	if w.s.Tasks[i].Scaling == nil {
+		out.Workers = 1
+	}
+	return out
+}
+
+func (w queueWorld) Clusters(i int) []int        { return w.allowed(&w.s.Tasks[i]) }
+func (w queueWorld) Rate(i, workers int) float64 { return w.s.Tasks[i].rate(workers) }
+
+func (w queueWorld) FirstRun(i, cluster int, at time.Time) float64 {
+	return float64(max(w.workFrom(i, cluster, at), leastWork))
+}
+
+// AfterPause counts what a task did since its last checkpoint as lost. Of a task whose checkpoints are not known, only what is lost now is
+// known.
+func (w queueWorld) AfterPause(i int, left, done float64, at time.Time) float64 {
+	t := &w.s.Tasks[i]
+	if at.Equal(w.s.Now) {
+		return float64(t.Remaining)
+	}
+	return left + math.Max(0, done-float64(t.checkpointed(done)))
 }
 
 // intends is what this decision has a task do at a time. What is left to a queue, or has no plan, is
 // released until it is done, and so is a task whose plan has ended.
-func (w *decider) intends(i int, at time.Time) intent {
+func (w *decider) intends(i int, at time.Time) queue.Intent {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	workers := t.least()
 	if t.State == Running {
 		workers = max(workers, t.Workers)
 	}
-	out, phases, queued := intent{released: true, cluster: -1, workers: workers}, x.phases, x.queued
+	out, phases, queued := queue.Intent{Released: true, Cluster: -1, Workers: workers}, x.phases, x.queued
 	switch {
 	case x.arrival.After(at) && t.State != Running:
-		return intent{next: x.arrival}
+		return queue.Intent{Next: x.arrival}
 	case x.released != nil:
 		phases, queued = x.released, false
 	case x.left || t.State == Running && t.Unscheduled:
 		return out
 	case w.s.soft() && len(phases) == 0:
-		return intent{} // it waits for a plan
+		return queue.Intent{} // it waits for a plan
 	}
 	for k := range phases {
 		p := &phases[k]
 		switch {
 		case at.Before(p.From) && k == 0 && queued: // it is released already, and waits
-			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
+			return queue.Intent{Released: true, Cluster: w.place(p.Cluster), Workers: p.Workers, Next: p.To}
 		case at.Before(p.From):
-			return intent{next: p.From}
+			return queue.Intent{Next: p.From}
 		case at.Before(p.To):
-			return intent{released: true, cluster: w.place(p.Cluster), workers: p.Workers, next: p.To}
+			return queue.Intent{Released: true, Cluster: w.place(p.Cluster), Workers: p.Workers, Next: p.To}
 		}
-		out.workers = p.Workers
+		out.Workers = p.Workers
 	}
 	return out
 }

@@ -101,7 +101,7 @@ type verifier struct {
 // Verify returns the invariants that a decision on a snapshot breaks; none is what Decide
 // promises. It recomputes everything from the snapshot and the actions.
 //
-// Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queueModel.run if
+// Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queue.Model.Run if
 // released tasks wait, once and for each late task with room.
 func Verify(s Snapshot, d Decision) []Violation {
 	s = s.withSaved().withScales().withPossible()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/capacity"
+	"lull.dev/lull/pkg/queue"
 )
 
 // verifyReason checks that a reason is true of a task and its plan.
@@ -192,17 +193,13 @@ func orForever(t time.Time) time.Time {
 
 // withQueues is what all tasks do if the queues of the clusters run forward, with what the decision says and in its order.
 func (v *verifier) withQueues() schedule {
-	m := v.newQueueModel(v.s.ledger(), v.d.Order, func(i int, at time.Time) intent {
+	return v.runQueues(v.d.Order, func(i int, at time.Time) queue.Intent {
 		out, a := v.intends(i, at), &v.d.Actions[i]
-		if out.released && out.cluster < 0 && a.Verb.runs() && a.Cluster != "" {
-			out.cluster = v.place(a.Cluster)
+		if out.Released && out.Cluster < 0 && a.Verb.runs() && a.Cluster != "" {
+			out.Cluster = v.place(a.Cluster)
 		}
 		return out
 	})
-	for i := range v.items {
-		m.observe(i)
-	}
-	return m.run()
 }
 
 // verifyQueue compares what the decision states with what the queues of the clusters do.
@@ -247,7 +244,7 @@ func (v *verifier) verifyDeadline(i int) {
 // helps reports whether a late task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
 // queues of clusters, it runs these forward: they start others at other times then.
 //
-// Complexity: that of queueModel.run if tasks wait.
+// Complexity: that of queue.Model.Run if tasks wait.
 func (v *verifier) helps(i int, phases []Phase) bool {
 	if v.seen == nil {
 		return true

@@ -70,8 +70,9 @@ type engine struct {
 	free    []*live // done: their places are taken by new ones
 	pending []*live // released, waiting for room, in order of release
 	raises  []*live // running, that ask for more workers
-	events  queue
+	events  events
 	rooms   []room
+	places  []int // the indexes of rooms
 	// present counts what is used of the clusters now; ever has their capacity after each of
 	// Cluster.Changes, the first one before them. Both are by resources.
 	present, ever *capacity.Slots

@@ -9,6 +9,7 @@ import (
 	"lull.dev/lull/pkg/capacity"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/queue"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
@@ -73,10 +74,11 @@ func (e *engine) buildRooms() {
 	for _, r := range e.resources {
 		endless[r] = endlessCapacity
 	}
-	e.rooms = make([]room, len(e.cfg.Clusters))
+	e.rooms, e.places = make([]room, len(e.cfg.Clusters)), make([]int, len(e.cfg.Clusters))
 	e.base = make([]decide.Cluster, len(e.cfg.Clusters))
 	for c := range e.rooms {
 		cl, r := &e.cfg.Clusters[c], &e.rooms[c]
+		e.places[c] = c
 		*r = room{
 			whole: cl.Capacity, lost: map[string]float64{}, endless: cl.Capacity == nil,
 			asked: make([]float64, len(e.resources)), load: make([]float64, len(e.resources)),
@@ -100,24 +102,17 @@ func (e *engine) fits(c int, need []capacity.Need, n int) int {
 	return e.present.Room(c, need, 1, 1, n, 0)
 }
 
-// leastUsed returns the cluster on which j, which needs so much for a worker, finds room and
-// the share in use is least; -1 for none. Ties: the fewest starts, then the order.
+// leastUsed returns the cluster on which the queue starts j, which needs so much for a worker (queue.LeastUsed); -1 if there is no room.
 func (e *engine) leastUsed(j *Job, need []capacity.Need) int {
-	best, share := -1, math.Inf(1)
-	for c := range e.rooms {
-		r := &e.rooms[c]
+	return queue.LeastUsed(e.places, func(c int) (share float64, hasRoom bool) {
 		if !allowed(j, e.cfg.Clusters[c].Name) || e.fits(c, need, j.least()) < j.least() {
-			continue
+			return 0, false
 		}
-		used := 0.0
-		if !r.endless {
-			used = e.present.Share(c, need, 0)
+		if e.rooms[c].endless {
+			return 0, true
 		}
-		if used < share || used == share && r.starts < e.rooms[best].starts {
-			best, share = c, used
-		}
-	}
-	return best
+		return e.present.Share(c, need, 0), true
+	}, func(c int) int { return e.rooms[c].starts })
 }
 
 // use changes what is in use of a cluster by n workers.

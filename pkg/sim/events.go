@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// queue is a heap of moments at which something happens to a job, the earliest first;
+// events is a heap of moments at which something happens to a job, the earliest first;
 // at equal times in the order they were pushed.
-type queue struct {
+type events struct {
 	list   []event
 	pushed int
 }
@@ -38,7 +38,7 @@ func (a *event) before(b *event) bool {
 	return a.at < b.at || a.at == b.at && a.order < b.order
 }
 
-func (q *queue) peek() (time.Duration, bool) {
+func (q *events) peek() (time.Duration, bool) {
 	for len(q.list) > 0 && !q.list[0].holds() {
 		q.drop()
 	}
@@ -50,7 +50,7 @@ func (q *queue) peek() (time.Duration, bool) {
 
 // push adds an event. It holds as long as the job is not stopped or scaled; one that wakes a job, as long as
 // the job is not to wake at another time.
-func (q *queue) push(at time.Duration, l *live, k kind) {
+func (q *events) push(at time.Duration, l *live, k kind) {
 	q.list = append(q.list, event{at, q.pushed, l, l.version, k})
 	q.pushed++
 	for i := len(q.list) - 1; i > 0; {
@@ -64,7 +64,7 @@ func (q *queue) push(at time.Duration, l *live, k kind) {
 }
 
 // pop takes the first event that still holds and is not later than now.
-func (q *queue) pop(now time.Duration) (event, bool) {
+func (q *events) pop(now time.Duration) (event, bool) {
 	if at, ok := q.peek(); !ok || at > now {
 		return event{}, false
 	}
@@ -73,7 +73,7 @@ func (q *queue) pop(now time.Duration) (event, bool) {
 	return first, true
 }
 
-func (q *queue) drop() {
+func (q *events) drop() {
 	last := len(q.list) - 1
 	q.list[0] = q.list[last]
 	q.list[last] = event{}
