@@ -184,6 +184,57 @@ func BenchmarkFallingCapacity(b *testing.B) {
 	}
 }
 
+// BenchmarkOverload is a decision on 5,000 tasks on a cluster with so small a share of the capacity that they need that most find no place in
+// time, while 500 released tasks wait in its queue. With a forecast all are planned anew.
+func BenchmarkOverload(b *testing.B) {
+	const n, queued = 5000, 500
+	for _, share := range []float64{2, 5, 20} {
+		for _, anew := range []bool{false, true} {
+			b.Run(fmt.Sprintf("jobs=%d/capacity=1:%g/forecast=%v", n, share, anew), func(b *testing.B) {
+				small := func(now float64, standing []*decide.Standing, came int) decide.Snapshot {
+					s := standingTasks(b, n, now, standing, came)
+					s.Clusters[0].Capacity = map[string]float64{"cpu": s.Clusters[0].Capacity["cpu"] / share}
+					return s
+				}
+				planner, now, seconds := joint.NewWarm(joint.Planner{}), 2.0, 0.0
+				s := small(now, nil, 0)
+				d, err := decide.Decide(context.Background(), s, planner)
+				if err != nil {
+					b.Fatal(err)
+				}
+				standing := make([]*decide.Standing, n)
+				for i := range standing {
+					standing[i] = d.Actions[i].Stands(&s.Tasks[i])
+				}
+				for b.Loop() {
+					b.StopTimer()
+					now += 0.007
+					s := small(now, standing, 10)
+					if anew {
+						s.Clusters[0].Carbon = forecast(b, uint64(1000*now))
+					}
+					for i := range s.Tasks {
+						s.Tasks[i].Replan = anew
+					}
+					for i := range queued {
+						x := task(fmt.Sprint("queued", i), at(0), at(now+float64(1+i%40)), time.Duration(1+i%5)*time.Hour)
+						x.State, x.Unscheduled, x.Kind = decide.Running, true, workload.Rigid
+						x.Request = map[string]float64{"cpu": float64(2 + i%3)}
+						s.Tasks = append(s.Tasks, x)
+					}
+					began := cpu(b)
+					b.StartTimer()
+					if _, err := decide.Decide(context.Background(), s, planner); err != nil {
+						b.Fatal(err)
+					}
+					seconds += cpu(b) - began
+				}
+				b.ReportMetric(seconds*1000/float64(b.N), "cpu-ms/op")
+			})
+		}
+	}
+}
+
 // BenchmarkVerify checks a decision on n tasks, as the controllers do after each.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{5000, 50_000} {

@@ -93,7 +93,9 @@ type Model struct {
 	raises  []int // running tasks that ask for more workers
 	begun   []int // tasks that started since intents were followed last
 	classes map[string]int
-	freed   bool // there may be more room than when pending was last served
+	full    []int // see fullFor
+	served  int   // rounds of serve
+	freed   bool  // there may be more room than when pending was last served
 	moments moments
 }
 
@@ -255,19 +257,29 @@ func (m *Model) serve() {
 		return
 	}
 	m.freed = false
-	full := map[[2]int]bool{} // classes and clusters for which there is no room
+	m.served++
 	m.pending = slices.DeleteFunc(m.pending, func(i int) bool {
-		at := [2]int{m.classOf(i), m.tasks[i].Cluster}
+		at := m.fullFor(i)
 		switch {
-		case full[at]:
+		case *at == m.served:
 			return false
 		case m.start(i):
 			m.begun = append(m.begun, i)
 			return true
 		}
-		full[at] = true
+		*at = m.served
 		return false
 	})
+}
+
+// fullFor says when there was last no room for tasks that ask for what a task asks for, on its cluster: in which round of serve.
+func (m *Model) fullFor(i int) *int {
+	clusters := len(m.clusters) + 1 // and -1 for any
+	at := m.classOf(i)*clusters + m.tasks[i].Cluster + 1
+	for len(m.full) <= at {
+		m.full = append(m.full, 0)
+	}
+	return &m.full[at]
 }
 
 // classOf numbers what a task asks for.
