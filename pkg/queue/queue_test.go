@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ type world struct {
 	clusters []int
 	intents  map[int]func(at time.Time) queue.Intent
 	first    float64
+	loses    bool // a pause loses all that the run has done
 }
 
 func (w world) Intent(i int, at time.Time) queue.Intent {
@@ -25,10 +27,16 @@ func (w world) Intent(i int, at time.Time) queue.Intent {
 	}
 	return queue.Intent{Released: true, Cluster: -1, Workers: 1}
 }
-func (w world) Clusters(int) []int                                     { return w.clusters }
-func (w world) Rate(_, workers int) float64                            { return float64(workers) }
-func (w world) FirstRun(int, int, time.Time) float64                   { return w.first }
-func (w world) AfterPause(_ int, left, _ float64, _ time.Time) float64 { return left }
+func (w world) Clusters(int) []int                   { return w.clusters }
+func (w world) Rate(_, workers int) float64          { return float64(workers) }
+func (w world) FirstRun(int, int, time.Time) float64 { return w.first }
+
+func (w world) AfterPause(_ int, left, done float64, _ time.Time) float64 {
+	if w.loses {
+		return left + done
+	}
+	return left
+}
 
 // places returns a ledger of clusters with some CPUs each.
 func places(cpus ...float64) (*capacity.Ledger, []queue.Cluster) {
@@ -148,6 +156,62 @@ func TestFallingCapacity(t *testing.T) {
 	for i, want := range []float64{0, 0, 1} {
 		if len(got[i]) != 1 || !got[i][0].From.Equal(hours(want)) {
 			t.Errorf("task %d runs %v; want from %gh on", i, got[i], want)
+		}
+	}
+}
+
+// TestRisingCapacity: what waits starts when the capacity rises, though nothing else happens then.
+func TestRisingCapacity(t *testing.T) {
+	l, clusters := places(1)
+	l.Offer("a", hours(3), map[string]float64{"cpu": 2})
+	got := queue.New(world{clusters: []int{0}, first: float64(time.Hour)}, l, clusters, start, []queue.Task{waiting(l, 2)}, []int{0}, nil).Run()
+	if len(got[0]) != 1 || !got[0][0].From.Equal(hours(3)) {
+		t.Errorf("it runs %v; want from 3h on", got[0])
+	}
+}
+
+// TestStartsCount: tasks that come one after another to empty clusters go to them in turn.
+func TestStartsCount(t *testing.T) {
+	l, clusters := places(1, 1)
+	clusters[0].Starts = 1
+	intents, tasks, want := map[int]func(time.Time) queue.Intent{}, []queue.Task(nil), []int{1, 0, 1, 0}
+	for i := range want {
+		from := hours(float64(2 * i))
+		intents[i] = func(at time.Time) queue.Intent {
+			if at.Before(from) {
+				return queue.Intent{Next: from}
+			}
+			return queue.Intent{Released: true, Cluster: -1, Workers: 1}
+		}
+		tasks = append(tasks, waiting(l, 1))
+	}
+	got := queue.New(world{clusters: []int{0, 1}, first: float64(time.Hour), intents: intents}, l, clusters, start, tasks, []int{0, 1, 2, 3}, nil).Run()
+	for i, c := range want {
+		if len(got[i]) != 1 || got[i][0].Cluster != c {
+			t.Errorf("task %d runs %v; want on cluster %d", i, got[i], c)
+		}
+	}
+}
+
+// TestMoveAndLoss: a task moves when its intent names another cluster, and twice loses what its run, and only that run, has done.
+func TestMoveAndLoss(t *testing.T) {
+	intent := func(at time.Time) queue.Intent {
+		switch {
+		case at.Before(hours(1)):
+			return queue.Intent{Released: true, Cluster: 0, Workers: 1, Next: hours(1)}
+		case at.Before(hours(1.5)):
+			return queue.Intent{Released: true, Cluster: 1, Workers: 1, Next: hours(1.5)}
+		}
+		return queue.Intent{Released: true, Cluster: 0, Workers: 1}
+	}
+	for loses, end := range map[bool]float64{false: 2, true: 3.5} {
+		l, clusters := places(1, 1)
+		task := waiting(l, 1)
+		task.Work = float64(2 * time.Hour)
+		got := queue.New(world{[]int{0, 1}, map[int]func(time.Time) queue.Intent{0: intent}, float64(2 * time.Hour), loses}, l, clusters, start, []queue.Task{task}, []int{0}, nil).Run()
+		want := []queue.Run{{start, hours(1), 0, 1}, {hours(1), hours(1.5), 1, 1}, {hours(1.5), hours(end), 0, 1}}
+		if !slices.Equal(got[0], want) {
+			t.Errorf("a pause loses its work: %v; it runs %v; want %v", loses, got[0], want)
 		}
 	}
 }

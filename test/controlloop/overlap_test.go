@@ -42,7 +42,7 @@ func TestOverlappingPolicies(t *testing.T) {
 		{"the first by name", map[string]func(*v1alpha1.CarbonPolicy){"a": nil, "b": nil, "c": nil}, nil, "a", true},
 		{"one that holds", map[string]func(*v1alpha1.CarbonPolicy){"a": shadow, "b": nil, "c": nil}, nil, "b", true},
 		{"one that is not paused", map[string]func(*v1alpha1.CarbonPolicy){"a": paused, "b": shadow, "c": nil}, nil, "c", true},
-		{"one of which it is not critical", map[string]func(*v1alpha1.CarbonPolicy){"a": urgent, "b": paused, "c": nil}, func(o client.Object) {
+		{"a policy for which it is not critical", map[string]func(*v1alpha1.CarbonPolicy){"a": urgent, "b": paused, "c": nil}, func(o client.Object) {
 			podSpec(o).PriorityClassName = "urgent"
 		}, "c", true},
 		{"none that holds", map[string]func(*v1alpha1.CarbonPolicy){"a": paused, "b": shadow, "c": paused}, nil, "a", false},
