@@ -145,7 +145,7 @@ func (w *decider) grams(i int, phases []Phase) float64 {
 		if w.curves[c] == nil {
 			continue
 		}
-		sum += w.watts(i, c, p.Workers) / 1000 * w.curves[c].integral(p.From, p.To)
+		sum += w.watts(i, c, p.Workers) / 1000 * w.curves[c].Integral(p.From, p.To)
 	}
 	return sum
 }
@@ -153,7 +153,7 @@ func (w *decider) grams(i int, phases []Phase) float64 {
 // price states the mean intensity of a phase.
 func (w *decider) price(p *Phase) {
 	if c := w.curves[w.place(p.Cluster)]; c != nil {
-		p.Intensity = units.CarbonIntensity(c.mean(p.From, p.To))
+		p.Intensity = units.CarbonIntensity(c.Mean(p.From, p.To))
 	}
 }
 

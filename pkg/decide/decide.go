@@ -226,7 +226,7 @@ type decider struct {
 	items  []item
 	grid   timegrid.Grid
 	// curves and filled are by cluster of the snapshot; a cluster without carbon data has none.
-	curves []*curve
+	curves []*carbon.Curve
 	filled []carbon.FilledSlots
 	bars   map[*carbon.Series][]float64
 	queue  []int // tasks that are left to the clusters' queues, in the order of their release
@@ -249,12 +249,12 @@ type decider struct {
 func newDecider(s *Snapshot) *decider {
 	w := &decider{
 		s: s, ledger: s.ledger(), items: make([]item, len(s.Tasks)), wake: s.Now.Add(longestWake),
-		curves: make([]*curve, len(s.Clusters)), filled: make([]carbon.FilledSlots, len(s.Clusters)), bars: map[*carbon.Series][]float64{},
+		curves: make([]*carbon.Curve, len(s.Clusters)), filled: make([]carbon.FilledSlots, len(s.Clusters)), bars: map[*carbon.Series][]float64{},
 	}
 	w.grid = s.grid()
 	for c := range s.Clusters {
 		if f, known := carbon.FillSlots(s.Clusters[c].Carbon, w.grid); known {
-			w.filled[c], w.curves[c] = f, newCurve(s.Clusters[c].Carbon, w.grid, f)
+			w.filled[c], w.curves[c] = f, carbon.NewCurve(s.Clusters[c].Carbon, w.grid, f)
 		}
 	}
 	for i := range s.Tasks {

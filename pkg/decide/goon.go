@@ -30,7 +30,7 @@ func (w *decider) goOnCode(i int) Code {
 		if c != home {
 			cost += t.TransferKWh * values[0] / 2
 			if w.curves[home] != nil {
-				cost += t.TransferKWh * w.curves[home].mean(w.s.Now, w.s.Now.Add(w.s.Slot)) / 2
+				cost += t.TransferKWh * w.curves[home].Mean(w.s.Now, w.s.Now.Add(w.s.Slot)) / 2
 			}
 		}
 		if free >= least || w.cleanestGrams(i, c, values, t.Remaining)+cost < on {

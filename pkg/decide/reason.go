@@ -254,7 +254,7 @@ func (w *decider) reasonOf(i int) Reason {
 func (w *decider) weigh(i, c int, r *Reason) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	first := &x.phases[0]
-	r.IntensityNow = units.CarbonIntensity(w.curves[c].mean(w.s.Now, w.s.Now.Add(min(w.s.Slot, max(time.Second, t.Remaining)))))
+	r.IntensityNow = units.CarbonIntensity(w.curves[c].Mean(w.s.Now, w.s.Now.Add(min(w.s.Slot, max(time.Second, t.Remaining)))))
 	r.IntensityThen = meanOver(x.phases, func(p *Phase) float64 { return float64(p.Intensity) })
 	w.barsOver(x.phases, r)
 	r.Source, r.Basis = w.s.basisAt(c, first.From)

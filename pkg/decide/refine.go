@@ -79,7 +79,7 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int) e
 	defer func() { w.take(w.ledger, i, x.phases, 1) }()
 	p := w.problemOn(g, []int{i}, clusters)
 	for k, c := range clusters {
-		p.Clusters[k].Intensity = w.curves[c].means(g)
+		p.Clusters[k].Intensity = w.curves[c].Means(g)
 	}
 	j := &p.Jobs[0]
 	j.Clusters, j.Quantiles = nil, nil // the grid ends in time for the quantiles

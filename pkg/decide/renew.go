@@ -243,7 +243,7 @@ func (w *decider) restartGrams(t *Task, a, b int, at time.Time) float64 {
 		if w.curves[c] == nil {
 			return 0
 		}
-		return w.curves[c].mean(at, at.Add(w.s.Slot))
+		return w.curves[c].Mean(at, at.Add(w.s.Slot))
 	}
 	sum := t.RestartKWh * w.s.Clusters[b].pue() * intensity(b)
 	if a != b {

@@ -1,29 +1,27 @@
-package decide
+package carbon
 
 import (
 	"math"
 	"slices"
 	"time"
 
-	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// curve is the carbon intensity of a cluster from now on, as a step function of time without
-// gaps: what the series has, and for slots that it does not have the value that stands in
-// (carbon.FillSlots). The first step also covers earlier times, the last one later times.
-type curve struct {
+// Curve is a carbon intensity from a time on, as a step function of time without gaps: what a series has, and for slots that it does
+// not have the value that stands in (FillSlots). The first step also covers earlier times, the last one later times.
+type Curve struct {
 	at    []time.Time     // beginnings of the steps
 	after []time.Duration // how long after at[0] each begins
 	value []float64       // gCO2eq/kWh
 	sum   []float64       // sum[i] is the integral from at[0] to at[i], g/kWh x h
 }
 
-// newCurve joins the samples of the series with the slots that were filled.
+// NewCurve joins the samples of a series with the slots of a grid that FillSlots filled.
 //
 // Complexity: O(slots + samples in them).
-func newCurve(s *carbon.Series, g timegrid.Grid, filled carbon.FilledSlots) *curve {
-	c := &curve{}
+func NewCurve(s *Series, g timegrid.Grid, filled FilledSlots) *Curve {
+	c := &Curve{}
 	for slot := range g.N {
 		from, to := g.Time(slot), g.Time(slot+1)
 		if _, made := filled.Filled[slot]; made {
@@ -57,7 +55,7 @@ func newCurve(s *carbon.Series, g timegrid.Grid, filled carbon.FilledSlots) *cur
 	return c
 }
 
-func (c *curve) add(from time.Time, v float64) {
+func (c *Curve) add(from time.Time, v float64) {
 	n := len(c.at)
 	if n > 0 && c.value[n-1] == v {
 		return
@@ -75,7 +73,7 @@ func (c *curve) add(from time.Time, v float64) {
 }
 
 // step returns the step that contains a time, given as the time since at[0].
-func (c *curve) step(d time.Duration) int {
+func (c *Curve) step(d time.Duration) int {
 	i, begins := slices.BinarySearch(c.after, d)
 	if begins {
 		return i
@@ -83,33 +81,36 @@ func (c *curve) step(d time.Duration) int {
 	return max(0, i-1)
 }
 
-// integral returns the intensity times hours over [from, to): grams of a power of 1 kW.
+// Integral returns the intensity times hours over [from, to): grams of a power of 1 kW.
 //
 // Complexity: O(log steps).
-func (c *curve) integral(from, to time.Time) float64 { return c.upTo(to) - c.upTo(from) }
+func (c *Curve) Integral(from, to time.Time) float64 { return c.upTo(to) - c.upTo(from) }
 
 // upTo is the integral from at[0] to a time.
-func (c *curve) upTo(t time.Time) float64 {
+func (c *Curve) upTo(t time.Time) float64 {
 	d := t.Sub(c.at[0])
 	i := c.step(d)
 	return c.sum[i] + c.value[i]*(d-c.after[i]).Hours()
 }
 
-// mean returns the mean intensity over [from, to).
-func (c *curve) mean(from, to time.Time) float64 {
+// Mean returns the mean intensity over [from, to).
+func (c *Curve) Mean(from, to time.Time) float64 {
 	if !to.After(from) {
 		return c.value[c.step(from.Sub(c.at[0]))]
 	}
-	return max(0, c.integral(from, to)/to.Sub(from).Hours())
+	return max(0, c.Integral(from, to)/to.Sub(from).Hours())
 }
 
-// means returns the mean intensity of each slot of a grid. A mean that differs from the one before by rounding is the same (equalGrams):
+// sameIntensity is the relative difference up to which intensities are the same.
+const sameIntensity = 1e-9
+
+// Means returns the mean intensity of each slot of a grid. A mean that differs from the one before by rounding is the same (sameIntensity):
 // a planner would else pick among the slots of an hour by their rounding.
-func (c *curve) means(g timegrid.Grid) []float64 {
+func (c *Curve) Means(g timegrid.Grid) []float64 {
 	out := make([]float64, g.N)
 	for slot := range out {
-		out[slot] = c.mean(g.Time(slot), g.Time(slot+1))
-		if slot > 0 && math.Abs(out[slot]-out[slot-1]) <= equalGrams*out[slot] {
+		out[slot] = c.Mean(g.Time(slot), g.Time(slot+1))
+		if slot > 0 && math.Abs(out[slot]-out[slot-1]) <= sameIntensity*out[slot] {
 			out[slot] = out[slot-1]
 		}
 	}
