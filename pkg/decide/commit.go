@@ -20,12 +20,8 @@ const almostDone = time.Second
 //   - What runs and cannot be paused, what may not wait and what is held out goes on, or is
 //     released, whether there is room or not: that is not Lull's to decide. What finds no room
 //     waits in the queue of its cluster and is counted from when the queue can start it.
-//   - Then, earliest deadline first, what has reached its latest safe start, if there is room beside
-//     the standing plans that are in time. If there is none, it is planned with the others, so that
-//     no deadline is lost for another. If only its margin has begun, it gives up a part of the
-//     margin rather than take the place of another that would be late. If its deadline cannot be
-//     kept any more, it runs as soon as possible, before all that can wait, unless another
-//     would be late for it: see placeLate.
+//   - What has reached its latest safe start is urgent: it is planned with the others, to run now. If there is no room for that, the plan is
+//     repaired, so that no deadline is lost for another.
 func (w *decider) commit() { w.commitUrgent(w.commitForced()) }
 
 // commitForced commits what is not Lull's to decide. It returns the tasks at their latest safe start,
@@ -66,7 +62,6 @@ func (w *decider) commitForced() (urgent []int) {
 
 // commitUrgent commits the tasks at their latest safe start.
 func (w *decider) commitUrgent(urgent []int) {
-	var beside *besides
 	for _, i := range urgent {
 		t, x := &w.s.Tasks[i], &w.items[i]
 		last, _ := w.limits.lastStart(t, x.need, t.Remaining, t.Deadline)
@@ -74,16 +69,8 @@ func (w *decider) commitUrgent(urgent []int) {
 		switch {
 		case !w.keepable(i):
 			x.state = late
-		case w.stands(i) && (!margin || !t.Replan): // its plan is in time
-		default:
-			if beside == nil {
-				beside = w.besideStanding()
-			}
-			as := committed
-			if margin {
-				as = kept
-			}
-			w.runNow(beside, i, as)
+		case !w.stands(i) || margin && t.Replan: // else its plan is in time
+			x.urgent = true
 		}
 	}
 	if slices.ContainsFunc(urgent, func(i int) bool { return w.items[i].state == late }) {
@@ -108,51 +95,6 @@ func (w *decider) besideRunning() *capacity.Ledger {
 		}
 	}
 	return l
-}
-
-// besides is a ledger with standing plans, and what each task has in it.
-type besides struct {
-	ledger *capacity.Ledger
-	phases map[int][]Phase
-}
-
-// besideStanding is the ledger with the standing plans that are in time, as far as they fit.
-//
-// Complexity: O(tasks x log steps + steps).
-func (w *decider) besideStanding() *besides {
-	out := &besides{ledger: w.ledger.Clone(), phases: map[int][]Phase{}}
-	for i := range w.items {
-		if w.items[i].state != open || !w.stands(i) {
-			continue
-		}
-		if phases := w.standingOf(i); len(phases) > 0 && w.inTime(i, phases) && w.fits(out.ledger, i, phases) {
-			w.take(out.ledger, i, phases, 1)
-			out.phases[i] = phases
-		}
-	}
-	return out
-}
-
-// runNow has a task run from now on, or from its arrival, whose latest safe start has come, if it is in time
-// and there is room beside the standing plans of others.
-func (w *decider) runNow(beside *besides, i int, as state) {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	w.take(beside.ledger, i, beside.phases[i], -1)
-	for _, c := range w.roomiest(beside.ledger, i) {
-		workers := 1
-		if t.Scaling != nil {
-			workers = w.widest(beside.ledger, i, c)
-		}
-		phases := []Phase{w.phase(i, c, x.arrival, w.workFrom(i, c, x.arrival), workers)}
-		if !w.fits(beside.ledger, i, phases) || !w.inTime(i, phases) {
-			continue
-		}
-		x.state, x.code, x.phases, x.urgent = as, CodeLatestStart, phases, true
-		w.take(w.ledger, i, phases, 1)
-		w.take(beside.ledger, i, phases, 1)
-		return
-	}
-	w.take(beside.ledger, i, beside.phases[i], 1)
 }
 
 // mustRun says whether a task runs whatever a planner says, and why.

@@ -69,7 +69,7 @@ func (w *decider) reopen(states ...state) (any bool) {
 		if x.state != unplaced {
 			w.take(w.ledger, i, x.phases, -1)
 		}
-		x.state, x.phases, x.code, x.urgent, any = open, nil, "", false, true
+		x.state, x.phases, x.code, any = open, nil, "", true
 	}
 	return any
 }
@@ -224,6 +224,9 @@ func (w *decider) job(i int, g timegrid.Grid) workload.Job {
 			// No more than an estimate may be off: that moves nothing, and has one place only.
 			j.Migratable, allowed = false, []int{w.place(t.Cluster)}
 		}
+	}
+	if w.items[i].urgent {
+		j.Deadline = j.Arrival + int(math.Ceil(j.Length))
 	}
 	j.Quantiles = w.quantiles(t, j.Length)
 	for _, c := range allowed {

@@ -142,7 +142,7 @@ func TestInvalidQuantiles(t *testing.T) {
 func TestRandomQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	moved, gaveUp := 0, 0
-	for range 800 {
+	for range 4000 {
 		now := at(2 + 6*rng.Float64())
 		s := snapshot(t, now)
 		for i := range 1 + rng.IntN(9) {

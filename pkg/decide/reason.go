@@ -239,6 +239,8 @@ func (w *decider) reasonOf(i int) Reason {
 		r.PlannedStart = first.From
 	case x.code != "":
 		r.PlannedStart = w.s.Now
+	case !first.From.After(w.s.Now) && x.urgent:
+		r.Code, r.PlannedStart = CodeLatestStart, w.s.Now
 	case !first.From.After(w.s.Now):
 		r.Code, r.PlannedStart = w.goOnCode(i), w.s.Now
 	default:

@@ -123,19 +123,23 @@ func TestReserveUsesUpNoSlack(t *testing.T) {
 	}
 }
 
-// TestUrgentWorkTakesTheRoomiestCluster: with a reserve, what starts now leaves as much of it as it can.
-func TestUrgentWorkTakesTheRoomiestCluster(t *testing.T) {
-	for reserve, want := range map[float64]string{0: "local", 0.3: "other"} {
-		now := task("now", at(0), at(2), 2*time.Hour)
-		runs := task("runs", at(-1), at(9), 5*time.Hour)
-		runs.State, runs.Cluster = decide.Running, "local"
-		s := snapshot(t, at(0), now, runs)
+// TestSpareSlackTakesTheRoomiestCluster: what starts in the reserve, as it would wait too long beside it, leaves as much of it as it can.
+func TestSpareSlackTakesTheRoomiestCluster(t *testing.T) {
+	for onLocal, want := range map[float64]string{2: "local", 4: "other"} {
+		waits := task("waits", at(16), at(23), time.Hour)
+		waits.Request = map[string]float64{"cpu": 3}
+		s := snapshot(t, at(16), waits)
 		s.Clusters[0].Name, s.Clusters[0].Capacity = "local", map[string]float64{"cpu": 8}
 		other := s.Clusters[0]
 		other.Name = "other"
-		s.Clusters, s.Reserve = append(s.Clusters, other), reserve
+		s.Clusters, s.Reserve = append(s.Clusters, other), 0.5
+		for cluster, cpu := range map[string]float64{"local": onLocal, "other": 3} {
+			runs := task("runs on "+cluster, at(16), at(36), 5*time.Hour)
+			runs.State, runs.Cluster, runs.Request = decide.Running, cluster, map[string]float64{"cpu": cpu}
+			s.Tasks = append(s.Tasks, runs)
+		}
 		if a := must(t, s, cheapest.Planner{Learned: true}).Actions[0]; a.Verb != decide.Release || a.Cluster != want {
-			t.Errorf("reserve %v: %s on %q; want Release on %q", reserve, a.Verb, a.Cluster, want)
+			t.Errorf("%v CPUs used on local: %s on %q; want Release on %q", onLocal, a.Verb, a.Cluster, want)
 		}
 	}
 }
