@@ -18,7 +18,7 @@ func (w *decider) adjust() {
 	var again []int // what found no room may find some that another one has left
 	for i := range w.items {
 		x := &w.items[i]
-		if len(x.phases) == 0 || x.queued || x.state == committed || x.state == unplaced || x.state == late || x.state == kept {
+		if len(x.phases) == 0 || x.queued || x.state == committed || x.state == unplaced || x.state == kept {
 			continue
 		}
 		t := &w.s.Tasks[i]

@@ -22,11 +22,7 @@ const almostDone = time.Second
 //     waits in the queue of its cluster and is counted from when the queue can start it.
 //   - What has reached its latest safe start is urgent: it is planned with the others, to run now. If there is no room for that, the plan is
 //     repaired, so that no deadline is lost for another.
-func (w *decider) commit() { w.commitUrgent(w.commitForced()) }
-
-// commitForced commits what is not Lull's to decide. It returns the tasks at their latest safe start,
-// earliest deadline first.
-func (w *decider) commitForced() (urgent []int) {
+func (w *decider) commit() {
 	var submitted []int
 	for i := range w.items {
 		t, x := &w.s.Tasks[i], &w.items[i]
@@ -36,7 +32,7 @@ func (w *decider) commitForced() (urgent []int) {
 		}
 		switch {
 		case code == CodeLatestStart:
-			urgent = append(urgent, i)
+			x.urgent = t.Replan || !w.stands(i)
 			continue
 		case code == CodeNextPeriod:
 			w.soonest(timegrid.Align(w.s.Now, w.s.Slot).Add(w.s.Slot))
@@ -53,29 +49,9 @@ func (w *decider) commitForced() (urgent []int) {
 	}
 	bySubmission := func(a, b int) int { return w.s.Tasks[a].Submitted.Compare(w.s.Tasks[b].Submitted) }
 	slices.SortStableFunc(w.queue, func(a, b int) int { return w.s.Tasks[a].Changed.Compare(w.s.Tasks[b].Changed) })
-	slices.SortStableFunc(urgent, func(a, b int) int { return w.s.Tasks[a].Deadline.Compare(w.s.Tasks[b].Deadline) })
 	slices.SortStableFunc(submitted, bySubmission)
 	w.fresh = submitted
 	w.enqueue(append(w.queue, submitted...))
-	return urgent
-}
-
-// commitUrgent commits the tasks at their latest safe start.
-func (w *decider) commitUrgent(urgent []int) {
-	for _, i := range urgent {
-		t, x := &w.s.Tasks[i], &w.items[i]
-		last, _ := w.limits.lastStart(t, x.need, t.Remaining, t.Deadline)
-		margin := t.LatestStart.IsZero() && last.After(w.s.Now)
-		switch {
-		case !w.keepable(i):
-			x.state = late
-		case !w.stands(i) || margin && t.Replan: // else its plan is in time
-			x.urgent = true
-		}
-	}
-	if slices.ContainsFunc(urgent, func(i int) bool { return w.items[i].state == late }) {
-		w.placeLate(w.besideRunning())
-	}
 }
 
 // besideRunning is the ledger with the running tasks that are not decided on yet, which go on
@@ -127,20 +103,6 @@ func (w *decider) mustRun(i int) (Code, bool) {
 // known reports whether a cluster that the task may use has carbon data.
 func (w *decider) known(t *Task) bool {
 	return slices.ContainsFunc(w.allowed(t), func(c int) bool { return w.curves[c] != nil })
-}
-
-// keepable reports whether a task that starts now, or goes on, can be done by its deadline.
-func (w *decider) keepable(i int) bool {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	work := t.Remaining
-	if t.State == Running {
-		if w.inTime(i, []Phase{w.on(i)}) {
-			return true
-		}
-		work -= t.AtRisk
-	}
-	last, _ := w.limits.lastStart(t, x.need, work, t.Deadline.Add(rounding))
-	return !x.arrival.After(last)
 }
 
 // workFrom is the work of a run of a task on a cluster from a time on, as run time at MinWorkers: less than

@@ -160,7 +160,7 @@ func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, 
 	if err := w.plan(ctx, planner); err != nil {
 		return nil, err
 	}
-	w.placeLate(w.ledger)
+	w.placeLate()
 	if err := w.refine(ctx, planner); err != nil {
 		return nil, err
 	}
@@ -191,8 +191,7 @@ const (
 	followed               // its standing plan goes on
 	kept                   // it runs on: a pause would serve only the queue, or come too soon
 	placed                 // it has a plan made by this decision
-	unplaced               // no place in time was found
-	late                   // its deadline cannot be kept
+	unplaced               // no place in time was found: it is late
 )
 
 // item is the decision on a task while it is made.
@@ -575,7 +574,7 @@ func (w *decider) action(i int) Action {
 		if (!x.left || !x.queued) && (runs || t.State != Running) {
 			a.Cluster = first.Cluster
 		}
-	} else if x.state == committed || x.state == unplaced || x.state == late {
+	} else if x.state == committed || x.state == unplaced {
 		runs = x.code != CodeNextPeriod && (!w.s.soft() || x.state != unplaced)
 	}
 	runs = runs && !x.arrival.After(w.s.Now)

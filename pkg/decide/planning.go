@@ -27,7 +27,7 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 		}
 		switch {
 		case w.commitOverdue(list):
-		case len(missing) > 0 && !w.s.soft() && w.makeRoom():
+		case len(missing) > 0 && !w.s.soft() && w.reopen(followed, kept):
 			w.reopen(placed, unplaced)
 		case len(missing) > 0 && !w.s.soft():
 			w.secure(append(list, w.urgent()...))
@@ -72,13 +72,6 @@ func (w *decider) reopen(states ...state) (any bool) {
 		x.state, x.phases, x.code, any = open, nil, "", true
 	}
 	return any
-}
-
-// makeRoom gives the capacity of standing plans and of late tasks back; false if there was none to
-// give.
-func (w *decider) makeRoom() bool {
-	standing, late := w.reopen(followed, kept), w.yieldLate()
-	return standing || late
 }
 
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns

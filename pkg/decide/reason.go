@@ -213,13 +213,11 @@ func (w *decider) reasonOf(i int) Reason {
 		return r
 	case followed:
 		return w.followedReason(i)
-	case unplaced, late:
+	case unplaced:
 		r.Code = CodeDeadlineAtRisk
 		if len(x.phases) > 0 && x.phases[0].From.After(w.s.Now) {
 			r.PlannedStart = x.phases[0].From
 			r.LatestStart = w.latestOf(i)
-		} else if x.state == late {
-			r.Code = CodeLatestStart
 		}
 		return r
 	}

@@ -20,7 +20,7 @@ func (w *decider) queueMatters() bool {
 // lateWhereRoomChanges reports whether a task has no place in time while the capacity or the load of others changes. A cluster by
 // itself would start it where there is room at the moment.
 func (w *decider) lateWhereRoomChanges() bool {
-	return !w.s.soft() && !w.limits.steady && slices.ContainsFunc(w.items, func(x item) bool { return x.state == unplaced || x.state == late })
+	return !w.s.soft() && !w.limits.steady && slices.ContainsFunc(w.items, func(x item) bool { return x.state == unplaced })
 }
 
 // safest is the decision that loses the fewest deadlines when the queues of the clusters do what they
@@ -171,7 +171,7 @@ func (w *decider) mayBePlaced(i int) bool {
 	switch x.state {
 	case committed, kept:
 		return false
-	case unplaced, late:
+	case unplaced:
 	default:
 		if x.left {
 			return false
@@ -186,7 +186,7 @@ func (w *decider) mayBePlaced(i int) bool {
 func (s *Snapshot) goOn(asSubmitted bool) *decider {
 	w := newDecider(s)
 	w.unchecked = true
-	w.commitForced()
+	w.commit()
 	first := asSubmitted || !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Standing != nil })
 	var submitted []int
 	for i := range w.items {
@@ -220,7 +220,7 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 		w.queueFresh(queued[len(submitted):])
 		w.releaseAll(submitted, queued[:len(submitted)])
 	}
-	w.placeLate(w.ledger)
+	w.placeLate()
 	return w
 }
 
@@ -303,9 +303,9 @@ func (w *decider) judgeForeseen() {
 		case len(seen) == 0 && t.State != Running:
 			x.state = unplaced
 			w.leave(i, nil) // it never finds room
-		case inTime && (x.state == unplaced || x.state == late):
+		case inTime && x.state == unplaced:
 			x.state, x.code = placed, ""
-		case !inTime && x.state != late:
+		case !inTime:
 			x.state, x.code = unplaced, CodeLatestStart
 		}
 	}

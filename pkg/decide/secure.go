@@ -161,47 +161,22 @@ func (w *decider) inTimeOf(list []int, s schedule) []bool {
 	return out
 }
 
-// yieldLate gives the room of tasks whose deadline cannot be kept to those that need it; false if
-// they had none.
-func (w *decider) yieldLate() (any bool) {
-	for _, i := range w.listOf(late) {
-		any = any || len(w.items[i].phases) > 0
-		w.take(w.ledger, i, w.items[i].phases, -1)
-		w.items[i].phases = nil
-	}
-	return any
-}
-
-// placeLate places the tasks whose deadline cannot be kept, or for which no place in time was
-// found, in the order of submission: each where it ends soonest in what a ledger has free.
+// placeLate places the tasks for which no place in time was found, in the order of submission: each where it ends soonest in what is free.
 //
 // Complexity: O(late tasks x steps).
-func (w *decider) placeLate(free *capacity.Ledger) {
-	list := append(w.listOf(late), w.listOf(unplaced)...)
+func (w *decider) placeLate() {
+	list := w.listOf(unplaced)
 	if w.s.soft() {
 		return
 	}
 	slices.SortFunc(list, w.runningFirst)
 	forever := w.s.Now.AddDate(50, 0, 0)
-	ledgers := []*capacity.Ledger{free}
-	if free != w.ledger {
-		ledgers = append(ledgers, w.ledger)
-	}
-	for _, i := range list { // none waits for one that is placed anew
-		x := &w.items[i]
-		for _, l := range ledgers {
-			w.take(l, i, x.phases, -1)
-		}
-		if x.left {
-			w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
-		}
-		x.code, x.phases, x.left, x.queued = CodeLatestStart, nil, false, false
-	}
 	for _, i := range list {
 		t, x := &w.s.Tasks[i], &w.items[i]
-		if on := []Phase{w.on(i)}; t.State == Running && w.fits(free, i, on) {
+		x.code = CodeLatestStart
+		if on := []Phase{w.on(i)}; t.State == Running && w.fits(w.ledger, i, on) {
 			x.phases = w.priced(on)
-		} else if phases, ok := w.soonestFit(free, i, forever); ok {
+		} else if phases, ok := w.soonestFit(w.ledger, i, forever); ok {
 			x.phases = phases
 		} else if t.State == Running && !t.Unscheduled {
 			// It runs, though there is less than it takes: that is not Lull's doing, and its room is not free.
@@ -210,9 +185,7 @@ func (w *decider) placeLate(free *capacity.Ledger) {
 			w.leave(i, nil) // there is never room for all of it: the cluster may know better
 			continue
 		}
-		for _, l := range ledgers {
-			w.take(l, i, x.phases, 1)
-		}
+		w.take(w.ledger, i, x.phases, 1)
 		if x.state == unplaced && w.inTime(i, x.phases) { // others that are late left the room
 			x.state, x.code = placed, ""
 		}
