@@ -19,8 +19,8 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// localCluster is the name of the one cluster a policy decides for.
-const localCluster = "local"
+// LocalCluster is the name of the cluster where Lull runs, for policies that send nothing to others.
+const LocalCluster = "local"
 
 // Input is what a snapshot is made from: API objects as observed.
 type Input struct {
@@ -114,8 +114,8 @@ type View struct {
 	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
 	// lacks one.
 	DeniedAt time.Time
-	// Asked is what the live pods of its tasks ask for, by resource in base units.
-	Asked map[string]float64
+	// Namespace is that of the policy.
+	Namespace string
 	// Counts for the status of the policy.
 	Waiting, Running int
 }
@@ -221,10 +221,10 @@ func Observe(in Input) (View, error) {
 		workloads[i] = w.WithQueued(in.Queued)
 	}
 	in.Workloads = workloads
-	v := View{Snapshot: decide.Snapshot{
+	v := View{Namespace: in.Policy.Namespace, Snapshot: decide.Snapshot{
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: defaultMargin, MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
-			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model,
+			Name: LocalCluster, Zone: in.Policy.Spec.Zone, Power: model,
 			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 			Capacity: capacity,
 		}},
@@ -285,13 +285,12 @@ func Observe(in Input) (View, error) {
 		i, ours := index.of(pod)
 		return ours && isTask[i]
 	}
-	v.Asked = asked(in.Pods, ours)
-	here := &s.Clusters[0]
-	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || in.Beside != nil && !in.Beside(pod) })
-	if in.Beside == nil {
-		here.Load = strangers(here.Load, in.Others)
+	others := counted(in.Others)
+	if in.Beside != nil {
+		others = func(pod *corev1.Pod) bool { return !in.Beside(pod) }
 	}
-	here.Load = upTo(here.Load, capacity)
+	here := &s.Clusters[0]
+	here.Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) }), capacity)
 	return v, nil
 }
 
@@ -382,7 +381,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	}
 	t := decide.Task{
 		ID: taskID(w), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
-		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
+		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: LocalCluster, Scaling: scaling,
 	}
 	if len(in.Clusters) > 0 {
 		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)

@@ -31,6 +31,8 @@ type World struct {
 	Client client.Client
 	// Faults are those of the calls of programs that start from now on.
 	Faults Faults
+	// Webhooks are how long admission webhooks take for each write of a program in a namespace.
+	Webhooks map[string]time.Duration
 	// Leaders says that the programs elect leaders, which costs two calls every two seconds.
 	Leaders bool
 
