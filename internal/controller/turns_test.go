@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,15 +17,12 @@ type turnTable struct {
 	t      *testing.T
 	claims map[string][]claim
 
-	mu    sync.Mutex
 	given []string
 }
 
 func newTurnTable(t *testing.T, atOnce, ofNamespace int) *turnTable {
 	x := &turnTable{turns: newTurns(atOnce, ofNamespace), t: t, claims: map[string][]claim{}}
 	x.enqueue = func(p types.NamespacedName) {
-		x.mu.Lock()
-		defer x.mu.Unlock()
 		x.given = append(x.given, p.String())
 	}
 	return x
@@ -53,6 +49,7 @@ func (x *turnTable) asks(name string, capacities ...string) {
 func (x *turnTable) want(names ...string) {
 	x.t.Helper()
 	time.Sleep(2 * turnWindow)
+	synctest.Wait()
 	if !slices.Equal(x.given, names) {
 		x.t.Errorf("turns of %v; want %v", x.given, names)
 	}
@@ -175,6 +172,7 @@ func TestTurnOfOtherClaims(t *testing.T) {
 	inTurns(t, 9, 9, func(x *turnTable) {
 		x.asks("a/1", "A")
 		time.Sleep(2 * turnWindow)
+		synctest.Wait()
 		x.given = nil
 		x.asks("b/1", "A")
 		x.asks("a/1", "B")
@@ -210,6 +208,7 @@ func TestTurnsAtRandom(t *testing.T) {
 		running, had := []string{}, map[string]int{}
 		for range 20_000 {
 			time.Sleep(2 * turnWindow)
+			synctest.Wait()
 			for _, name := range x.given {
 				for _, other := range running {
 					if conflict(x.claims[name], x.claims[other]) {
