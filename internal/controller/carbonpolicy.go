@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/autoscale"
 	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/fleet"
@@ -59,10 +60,11 @@ type CarbonPolicyReconciler struct {
 	Clusters *fleet.Clusters
 	// Applier starts, stops and scales; Statements writes what is only told.
 	Applier, Statements *kube.Applier
-	// Curves bound what policies may plan with.
-	Curves  *curve.Store
-	Planner PlannerFactory
-	Clock   clock.Clock
+	// Curves bound what policies may plan with, Autoscaling says what nodes can become.
+	Curves      *curve.Store
+	Autoscaling *autoscale.Store
+	Planner     PlannerFactory
+	Clock       clock.Clock
 	// Limits are what policies may ask for.
 	Limits Limits
 	// Namespace is the controller's own, in which nothing is governed.
@@ -295,6 +297,13 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
+	if a := c.Policy.Spec.Autoscaling; a != nil {
+		known, ready := r.Autoscaling.Get(a)
+		if !ready {
+			return view, nil, errNotYet
+		}
+		in.Ceiling, in.NotCounted = autoscale.Ceiling(nodes.Items, a, known)
+	}
 	if r.Ledger != nil {
 		in.Saw = saw.saw
 	}

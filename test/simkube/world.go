@@ -93,7 +93,7 @@ func NewWorld(t *testing.T, seed uint64) *World {
 
 // manifests are those of the chart, with all that is optional.
 var manifests = sync.OnceValue(func() string {
-	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Web: true})
+	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Autoscaling: true, Web: true})
 	must(err)
 	return out
 })
