@@ -196,7 +196,7 @@ fmt: ## format the code
 generate: bin/controller-gen ## regenerate deep copies, custom resources and access rules
 	./bin/controller-gen object paths=./api/...
 	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=charts/lull/files/crd
-	for role in controller:controller fleet:kueue curve:capacity failsafe:failsafe; do \
+	for role in controller:controller fleet:kueue curve:capacity failsafe:failsafe autoscale:autoscaling; do \
 		from=$${role%:*} to=$${role#*:}; name=$$to; [ $$to != kueue ] || name=fleet; \
 		./bin/controller-gen rbac:roleName=lull-$$name,fileName=$$to.yaml paths=./internal/$$from/... output:rbac:dir=charts/lull/files/rbac; done
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestGenerated ./charts

@@ -43,8 +43,9 @@ func PrometheusRule(namespace string) string {
 // Options say what is to be installed beside what always is.
 type Options struct {
 	// Kueue adds what working with Kueue takes, Extender what "lull extender" does, Capacity what
-	// setting the capacity of queues, node pools and nodes does, Web what the web page does.
-	Kueue, Extender, Capacity, Web bool
+	// setting the capacity of queues, node pools and nodes does, Autoscaling what reading the limits of autoscalers does, Web what
+	// the web page does.
+	Kueue, Extender, Capacity, Autoscaling, Web bool
 	// Image adds the Deployments of all that is installed; empty for none.
 	Image string
 }
@@ -81,7 +82,7 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 	on := func(is bool) map[string]any { return map[string]any{"enabled": is} }
 	values := map[string]any{
 		"deploy": o.Image != "", "image": image(o.Image), "kinds": []any{},
-		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "web": on(o.Web),
+		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "autoscaling": on(o.Autoscaling), "web": on(o.Web),
 	}
 	_, sorted, err := render(values)
 	if err != nil {

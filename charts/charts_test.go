@@ -58,7 +58,7 @@ func TestValues(t *testing.T) {
 	}
 	everything := map[string]any{
 		"image": map[string]any{"repository": "a/b", "digest": "sha256:" + strings.Repeat("0", 64)}, "imagePullSecrets": []any{map[string]any{"name": "pull"}},
-		"crds": map[string]any{"keep": true}, "kueue": on(nil), "capacity": on(nil), "extender": on(nil), "web": on(nil),
+		"crds": map[string]any{"keep": true}, "kueue": on(nil), "capacity": on(nil), "autoscaling": on(nil), "extender": on(nil), "web": on(nil),
 		"controller": map[string]any{
 			"replicas": 2, "extraArgs": []any{"--verbose"}, "podAnnotations": map[string]any{"a": "b"},
 			"prometheus": map[string]any{"url": "https://prometheus", "tokenSecret": map[string]any{"name": "token"}},

@@ -32,6 +32,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.via) || self.via != 'Extender' || (has(self.planner.name) && self.planner.name == 'window' && !has(self.queues) && !has(self.clusters))",message="via Extender: accepted with planner window, without queues and clusters"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusters) || size(self.clusters) == 0 || (has(self.queues) && size(self.queues) > 0)",message="clusters: accepted together with queues, which lead there"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || ((!has(self.clusters) || size(self.clusters) == 0) && (!has(self.via) || self.via != 'Extender'))",message="autoscaling: accepted without clusters and without via Extender"
 type CarbonPolicySpec struct {
 	// selector picks the Jobs of the policy's namespace by their labels; an empty
 	// one picks all.
@@ -177,6 +178,10 @@ type CarbonPolicySpec struct {
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
 
+	// autoscaling says what the nodes of this cluster can become; without it plans use what the nodes offer that are there.
+	// +optional
+	Autoscaling *AutoscalingSpec `json:"autoscaling,omitempty"`
+
 	// power estimates the power of a Job from what it requests.
 	// +kubebuilder:default={}
 	// +optional
@@ -288,7 +293,7 @@ type CarbonPolicyStatus struct {
 	// +optional
 	Reserve *ReserveStatus `json:"reserve,omitempty"`
 	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue does not
-	// keep out of its queues what is gated, or the planner takes too long).
+	// keep out of its queues what is gated, or the planner takes too long), Autoscaled (what autoscaling names is read).
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -36,6 +36,10 @@ type ComputeClusterSpec struct {
 	// +optional
 	Provision *ProvisionSpec `json:"provision,omitempty"`
 
+	// follow says which Follows may place services on the cluster, and as whom; without it none may.
+	// +optional
+	Follow *FollowAccess `json:"follow,omitempty"`
+
 	// refresh is how often the cluster is looked at.
 	// +kubebuilder:default="15s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="accepted: 1s to 1h"
@@ -61,6 +65,36 @@ type ClusterAccess struct {
 	// +optional
 	Secret *SecretKey `json:"secret,omitempty"`
 }
+
+// FollowAccess says which Follows may place services on a cluster.
+type FollowAccess struct {
+	// namespaces whose Follows may place services, in the namespace of the same name there.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	Namespaces []string `json:"namespaces"`
+	// kinds of objects that they may place, with their API group: Deployment.apps; those of the core group without it: Service.
+	// +kubebuilder:default={"ConfigMap","Deployment.apps","Service"}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[A-Z][A-Za-z0-9]*(\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
+	// +listType=set
+	// +optional
+	Kinds []string `json:"kinds,omitempty"`
+	// serviceAccount of that namespace there, as which Lull places, reads and removes objects (impersonation): it needs the rights to
+	// them, and the account of the kubeconfig the right to impersonate it.
+	// +kubebuilder:default=lull-follow
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+}
+
+// DefaultFollowAccount is the serviceAccount of a FollowAccess that states none.
+const DefaultFollowAccount = "lull-follow"
 
 // ProvisionSpec makes a cluster; exactly one of hook and clusterAPI is set.
 // +kubebuilder:validation:ExactlyOneOf=hook;clusterAPI

@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/autoscale"
 	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/feedback"
 	"lull.dev/lull/internal/fleet"
@@ -45,7 +49,8 @@ import (
 // planners.
 type PlannerFactory func(name string, parameters map[string]string, criticalClasses []string) (plan.Planner, error)
 
-// CarbonPolicyReconciler decides for all workloads of a policy at a time.
+// CarbonPolicyReconciler decides for all workloads of a policy at a time. Policies that share capacity are decided one after
+// the other, others at the same time.
 type CarbonPolicyReconciler struct {
 	Client client.Client
 	Zones  *Zones
@@ -55,10 +60,11 @@ type CarbonPolicyReconciler struct {
 	Clusters *fleet.Clusters
 	// Applier starts, stops and scales; Statements writes what is only told.
 	Applier, Statements *kube.Applier
-	// Curves bound what policies may plan with.
-	Curves  *curve.Store
-	Planner PlannerFactory
-	Clock   clock.Clock
+	// Curves bound what policies may plan with, Autoscaling says what nodes can become.
+	Curves      *curve.Store
+	Autoscaling *autoscale.Store
+	Planner     PlannerFactory
+	Clock       clock.Clock
 	// Limits are what policies may ask for.
 	Limits Limits
 	// Namespace is the controller's own, in which nothing is governed.
@@ -69,9 +75,14 @@ type CarbonPolicyReconciler struct {
 	Ledger *ledgerRecorder
 
 	writer *writer
+	turns  *turns
+	// failures delay the next decision of policies that fail.
+	failures workqueue.TypedRateLimiter[reconcile.Request]
+
+	// mu guards all that follows. A memory is used only by the turn of its policy.
+	mu sync.Mutex
 	// planners of the policies.
 	planners planners
-	// memories of the policies. One policy is decided at a time.
 	memories map[types.NamespacedName]*feedback.Memory
 	// uses are what their workloads take, as of their last decisions.
 	uses map[types.NamespacedName]kube.Use
@@ -107,30 +118,45 @@ const (
 	resyncPeriod = 30 * time.Second
 )
 
-// Reconcile observes, decides and applies for one policy.
+// Reconcile decides for one policy, if it is its turn. If it is not, the policy is enqueued again when it is.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if !r.Kinds.ready() || !r.Queues.settled() {
+	if !r.Kinds.ready() || !r.Queues.settled() || r.Ledger != nil && r.Ledger.loading() {
+		r.turns.end(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
-	if r.Ledger != nil && r.Ledger.loading() {
-		return ctrl.Result{RequeueAfter: zoneWait}, nil
+	policy := &v1alpha1.CarbonPolicy{}
+	err := r.Client.Get(ctx, req.NamespacedName, policy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && policy.DeletionTimestamp != nil:
+		policy = nil
+	case err != nil:
+		r.turns.end(req.NamespacedName)
+		return ctrl.Result{}, err
 	}
+	if !r.turns.begin(req.NamespacedName, r.claims(req.NamespacedName, policy)) {
+		return ctrl.Result{}, nil
+	}
+	defer r.turns.end(req.NamespacedName)
 	workloads, err := r.Kinds.Workloads(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var policy v1alpha1.CarbonPolicy
-	err = r.Client.Get(ctx, req.NamespacedName, &policy)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && policy.DeletionTimestamp != nil:
-		return r.policyGone(ctx, req, workloads)
-	case err != nil:
-		return ctrl.Result{}, err
+	var result ctrl.Result
+	if policy == nil {
+		result, err = r.policyGone(ctx, req, workloads)
+	} else {
+		result, err = r.reconcile(ctx, policy, workloads)
 	}
-	delete(r.gone, req.NamespacedName)
-	if r.memories[req.NamespacedName] == nil {
-		metrics.LastDecision.WithLabelValues(req.Namespace, req.Name).Set(float64(r.started.Unix()))
+	if err == nil {
+		r.failures.Forget(req)
 	}
+	return result, err
+}
+
+// reconcile observes, decides and applies for one policy. It holds the claims of the policy until it is known what the decision takes.
+func (r *CarbonPolicyReconciler) reconcile(ctx context.Context, policy *v1alpha1.CarbonPolicy, workloads []*kube.Workload) (ctrl.Result, error) {
+	key := client.ObjectKeyFromObject(policy)
+	memory := r.known(key)
 	zone, problem, wait := r.zone(ctx, policy.Spec.Zone)
 	if wait {
 		if problem != nil {
@@ -138,14 +164,13 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		}
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
-	c := kube.Context{Policy: &policy, Timeline: zone.Timeline, Now: r.Clock.Now()}
-	if now, bounded := r.curve(&policy); bounded {
+	c := kube.Context{Policy: policy, Timeline: zone.Timeline, Now: r.Clock.Now()}
+	if now, bounded := r.curve(policy); bounded {
 		// What may be used in a slot that has just begun is about to be known.
 		if end := zone.Timeline.ToWall(now.End()); !c.Now.Before(end) && c.Now.Sub(end) < curvePatience {
 			return ctrl.Result{RequeueAfter: zoneWait / 4}, nil
 		}
 	}
-	memory := r.memory(req.NamespacedName)
 	pods := observation{}
 	view, unplannable, err := r.observe(ctx, c, zone, workloads, memory, pods)
 	switch {
@@ -161,8 +186,9 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		decision = runAll(&view, err)
 	}
 	kube.Place(&view, &decision)
-	r.report(req.NamespacedName, &view, memory)
-	r.uses[req.NamespacedName] = use(c, &view, memory)
+	r.report(key, &view, memory)
+	r.takes(key, use(c, &view, memory))
+	r.turns.release(key)
 	// A workload that cannot be written must not keep the others' plans from being stated.
 	wrote, conflicted, failed := r.apply(ctx, c, &view, &decision, memory)
 	if r.Ledger != nil {
@@ -179,10 +205,10 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	r.reportUnknownAnnotations(&view, memory)
 	profiles := r.writeProfiles(ctx, c, &view, memory)
 	memory.Forget(&view)
-	if err := r.writeStatus(ctx, &policy, &view, memory, problem, failed, zone.Timeline.ToWall(decision.Wake)); err != nil {
+	if err := r.writeStatus(ctx, policy, &view, memory, problem, failed, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
-	metrics.LastDecision.WithLabelValues(req.Namespace, req.Name).Set(float64(r.Clock.Now().Unix()))
+	metrics.LastDecision.WithLabelValues(key.Namespace, key.Name).Set(float64(r.Clock.Now().Unix()))
 	if err := errors.Join(failed, profiles); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -201,9 +227,14 @@ func runAll(view *kube.View, cause error) decide.Decision {
 	return decide.RunAll(view.Snapshot, decide.CodePlannerFailed)
 }
 
-func (r *CarbonPolicyReconciler) memory(policy types.NamespacedName) *feedback.Memory {
+// known returns the memory of a policy that is there.
+func (r *CarbonPolicyReconciler) known(policy types.NamespacedName) *feedback.Memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.gone, policy)
 	m := r.memories[policy]
 	if m == nil {
+		metrics.LastDecision.WithLabelValues(policy.Namespace, policy.Name).Set(float64(r.started.Unix()))
 		m = feedback.New()
 		r.memories[policy] = m
 	}
@@ -266,6 +297,13 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
+	if a := c.Policy.Spec.Autoscaling; a != nil {
+		known, ready := r.Autoscaling.Get(a)
+		if !ready {
+			return view, nil, errNotYet
+		}
+		in.Ceiling, in.NotCounted = autoscale.Ceiling(nodes.Items, a, known)
+	}
 	if r.Ledger != nil {
 		in.Saw = saw.saw
 	}
@@ -299,10 +337,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	case bounded:
 		s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
 	case len(in.Clusters) == 0:
-		if r.habits[c.Timeline] == nil {
-			r.habits[c.Timeline] = &fleet.Habit{}
-		}
-		expect(s, r.habits[c.Timeline], in.Others, c.Timeline)
+		r.expect(s, in.Others, c.Timeline)
 	}
 	return view, unplannable, err
 }
@@ -341,7 +376,9 @@ func thresholdOf(policy *v1alpha1.CarbonPolicy) float64 {
 
 // planner returns the planner of a policy, or that of its CapacityCurve.
 func (r *CarbonPolicyReconciler) planner(policy *v1alpha1.CarbonPolicy) (plan.Planner, error) {
+	r.mu.Lock()
 	planner, err := r.planners.of(policy, r.Planner)
+	r.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("spec.planner: %w", err)
 	}

@@ -47,13 +47,15 @@ func (l Limits) bounded(build PlannerFactory) PlannerFactory {
 	}
 }
 
-// slowness is until when substitutes plan for policies (wall time). One policy is decided at a time.
+// slowness is until when substitutes plan for policies (wall time).
 type slowness map[types.NamespacedName]time.Time
 
-// has reports whether a substitute plans for a policy, and until when.
-func (s slowness) has(policy types.NamespacedName, now time.Time) (time.Time, bool) {
-	until, is := s[policy]
-	return until, is && now.Before(until)
+// isSlow reports whether a substitute plans for a policy, and until when.
+func (r *CarbonPolicyReconciler) isSlow(policy types.NamespacedName) (time.Time, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until, is := r.slow[policy]
+	return until, is && r.Clock.Now().Before(until)
 }
 
 // decideWithin decides within the time that a decision may take. If the planner takes longer, its substitute plans, for
@@ -70,10 +72,9 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 	if err != nil {
 		return decide.Decision{}, err
 	}
-	if _, slow := r.slow.has(policy, now); slow {
+	if _, slow := r.isSlow(policy); slow {
 		return decide.Decide(ctx, s, cheap)
 	}
-	delete(r.slow, policy)
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.AfterFunc(limit, cancel)
@@ -81,7 +82,9 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 	if timer.Stop() || ctx.Err() != nil {
 		return d, err
 	}
+	r.mu.Lock()
 	r.slow[policy] = now.Add(slowAgain)
+	r.mu.Unlock()
 	if err != nil {
 		return decide.Decide(ctx, s, cheap)
 	}
@@ -90,7 +93,7 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 
 // tooSlow says that a substitute plans for a policy; "" if its own planner does.
 func (r *CarbonPolicyReconciler) tooSlow(policy types.NamespacedName) string {
-	until, slow := r.slow.has(policy, r.Clock.Now())
+	until, slow := r.isSlow(policy)
 	if !slow {
 		return ""
 	}

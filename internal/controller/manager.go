@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/autoscale"
 	"lull.dev/lull/internal/curve"
 	"lull.dev/lull/internal/fleet"
 	"lull.dev/lull/internal/kube"
@@ -200,8 +201,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
 	}
+	autoscaling := autoscale.NewStore(mgr.GetAPIReader(), o.Clock)
+	if err := mgr.Add(autoscaling); err != nil {
+		return err
+	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Curves: curves, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
+		Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {

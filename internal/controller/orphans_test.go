@@ -111,7 +111,7 @@ func TestReplacedPolicyKeepsItsHolds(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(jobs[0], jobs[1], jobs[2]).Build()
 	queues := NewQueues()
 	queues.cache, queues.informer, queues.looked = listCache{client: c}, synced{}, true
-	r := &CarbonPolicyReconciler{Client: c, Queues: queues, Curves: curve.NewStore(), Clock: clk, Applier: &kube.Applier{Client: c, Recorder: silent{}}, gone: map[types.NamespacedName]time.Time{}}
+	r := &CarbonPolicyReconciler{Client: c, Queues: queues, Curves: curve.NewStore(), Clock: clk, turns: newTurns(1, 1), Applier: &kube.Applier{Client: c, Recorder: silent{}}, gone: map[types.NamespacedName]time.Time{}}
 	policy := types.NamespacedName{Namespace: "n", Name: "p"}
 	look := func() (after time.Duration, open []string) {
 		var workloads []*kube.Workload

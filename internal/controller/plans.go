@@ -28,7 +28,7 @@ func (r *CarbonPolicyReconciler) statePlans(c kube.Context, view *kube.View, d *
 			Status:     *status,
 		}
 		fresh := memory.Written(w).State == ""
-		r.writer.put(writeKey{writePlan, w.UID()}, func(ctx context.Context) error {
+		r.writer.put(writeKey{writePlan, w.Namespace(), w.UID()}, func(ctx context.Context) error {
 			return statePlan(ctx, r.Statements.Client, p, fresh)
 		})
 		memory.Wrote(w, status, c.Now)

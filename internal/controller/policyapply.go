@@ -68,7 +68,7 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 	})
 	for _, i := range d.Order {
 		a, w := &d.Actions[i], view.Workloads[i]
-		tell := writeKey{writeTell, w.UID()}
+		tell := writeKey{writeTell, w.Namespace(), w.UID()}
 		if a.Verb == decide.Wait && w.Facts.Suspended && !w.GateIgnored() {
 			if kube.Tells(w, a, view.Progress[i].StatedStart) {
 				r.writer.put(tell, r.tell(c, w, *a, view.Progress[i]))
@@ -116,17 +116,22 @@ func (r *CarbonPolicyReconciler) tell(c kube.Context, w *kube.Workload, a decide
 // latest safe start has come do not wait for that.
 func (r *CarbonPolicyReconciler) policyGone(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) (ctrl.Result, error) {
 	now := r.Clock.Now()
+	r.mu.Lock()
 	since, seen := r.gone[req.NamespacedName]
 	if !seen {
 		since = now
 		r.gone[req.NamespacedName] = now
 	}
+	r.mu.Unlock()
 	grace := replaceGrace - now.Sub(since)
 	if grace <= 0 {
 		if err := r.releaseOrphans(ctx, req, workloads); err != nil {
 			return ctrl.Result{}, err
 		}
+		r.mu.Lock()
 		delete(r.gone, req.NamespacedName)
+		r.mu.Unlock()
+		r.turns.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	var due []*kube.Workload
@@ -145,10 +150,12 @@ func (r *CarbonPolicyReconciler) policyGone(ctx context.Context, req ctrl.Reques
 
 // releaseOrphans forgets a deleted policy and releases what it holds.
 func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Request, workloads []*kube.Workload) error {
+	r.mu.Lock()
 	delete(r.planners, req.NamespacedName)
 	delete(r.memories, req.NamespacedName)
 	delete(r.uses, req.NamespacedName)
 	delete(r.slow, req.NamespacedName)
+	r.mu.Unlock()
 	r.Curves.Forget(req.NamespacedName)
 	if r.Meter != nil {
 		r.Meter.Want(req.NamespacedName, nil)

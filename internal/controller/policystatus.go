@@ -71,6 +71,11 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionMisspelt)
 	}
+	if policy.Spec.Autoscaling == nil {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionAutoscaled)
+	} else {
+		condition(&s.Conditions, v1alpha1.ConditionAutoscaled, view.NotCounted == nil, "Read", "NotCounted", errText(view.NotCounted), policy.Generation)
+	}
 	overlaps, err := r.overlaps(ctx, policy)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/dispatch"
@@ -33,8 +34,7 @@ import (
 // policyIndex finds the workloads of a policy in the cache.
 const policyIndex = "lull.dev/policy"
 
-// SetupWithManager registers the reconciler. One policy is decided at a time,
-// so that two never count the same free capacity.
+// SetupWithManager registers the reconciler.
 func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.planners = planners{}
 	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
@@ -42,7 +42,9 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	r.substitute = sync.OnceValues(func() (plan.Planner, error) { return r.Planner(substitute, nil, nil) })
 	r.gone = map[types.NamespacedName]time.Time{}
 	r.habits = map[timegrid.Timeline]*fleet.Habit{}
-	r.writer = newWriter()
+	r.writer, r.turns = newWriter(), newTurns(policiesAtOnce, policiesOfNamespace)
+	// An API that often fails must not keep a policy from deciding for minutes.
+	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry)
 	if err := mgr.Add(r.writer); err != nil {
 		return err
 	}
@@ -65,10 +67,12 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		Watches(&v1alpha1.CapacityCurve{}, handler.EnqueueRequestsFromMapFunc(policiesOfCurve)).
 		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			// An API that often fails must not keep a policy from deciding for minutes.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+			MaxConcurrentReconciles: policiesAtOnce, RateLimiter: untilDecided{r.failures},
 		}).
+		WatchesRawSource(source.Func(func(_ context.Context, q requests) error {
+			r.turns.enqueue = func(policy types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: policy}) }
+			return nil
+		})).
 		Build(r)
 	if err != nil {
 		return err
@@ -95,6 +99,15 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	})
 	return errors.Join(mgr.Add(r.Kinds), mgr.Add(r.Queues))
 }
+
+// untilDecided is a rate limiter of policies that remembers their failures until they are decided: a policy whose turn it is not
+// yet has not succeeded.
+type untilDecided struct {
+	workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// Forget implements workqueue.TypedRateLimiter.
+func (untilDecided) Forget(reconcile.Request) {}
 
 // together is how long events are gathered before a policy is looked at: thousands of Jobs
 // that are submitted at once are one look each tenth of a second, not one each.

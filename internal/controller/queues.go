@@ -181,8 +181,8 @@ func queuesOf(workloads []*kube.Workload) []string {
 	return out
 }
 
-// errNotYet says that a cluster has not been looked at yet, right after a start.
-var errNotYet = errors.New("a cluster has not been looked at yet")
+// errNotYet says that a cluster, or what autoscales this one, has not been read yet, right after a start.
+var errNotYet = errors.New("not read yet")
 
 // errClusters marks clusters that cannot be planned for.
 var errClusters = errors.New("spec.clusters")

@@ -24,8 +24,50 @@ func use(c kube.Context, view *kube.View, memory *feedback.Memory) kube.Use {
 	return kube.UseOf(view, c.Timeline, phases)
 }
 
+// takes states what the workloads of a policy take.
+func (r *CarbonPolicyReconciler) takes(policy types.NamespacedName, use kube.Use) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uses[policy] = use
+}
+
+// thisCluster is the capacity of the cluster where the controller runs. Those of CapacityCurves and of other clusters have the
+// names of these, after a prefix.
+const thisCluster = "here"
+
+// claims are the capacity that a decision on a policy plans with; none if the policy is gone. Policies that follow a
+// CapacityCurve plan with its capacity, which is part of that of this cluster; those that follow none plan around all of
+// them. A policy also claims the clusters that its workloads still take.
+func (r *CarbonPolicyReconciler) claims(key types.NamespacedName, policy *v1alpha1.CarbonPolicy) []claim {
+	if policy == nil {
+		return nil
+	}
+	var out []claim
+	elsewhere := slices.Clone(policy.Spec.Clusters)
+	if len(elsewhere) == 0 {
+		curve, follows := r.Curves.Name(key)
+		out = append(out, claim{thisCluster, follows})
+		if follows {
+			out = append(out, claim{capacity: "curve/" + curve})
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range r.uses[key].Clusters {
+		if name != kube.LocalCluster && !slices.Contains(elsewhere, name) {
+			elsewhere = append(elsewhere, name)
+		}
+	}
+	for _, name := range elsewhere {
+		out = append(out, claim{capacity: "cluster/" + name})
+	}
+	return out
+}
+
 // others are the uses of all policies but one, in the order of their names.
 func (r *CarbonPolicyReconciler) others(than types.NamespacedName) (out []kube.Use) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	names := slices.SortedFunc(maps.Keys(r.uses), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	for _, name := range names {
 		if name != than {
@@ -33,6 +75,16 @@ func (r *CarbonPolicyReconciler) others(than types.NamespacedName) (out []kube.U
 		}
 	}
 	return out
+}
+
+// expect takes the load of strangers in a snapshot of this cluster for what is usual, as far as that is known.
+func (r *CarbonPolicyReconciler) expect(s *decide.Snapshot, others []kube.Use, timeline timegrid.Timeline) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.habits[timeline] == nil {
+		r.habits[timeline] = &fleet.Habit{}
+	}
+	expect(s, r.habits[timeline], others, timeline)
 }
 
 // expect takes the load of strangers in a snapshot of this cluster for what it is through an hour, and after that for what

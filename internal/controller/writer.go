@@ -25,12 +25,21 @@ type writer struct {
 
 	mu      sync.Mutex
 	pending map[writeKey]func(context.Context) error
+	spaces  map[string]*writeSpace
+}
+
+// writeSpace has the writes of a namespace. waits says which of them wait for those that are in the queue or under way; waiting
+// has these in their order.
+type writeSpace struct {
+	waits   map[writeKey]bool
+	waiting []writeKey
 }
 
 // writeKey is what a write is about.
 type writeKey struct {
-	what writeKind
-	uid  types.UID // of the workload
+	what      writeKind
+	namespace string
+	uid       types.UID // of the workload
 }
 
 type writeKind string
@@ -41,8 +50,9 @@ const (
 )
 
 const (
-	// writersAtOnce is how many writes are under way at a time.
-	writersAtOnce = 4
+	// writersAtOnce is how many writes are under way at a time, writersOfNamespace how many of one namespace: slow admission
+	// webhooks of one tenant do not keep what is written for others.
+	writersAtOnce, writersOfNamespace = 16, 4
 	// shortestRewrite and longestRewrite bound the pause after a write that failed.
 	shortestRewrite, longestRewrite = 100 * time.Millisecond, 5 * time.Second
 )
@@ -54,7 +64,7 @@ func newWriter() *writer {
 				workqueue.NewTypedItemExponentialFailureRateLimiter[writeKey](shortestRewrite, longestRewrite),
 				workqueue.TypedRateLimitingQueueConfig[writeKey]{Name: "statements"})
 		}),
-		pending: map[writeKey]func(context.Context) error{},
+		pending: map[writeKey]func(context.Context) error{}, spaces: map[string]*writeSpace{},
 	}
 }
 
@@ -62,8 +72,11 @@ func newWriter() *writer {
 func (q *writer) put(key writeKey, write func(context.Context) error) {
 	q.mu.Lock()
 	q.pending[key] = write
+	admitted := q.admit(key)
 	q.mu.Unlock()
-	q.queue().Add(key)
+	if admitted {
+		q.queue().Add(key)
+	}
 }
 
 // drop takes a write back, if it has not begun.
@@ -97,9 +110,14 @@ func (q *writer) next(ctx context.Context) bool {
 	}
 	defer queue.Done(key)
 	q.mu.Lock()
+	if !q.admit(key) { // one that is tried again
+		q.mu.Unlock()
+		return true
+	}
 	write := q.pending[key]
 	delete(q.pending, key)
 	q.mu.Unlock()
+	defer q.leave(key)
 	if write == nil { // taken back
 		queue.Forget(key)
 		return true
@@ -121,4 +139,41 @@ func (q *writer) next(ctx context.Context) bool {
 	q.mu.Unlock()
 	queue.AddRateLimited(key)
 	return true
+}
+
+// admit reports whether a write may be in the queue. One that may not waits until others of its namespace have ended. The lock
+// is held.
+func (q *writer) admit(key writeKey) bool {
+	s := q.spaces[key.namespace]
+	if s == nil {
+		s = &writeSpace{waits: map[writeKey]bool{}}
+		q.spaces[key.namespace] = s
+	}
+	waits, known := s.waits[key]
+	switch {
+	case known:
+		return !waits
+	case len(s.waits)-len(s.waiting) < writersOfNamespace:
+		s.waits[key] = false
+		return true
+	}
+	s.waits[key] = true
+	s.waiting = append(s.waiting, key)
+	return false
+}
+
+// leave ends a write, and lets the next one of its namespace into the queue.
+func (q *writer) leave(key writeKey) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.spaces[key.namespace]
+	delete(s.waits, key)
+	switch {
+	case len(s.waiting) > 0:
+		next := s.waiting[0]
+		s.waiting, s.waits[next] = s.waiting[1:], false
+		q.queue().Add(next)
+	case len(s.waits) == 0:
+		delete(q.spaces, key.namespace)
+	}
 }

@@ -3,6 +3,9 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // withWriter runs a test with a writer in virtual time, which passes only while everything waits. begin starts the
@@ -52,11 +56,11 @@ func TestWriterWritesTheLastOnly(t *testing.T) {
 		write := func(text string) func(context.Context) error {
 			return func(context.Context) error { out <- text; return nil }
 		}
-		a, b := writeKey{writePlan, "a"}, writeKey{writePlan, "b"}
+		a, b := writeKey{writePlan, "n", "a"}, writeKey{writePlan, "n", "b"}
 		q.put(a, write("old"))
 		q.put(a, write("new"))
-		q.put(writeKey{writeTell, "a"}, write("taken back"))
-		q.drop(writeKey{writeTell, "a"})
+		q.put(writeKey{writeTell, "n", "a"}, write("taken back"))
+		q.drop(writeKey{writeTell, "n", "a"})
 		q.put(b, write("other"))
 		begin()
 		got := map[string]bool{receive(t, out): true, receive(t, out): true}
@@ -77,7 +81,7 @@ func TestWriterTriesAgain(t *testing.T) {
 		out := make(chan string, 10)
 		tries := 0
 		from := time.Now()
-		q.put(writeKey{writePlan, "a"}, func(context.Context) error {
+		q.put(writeKey{writePlan, "n", "a"}, func(context.Context) error {
 			if tries++; tries < 3 {
 				return errors.New("refused")
 			}
@@ -98,7 +102,7 @@ func TestWriterGivesWayToAnother(t *testing.T) {
 		withWriter(t, func(t *testing.T, q *writer, begin func()) {
 			begin()
 			out, fail := make(chan string, 10), make(chan struct{})
-			key := writeKey{writePlan, "a"}
+			key := writeKey{writePlan, "n", "a"}
 			q.put(key, func(context.Context) error {
 				out <- "old"
 				<-fail
@@ -125,7 +129,7 @@ func TestWriterDropsWhatHasChanged(t *testing.T) {
 	withWriter(t, func(t *testing.T, q *writer, begin func()) {
 		begin()
 		out := make(chan string, 10)
-		q.put(writeKey{writeTell, "a"}, func(context.Context) error {
+		q.put(writeKey{writeTell, "n", "a"}, func(context.Context) error {
 			out <- "tried"
 			return apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "a", errors.New("changed"))
 		})
@@ -141,7 +145,7 @@ func TestWriterStatesPlansInTheEnd(t *testing.T) {
 		begin()
 		out := make(chan string, 10)
 		conflicts := 2
-		q.put(writeKey{writePlan, "a"}, func(context.Context) error {
+		q.put(writeKey{writePlan, "n", "a"}, func(context.Context) error {
 			if conflicts > 0 {
 				conflicts--
 				return apierrors.NewConflict(schema.GroupResource{Resource: "carbonplans"}, "a", errors.New("changed"))
@@ -157,4 +161,41 @@ func TestWriterStatesPlansInTheEnd(t *testing.T) {
 // fails otherwise.
 func TestWriterNotStarted(t *testing.T) {
 	synctest.Test(t, func(*testing.T) { newWriter() })
+}
+
+// TestWriterIsFair: slow writes of a namespace keep those of another one waiting for nothing, are as many at a time as one may
+// have, and come in their order; one that is taken back meanwhile does not keep those behind it.
+func TestWriterIsFair(t *testing.T) {
+	withWriter(t, func(t *testing.T, q *writer, begin func()) {
+		begin()
+		const writes = 3*writersOfNamespace + 1
+		start, out := time.Now(), make(chan string, writes)
+		key := func(i int) writeKey { return writeKey{writeTell, "slow", types.UID(fmt.Sprint(i))} }
+		for i := range writes {
+			q.put(key(i), func(context.Context) error {
+				time.Sleep(time.Minute)
+				out <- fmt.Sprintf("%v: %d", time.Since(start).Minutes(), i)
+				return nil
+			})
+		}
+		q.drop(key(writersOfNamespace))
+		synctest.Wait()
+		other := make(chan string, 1)
+		q.put(writeKey{writeTell, "other", "a"}, func(context.Context) error { other <- time.Since(start).String(); return nil })
+		if took := receive(t, other); took != "0s" {
+			t.Errorf("the write of another namespace took %v", took)
+		}
+		var got []string
+		for range writes - 1 {
+			got = append(got, receive(t, out))
+		}
+		slices.Sort(got) // those that end at the same time end in any order
+		if want := "1: 0 1: 1 1: 2 1: 3 2: 5 2: 6 2: 7 2: 8 3: 10 3: 11 3: 12 3: 9"; strings.Join(got, " ") != want {
+			t.Errorf("written in minutes: %v; want %s", got, want)
+		}
+		nothingMore(t, out, "one that was taken back")
+		if len(q.spaces) > 0 {
+			t.Errorf("kept of namespaces without writes: %v", q.spaces)
+		}
+	})
 }

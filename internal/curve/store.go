@@ -117,6 +117,15 @@ func (s *Store) Of(policy types.NamespacedName) (Now, bool) {
 	return now, ok
 }
 
+// Name returns the name of the curve that bounds a policy; false if none does.
+func (s *Store) Name(policy types.NamespacedName) (string, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	name := s.of[policy]
+	_, ok := s.curves[name]
+	return name, ok
+}
+
 // bind says which policies follow a curve; those of another one are refused.
 func (s *Store) bind(curve string, policies []types.NamespacedName) (refused []types.NamespacedName) {
 	s.mu.Lock()

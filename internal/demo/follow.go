@@ -18,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -193,6 +194,9 @@ func (r *followRun) setUp(ctx context.Context, st *Stage, url string, epoch time
 	names := make([]string, len(sunnyPlaces))
 	for i, place := range sunnyPlaces {
 		names[i] = place.name
+		if err := followAccount(ctx, st.Spokes[i].Client); err != nil {
+			return fmt.Errorf("cluster %s: %w", place.name, err)
+		}
 		series, err := climatology.Series(place.zone, followStart.Add(-24*time.Hour), followStart.Add(5*24*time.Hour))
 		if err != nil {
 			return err
@@ -230,9 +234,27 @@ func (r *followRun) place(name, zone, spoke string, series *carbon.Series, epoch
 		}},
 		&v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ComputeClusterSpec{
 			Zone: name, Access: v1alpha1.ClusterAccess{MultiKueueCluster: spoke}, Refresh: &metav1.Duration{Duration: 2 * time.Second},
-			Weather: &v1alpha1.WeatherSource{OpenMeteo: weather},
+			Weather: &v1alpha1.WeatherSource{OpenMeteo: weather}, Follow: &v1alpha1.FollowAccess{Namespaces: []string{namespace}},
 		}},
 	}
+}
+
+// followAccount makes the namespace on a cluster, and the account as which the service is placed there.
+func followAccount(ctx context.Context, c client.Client) error {
+	account := metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.DefaultFollowAccount}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&corev1.ServiceAccount{ObjectMeta: account},
+		&rbacv1.RoleBinding{
+			ObjectMeta: account, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+		},
+	} {
+		if err := c.Create(ctx, obj); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("create %s: %w", obj.GetName(), err)
+		}
+	}
+	return nil
 }
 
 // followedService is a Deployment of two replicas that follows the sun.

@@ -4,12 +4,14 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/source/provider"
 	"lull.dev/lull/internal/spoke"
 	"lull.dev/lull/pkg/power"
@@ -31,6 +33,8 @@ type Cluster struct {
 	Answers bool
 	// Provision says that it is made when it is wanted, Absent that it is not there.
 	Provision, Absent bool
+	// Follow says which Follows may place services there; nil for none.
+	Follow *v1alpha1.FollowAccess
 	// Weather of the place, as last read.
 	Weather provider.Weather
 
@@ -50,12 +54,17 @@ func (c *Cluster) Signals(grid time.Time) map[string]float64 {
 	return out
 }
 
-// Objects applies objects of an owner on the cluster; false while it is not reached.
-func (c *Cluster) Objects(annotation string, owner types.UID) (spoke.Objects, bool) {
+// Objects applies objects of an owner on the cluster, in a namespace and as the service account there that the ComputeCluster
+// names; an error while it is not reached.
+func (c *Cluster) Objects(namespace, annotation string, owner types.UID) (spoke.Objects, error) {
 	if c.reach == nil || !c.Answers {
-		return spoke.Objects{}, false
+		return spoke.Objects{}, fmt.Errorf("cluster %s does not answer", c.Name)
 	}
-	return c.reach.Objects(annotation, owner), true
+	account := v1alpha1.DefaultFollowAccount
+	if c.Follow != nil && c.Follow.ServiceAccount != "" {
+		account = c.Follow.ServiceAccount
+	}
+	return c.reach.Objects(types.NamespacedName{Namespace: namespace, Name: account}, annotation, owner)
 }
 
 // Clusters keeps the clusters in memory, so that no decision waits for one. It is safe for

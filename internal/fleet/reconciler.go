@@ -186,6 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	c := &k.cluster
 	c.reach = k.reach
 	c.Name, c.Zone, c.MultiKueue, c.Power = cc.Name, cc.Spec.Zone, cc.Spec.Access.MultiKueueCluster, model
+	c.Follow = cc.Spec.Follow
 	c.Answers = err == nil && !c.Look.At.IsZero() && now.Sub(c.Look.At) <= stale && !leaves(&cc)
 	c.Usable = c.Answers && len(cc.Status.RemovedFrom) == 0
 	c.Provision = cc.Spec.Provision != nil

@@ -284,10 +284,7 @@ func (w *Workload) options(spec *v1alpha1.CarbonPolicySpec, longest time.Duratio
 	if err != nil {
 		return o, err
 	}
-	o.soft, o.margin, o.longest = soft(spec), defaultMargin, longest
-	if spec.StartMargin != nil {
-		o.margin = spec.StartMargin.Duration
-	}
+	o.soft, o.margin, o.longest = soft(spec), margin(spec), longest
 	if !w.Next.At.IsZero() {
 		o.next = tl.ToGrid(w.Next.At)
 	}

@@ -146,7 +146,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 	latest := wallText(c.Timeline, a.Reason.LatestStart)
 	switch a.Verb {
 	case decide.Release, decide.Resume:
-		if a.Cluster != localCluster && w.Facts.Queue != "" {
+		if a.Cluster != LocalCluster && w.Facts.Queue != "" {
 			rec.Cluster = a.Cluster
 		}
 		return ap.release(ctx, w, rec, opening{event: string(a.Verb), workers: a.Workers, also: func(patch *kinds.Patch) {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +15,12 @@ import (
 type Use struct {
 	// Workloads are those that it counts.
 	Workloads map[types.UID]bool
-	// Now is what their live pods ask for on the cluster where Lull runs, by resource in base units.
-	Now map[string]float64
+	// Namespace is that of the policy, and pods finds those of its workloads that take capacity at the time of the decision. The
+	// stretches count for these pods.
+	Namespace string
+	pods      podIndex
+	// Clusters are those that the stretches take, each once.
+	Clusters []string
 	// Stretches are what runs, until it is expected to end, and what is planned.
 	Stretches []Stretch
 }
@@ -34,7 +39,8 @@ type Stretch struct {
 // Complexity: O(tasks + phases).
 func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []decide.Phase) Use {
 	s := &view.Snapshot
-	out := Use{Workloads: make(map[types.UID]bool, len(s.Tasks)), Now: view.Asked}
+	out := Use{Workloads: make(map[types.UID]bool, len(s.Tasks)), Namespace: view.Namespace}
+	var taking []*Workload
 	for i := range s.Tasks {
 		t, w := &s.Tasks[i], view.Workloads[i]
 		out.Workloads[w.UID()] = true
@@ -43,12 +49,15 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 			for r, q := range t.Request {
 				amount[r] = q * float64(workers)
 			}
+			if !slices.Contains(out.Clusters, cluster) {
+				out.Clusters = append(out.Clusters, cluster)
+			}
 			out.Stretches = append(out.Stretches, Stretch{From: timeline.ToWall(from), To: timeline.ToWall(to), Cluster: cluster, Amount: amount})
 		}
 		if t.Unscheduled {
 			continue
 		}
-		covered := s.Now
+		covered, takes := s.Now, false
 		for _, p := range phases(w) {
 			workers := 1
 			if t.Scaling != nil {
@@ -57,7 +66,7 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 			if p.To.After(s.Now) && workers > 0 {
 				add(p.From, p.To, p.Cluster, workers)
 				if !p.From.After(s.Now) {
-					covered = p.To
+					covered, takes = p.To, true
 				}
 			}
 		}
@@ -67,8 +76,13 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 				cluster = s.Clusters[0].Name
 			}
 			add(s.Now, s.Now.Add(max(t.Remaining, s.Slot)), cluster, max(1, t.Workers))
+			takes = true
+		}
+		if takes {
+			taking = append(taking, w)
 		}
 	}
+	out.pods = newPodIndex(taking)
 	return out
 }
 
@@ -104,19 +118,16 @@ func Expected(load map[string][]float64, others []Use, cluster string, timeline 
 // LoadAhead is how far ahead the load of others is expected.
 const LoadAhead = 96 * time.Hour
 
-// strangers is the load of pods but for what the workloads of policies ask for.
-func strangers(load map[string]float64, policies []Use) map[string]float64 {
-	for i := range policies {
-		for r, q := range policies[i].Now {
-			if _, there := load[r]; there {
-				load[r] = max(0, load[r]-q)
-			}
-		}
+// counted returns a function that reports whether the stretches of other policies count for a pod.
+func counted(others []Use) func(*corev1.Pod) bool {
+	of := map[string][]*podIndex{}
+	for i := range others {
+		of[others[i].Namespace] = append(of[others[i].Namespace], &others[i].pods)
 	}
-	return load
-}
-
-// asked sums what live pods ask for that are ours.
-func asked(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
-	return Load(pods, func(pod *corev1.Pod) bool { return !ours(pod) })
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(of[pod.Namespace], func(x *podIndex) bool {
+			_, is := x.of(pod)
+			return is
+		})
+	}
 }

@@ -19,8 +19,8 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// localCluster is the name of the one cluster a policy decides for.
-const localCluster = "local"
+// LocalCluster is the name of the cluster where Lull runs, for policies that send nothing to others.
+const LocalCluster = "local"
 
 // Input is what a snapshot is made from: API objects as observed.
 type Input struct {
@@ -42,7 +42,10 @@ type Input struct {
 	Clusters []decide.Cluster
 	Queued   map[types.UID]*kueue.Workload
 	Nodes    []corev1.Node
-	Pods     []corev1.Pod
+	// Ceiling is what the nodes can become, by resource; nil if they stay as they are. NotCounted is why it leaves something out.
+	Ceiling    map[string]float64
+	NotCounted error
+	Pods       []corev1.Pod
 	// Beside says which pods of others use the same capacity; nil: all.
 	Beside func(*corev1.Pod) bool
 	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
@@ -114,8 +117,9 @@ type View struct {
 	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
 	// lacks one.
 	DeniedAt time.Time
-	// Asked is what the live pods of its tasks ask for, by resource in base units.
-	Asked map[string]float64
+	// Namespace is that of the policy, NotCounted that of its Input.
+	Namespace  string
+	NotCounted error
 	// Counts for the status of the policy.
 	Waiting, Running int
 }
@@ -194,10 +198,6 @@ type Excluded struct {
 	Why      string
 }
 
-// defaultMargin is StartMargin of a policy that was created without the API server's
-// defaults.
-const defaultMargin = 5 * time.Minute
-
 // defaultDwell is MinRun and MinPause of a policy that was created without the API
 // server's defaults.
 const defaultDwell = 5 * time.Minute
@@ -215,16 +215,19 @@ func Observe(in Input) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	capacity := Capacity(in.Nodes)
+	capacity := in.Ceiling
+	if capacity == nil {
+		capacity = Capacity(in.Nodes)
+	}
 	workloads := make([]*Workload, len(in.Workloads))
 	for i, w := range in.Workloads {
 		workloads[i] = w.WithQueued(in.Queued)
 	}
 	in.Workloads = workloads
-	v := View{Snapshot: decide.Snapshot{
-		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: defaultMargin, MinRun: defaultDwell, MinPause: defaultDwell,
+	v := View{Namespace: in.Policy.Namespace, NotCounted: in.NotCounted, Snapshot: decide.Snapshot{
+		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: margin(&in.Policy.Spec), MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
-			Name: localCluster, Zone: in.Policy.Spec.Zone, Power: model,
+			Name: LocalCluster, Zone: in.Policy.Spec.Zone, Power: model,
 			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 			Capacity: capacity,
 		}},
@@ -240,9 +243,6 @@ func Observe(in Input) (View, error) {
 	if spec.Slot != nil {
 		s.Slot = spec.Slot.Duration
 	}
-	if spec.StartMargin != nil {
-		s.Margin = spec.StartMargin.Duration
-	}
 	s.Objective, s.Horizon = objective(spec)
 	if spec.MinRun != nil {
 		s.MinRun = spec.MinRun.Duration
@@ -257,7 +257,7 @@ func Observe(in Input) (View, error) {
 	if spec.ScaleUpPatience != nil {
 		patience = spec.ScaleUpPatience.Duration
 	}
-	patience = in.Timeline.WallDuration(patience)
+	patience = in.Timeline.WallDuration(max(patience, provisioningDelay(spec)))
 	index := newPodIndex(in.Workloads)
 	pods := make([]podCount, len(in.Workloads))
 	isTask := make([]bool, len(in.Workloads))
@@ -285,13 +285,12 @@ func Observe(in Input) (View, error) {
 		i, ours := index.of(pod)
 		return ours && isTask[i]
 	}
-	v.Asked = asked(in.Pods, ours)
-	here := &s.Clusters[0]
-	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || in.Beside != nil && !in.Beside(pod) })
-	if in.Beside == nil {
-		here.Load = strangers(here.Load, in.Others)
+	others := counted(in.Others)
+	if in.Beside != nil {
+		others = func(pod *corev1.Pod) bool { return !in.Beside(pod) }
 	}
-	here.Load = upTo(here.Load, capacity)
+	here := &s.Clusters[0]
+	here.Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) }), capacity)
 	return v, nil
 }
 
@@ -382,7 +381,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	}
 	t := decide.Task{
 		ID: taskID(w), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
-		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: localCluster, Scaling: scaling,
+		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: LocalCluster, Scaling: scaling,
 	}
 	if len(in.Clusters) > 0 {
 		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)

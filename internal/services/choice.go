@@ -115,6 +115,9 @@ func (s *service) place(c *choice, name string) (follow.Place, error) {
 		return follow.Place{}, errors.New("no ComputeCluster of that name has been looked at")
 	}
 	c.clusters[name] = cluster
+	if err := allowed(cluster.Follow, name, s.f.Namespace, s.objects); err != nil {
+		return follow.Place{}, err
+	}
 	outlook, timeline, looked := s.Zone(cluster.Zone)
 	if !looked {
 		return follow.Place{}, fmt.Errorf("its zone %s has not been looked at", cluster.Zone)
@@ -143,7 +146,7 @@ func (s *service) decide(c *choice) bool {
 			return false
 		}
 	}
-	must := st.Cluster == "" || !known || !here.Answers
+	must := st.Cluster == "" || !known || !here.Answers || allowed(here.Follow, st.Cluster, s.f.Namespace, s.objects) != nil
 	var settled, ranked time.Time
 	if st.SettledAt != nil {
 		settled = st.SettledAt.Time

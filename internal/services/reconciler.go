@@ -253,7 +253,7 @@ func (s *service) move(ctx context.Context, c *choice) {
 
 // final reports errors that do not pass.
 func final(err error) bool {
-	return errors.Is(err, spoke.ErrForeign) || errors.Is(err, spoke.ErrClusterScoped) || meta.IsNoMatchError(err) ||
+	return errors.Is(err, errNotAllowed) || errors.Is(err, spoke.ErrForeign) || errors.Is(err, spoke.ErrClusterScoped) || meta.IsNoMatchError(err) ||
 		apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err)
 }
 
@@ -290,6 +290,11 @@ func (s *service) refuse(c *choice, why string) {
 // whether all is ready. Objects that the status does not list yet are listed first and applied at
 // the next step.
 func (s *service) apply(ctx context.Context, cluster string) (ready bool, why string, err error) {
+	if c, known := s.Clusters.Get(cluster); known {
+		if err := allowed(c.Follow, cluster, s.f.Namespace, s.objects); err != nil {
+			return false, "", err
+		}
+	}
 	p := s.placement(cluster)
 	listed := true
 	for _, obj := range s.objects {
@@ -300,11 +305,12 @@ func (s *service) apply(ctx context.Context, cluster string) (ready bool, why st
 	if !listed {
 		return false, "to be applied", nil
 	}
-	on, ok := s.on(cluster)
-	if !ok {
+	there, known := s.Clusters.Get(cluster)
+	if !known {
 		return false, "", fmt.Errorf("cluster %s does not answer", cluster)
 	}
-	if err := on.Namespace(ctx, s.f.Namespace); err != nil {
+	on, err := s.on(&there)
+	if err != nil {
 		return false, "", err
 	}
 	for _, obj := range s.objects {
@@ -327,12 +333,8 @@ func (s *service) apply(ctx context.Context, cluster string) (ready bool, why st
 	return true, "", nil
 }
 
-func (s *service) on(cluster string) (spoke.Objects, bool) {
-	c, ok := s.Clusters.Get(cluster)
-	if !ok {
-		return spoke.Objects{}, false
-	}
-	return c.Objects(v1alpha1.FollowOwner, s.f.UID)
+func (s *service) on(c *fleet.Cluster) (spoke.Objects, error) {
+	return c.Objects(s.f.Namespace, v1alpha1.FollowOwner, s.f.UID)
 }
 
 // placement is what the status says was made on a cluster.
@@ -416,8 +418,8 @@ func (s *service) cleared(ctx context.Context, p *v1alpha1.FollowPlacement) bool
 	if cluster.Absent {
 		return true // gone with its cluster
 	}
-	on, ok := s.on(p.Cluster)
-	if !ok {
+	on, err := s.on(&cluster)
+	if err != nil {
 		return false
 	}
 	all, err := s.remove(ctx, on, p, func(v1alpha1.FollowObject) bool { return true })

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -40,24 +40,21 @@ func NewObjects(c client.Client, annotation string, owner types.UID) Objects {
 	return Objects{c, annotation, owner}
 }
 
-// Objects applies objects of an owner on the cluster.
-func (c *Cluster) Objects(annotation string, owner types.UID) Objects {
-	return NewObjects(c.objects, annotation, owner)
-}
-
-// Namespace makes a namespace where there is none.
-func (o Objects) Namespace(ctx context.Context, name string) error {
-	err := o.client.Get(ctx, client.ObjectKey{Name: name}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
-	if apierrors.IsNotFound(err) {
-		err = o.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.FieldOwner(fieldManager))
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
+// Objects applies objects of an owner on the cluster, as a service account of there.
+func (c *Cluster) Objects(as types.NamespacedName, annotation string, owner types.UID) (Objects, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.accounts[as]; ok {
+		return NewObjects(known, annotation, owner), nil
 	}
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + as.Namespace + ":" + as.Name}
+	made, err := client.New(config, client.Options{Mapper: c.mapper})
 	if err != nil {
-		return fmt.Errorf("namespace %s: %w", name, err)
+		return Objects{}, fmt.Errorf("act as service account %s: %w", as, err)
 	}
-	return nil
+	c.accounts[as] = made
+	return NewObjects(made, annotation, owner), nil
 }
 
 // Apply applies an object by server-side apply, without force, and returns it as it is then.

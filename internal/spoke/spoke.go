@@ -8,18 +8,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"lull.dev/lull/internal/kube"
 	"lull.dev/lull/internal/kueue"
@@ -93,8 +97,14 @@ func alone(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 // Cluster is one cluster. It is safe for concurrent use.
 type Cluster struct {
 	client    client.Client
-	objects   client.Client // of any kind
 	discovery discovery.DiscoveryInterface
+	config    *rest.Config
+	// mapper knows any kind, which it asks for once that is needed.
+	mapper meta.RESTMapper
+
+	mu sync.Mutex
+	// accounts are the clients that act as service accounts.
+	accounts map[types.NamespacedName]client.Client
 }
 
 // Connect prepares to reach the cluster of a kubeconfig; nothing is asked yet.
@@ -103,6 +113,10 @@ func Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	return connect(config)
+}
+
+func connect(config *rest.Config) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -113,8 +127,11 @@ func Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It asks for a kind once that is needed.
-	objects, err := client.New(config, client.Options{})
+	http, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, http)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +139,7 @@ func Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: direct, objects: objects, discovery: asked}, nil
+	return &Cluster{client: direct, discovery: asked, config: config, mapper: mapper, accounts: map[types.NamespacedName]client.Client{}}, nil
 }
 
 // Look is what a cluster was like at a time. Quantities are in base units: cores, bytes,

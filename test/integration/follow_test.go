@@ -38,6 +38,7 @@ func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1al
 	cc := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: b.ns + "-" + name}, Spec: v1alpha1.ComputeClusterSpec{
 		Zone: b.ns + "-" + name, Access: v1alpha1.ClusterAccess{Secret: &v1alpha1.SecretKey{Name: b.ns + "-" + name, Key: "kubeconfig"}},
 		Refresh: &metav1.Duration{Duration: time.Second}, StaleAfter: &metav1.Duration{Duration: patience}, // none is lost here, nor is on a slow machine
+		Follow: &v1alpha1.FollowAccess{Namespaces: []string{b.ns}},
 	}}
 	if change == nil {
 		b.accessSecret(dir, name)
@@ -46,6 +47,24 @@ func (b bed) secretCluster(dir, name string, hourly []float64, change func(*v1al
 	}
 	must(b.t, env.client.Create(ctx, cc))
 	b.t.Cleanup(func() { _ = env.client.Delete(ctx, cc) })
+}
+
+// followAccounts makes the bed's namespace on each spoke, and there the account as which services are placed.
+func (b bed) followAccounts(at map[string]client.Client) {
+	b.t.Helper()
+	account := metav1.ObjectMeta{Namespace: b.ns, Name: v1alpha1.DefaultFollowAccount}
+	for _, c := range at {
+		for _, obj := range []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}},
+			&corev1.ServiceAccount{ObjectMeta: account},
+			&rbacv1.RoleBinding{
+				ObjectMeta: account, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.ns, Name: account.Name}},
+			},
+		} {
+			must(b.t, c.Create(context.Background(), obj))
+		}
+	}
 }
 
 // turn makes one cluster clean and then the others dirty, so that a service has a reason to follow. Intensities that change with
@@ -191,6 +210,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 	// turning is a bed with zones for turn.
 	turning := func(t *testing.T) bed {
 		b := newBed(t, steady(500), nil)
+		b.followAccounts(at)
 		b.zoneBeside(b.ns+"-clean", steady(100))
 		b.zoneBeside(b.ns+"-dirty", steady(400))
 		return b
@@ -253,12 +273,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		b.secretCluster(dir, "spoke-3", steady(200), nil)
 		// The second takes no pods of its size; on the third somebody else has a Service of its name.
 		small := resource.MustParse("100m")
-		for name, c := range at {
-			if name == "spoke-1" {
-				continue
-			}
-			must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}}))
-		}
+		b.followAccounts(at)
 		must(t, at["spoke-2"].Create(ctx, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
 			{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: small}},
 		}}}))

@@ -52,6 +52,8 @@ type Process struct {
 	Down func() bool
 	// Hangs reports whether the API server takes calls and answers none; nil if it always answers.
 	Hangs func() bool
+	// Webhooks are how long admission webhooks take for each write in a namespace; nil for none.
+	Webhooks map[string]time.Duration
 	// Calm reports whether writes go wrong no more; nil if they always may.
 	Calm func() bool
 
@@ -166,6 +168,9 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if !c.writes() {
 		return p.Store.serve(c).response(req), nil
+	}
+	if err := sleep(req.Context(), p.Webhooks[c.key.Namespace]); err != nil {
+		return nil, err
 	}
 	switch dice := rng.Float64(); {
 	case dice < f.Kill/2:

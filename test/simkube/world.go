@@ -31,6 +31,8 @@ type World struct {
 	Client client.Client
 	// Faults are those of the calls of programs that start from now on.
 	Faults Faults
+	// Webhooks are how long admission webhooks take for each write of a program in a namespace.
+	Webhooks map[string]time.Duration
 	// Leaders says that the programs elect leaders, which costs two calls every two seconds.
 	Leaders bool
 
@@ -91,7 +93,7 @@ func NewWorld(t *testing.T, seed uint64) *World {
 
 // manifests are those of the chart, with all that is optional.
 var manifests = sync.OnceValue(func() string {
-	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Web: true})
+	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Autoscaling: true, Web: true})
 	must(err)
 	return out
 })
