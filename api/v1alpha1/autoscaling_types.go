@@ -1,8 +1,9 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,7 +15,7 @@ type AutoscalingSpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
-	Ceiling map[corev1.ResourceName]resource.Quantity `json:"ceiling,omitempty"`
+	Ceiling map[corev1.ResourceName]Amount `json:"ceiling,omitempty"`
 
 	// karpenter adds what NodePools of Karpenter (karpenter.sh/v1) may still add by their limits.
 	// +optional
@@ -63,9 +64,26 @@ type NodeGroup struct {
 	// Accepted: 0 to 1E.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
-	Allocatable map[corev1.ResourceName]resource.Quantity `json:"allocatable"`
+	Allocatable map[corev1.ResourceName]Amount `json:"allocatable"`
 }
 
 // ConditionAutoscaled of a CarbonPolicy: all that its spec.autoscaling names is read and states a ceiling. It is absent without
 // spec.autoscaling.
 const ConditionAutoscaled = "Autoscaled"
+
+// Amount is an amount of a resource, as in 200, "15500m" or 60Gi. It is not a Quantity, of which the API server takes 1e-2000000000,
+// too: to read that takes forever.
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:Pattern=`^[0-9]{1,19}(\.[0-9]{1,9})?([mkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`
+type Amount string
+
+// UnmarshalJSON reads a string, or the text of a number.
+func (a *Amount) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, (*string)(a))
+	}
+	*a = Amount(data)
+	return nil
+}

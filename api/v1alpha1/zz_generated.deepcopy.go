@@ -6,7 +6,6 @@ package v1alpha1
 
 import (
 	"k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -31,9 +30,9 @@ func (in *AutoscalingSpec) DeepCopyInto(out *AutoscalingSpec) {
 	*out = *in
 	if in.Ceiling != nil {
 		in, out := &in.Ceiling, &out.Ceiling
-		*out = make(map[v1.ResourceName]resource.Quantity, len(*in))
+		*out = make(map[v1.ResourceName]Amount, len(*in))
 		for key, val := range *in {
-			(*out)[key] = val.DeepCopy()
+			(*out)[key] = val
 		}
 	}
 	if in.Karpenter != nil {
@@ -1712,9 +1711,9 @@ func (in *NodeGroup) DeepCopyInto(out *NodeGroup) {
 	*out = *in
 	if in.Allocatable != nil {
 		in, out := &in.Allocatable, &out.Allocatable
-		*out = make(map[v1.ResourceName]resource.Quantity, len(*in))
+		*out = make(map[v1.ResourceName]Amount, len(*in))
 		for key, val := range *in {
-			(*out)[key] = val.DeepCopy()
+			(*out)[key] = val
 		}
 	}
 }

@@ -2,6 +2,7 @@ package autoscale
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -142,6 +143,41 @@ func list(pairs ...string) corev1.ResourceList {
 	return out
 }
 
+func amounts(pairs ...string) map[corev1.ResourceName]v1alpha1.Amount {
+	out := map[corev1.ResourceName]v1alpha1.Amount{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = v1alpha1.Amount(pairs[i+1])
+	}
+	return out
+}
+
+// TestAmountsThatTakeForever: the API server takes any text that looks like a quantity, of a CarbonPolicy and of a NodePool. None
+// of them keeps Lull from its work.
+func TestAmountsThatTakeForever(t *testing.T) {
+	for _, text := range []string{"1e-2000000000", "1E-30000000", "0." + strings.Repeat("0", 1<<20) + "1", "1e2000000000", "NaN", "-0", "+1", "", "null"} {
+		var spec v1alpha1.AutoscalingSpec
+		if err := json.Unmarshal([]byte(`{"ceiling": {"cpu": "`+text+`"}}`), &spec); err != nil {
+			t.Fatal(err)
+		}
+		now, err := Ceiling([]corev1.Node{node("", true, "3")}, &spec, Seen{})
+		if err == nil || len(err.Error()) > 200 || now["cpu"] != 3 {
+			t.Errorf("%.20q: %v, %v", text, now, err)
+		}
+		if _, err := parse(text); err == nil {
+			t.Errorf("%.20q is accepted", text)
+		}
+	}
+	for text, want := range map[string]float64{`200`: 200, `"15500m"`: 15.5, `"60Gi"`: 60 << 30, `"1.5E"`: -1, `-4`: -1, `1e3`: 1000, `1.5`: 1.5, `null`: -1, `{}`: -1} {
+		var spec v1alpha1.AutoscalingSpec
+		if err := json.Unmarshal([]byte(`{"ceiling": {"cpu": `+text+`}}`), &spec); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := amount("ceiling", "cpu", spec.Ceiling["cpu"]); (err == nil) != (want >= 0) || err == nil && got != want {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
 func node(pool string, ready bool, cpu string) corev1.Node {
 	is := corev1.ConditionFalse
 	if ready {
@@ -166,7 +202,7 @@ func TestCeiling(t *testing.T) {
 	groups := func(names ...string) *v1alpha1.ClusterAutoscalerSpec {
 		out := &v1alpha1.ClusterAutoscalerSpec{}
 		for _, name := range names {
-			out.NodeGroups = append(out.NodeGroups, v1alpha1.NodeGroup{Name: name, Allocatable: list("cpu", "10", "nvidia.com/gpu", "2")})
+			out.NodeGroups = append(out.NodeGroups, v1alpha1.NodeGroup{Name: name, Allocatable: amounts("cpu", "10", "nvidia.com/gpu", "2")})
 		}
 		return out
 	}
@@ -179,15 +215,15 @@ func TestCeiling(t *testing.T) {
 		"nothing is named":            {v1alpha1.AutoscalingSpec{}, seen, map[string]float64{"cpu": 12}, ""},
 		"a pool":                      {v1alpha1.AutoscalingSpec{Karpenter: karpenter("batch")}, seen, map[string]float64{"cpu": 12 + 84, "memory": 1000}, ""},
 		"all pools":                   {v1alpha1.AutoscalingSpec{Karpenter: karpenter()}, seen, map[string]float64{"cpu": 12 + 84, "memory": 1000, "nvidia.com/gpu": 16}, "NodePools without a limit of cpu, which add none: gpu"},
-		"with a ceiling":              {v1alpha1.AutoscalingSpec{Karpenter: karpenter(), Ceiling: list("cpu", "50")}, seen, map[string]float64{"cpu": 50, "memory": 1000, "nvidia.com/gpu": 16}, ""},
+		"with a ceiling":              {v1alpha1.AutoscalingSpec{Karpenter: karpenter(), Ceiling: amounts("cpu", "50")}, seen, map[string]float64{"cpu": 50, "memory": 1000, "nvidia.com/gpu": 16}, ""},
 		"no such pool":                {v1alpha1.AutoscalingSpec{Karpenter: karpenter("bach")}, seen, map[string]float64{"cpu": 12}, `there is no NodePool "bach"`},
 		"pools cannot be read":        {v1alpha1.AutoscalingSpec{Karpenter: karpenter()}, Seen{PoolsErr: errors.New("no rights")}, map[string]float64{"cpu": 12}, "no rights"},
-		"a ceiling below what is now": {v1alpha1.AutoscalingSpec{Ceiling: list("cpu", "2", "memory", "5")}, seen, map[string]float64{"cpu": 12, "memory": 5}, ""},
+		"a ceiling below what is now": {v1alpha1.AutoscalingSpec{Ceiling: amounts("cpu", "2", "memory", "5")}, seen, map[string]float64{"cpu": 12, "memory": 5}, ""},
 		"a group":                     {v1alpha1.AutoscalingSpec{ClusterAutoscaler: groups("web", "over")}, seen, map[string]float64{"cpu": 42, "nvidia.com/gpu": 6}, ""},
 		"no such group":               {v1alpha1.AutoscalingSpec{ClusterAutoscaler: groups("wbe")}, seen, map[string]float64{"cpu": 12}, `there is no node group "wbe"`},
 		"groups cannot be read":       {v1alpha1.AutoscalingSpec{ClusterAutoscaler: groups("web")}, Seen{GroupsErr: errors.New("stale")}, map[string]float64{"cpu": 12}, "stale"},
-		"a ceiling below 0":           {v1alpha1.AutoscalingSpec{Ceiling: list("cpu", "-1")}, seen, map[string]float64{"cpu": 12}, "spec.autoscaling.ceiling.cpu: -1; accepted: 0 to 1E"},
-		"a ceiling beyond all":        {v1alpha1.AutoscalingSpec{Ceiling: list("cpu", "2E")}, seen, map[string]float64{"cpu": 12}, "spec.autoscaling.ceiling.cpu: 2E; accepted: 0 to 1E"},
+		"a ceiling below 0":           {v1alpha1.AutoscalingSpec{Ceiling: amounts("cpu", "-1")}, seen, map[string]float64{"cpu": 12}, "spec.autoscaling.ceiling.cpu: -1; accepted: a quantity of 0 to 1E"},
+		"a ceiling beyond all":        {v1alpha1.AutoscalingSpec{Ceiling: amounts("cpu", "2E")}, seen, map[string]float64{"cpu": 12}, "spec.autoscaling.ceiling.cpu: 2E; accepted: a quantity of 0 to 1E"},
 	} {
 		got, err := Ceiling(nodes, &tc.spec, tc.seen)
 		for r, v := range got {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,12 +43,26 @@ func Ceiling(nodes []corev1.Node, spec *v1alpha1.AutoscalingSpec, seen Seen) (ma
 	return out, errors.Join(errs...)
 }
 
-func amount(field string, name corev1.ResourceName, q resource.Quantity) (float64, error) {
-	v := q.AsApproximateFloat64()
-	if !(v >= 0 && v <= mostAmount) {
-		return 0, fmt.Errorf("%s.%s: %s; accepted: 0 to 1E", field, name, q.String())
+func amount(field string, name corev1.ResourceName, a v1alpha1.Amount) (float64, error) {
+	v, err := parse(string(a))
+	if err != nil {
+		return 0, fmt.Errorf("%s.%s: %w", field, name, err)
 	}
 	return v, nil
+}
+
+// quantity is what parse accepts. ParseQuantity alone takes 1e-2000000000, too, and forever to read it.
+var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{0,9})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`)
+
+// parse reads an amount of a resource, in base units.
+func parse(text string) (float64, error) {
+	if quantity.MatchString(text) {
+		if q, err := resource.ParseQuantity(text); err == nil && q.AsApproximateFloat64() <= mostAmount {
+			return q.AsApproximateFloat64(), nil
+		}
+	}
+	const most = 40
+	return 0, fmt.Errorf("%s; accepted: a quantity of 0 to 1E", text[:min(len(text), most)])
 }
 
 // addPools adds what NodePools may still add.

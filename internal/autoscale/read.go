@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,11 +65,9 @@ func readPools(ctx context.Context, r client.Reader) (map[string]Pool, error) {
 		}
 		pool := Pool{}
 		for name, text := range limits {
-			q, err := resource.ParseQuantity(fmt.Sprint(text))
-			if v := q.AsApproximateFloat64(); err != nil || !(v >= 0 && v <= mostAmount) {
-				return nil, fmt.Errorf("NodePool %s: spec.limits.%s: %v; accepted: a quantity of 0 to 1E", u.GetName(), name, text)
+			if pool[name], err = parse(fmt.Sprint(text)); err != nil {
+				return nil, fmt.Errorf("NodePool %s: spec.limits.%s: %w", u.GetName(), name, err)
 			}
-			pool[name] = q.AsApproximateFloat64()
 		}
 		out[u.GetName()] = pool
 	}

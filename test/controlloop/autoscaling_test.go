@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -92,8 +91,8 @@ func (b *bed) autoscaled() string {
 // TestPoolThatScalesFromZero: a cluster has no nodes until pods need them. Jobs wait for clean power with the capacity that it
 // can get, by Karpenter, by cluster-autoscaler or by the policy, and no more of them run at a time than it can become.
 func TestPoolThatScalesFromZero(t *testing.T) {
-	ceiling := corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("1000Gi"), "pods": resource.MustParse("1000")}
-	group := corev1.ResourceList{"cpu": resource.MustParse("16"), "memory": resource.MustParse("500Gi"), "pods": resource.MustParse("500")}
+	ceiling := map[corev1.ResourceName]v1alpha1.Amount{"cpu": "32", "memory": "1000Gi", "pods": "1000"}
+	group := map[corev1.ResourceName]v1alpha1.Amount{"cpu": "16", "memory": "500Gi", "pods": "500"}
 	for name, a := range map[string]v1alpha1.AutoscalingSpec{
 		"the policy":         {Ceiling: ceiling},
 		"Karpenter":          {Karpenter: &v1alpha1.KarpenterSpec{}},
@@ -150,7 +149,7 @@ func TestProvisioningDelay(t *testing.T) {
 	simkube.Test(t, 1, func(w *simkube.World) {
 		w.Cluster.Factor = factor
 		b := newBed(w, "test", cleanIn(8, 20), autoscaling(v1alpha1.AutoscalingSpec{
-			Ceiling:           corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("1000Gi"), "pods": resource.MustParse("1000")},
+			Ceiling:           map[corev1.ResourceName]v1alpha1.Amount{"cpu": "32", "memory": "1000Gi", "pods": "1000"},
 			ProvisioningDelay: &metav1.Duration{Duration: 40 * time.Minute},
 		}))
 		w.Controller()
@@ -173,7 +172,7 @@ func TestAutoscalerThatCannotBeRead(t *testing.T) {
 	inWorld(t, func(w *simkube.World) {
 		b := newBed(w, "test", dirtyThenClean(), autoscaling(v1alpha1.AutoscalingSpec{
 			Karpenter:         &v1alpha1.KarpenterSpec{},
-			ClusterAutoscaler: &v1alpha1.ClusterAutoscalerSpec{NodeGroups: []v1alpha1.NodeGroup{{Name: "batch", Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1")}}}},
+			ClusterAutoscaler: &v1alpha1.ClusterAutoscalerSpec{NodeGroups: []v1alpha1.NodeGroup{{Name: "batch", Allocatable: map[corev1.ResourceName]v1alpha1.Amount{"cpu": "1"}}}},
 		}))
 		w.Controller()
 		b.submit("waits", nil)
