@@ -376,9 +376,12 @@ func thresholdOf(policy *v1alpha1.CarbonPolicy) float64 {
 
 // planner returns the planner of a policy, or that of its CapacityCurve.
 func (r *CarbonPolicyReconciler) planner(policy *v1alpha1.CarbonPolicy) (plan.Planner, error) {
-	r.mu.Lock()
-	planner, err := r.planners.of(policy, r.Planner)
-	r.mu.Unlock()
+	build := func() (plan.Planner, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock() // also after a panic, which ends one decision and not all others
+		return r.planners.of(policy, r.Planner)
+	}
+	planner, err := build()
 	if err != nil {
 		return nil, fmt.Errorf("spec.planner: %w", err)
 	}

@@ -80,11 +80,14 @@ func (r *CarbonPolicyReconciler) others(than types.NamespacedName) (out []kube.U
 // expect takes the load of strangers in a snapshot of this cluster for what is usual, as far as that is known.
 func (r *CarbonPolicyReconciler) expect(s *decide.Snapshot, others []kube.Use, timeline timegrid.Timeline) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.habits[timeline] == nil {
-		r.habits[timeline] = &fleet.Habit{}
+	habit := r.habits[timeline]
+	if habit == nil {
+		habit = &fleet.Habit{}
+		r.habits[timeline] = habit
 	}
-	expect(s, r.habits[timeline], others, timeline)
+	r.mu.Unlock()
+	// Only a policy that claims this cluster uses it, and no two do at the same time.
+	expect(s, habit, others, timeline)
 }
 
 // expect takes the load of strangers in a snapshot of this cluster for what it is through an hour, and after that for what

@@ -37,11 +37,11 @@ func conflict(a, b []claim) bool {
 }
 
 // turns says which policies are decided now. Policies whose claims conflict have their turns one after the other: first the
-// policy whose last turn is the longest ago, then by name. Policies whose claims do not conflict have their turns at the same
+// policy whose last turn is the longest ago (of a new policy: its request), then by name. Policies whose claims do not conflict have their turns at the same
 // time, up to a number.
 //
-// A policy that waits blocks those that come after it and claim the same capacity, but each of them may overtake it once. So
-// nobody waits for a slow policy with which it shares nothing only because a third policy shares something with both, and
+// A policy that waits blocks those that come after it and claim the same capacity, but each that was there before may overtake it
+// once. So nobody waits for a slow policy with which it shares nothing only because a third policy shares something with both, and
 // nobody waits for good.
 //
 // No goroutine waits for a turn: begin returns at once, and enqueue is called when the turn has come. It is safe for
@@ -134,7 +134,7 @@ func (t *turns) give() {
 	defer t.mu.Unlock()
 	t.due = false
 	order := slices.SortedFunc(maps.Keys(t.waiting), func(a, b types.NamespacedName) int {
-		return cmp.Or(cmp.Compare(t.last[a], t.last[b]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(t.rank(a), t.rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	ofNamespace := map[string]int{}
 	for p := range t.has {
@@ -149,7 +149,7 @@ func (t *turns) give() {
 			continue
 		}
 		r := t.waiting[p]
-		if t.claimed(r.claims) || slices.ContainsFunc(blocked, func(b request) bool { return t.last[p] > b.since && conflict(b.claims, r.claims) }) {
+		if t.claimed(r.claims) || slices.ContainsFunc(blocked, func(b request) bool { return t.rank(p) > 2*b.since && conflict(b.claims, r.claims) }) {
 			blocked = append(blocked, r)
 			continue
 		}
@@ -160,6 +160,15 @@ func (t *turns) give() {
 		t.last[p] = t.count
 		t.enqueue(p)
 	}
+}
+
+// rank orders policies that wait: by twice the number of their last turn. A policy without one ranks just before the policy that had
+// the last turn when it asked, so that whoever makes new policies all the time overtakes nobody with them for good.
+func (t *turns) rank(policy types.NamespacedName) uint64 {
+	if last, had := t.last[policy]; had {
+		return 2 * last
+	}
+	return max(1, 2*t.waiting[policy].since) - 1
 }
 
 // claimed reports whether claims conflict with those of a policy whose turn it is.

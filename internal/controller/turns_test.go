@@ -136,6 +136,9 @@ func TestTurnsOfSharedClaims(t *testing.T) {
 // cannot keep the third one waiting either.
 func TestTurnsAreOvertakenOnce(t *testing.T) {
 	inTurns(t, 9, 9, func(x *turnTable) {
+		x.asks("d/1", "B")
+		x.want("d/1")
+		x.ends("d/1")
 		x.asks("a/1", "A")
 		x.want("a/1")
 		x.asks("b/1", "A", "B")
@@ -151,6 +154,37 @@ func TestTurnsAreOvertakenOnce(t *testing.T) {
 		x.want("b/1")
 		x.ends("b/1")
 		x.want("c/1")
+	})
+}
+
+// TestNewPoliciesOvertakeNobody: who makes a policy after the other, or makes one anew under its name, keeps nobody waiting.
+func TestNewPoliciesOvertakeNobody(t *testing.T) {
+	inTurns(t, 9, 9, func(x *turnTable) {
+		x.asks("v/1", "A")
+		x.want("v/1")
+		x.asks("a/1", "A")
+		x.ends("v/1")
+		x.want("a/1")
+		x.asks("v/1", "A")
+		x.asks("a/2", "A")
+		x.ends("a/1")
+		x.forget(policyKey("a/1"))
+		x.asks("a/1", "A")
+		x.want("v/1")
+	})
+	// One that waits for two capacities is not kept waiting by ever new policies of one of them.
+	inTurns(t, 9, 9, func(x *turnTable) {
+		x.asks("s/1", "A")
+		x.want("s/1")
+		x.asks("v/1", "A", "B")
+		x.want()
+		x.asks("a/1", "B")
+		x.want("a/1")
+		x.asks("a/2", "B")
+		x.ends("a/1", "s/1")
+		x.want("v/1")
+		x.ends("v/1")
+		x.want("a/2")
 	})
 }
 
