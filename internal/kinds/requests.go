@@ -1,6 +1,9 @@
 package kinds
 
 import (
+	"errors"
+	"regexp"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -54,8 +57,12 @@ const AssumedCPU = 1.0
 func requests(template map[string]any) map[string]float64 {
 	var pod corev1.PodSpec
 	if spec, ok := template["spec"].(map[string]any); ok {
+		spec = pruned(spec)
+		if Readable(spec) != nil {
+			return RequestsOf(&pod)
+		}
 		// What does not fit the type counts as nothing, as above.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(pruned(spec), &pod)
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod)
 	}
 	return RequestsOf(&pod)
 }
@@ -71,4 +78,33 @@ func RequestsOf(spec *corev1.PodSpec) map[string]float64 {
 		out[string(corev1.ResourceCPU)] = AssumedCPU
 	}
 	return out
+}
+
+// ErrUnreadable says that an object has a quantity with an exponent that takes forever to read, like 1e-2000000000. The API server
+// takes it in the pod templates of custom resources.
+var ErrUnreadable = errors.New("a quantity with an exponent of more than two digits")
+
+var unreadable = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
+
+// Readable returns ErrUnreadable if a quantity anywhere in a value takes forever to read.
+func Readable(value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, x := range v {
+			if err := Readable(x); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, x := range v {
+			if err := Readable(x); err != nil {
+				return err
+			}
+		}
+	case string:
+		if unreadable.MatchString(v) {
+			return ErrUnreadable
+		}
+	}
+	return nil
 }

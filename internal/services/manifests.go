@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/kinds"
 	"lull.dev/lull/internal/kube"
 )
 
@@ -140,7 +141,7 @@ func requests(objects []*unstructured.Unstructured) map[string]float64 {
 		if obj.GetKind() == "Pod" {
 			template, ok, _ = unstructured.NestedMap(obj.Object, "spec")
 		}
-		if !ok {
+		if !ok || kinds.Readable(template) != nil {
 			continue
 		}
 		var pod corev1.Pod

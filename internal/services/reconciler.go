@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,6 +124,8 @@ type service struct {
 	now     time.Time
 	objects []*unstructured.Unstructured
 	events  []event
+	// unremoved says what could not be removed and why.
+	unremoved []string
 }
 
 type event struct{ kind, reason, message string }
@@ -413,6 +416,7 @@ func (s *service) cleared(ctx context.Context, p *v1alpha1.FollowPlacement) bool
 			s.note(corev1.EventTypeWarning, "LeftBehind", fmt.Sprintf("the ComputeCluster %s is gone; what was there stays there", p.Cluster))
 			return true
 		}
+		s.unremoved = append(s.unremoved, p.Cluster+": it has not been looked at yet")
 		return false
 	}
 	if cluster.Absent {
@@ -420,10 +424,12 @@ func (s *service) cleared(ctx context.Context, p *v1alpha1.FollowPlacement) bool
 	}
 	on, err := s.on(&cluster)
 	if err != nil {
+		s.unremoved = append(s.unremoved, err.Error())
 		return false
 	}
 	all, err := s.remove(ctx, on, p, func(v1alpha1.FollowObject) bool { return true })
 	if err != nil {
+		s.unremoved = append(s.unremoved, p.Cluster+": "+err.Error())
 		log.FromContext(ctx).Info("Remove", "cluster", p.Cluster, "error", err.Error())
 	}
 	return all && err == nil
@@ -434,6 +440,9 @@ func (s *service) leave(ctx context.Context) time.Duration {
 	s.f.Status.Cluster, s.f.Status.Next = "", ""
 	s.f.Status.State = v1alpha1.FollowRemoving
 	s.clear(ctx)
+	if len(s.unremoved) > 0 {
+		s.condition(v1alpha1.ConditionReady, false, "NotRemoved", strings.Join(s.unremoved, "; "))
+	}
 	return 2 * movingAgain
 }
 

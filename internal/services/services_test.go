@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/fleet"
 )
 
 const deployment = `apiVersion: apps/v1
@@ -98,4 +100,30 @@ func FuzzDocuments(f *testing.F) {
 		}
 		requests(got)
 	})
+}
+
+// TestDeletedFollowSaysWhatKeepsIt: a Follow that is deleted and cannot be removed from a cluster says why.
+func TestDeletedFollowSaysWhatKeepsIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	f, _ := followOf("", "")
+	f.Status.Placements = []v1alpha1.FollowPlacement{{Cluster: "toronto"}, {Cluster: "gone"}}
+	there := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: "toronto"}}).Build()
+	s := &service{Reconciler: &Reconciler{Reader: there, Clusters: fleet.NewClusters()}, f: f}
+	s.leave(t.Context())
+	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
+	if len(f.Status.Placements) != 1 || c == nil || c.Reason != "NotRemoved" || c.Message != "toronto: it has not been looked at yet" {
+		t.Errorf("%+v, %+v", f.Status.Placements, c)
+	}
+}
+
+// TestQuantityThatTakesForever: a manifest with a quantity like 1e-2000000000 does not stop Lull.
+func TestQuantityThatTakesForever(t *testing.T) {
+	f, cm := followOf("", strings.ReplaceAll(deployment, "500m", `"1e-2000000000"`))
+	got, err := manifests(t.Context(), fake.NewClientBuilder().WithObjects(cm).Build(), f)
+	if err != nil || len(requests(got)) > 0 {
+		t.Errorf("%v, %v", requests(got), err)
+	}
 }
