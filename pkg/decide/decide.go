@@ -4,7 +4,7 @@
 //
 // A decision is made in three stages, each the only owner of what it decides:
 //
-//  1. Commit: what must run now, earliest deadline first, is taken out of capacity.
+//  1. Commit: what is not Lull's to decide is taken out of capacity.
 //  2. Plan: the planner places everything else in the capacity that is left.
 //  3. Adjust: a deviation from the plan uses only room that is free after both.
 //
@@ -112,7 +112,7 @@ const longestWake = 24 * time.Hour
 
 // Decide commits, plans and adjusts, and returns an action for every task.
 //
-//   - A task without a deadline, or whose latest safe start has come, runs.
+//   - A task without a deadline runs. One whose latest safe start has come is planned to run now.
 //   - Without carbon data of any cluster that it may use a task runs: Lull never holds blindly.
 //   - A task with a standing plan follows it, unless it is to be planned anew or the plan has
 //     become impossible. If others find no place in time beside standing plans, all are made anew.
