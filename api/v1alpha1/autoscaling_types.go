@@ -71,8 +71,8 @@ type NodeGroup struct {
 // spec.autoscaling.
 const ConditionAutoscaled = "Autoscaled"
 
-// Amount is an amount of a resource, as in 200, "15500m" or 60Gi. It is not a Quantity, of which the API server takes 1e-2000000000,
-// too: to read that takes forever.
+// Amount is an amount of a resource, as in 200, "15500m" or 60Gi. It is not a Quantity: the API server accepts 1e-2000000000 as one, and
+// to read that takes forever.
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:MaxLength=32

@@ -25,7 +25,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// status is what cluster-autoscaler writes, of two node groups, of which one has no nodes.
+// status is what cluster-autoscaler writes of two node groups. One has no nodes.
 const status = `time: 2026-03-01 11:59:55.123456789 +0000 UTC
 autoscalerStatus: Running
 clusterWide: {health: {status: Healthy}}

@@ -51,7 +51,7 @@ func amount(field string, name corev1.ResourceName, a v1alpha1.Amount) (float64,
 	return v, nil
 }
 
-// quantity is what parse accepts. ParseQuantity alone takes 1e-2000000000, too, and forever to read it.
+// quantity is what parse accepts. ParseQuantity accepts 1e-2000000000, too, and takes forever to read it.
 var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{0,9})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`)
 
 // parse reads an amount of a resource, in base units.

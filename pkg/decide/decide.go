@@ -210,7 +210,7 @@ type item struct {
 	// left reports that the queue of a cluster starts it, once it has come; queued, that it is expected to
 	// wait in one.
 	left, queued bool
-	// urgent reports that it was committed as its latest safe start has come. A repair may move it.
+	// urgent reports that its latest safe start has come: it is planned to run now, or committed to (runOverdue). A repair may move it.
 	urgent bool
 	// crowded reports that its bounded delay is used up, and that what must run leaves no room.
 	crowded bool

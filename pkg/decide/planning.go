@@ -48,7 +48,7 @@ func (w *decider) listOf(s state) (out []int) {
 	return out
 }
 
-// urgent lists the tasks that run as their latest safe start has come.
+// urgent lists the tasks that are committed to run now, as their delay is used up (runOverdue).
 func (w *decider) urgent() (out []int) {
 	for i := range w.items {
 		if x := &w.items[i]; x.urgent && x.state == committed {

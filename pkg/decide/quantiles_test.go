@@ -208,3 +208,23 @@ func TestRandomQuantiles(t *testing.T) {
 func late(x *decide.Task, a *decide.Action) bool {
 	return len(a.Phases) == 0 || a.Phases[len(a.Phases)-1].To.After(x.Deadline.Add(time.Millisecond))
 }
+
+// TestUsedUpGuardAsksOnce: a task whose guard is used up is planned to run now by one plan of all tasks, and others keep theirs.
+func TestUsedUpGuardAsksOnce(t *testing.T) {
+	x := task("a", at(0), at(8), 2*time.Hour)
+	x.Quantiles = []decide.Quantile{{P: 0.5, Remaining: 2 * time.Hour}, {P: 0.97, Remaining: 5 * time.Hour}}
+	other := task("b", at(0), at(20), time.Hour)
+	other.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(9), To: at(10), Cluster: "c", Workers: 1}}, Reason: decide.Reason{Code: decide.CodeCleanerLater}}
+	s := snapshot(t, at(4), x, other)
+	planner := &counting{Planner: cheapest.Planner{}}
+	d := must(t, s, plan.Guarded{Planner: planner, Probability: plan.SafeProbability})
+	if a := d.Actions[0]; a.Verb != decide.Release || a.Reason.Code != decide.CodeLatestStart || len(planner.jobs) != 1 {
+		t.Errorf("%s because %s, planned %d times; want Release because LatestStart, planned once", a.Verb, a.Reason.Code, len(planner.jobs))
+	}
+	if b := d.Actions[1]; b.Planned {
+		t.Errorf("the other task is planned anew: %+v", b)
+	}
+	for _, v := range decide.Verify(s, d) {
+		t.Error(v)
+	}
+}

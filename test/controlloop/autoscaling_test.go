@@ -46,7 +46,7 @@ func (b *bed) autoscaler(delay time.Duration, most int) *int {
 	return made
 }
 
-// karpenter serves NodePools, of which one has a limit.
+// karpenter serves NodePools. One has a limit.
 func karpenter(w *simkube.World, cpus string) {
 	w.Store.Serve(&simkube.Resource{Group: "karpenter.sh", Version: "v1", Name: "nodepools", Kind: "NodePool"})
 	pool := &unstructured.Unstructured{}
