@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -103,11 +104,12 @@ func (l *Ledger) resource(name string) int {
 	return len(l.resources) - 1
 }
 
-// Demand returns what a request takes, in a fixed order. Amounts of 0 are left out.
+// Demand returns what a request takes, in a fixed order, of this ledger and its clones: others number resources differently.
+// Amounts of 0 are left out.
 func (l *Ledger) Demand(request map[string]float64) []Need {
 	out := make([]Need, 0, len(request))
-	for r, q := range request {
-		if q > 0 {
+	for _, r := range slices.Sorted(maps.Keys(request)) {
+		if q := request[r]; q > 0 {
 			out = append(out, Need{l.resource(r), q})
 		}
 	}
@@ -123,12 +125,12 @@ func (l *Ledger) Demand(request map[string]float64) []Need {
 func (l *Ledger) Offer(cluster string, from time.Time, total map[string]float64) {
 	c := l.Cluster(cluster)
 	values := make([]float64, len(l.resources), len(l.resources)+len(total))
-	for r, v := range total {
+	for _, r := range slices.Sorted(maps.Keys(total)) {
 		i := l.resource(r)
 		for len(values) <= i {
 			values = append(values, 0)
 		}
-		values[i] = v
+		values[i] = total[r]
 	}
 	s := &l.clusters[c]
 	at := l.instant(from)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
@@ -34,10 +35,12 @@ func (w *decider) adjust() {
 			}
 		}
 	}
-	for _, i := range again {
-		if until, early := w.tooSoon(i); early {
-			w.putOff(i, until)
-		}
+	for tried := 0; len(again) > 0 && len(again) != tried; {
+		tried = len(again)
+		again = slices.DeleteFunc(again, func(i int) bool {
+			until, early := w.tooSoon(i)
+			return !early || w.putOff(i, until)
+		})
 	}
 }
 
@@ -112,7 +115,7 @@ func (w *decider) putOffTo(i int, until time.Time) []Phase {
 		phases = append(phases, p)
 	}
 	if t.State == Running {
-		now := w.on(i)
+		now := w.unchanged(i)
 		if now.To.After(until) {
 			now.To = until
 		}

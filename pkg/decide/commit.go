@@ -115,16 +115,22 @@ func (w *decider) workFrom(i, cluster int, from time.Time) time.Duration {
 	return t.Remaining
 }
 
-// on is the phase of a running task that goes on as it is. A task that should have ended
-// already is expected to run for another slot.
+// on is the phase of a running task that goes on as it is, or at the widest scale that there is room for if its latest safe start has
+// come. A task that should have ended already is expected to run for another slot.
 func (w *decider) on(i int) Phase {
 	t := &w.s.Tasks[i]
-	workers := 1
+	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
+		home := w.place(t.Cluster)
+		return w.phase(i, home, w.s.Now, w.ahead(i), w.widest(w.ledger, i, home))
+	}
+	return w.unchanged(i)
+}
+
+// unchanged is the phase of a running task that goes on at its scale.
+func (w *decider) unchanged(i int) Phase {
+	t, workers := &w.s.Tasks[i], 1
 	if t.Scaling != nil {
 		workers = max(t.Workers, t.Scaling.MinWorkers)
-	}
-	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
-		workers = w.widest(w.ledger, i, w.place(t.Cluster))
 	}
 	return w.phase(i, w.place(t.Cluster), w.s.Now, w.ahead(i), workers)
 }

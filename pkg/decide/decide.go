@@ -146,7 +146,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err != nil {
 		return Decision{}, err
 	}
-	if w.queueMatters() || w.lateWhereRoomChanges() {
+	if w.queueMatters() || w.overcommitted || w.lateWhereRoomChanges() {
 		w = w.safest()
 	}
 	return w.decision(), nil
@@ -232,6 +232,8 @@ type decider struct {
 	fresh  []int // tasks that may not wait and are released by this decision
 	// unchecked: standing plans are followed whether there is room or not.
 	unchecked bool
+	// overcommitted reports that a task runs on for which there is not enough room: others do not start when they should.
+	overcommitted bool
 	// foreseen is what the tasks will do by this decision, where released tasks wait in queues.
 	foreseen schedule
 	// empty is the capacity without any task.

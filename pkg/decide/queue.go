@@ -219,6 +219,8 @@ func (w *decider) intends(i int, at time.Time) queue.Intent {
 		return queue.Intent{Next: x.arrival}
 	case x.released != nil:
 		phases, queued = x.released, false
+	case x.left && t.State == Waiting && x.earliest.After(at):
+		return queue.Intent{Next: x.earliest} // its least pause is not over
 	case x.left || t.State == Running && t.Unscheduled:
 		return out
 	case w.s.soft() && len(phases) == 0:

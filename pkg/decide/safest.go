@@ -92,10 +92,15 @@ func (w *decider) placeForeseenLateOnce(protected []bool, least lateness) latene
 			l = w.foreseenLedger()
 		}
 		inTime := w.doneInTime(i, w.foreseen[i])
-		if inTime && !w.followsTooMuch(l, i) {
-			continue
+		places := []func(*capacity.Ledger, int) bool{w.placeBeside, w.leaveAsSubmitted}
+		switch {
+		case inTime && w.followsTooMuch(l, i):
+		case inTime:
+			places = []func(*capacity.Ledger, int) bool{w.putOffBeside}
+		case !w.s.Tasks[i].LatestStart.IsZero() && len(w.foreseen[i]) > 0:
+			continue // only its delay is bounded
 		}
-		for _, place := range []func(*capacity.Ledger, int) bool{w.placeBeside, w.leaveAsSubmitted} {
+		for _, place := range places {
 			before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
 			if !place(l, i) {
 				continue
@@ -112,10 +117,10 @@ func (w *decider) placeForeseenLateOnce(protected []bool, least lateness) latene
 	return least
 }
 
-// followsTooMuch reports whether a task is to start by a standing plan for which there is no room any more beside all that is foreseen,
-// which a ledger has. Where no plan is made, standing plans are followed as they are.
+// followsTooMuch reports whether a task is to start, or to pause and go on, by a standing plan for which there is no room any more beside
+// all that is foreseen, which a ledger has. Where no plan is made, standing plans are followed as they are.
 func (w *decider) followsTooMuch(l *capacity.Ledger, i int) bool {
-	if w.items[i].state != followed || !w.unchecked || w.s.Tasks[i].State == Running {
+	if w.items[i].state != followed || !w.unchecked || w.s.Tasks[i].State == Running && w.runsOn(i, w.items[i].phases) {
 		return false
 	}
 	w.take(l, i, w.foreseen[i], -1)
@@ -133,11 +138,33 @@ func (w *decider) placeBeside(l *capacity.Ledger, i int) bool {
 	w.take(l, i, w.foreseen[i], -1)
 	phases, found := w.soonestFit(l, i, w.s.Tasks[i].Deadline)
 	w.take(l, i, w.foreseen[i], 1)
-	if found {
+	if found = found && (w.s.Tasks[i].LatestStart.IsZero() || !phases[0].From.After(x.latest)); found {
 		x.state, x.code, x.phases, x.queued, x.left = placed, "", phases, false, false
 		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
 	}
 	return found
+}
+
+// putOffBeside puts a change off that comes too soon, beside all that is foreseen, which a ledger has; false if there is no room, or no such
+// change.
+func (w *decider) putOffBeside(l *capacity.Ledger, i int) bool {
+	x := &w.items[i]
+	if len(x.phases) == 0 || x.queued || x.code == CodeLatestStart {
+		return false
+	}
+	until, early := w.tooSoon(i)
+	if !early {
+		return false
+	}
+	phases := w.putOffTo(i, until)
+	w.take(l, i, w.foreseen[i], -1)
+	free := len(phases) > 0 && w.inTime(i, phases) && w.fits(l, i, phases)
+	w.take(l, i, w.foreseen[i], 1)
+	if free {
+		x.phases, x.code = w.priced(phases), CodeTooSoon
+		w.soonest(until)
+	}
+	return free
 }
 
 // foreseenLedger has all that is foreseen.
@@ -165,7 +192,7 @@ func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	return true
 }
 
-// mayBePlaced reports whether a task has a deadline to keep and may be given another place than its plan or a queue has for it.
+// mayBePlaced reports whether a task may wait and may be given another place than its plan or a queue has for it.
 func (w *decider) mayBePlaced(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch x.state {
@@ -177,7 +204,7 @@ func (w *decider) mayBePlaced(i int) bool {
 			return false
 		}
 	}
-	return !t.Deadline.IsZero() && t.LatestStart.IsZero()
+	return !t.Deadline.IsZero()
 }
 
 // goOn is the decision that makes no plan: each task follows its standing plan; one that has none
@@ -198,7 +225,7 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 		case !asSubmitted && w.followsStanding(i):
 			x.state, x.phases = followed, t.Standing.from(w.items[i].arrival)
 		case t.State == Running:
-			x.state, x.phases, x.code = kept, []Phase{w.on(i)}, CodeClusterQueue
+			x.state, x.phases, x.code = kept, []Phase{w.onAfterPlan(i)}, CodeClusterQueue
 		case !asSubmitted && w.impossible(i):
 			x.state = unplaced
 			continue
@@ -222,6 +249,17 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 	}
 	w.placeLate()
 	return w
+}
+
+// onAfterPlan is the phase of a running task that goes on as it is. One that started late, so that its plan has ended before it had
+// all of its workers, asks for those that its plan had last (intends).
+func (w *decider) onAfterPlan(i int) Phase {
+	t := &w.s.Tasks[i]
+	if t.Scaling == nil || t.Lacking == 0 || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
+		return w.on(i)
+	}
+	phases := t.Standing.Phases
+	return w.phase(i, w.place(t.Cluster), w.s.Now, w.ahead(i), max(phases[len(phases)-1].Workers, t.least()))
 }
 
 // followsStanding reports whether a task follows its standing plan in a decision that makes no plan. A task
@@ -273,13 +311,16 @@ func (w *decider) doneInTime(i int, seen []Phase) bool {
 	return w.inTime(i, seen) && !w.s.Tasks[i].lags(seen, w.s.Now)
 }
 
-// foreseenLate counts the tasks that will be late, and those of them that are protected.
+// foreseenLate counts the tasks that will be late, those of them that are protected, and those that never find room.
 func (w *decider) foreseenLate(protected []bool) (n lateness) {
 	for i, inTime := range w.foreseenInTime() {
 		if !inTime {
 			n.late++
 			if protected[i] {
 				n.lost++
+			}
+			if len(w.foreseen[i]) == 0 {
+				n.never++
 			}
 		}
 	}
@@ -305,7 +346,7 @@ func (w *decider) judgeForeseen() {
 			w.leave(i, nil) // it never finds room
 		case inTime && x.state == unplaced:
 			x.state, x.code = placed, ""
-		case !inTime:
+		case !inTime && !w.goesOnAsSubmitted(i): // else judgeGoingOn says so
 			x.state, x.code = unplaced, CodeLatestStart
 		}
 	}
@@ -331,11 +372,15 @@ func (w *decider) judgeGoingOn() {
 		if l == nil {
 			l = w.foreseenLedger()
 		}
+		x := &w.items[i]
 		w.take(l, i, w.foreseen[i], -1)
-		if w.fits(l, i, w.foreseen[i]) {
-			w.items[i].code = ""
-		} else {
-			w.items[i].state, w.items[i].code = kept, CodeRunning
+		switch {
+		case !w.fits(l, i, w.foreseen[i]):
+			x.state, x.code = kept, CodeRunning
+		case w.s.soft() || w.doneInTime(i, w.foreseen[i]):
+			x.code = ""
+		default:
+			x.state, x.code = unplaced, CodeLatestStart
 		}
 		w.take(l, i, w.foreseen[i], 1)
 	}

@@ -108,11 +108,11 @@ func (w *decider) secure(list []int) {
 }
 
 // lateness is what is wrong with a schedule, the worst first: tasks that are late although
-// there is a way to be in time, late tasks, and tasks that give up a part of their margin or guard.
-type lateness struct{ lost, late, margin int }
+// there is a way to be in time, late tasks, those that never find room (foreseenLate), and tasks that give up a part of their margin or guard.
+type lateness struct{ lost, late, never, margin int }
 
 func (a lateness) less(b lateness) bool {
-	return cmp.Or(a.lost-b.lost, a.late-b.late, a.margin-b.margin) < 0
+	return cmp.Or(a.lost-b.lost, a.late-b.late, a.never-b.never, a.margin-b.margin) < 0
 }
 
 // judge counts what is wrong with a schedule. protected marks the tasks that have a way to be
@@ -181,6 +181,7 @@ func (w *decider) placeLate() {
 		} else if t.State == Running && !t.Unscheduled {
 			// It runs, though there is less than it takes: that is not Lull's doing, and its room is not free.
 			x.state, x.code, x.phases = committed, CodeRunning, w.priced(on)
+			w.overcommitted = true
 		} else {
 			w.leave(i, nil) // there is never room for all of it: the cluster may know better
 			continue

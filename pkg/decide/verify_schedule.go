@@ -23,7 +23,7 @@ func (v *verifier) verifyReason(i int) {
 	case code == CodeUnscheduled:
 		holds = t.Unscheduled
 	case code == CodeClusterQueue:
-		holds = !forced && (a.Verb.runs() && (v.leaves || v.overcommits(i)) || !v.arrived(i))
+		holds = !forced && (a.Verb.runs() && (v.leaves || v.overcommits(i)) || !v.mayBeReleased(i))
 	case code == CodeRunning && !forced:
 		holds = now && t.State == Running && !t.Unscheduled && (must == CodeLatestStart || v.overfull(v.s.Place(t.Cluster).Name) || v.overcommits(i))
 	case code.forced() || forced:
@@ -61,7 +61,7 @@ func (v *verifier) verifyReason(i int) {
 func (v *verifier) overcommits(i int) bool {
 	phases := v.d.Actions[i].Phases
 	if v.stated == nil {
-		v.stated = v.s.ledger()
+		v.stated = v.empty.Clone() // what tasks need is stated for this ledger: v.items
 		for k := range v.items {
 			v.take(v.stated, k, v.d.Actions[k].Phases, 1)
 		}
@@ -94,11 +94,15 @@ func (v *verifier) anyLeft() bool {
 	return false
 }
 
-// left reports whether a task is left to the queue of a cluster, once it has come. What awaits the next period is not.
+// left reports whether a task is left to the queue of a cluster, once it has come and its least pause is over. What awaits the next
+// period is not.
 func (v *verifier) left(i int) bool {
 	code := v.d.Actions[i].Reason.Code
-	return v.queued(i) || v.s.Tasks[i].State == Waiting && !v.arrived(i) && code.forced() && code != CodeNextPeriod
+	return v.queued(i) || v.s.Tasks[i].State == Waiting && !v.mayBeReleased(i) && code.forced() && code != CodeNextPeriod
 }
+
+// mayBeReleased reports whether a waiting task has come, and its least pause is over.
+func (v *verifier) mayBeReleased(i int) bool { return !v.items[i].earliest.After(v.s.Now) }
 
 // verifySchedule checks all actions together: what they take of the capacity, what the queues of the clusters do
 // beside them, and whether what is late, or changes too soon, has a better place.
@@ -194,8 +198,8 @@ func orForever(t time.Time) time.Time {
 // withQueues is what all tasks do if the queues of the clusters run forward, with what the decision says and in its order.
 func (v *verifier) withQueues() schedule {
 	return v.runQueues(v.d.Order, func(i int, at time.Time) queue.Intent {
-		out, a := v.intends(i, at), &v.d.Actions[i]
-		if out.Released && out.Cluster < 0 && a.Verb.runs() && a.Cluster != "" {
+		out, a, x := v.intends(i, at), &v.d.Actions[i], &v.items[i]
+		if out.Released && out.Cluster < 0 && a.Verb.runs() && a.Cluster != "" && (x.left || len(x.phases) == 0) {
 			out.Cluster = v.place(a.Cluster)
 		}
 		return out
@@ -241,7 +245,7 @@ func (v *verifier) verifyDeadline(i int) {
 	v.take(v.ledger, i, v.counted[i], 1)
 }
 
-// helps reports whether a late task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
+// helps reports whether a task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
 // queues of clusters, it runs these forward: they start others at other times then.
 //
 // Complexity: that of queue.Model.Run if tasks wait.
@@ -281,7 +285,7 @@ func (v *verifier) verifyTooSoon(i int) {
 	}
 	later := v.putOffTo(i, until)
 	v.take(v.ledger, i, v.counted[i], -1)
-	if len(later) > 0 && v.inTime(i, later) && v.fits(v.ledger, i, later) {
+	if len(later) > 0 && v.inTime(i, later) && v.fits(v.ledger, i, later) && v.helps(i, later) {
 		v.report(RuleTooSoon, i, "%s, although it can stay as it is until %s", a.Verb, stamp(until))
 	}
 	v.take(v.ledger, i, v.counted[i], 1)
