@@ -2,6 +2,7 @@ package capacity_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,27 @@ func TestLedgerRoom(t *testing.T) {
 	}
 	if got := l.Room(l.Cluster("unknown"), need, 5, minute(0), minute(1)); got != 0 {
 		t.Errorf("room for %d on a cluster without capacity", got)
+	}
+}
+
+// TestLedgersNumberResourcesAlike: what a request takes does not depend on the order of a map, so that it is the same for ledgers with the
+// same offers.
+func TestLedgersNumberResourcesAlike(t *testing.T) {
+	total := map[string]float64{"cpu": 1, "memory": 2, "nvidia.com/gpu": 3, "pods": 4, "ephemeral-storage": 5}
+	var first []capacity.Need
+	for k := range 50 {
+		l := &capacity.Ledger{}
+		l.Offer("a", minute(0), total)
+		need := l.Demand(total)
+		if k == 0 {
+			first = need
+		}
+		if !slices.Equal(need, first) {
+			t.Fatalf("takes %v, and in another ledger %v", need, first)
+		}
+		if !l.Fits(l.Cluster("a"), first, 1, minute(0), minute(1)) {
+			t.Fatal("all of the capacity does not fit")
+		}
 	}
 }
 

@@ -155,13 +155,14 @@ func varied(t *testing.T, rng *rand.Rand, s decide.Snapshot) decide.Snapshot {
 	return s
 }
 
-// knownFaults are seeds with a decision that Verify is right to report: see docs/design/0014. They are counted only.
-var knownFaults = []uint64{86, 291}
+// mended are seeds that larger runs of TestNoFalseAlarms have reported: plans beside a task that runs on for which there is not enough
+// room, tasks left to a queue before their least pause is over, changes of scale that were put off, and what Verify itself got wrong.
+var mended = []uint64{86, 214, 291, 295, 369, 437, 500, 611, 735, 737, 1030, 1285, 1332, 1502, 2408, 2522, 2550, 2740, 3315, 3751}
 
 // TestNoFalseAlarms: Verify reports nothing about what Decide decides.
 func TestNoFalseAlarms(t *testing.T) {
 	decisions, wrong, shown := 0, map[decide.Rule]int{}, map[decide.Rule]int{}
-	for seed := range 60 * worlds() {
+	check := func(seed uint64) {
 		step := 0
 		eachDecision(t, seed, func(s decide.Snapshot, d decide.Decision) {
 			decisions, step = decisions+1, step+1
@@ -171,11 +172,17 @@ func TestNoFalseAlarms(t *testing.T) {
 					continue
 				}
 				rules[v.Rule], wrong[v.Rule] = true, wrong[v.Rule]+1
-				if shown[v.Rule]++; shown[v.Rule] <= 30 && !slices.Contains(knownFaults, seed) {
+				if shown[v.Rule]++; shown[v.Rule] <= 30 {
 					t.Errorf("seed %d, decision %d at %s: %v", seed, step, s.Now.Format(time.TimeOnly), v)
 				}
 			}
 		})
+	}
+	for seed := range 60 * worlds() {
+		check(seed)
+	}
+	for _, seed := range mended {
+		check(seed)
 	}
 	t.Logf("%d decisions, reported: %v", decisions, wrong)
 }

@@ -346,7 +346,7 @@ func (w *decider) judgeForeseen() {
 			w.leave(i, nil) // it never finds room
 		case inTime && x.state == unplaced:
 			x.state, x.code = placed, ""
-		case !inTime && !w.goesOnAsSubmitted(i): // else judgeGoingOn says so
+		case !inTime && (len(x.phases) > 1 || !w.goesOnAsSubmitted(i)): // else judgeGoingOn says so
 			x.state, x.code = unplaced, CodeLatestStart
 		}
 	}
