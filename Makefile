@@ -30,7 +30,7 @@ help: ## list the targets
 build: bin/lull bin/lab ## build both binaries into bin/
 
 bin/lull: always
-	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/version.Version=$(VERSION)' -o $@ ./cmd/lull
+	$(GO) build -ldflags '-s -w -X lull.dev/lull/internal/base/version.Version=$(VERSION)' -o $@ ./cmd/lull
 
 bin/lab: always
 	@[ -e $@ ] || echo "Building the lab (a Kubernetes control plane); the first time this takes minutes."
@@ -196,12 +196,12 @@ fmt: ## format the code
 generate: bin/controller-gen ## regenerate deep copies, custom resources and access rules
 	./bin/controller-gen object paths=./api/...
 	./bin/controller-gen crd:allowDangerousTypes=true,maxDescLen=400 paths=./api/... output:crd:dir=charts/lull/files/crd
-	for role in controller:controller fleet:kueue curve:capacity failsafe:failsafe autoscale:autoscaling; do \
+	for role in engine/controller:controller fleet/hub:kueue cluster/curve:capacity engine/failsafe:failsafe cluster/autoscale:autoscaling; do \
 		from=$${role%:*} to=$${role#*:}; name=$$to; [ $$to != kueue ] || name=fleet; \
 		./bin/controller-gen rbac:roleName=lull-$$name,fileName=$$to.yaml paths=./internal/$$from/... output:rbac:dir=charts/lull/files/rbac; done
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestGenerated ./charts
 	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/cli
-	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/metrics
+	LULL_UPDATE=1 $(GO) test -count=1 -run TestReference ./internal/base/metrics
 
 bin/release: always
 	cd tools/release && $(GO) build -o ../../$@ .

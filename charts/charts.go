@@ -19,7 +19,7 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
 )
 
 //go:embed all:lull

@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
 )
 
 // TestGenerated compares what is generated: each kind's manifests for the chart, and the base for

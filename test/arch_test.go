@@ -3,7 +3,10 @@ package test
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,6 +48,66 @@ func TestPlannersDoNotImportEachOther(t *testing.T) {
 			if !shared[fields[0]] && !foundation[imported] && strings.HasPrefix(imported, root) {
 				t.Errorf("%s imports %s", fields[0], imported)
 			}
+		}
+	}
+}
+
+// floors of internal/, from the ground up. A package imports those of its own floor and of floors below it only.
+var floors = []string{"base", "carbon", "cluster", "accounting", "fleet", "web", "engine", "studies", "cli"}
+
+// TestFloors: internal/ has floors, and imports go down.
+func TestFloors(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "lull.dev/lull/internal/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	floorOf := func(path string) int {
+		name, _, _ := strings.Cut(strings.TrimPrefix(path, "lull.dev/lull/internal/"), "/")
+		return slices.Index(floors, name)
+	}
+	seen := map[int]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		fields := strings.Fields(line)
+		floor := floorOf(fields[0])
+		if floor < 0 {
+			t.Errorf("%s is on no floor; accepted: %v", fields[0], floors)
+		}
+		seen[floor] = true
+		for _, imported := range fields[1:] {
+			if strings.HasPrefix(imported, "lull.dev/lull/internal/") && floorOf(imported) > floor {
+				t.Errorf("%s imports %s, which is on a floor above it", fields[0], imported)
+			}
+		}
+	}
+	if len(seen) != len(floors) {
+		t.Errorf("%d floors; want %d", len(seen), len(floors))
+	}
+}
+
+// TestArchitecturePage: the page that draws the house names every package of pkg and internal, and none that does not exist.
+func TestArchitecturePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rooms, found := strings.Cut(string(page), "## Where things are")
+	if !found {
+		t.Fatal("docs/architecture.md has no section Where things are")
+	}
+	out, err := exec.Command("go", "list", "lull.dev/lull/internal/...", "lull.dev/lull/pkg/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile("`((?:internal|pkg)/[a-z0-9/]+)`").FindAllStringSubmatch(rooms, -1) {
+		named[name[1]] = true
+		if _, err := os.Stat("../" + name[1]); err != nil {
+			t.Errorf("docs/architecture.md: %v", err)
+		}
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if name := strings.TrimPrefix(path, "lull.dev/lull/"); !named[name] {
+			t.Errorf("docs/architecture.md does not say what is in %s", name)
 		}
 	}
 }

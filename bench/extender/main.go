@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/internal/studies/demo"
 )
 
 type options struct {

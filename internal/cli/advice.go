@@ -14,8 +14,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/internal/report"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/report"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/timegrid"

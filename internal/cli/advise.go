@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/scenario"
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/advise"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/report"
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
+	"lull.dev/lull/internal/studies/report"
 	"lull.dev/lull/pkg/forecast"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/zones"

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kinds"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // clusterFlags say which cluster and namespace a command is about.

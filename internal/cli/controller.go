@@ -22,8 +22,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"lull.dev/lull/charts"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 type controllerOptions struct {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/units"
 )

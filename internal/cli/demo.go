@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/internal/studies/demo"
 	"lull.dev/lull/pkg/climatology"
 	"lull.dev/lull/pkg/zones"
 )

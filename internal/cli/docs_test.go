@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 const tree = "../.."

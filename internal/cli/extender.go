@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/extender"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/internal/engine/extender"
 )
 
 func newExtenderCommand() *cobra.Command {

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/failsafe"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/internal/engine/failsafe"
 )
 
 func newFailsafeCommand() *cobra.Command {

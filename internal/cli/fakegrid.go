@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/fakegrid"
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/fakegrid"
+	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
 	"lull.dev/lull/pkg/timegrid"

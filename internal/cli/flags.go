@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"lull.dev/lull/internal/manager"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/cluster/manager"
+	"lull.dev/lull/internal/studies/scenario"
 )
 
 // bounds are the finite numbers that a flag accepts.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 func TestKinds(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 // TestExportsAreVerified: every command that reads a raw export refuses one that is forged, cut or empty, and

@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 // bookOf is a ledger with two workloads, of which one is settled twice.

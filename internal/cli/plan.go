@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/outfile"
+	"lull.dev/lull/internal/base/outfile"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/joint"

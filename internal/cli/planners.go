@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"lull.dev/lull/internal/rank"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/fleet/rank"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/asap"
 	"lull.dev/lull/pkg/plan/carbonflex"

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 )
 
 // TestSimulatePrintsWhatAPolicyTakes: each line that simulate prints for a planner is a spec of a CarbonPolicy that

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestReleaseAll: "lull release --all" finds every mark of Lull, that of a release by halves too, and what it cannot

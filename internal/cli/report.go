@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/ledger"
-	"lull.dev/lull/internal/report"
+	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/internal/studies/report"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
 )

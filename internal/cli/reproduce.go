@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/report"
-	"lull.dev/lull/internal/reproduce"
+	"lull.dev/lull/internal/studies/report"
+	"lull.dev/lull/internal/studies/reproduce"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/carbonflex"
 	"lull.dev/lull/pkg/plan/vcc"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lull.dev/lull/internal/reproduce"
+	"lull.dev/lull/internal/studies/reproduce"
 	"lull.dev/lull/test/data"
 	"lull.dev/lull/test/size"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"lull.dev/lull/internal/version"
+	"lull.dev/lull/internal/base/version"
 )
 
 // Exit statuses of the lull command.

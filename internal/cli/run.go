@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"lull.dev/lull/internal/scenario"
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/bestwindow"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/pkg/bestwindow"
 )
 

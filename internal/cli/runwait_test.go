@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/pkg/bestwindow"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"

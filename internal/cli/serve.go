@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/internal/web"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/sim"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/carbon"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/test/size"
 )

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/pkg/units"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestStatusTellsOfTheDead: status fails, after it has shown all, if the controller or the watchdog has not

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kinds"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kinds"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestExplainReleased: after lull release, lull explain says who has released the workload and when, and how

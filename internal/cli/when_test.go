@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/internal/source"
+	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/pkg/bestwindow"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lull.dev/lull/internal/ical"
+	"lull.dev/lull/internal/base/ical"
 	"lull.dev/lull/pkg/bestwindow"
 	"lull.dev/lull/pkg/carbon"
 )

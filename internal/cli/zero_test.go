@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"lull.dev/lull/internal/ledger"
-	"lull.dev/lull/internal/scenario"
+	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/sim"
 )

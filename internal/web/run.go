@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/access"
+	"lull.dev/lull/internal/base/access"
 )
 
 // Options say where the page is served, and to whom.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 // Savings are what was settled lately, by the day.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 // TestSavingsAreBounded: the page keeps the last workloads in memory, no more than mostSettled, asks the

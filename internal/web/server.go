@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 //go:embed static

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/failsafe"
+	"lull.dev/lull/internal/engine/failsafe"
 	"lull.dev/lull/test/simkube"
 )
 

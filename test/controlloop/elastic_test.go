@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/demo"
+	"lull.dev/lull/internal/studies/demo"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/test/simkube"
 )

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/test/simkube"
 )
 

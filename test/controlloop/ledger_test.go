@@ -21,8 +21,8 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cli"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/test/child"
 	"lull.dev/lull/test/simkube"

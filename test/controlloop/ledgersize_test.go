@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/test/simkube"
 )
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/test/simkube"
 )

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kube"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/test/simkube"
 )
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/ledger"
+	"lull.dev/lull/internal/accounting/ledger"
 )
 
 // TestBrowser: each page at two widths in a real Chromium: nothing on the console, nothing from elsewhere,

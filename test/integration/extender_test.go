@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/extender"
+	"lull.dev/lull/internal/engine/extender"
 )
 
 // manifestsIn are the manifests in a page of the documentation, of a kind each.

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // queueLab gives the test a lab with Kueue.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // clusterQueue is that of the lab.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // cleanLater are hourly intensities that are low in hours 8 to 13.

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/loopback"
+	"lull.dev/lull/internal/base/loopback"
 )
 
 // dirtyThenClean is dirty for eight hours and clean for sixteen.

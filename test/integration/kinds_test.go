@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
 )
 
 // documented returns the objects of the example on a page of docs/kinds, as printed there.

@@ -36,9 +36,9 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/charts"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/demo"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/internal/studies/demo"
 )
 
 // factor is how fast the tests' zones replay: an hour in four seconds.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // inQueue makes the bed's policy one of the queue lab, and gives the namespace that queue.

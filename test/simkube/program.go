@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lull.dev/lull/internal/cli"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/failsafe"
-	"lull.dev/lull/internal/manager"
+	"lull.dev/lull/internal/cluster/manager"
+	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/internal/engine/failsafe"
 )
 
 // Grace and Every are the watchdog's own defaults.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
 
-	"lull.dev/lull/internal/kinds"
-	"lull.dev/lull/internal/kueue"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // Resource is a kind of object that the API server serves. Every kind has a status subresource.

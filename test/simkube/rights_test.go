@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"lull.dev/lull/internal/controller"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestRights: a program has the rights that the chart gives its service account, and no others.

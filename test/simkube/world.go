@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/charts"
-	"lull.dev/lull/internal/controller"
-	"lull.dev/lull/internal/kinds"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/engine/controller"
 )
 
 // World is a simulated cluster with Lull installed, and the programs of Lull that run in it.

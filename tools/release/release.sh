@@ -11,7 +11,7 @@ version=${1:?accepted: a version, as in v0.1.0}
 
 build() { # DIR OS ARCH FILE
 	(cd "$1" && CGO_ENABLED=0 GOOS=$2 GOARCH=$3 go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X lull.dev/lull/internal/version.Version=$version" -o "$4" ./cmd/lull)
+		-ldflags "-s -w -buildid= -X lull.dev/lull/internal/base/version.Version=$version" -o "$4" ./cmd/lull)
 }
 
 make -s bin/release bin/helm

@@ -1,0 +1,153 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kueue"
+)
+
+// controllerAccount is the ServiceAccount of the controller, in whatever namespace Lull is installed.
+const controllerAccount = "lull-controller"
+
+// bound is the admission policy that refuses what the controller never changes in objects of the kind, whoever has its token. RBAC
+// cannot say that: a right to patch is a right to patch every field.
+//
+// The watchdog's account is not bound. It releases what is held when the controller cannot, as where a webhook of others changes
+// more of an object in the controller's request.
+func (k *Kind) bound() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# The controller's account may change of kind %[1]s only what holds, releases and scales an
+# object, and the annotations of Lull: %[2]s.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: bound-%[3]s.lull.dev
+spec:
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [%[4]q]
+      apiVersions: ["*"]
+      operations: ["UPDATE"]
+      resources: [%[5]q, "%[5]s/status"]
+  failurePolicy: Fail
+  matchConditions:
+  - name: by-the-controller
+    expression: "request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':%[6]s')"
+  validations:
+`, k.Spec.Kind, strings.Join(k.changeable(), ", "), k.objectName(), k.Spec.Group, k.Spec.Resource, controllerAccount)
+	for _, v := range k.unchanged() {
+		fmt.Fprintf(&b, "  - expression: >-\n      %s\n    message: %q\n    reason: Forbidden\n", v, fmt.Sprintf("Lull's controller may change only %s of a %s", strings.Join(k.changeable(), ", "), k.Spec.Kind))
+	}
+	fmt.Fprintf(&b, `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: bound-%[1]s.lull.dev
+spec:
+  policyName: bound-%[1]s.lull.dev
+  validationActions: [Deny]
+`, k.objectName())
+	return b.String()
+}
+
+// changeable names what the controller changes, for people.
+func (k *Kind) changeable() []string {
+	out := []string{"annotations of " + v1alpha1.GroupVersion.Group}
+	if k.Queues() {
+		out = append(out, "the annotation "+kueue.AnnotationGates)
+	}
+	if k.Spec.Hold.Gate {
+		out = append(out, "its own scheduling gate")
+	}
+	for _, p := range k.changed() {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// changed are the fields that hold and scale an object.
+func (k *Kind) changed() []path {
+	var out []path
+	for _, p := range append([]path{k.suspend, k.replicas}, k.tandem...) {
+		if len(p) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// unchanged returns CEL expressions. All of them are true if nothing else of an object has changed.
+func (k *Kind) unchanged() []string {
+	const annotations, old = "object.metadata.?annotations.orValue({})", "oldObject.metadata.?annotations.orValue({})"
+	mine := fmt.Sprintf("a.startsWith('%s/')", v1alpha1.GroupVersion.Group)
+	if k.Queues() {
+		mine += fmt.Sprintf(" || a == '%s'", kueue.AnnotationGates)
+	}
+	out := []string{
+		fmt.Sprintf("%[1]s.all(a, %[3]s || %[2]s[?a] == %[1]s[?a]) && %[2]s.all(a, %[3]s || a in %[1]s)", annotations, old, mine),
+	}
+	// With Kueue the controller says in the status of what it pauses that nothing runs.
+	out = append(out, "request.?subResource.orValue('') == 'status' || object.?status == oldObject.?status")
+	ignored := append(k.changed(), path{{key: "status", index: -1}})
+	for _, field := range []string{"annotations", "managedFields", "generation", "resourceVersion"} {
+		ignored = append(ignored, path{{key: "metadata", index: -1}, {key: field, index: -1}})
+	}
+	if k.Spec.Hold.Gate {
+		gates := path{{key: "spec", index: -1}, {key: "schedulingGates", index: -1}}
+		ignored = append(ignored, gates)
+		out = append(out, fmt.Sprintf("object.spec.?schedulingGates.orValue([]).filter(g, g.name != '%[1]s') == oldObject.spec.?schedulingGates.orValue([]).filter(g, g.name != '%[1]s')", v1alpha1.Gate))
+	}
+	return append(out, sameBut(nil, ignored)...)
+}
+
+// sameBut returns CEL expressions. All of them are true if object and oldObject differ at a path in the given fields only.
+func sameBut(at path, fields []path) []string {
+	var next []step
+	below := map[step][]path{}
+	for _, f := range fields {
+		s := f[0]
+		if !slices.Contains(next, s) {
+			next = append(next, s)
+		}
+		if len(f) > 1 {
+			below[s] = append(below[s], f[1:])
+		}
+	}
+	var names []string
+	for _, s := range next {
+		if s.index >= 0 {
+			names = append(names, fmt.Sprint(s.index))
+		} else {
+			names = append(names, "'"+s.key+"'")
+		}
+	}
+	list, empty := strings.Join(names, ", "), "{}"
+	isList := next[0].index >= 0
+	if isList {
+		empty = "[]"
+	}
+	// dyn: a field of an object of a known type cannot be named by a variable.
+	of := func(root string) string {
+		if len(at) == 0 {
+			return "dyn(" + root + ")"
+		}
+		return "dyn(" + strings.Replace(at.cel(), "object", root, 1) + ".orValue(" + empty + "))"
+	}
+	now, old := of("object"), of("oldObject")
+	same := fmt.Sprintf("%[1]s.all(f, v, f in [%[3]s] || %[2]s[?f] == optional.of(v))", now, old, list)
+	if isList {
+		same += fmt.Sprintf(" && %s.size() == %s.size()", now, old)
+	} else {
+		same += fmt.Sprintf(" && %[2]s.all(f, f in [%[3]s] || f in %[1]s)", now, old, list)
+	}
+	out := []string{same}
+	for _, s := range next {
+		if len(below[s]) > 0 {
+			out = append(out, sameBut(append(slices.Clone(at), s), below[s])...)
+		}
+	}
+	return out
+}

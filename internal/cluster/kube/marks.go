@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kueue"
+)
+
+// Marks finds everything that carries a mark of Lull, on its object or on its Workload of Kueue: what is held,
+// what was released by halves, and what somebody has opened by hand.
+type Marks struct {
+	// Reader is a cache, or the API server, from which Page objects are read at a time.
+	Reader client.Reader
+	Page   int64
+
+	queued map[types.UID]*kueue.Workload // by what they are of
+	found  map[types.UID]bool            // Workloads of which the object has been found
+}
+
+// ReadQueues reads the Workloads of Kueue, of one namespace or of all.
+func (m *Marks) ReadQueues(ctx context.Context, namespace string) error {
+	m.queued, m.found = map[types.UID]*kueue.Workload{}, map[types.UID]bool{}
+	var unreadable error // keeps the others from nothing
+	err := m.each(ctx, kueue.GroupVersion.WithKind("Workload"), namespace, func(u *unstructured.Unstructured) {
+		if !marked(u) && !slices.Contains(kueue.Gates(u.GetAnnotations()[kueue.AnnotationGates]), v1alpha1.Gate) {
+			return
+		}
+		q, err := kueue.Read(u)
+		if err != nil {
+			unreadable = cmp.Or(unreadable, err)
+			return
+		}
+		if q.Finished || q.OfHub { // a hub sees to its copies
+			return
+		}
+		for _, owner := range q.OwnedBy {
+			if before := m.queued[owner.UID]; before == nil || q.After(before) {
+				m.queued[owner.UID] = &q
+			}
+		}
+	})
+	return cmp.Or(err, unreadable)
+}
+
+// Of returns the workloads of a kind that carry any mark. Those of queues are known after ReadQueues.
+func (m *Marks) Of(ctx context.Context, k *kinds.Kind, namespace string) ([]*Workload, error) {
+	var out []*Workload
+	err := m.each(ctx, k.GVK(), namespace, func(u *unstructured.Unstructured) {
+		if !marked(u) && m.queued[u.GetUID()] == nil {
+			return
+		}
+		w := NewWorkload(k, u).WithQueued(m.queued)
+		if w.Queued != nil {
+			m.found[w.Queued.UID] = true
+		}
+		if w.Marked() {
+			out = append(out, w)
+		}
+	})
+	return Group(out), err
+}
+
+// Orphans are the Workloads of Kueue that Lull has set inactive of which no object has been found, or none
+// that a policy governs. They are known when all kinds have been read.
+func (m *Marks) Orphans() []*kueue.Workload {
+	var out []*kueue.Workload
+	for _, q := range m.queued {
+		if Parked(q) && !m.found[q.UID] {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+func (m *Marks) each(ctx context.Context, gvk schema.GroupVersionKind, namespace string, do func(*unstructured.Unstructured)) error {
+	more := ""
+	for {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		options := &client.ListOptions{Namespace: namespace, Limit: m.Page, Continue: more, UnsafeDisableDeepCopy: new(true)} // nothing is modified
+		if err := m.Reader.List(ctx, list, options); err != nil {
+			return fmt.Errorf("list %s: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			do(&list.Items[i])
+		}
+		if more = list.GetContinue(); more == "" || m.Page == 0 {
+			return nil
+		}
+	}
+}

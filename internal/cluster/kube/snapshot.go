@@ -1,0 +1,576 @@
+package kube
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/workload"
+)
+
+// LocalCluster is the name of the cluster where Lull runs, for policies that send nothing to others.
+const LocalCluster = "local"
+
+// Input is what a snapshot is made from: API objects as observed.
+type Input struct {
+	Now      time.Time // wall time
+	Timeline timegrid.Timeline
+	Policy   *v1alpha1.CarbonPolicy
+	// System is the namespace of Lull itself.
+	System string
+	// Longest is the longest delay (grid time) that the administrator lets policies and annotations ask for; 0 for any.
+	Longest time.Duration
+	// Paused opens everything, whatever the policy says.
+	Paused bool
+	// Carbon is what is known of the policy's zone; without series if nothing is.
+	Carbon    carbon.Outlook
+	Workloads []*Workload // those that name the policy
+	// Clusters are those to which the workloads may go, with what others use there; none
+	// means that all stay on this one. Queued are the Workloads of Kueue, by the UID of what
+	// they are of.
+	Clusters []decide.Cluster
+	Queued   map[types.UID]*kueue.Workload
+	Nodes    []corev1.Node
+	// Ceiling is what the nodes can become, by resource; nil if they stay as they are. NotCounted is why it leaves something out.
+	Ceiling    map[string]float64
+	NotCounted error
+	Pods       []corev1.Pod
+	// Beside says which pods of others use the same capacity; nil: all.
+	Beside func(*corev1.Pod) bool
+	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
+	Others []Use
+	// Profiles are the ScalingProfiles of the policy's namespace, by name.
+	Profiles map[string]*v1alpha1.ScalingProfile
+	// Learned is what earlier runs taught; nil knows nothing.
+	Learned Learned
+	// Measured is what a meter tells; nil tells nothing.
+	Measured Measured
+	// Saw, where it is set, is told each pod of a workload.
+	Saw func(w *Workload, pod *corev1.Pod)
+}
+
+// Measured is what is measured outside of the API.
+type Measured interface {
+	// Progress is what the query of a workload gave last; false where it gave nothing.
+	Progress(uid types.UID) (Reading, bool)
+	// Power is what a pod draws.
+	Power(namespace, pod string) PodPower
+}
+
+// Reading is a share of the work that is done, as measured at a time (wall time).
+type Reading struct {
+	Share float64
+	At    time.Time
+}
+
+// PodPower is the power of a pod in watts, without PUE: of processors and memory, and of
+// accelerators; each with the name of what measures it, "" where nothing does.
+type PodPower struct {
+	CPU, GPU             float64
+	CPUSource, GPUSource string
+}
+
+// Learned is what is known of a workload from runs of its family and of its own.
+type Learned interface {
+	// Runtime is the expected run time in all of a workload that states none and has done
+	// some of it; prior is the policy's.
+	Runtime(w *Workload, prior, done time.Duration) time.Duration
+	// Quantiles are run times in all that a workload which has done some of it does not exceed with a
+	// probability, in rising order; nil where too little is known. Not to be modified.
+	Quantiles(w *Workload, done time.Duration) []workload.RunTimeQuantile
+	// Startup is how long a start takes until pods run.
+	Startup(w *Workload) time.Duration
+	// Observed is its throughput by workers, relative to that declared for its least scale.
+	Observed(w *Workload) []v1alpha1.ObservedPoint
+	// MostWorkers is the scale beyond which more were denied; 0 where none was.
+	MostWorkers(w *Workload) int
+}
+
+// View is a snapshot with the objects behind it.
+type View struct {
+	Snapshot decide.Snapshot
+	// Workloads[i] and Progress[i] are those of Snapshot.Tasks[i].
+	Workloads []*Workload
+	Progress  []Progress
+	// Invalid are workloads whose annotations cannot be read, with the error.
+	Invalid []Invalid
+	// Excluded are held ones that the policy may not govern.
+	Excluded []Excluded
+	// Finished are those that have ended.
+	Finished []*Workload
+	// Stale carry marks of Lull though it does not hold them.
+	Stale []*Workload
+	// GatesHonoured and GatesIgnored count gated ones that Kueue keeps out of its queue, and
+	// those that it goes on with.
+	GatesHonoured, GatesIgnored int
+	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
+	// lacks one.
+	DeniedAt time.Time
+	// Namespace is that of the policy, NotCounted that of its Input.
+	Namespace  string
+	NotCounted error
+	// Counts for the status of the policy.
+	Waiting, Running int
+}
+
+// Progress is how far a workload is.
+type Progress struct {
+	// Share of the work that is done, 0 to 1, and Source where that is known from.
+	Share  float64
+	Source string
+	// Done is that share as run time at the least number of workers.
+	Done, Runtime time.Duration
+	// Ran is the work done by the time that it has run, whatever it says of itself.
+	Ran time.Duration
+	// quantiles are whole run times.
+	quantiles []workload.RunTimeQuantile
+	// Running and Pending are its pods, Denied those of them that no node has had room for through
+	// the policy's patience; Up is when the last of them started (wall time).
+	Running, Pending, Denied int
+	// Idle says that it has no pods, by those seen and by what its object tells: none were made, or a
+	// ResourceQuota refuses them.
+	Idle bool
+	// Wanted is how many workers should run.
+	Wanted int
+	Up     time.Time
+	// Since is when the present run at the present scale began (grid time); zero where it
+	// does not run.
+	Since time.Time
+	// Speed is by how much it runs faster at its least scale than its run time says, as
+	// observed.
+	Speed float64
+	// StatedStart is the latest start (wall time, RFC 3339) by its annotations, its policy and Longest alone.
+	StatedStart string
+	// Watts at the present scale by the power model, PUE included.
+	Watts float64
+	// Drawn is the power of what runs, PUE included, as far as it is measured, and
+	// DrawnFrom who measures it (kepler, dcgm), joined by "+" with model where only a part
+	// of it is. Without a source nothing is measured. Modelled is the part of Drawn that is the model's, in W.
+	Drawn, Modelled float64
+	DrawnFrom       string
+	// Note is what to say beside the reason of a decision; empty for nothing.
+	Note string
+}
+
+// note adds to what is said beside the reason of a decision; "" adds nothing.
+func (p *Progress) note(text string) {
+	if text != "" {
+		p.Note = strings.TrimPrefix(p.Note+"; "+text, "; ")
+	}
+}
+
+// Message says the reason of a decision on the workload in words, with what else is to be said of it.
+func (p *Progress) Message(r decide.Reason) string {
+	if p.Note == "" {
+		return r.Message()
+	}
+	return r.Message() + "; " + p.Note
+}
+
+// The sources of progress.
+const (
+	FromAnnotation  = "annotation"
+	FromCompletions = "completions"
+	FromPrometheus  = "prometheus"
+	FromModel       = "model"
+)
+
+// Invalid is a workload that cannot be governed.
+type Invalid struct {
+	Workload *Workload
+	Err      error
+}
+
+// Excluded is a workload that a policy may not govern.
+type Excluded struct {
+	Workload *Workload
+	Why      string
+}
+
+// defaultDwell is MinRun and MinPause of a policy that was created without the API
+// server's defaults.
+const defaultDwell = 5 * time.Minute
+
+// defaultMinSaving is MinSaving of such a policy.
+const defaultMinSaving = 0.01
+
+// defaultPatience is ScaleUpPatience of such a policy.
+const defaultPatience = 5 * time.Minute
+
+// Observe translates objects into a snapshot. What is finished, being deleted or held by
+// its user is not part of it.
+func Observe(in Input) (View, error) {
+	model, err := PowerModel(&in.Policy.Spec.Power)
+	if err != nil {
+		return View{}, err
+	}
+	capacity := in.Ceiling
+	if capacity == nil {
+		capacity = Capacity(in.Nodes)
+	}
+	workloads := make([]*Workload, len(in.Workloads))
+	for i, w := range in.Workloads {
+		workloads[i] = w.WithQueued(in.Queued)
+	}
+	in.Workloads = workloads
+	v := View{Namespace: in.Policy.Namespace, NotCounted: in.NotCounted, Snapshot: decide.Snapshot{
+		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: margin(&in.Policy.Spec), MinRun: defaultDwell, MinPause: defaultDwell,
+		Clusters: []decide.Cluster{{
+			Name: LocalCluster, Zone: in.Policy.Spec.Zone, Power: model,
+			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
+			Capacity: capacity,
+		}},
+	}}
+	s := &v.Snapshot
+	if len(in.Clusters) > 0 {
+		s.Clusters = in.Clusters
+		in.Pods = nil // theirs are there
+	}
+	s.Tasks = make([]decide.Task, 0, len(in.Workloads))
+	v.Workloads, v.Progress = make([]*Workload, 0, len(in.Workloads)), make([]Progress, 0, len(in.Workloads))
+	spec := &in.Policy.Spec
+	if spec.Slot != nil {
+		s.Slot = spec.Slot.Duration
+	}
+	s.Objective, s.Horizon = objective(spec)
+	if spec.MinRun != nil {
+		s.MinRun = spec.MinRun.Duration
+	}
+	if spec.MinPause != nil {
+		s.MinPause = spec.MinPause.Duration
+	}
+	if s.MinSaving = defaultMinSaving; spec.MinSaving != nil {
+		s.MinSaving = *spec.MinSaving
+	}
+	patience := defaultPatience
+	if spec.ScaleUpPatience != nil {
+		patience = spec.ScaleUpPatience.Duration
+	}
+	patience = in.Timeline.WallDuration(max(patience, provisioningDelay(spec)))
+	index := newPodIndex(in.Workloads)
+	pods := make([]podCount, len(in.Workloads))
+	isTask := make([]bool, len(in.Workloads))
+	for i := range in.Pods {
+		if w, ours := index.of(&in.Pods[i]); ours {
+			pods[w].add(&in.Pods[i], in.Measured, in.Now, patience)
+			if in.Saw != nil {
+				in.Saw(in.Workloads[w], &in.Pods[i])
+			}
+		}
+	}
+	for i, w := range in.Workloads {
+		if len(in.Clusters) > 0 {
+			pods[i] = w.counted()
+		}
+		isTask[i] = v.add(in, w, pods[i])
+		v.DeniedAt = earlier(v.DeniedAt, pods[i].deniedAt)
+	}
+	if len(in.Clusters) > 0 {
+		return v, nil
+	}
+	// Pods of workloads that are not tasks (released ones that cannot be read, ones being
+	// deleted) are load like those of strangers.
+	ours := func(pod *corev1.Pod) bool {
+		i, ours := index.of(pod)
+		return ours && isTask[i]
+	}
+	others := counted(in.Others)
+	if in.Beside != nil {
+		others = func(pod *corev1.Pod) bool { return !in.Beside(pod) }
+	}
+	here := &s.Clusters[0]
+	here.Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) }), capacity)
+	return v, nil
+}
+
+// taskID is unique and sorts by age: planners take ties in the order of IDs, which is the same each
+// time then, and first come, first served.
+func taskID(w *Workload) string {
+	return strconv.FormatInt(w.Created().Unix(), 10) + "/" + w.Namespace() + "/" + w.Name() + "/" + string(w.UID())
+}
+
+// mospHorizon is how far ahead Caspian plans.
+const mospHorizon = 24 * time.Hour
+
+// objective is what a policy aims at, and how far ahead it looks; 0 is to the last deadline.
+func objective(spec *v1alpha1.CarbonPolicySpec) (plan.Objective, time.Duration) {
+	if !soft(spec) {
+		return plan.Objective{}, 0
+	}
+	o, horizon := spec.Objective, mospHorizon
+	if o.Horizon != nil {
+		horizon = o.Horizon.Duration
+	}
+	weight := func(v *float64, otherwise float64) float64 {
+		if v == nil {
+			return otherwise
+		}
+		return *v
+	}
+	return plan.Objective{Kind: plan.MOSP, Weights: [3]float64{weight(o.Carbon, 0.5), weight(o.Lateness, 1), weight(o.Completion, 1)}}, horizon
+}
+
+// soft says that deadlines may be missed.
+func soft(spec *v1alpha1.CarbonPolicySpec) bool {
+	return spec.Objective != nil && spec.Objective.Kind == v1alpha1.ObjectiveMOSP
+}
+
+// PowerModel is the model that a specification states; by default that of a CPU alone.
+func PowerModel(spec *v1alpha1.PowerSpec) (power.PerUnit, error) {
+	watts := spec.WattsPerUnit
+	if len(watts) == 0 {
+		watts = map[string]float64{string(corev1.ResourceCPU): power.DefaultWattsPerCPU}
+	}
+	return power.NewPerUnit(watts, spec.PUE)
+}
+
+// add makes a task of a workload, if it is one.
+func (v *View) add(in Input, w *Workload, pods podCount) bool {
+	if w.Stale() || w.opened(in) {
+		v.Stale = append(v.Stale, w)
+	}
+	switch {
+	case w.Facts.Finished:
+		v.Finished = append(v.Finished, w)
+		return false
+	case w.deleted(), w.Facts.Suspended && !w.Held(), w.Facts.Managed:
+		return false
+	}
+	if why := w.Excluded(in.System); why != "" {
+		if w.anyHeld() {
+			v.Excluded = append(v.Excluded, Excluded{w, why})
+		}
+		return false
+	}
+	o, err := w.options(&in.Policy.Spec, in.Longest, w.Kind, in.Timeline)
+	var scaling *decide.Scaling
+	speed := 1.0
+	if err == nil && o.Elastic() {
+		scaling, speed, err = scalingOf(in, w, &o)
+	}
+	var only []string
+	if err == nil && len(in.Clusters) > 0 {
+		only, err = allowed(w, &o, in.Clusters)
+	}
+	if err != nil {
+		if _, told := w.Annotations()[v1alpha1.AnnotationDecision]; w.Facts.Suspended || !told {
+			v.Invalid = append(v.Invalid, Invalid{w, err})
+		}
+		return false
+	}
+	if o.GroupSize > len(w.Objects) {
+		v.Waiting++ // Pods of the group are still to come
+		return false
+	}
+	switch q := w.Queued; {
+	case w.GateIgnored():
+		v.GatesIgnored++
+	case q != nil && q.Gated:
+		v.GatesHonoured++
+	}
+	t := decide.Task{
+		ID: taskID(w), Submitted: in.Timeline.ToGrid(w.Created()), Kind: workload.Rigid,
+		PriorityClass: w.Facts.PriorityClass, State: decide.Running, Cluster: LocalCluster, Scaling: scaling,
+	}
+	if len(in.Clusters) > 0 {
+		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)
+	}
+	p := Progress{StatedStart: wallText(in.Timeline, o.latestStart(t.Submitted)), Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
+	p.Idle = pods.running+pods.pending == 0 && w.Kind.TellsActive() && !w.Facts.Active
+	switch {
+	case scaling != nil:
+		t.Kind, t.Request, t.Workers = workload.Elastic, w.perWorker(o.MinWorkers), w.parallel(w.Facts.Workers, 0)
+	case o.Interruptible:
+		t.Kind, t.Request = workload.Interruptible, w.whole()
+	default:
+		t.Request = w.whole()
+	}
+	p.measure(in, w, &o, scaling, pods)
+	t.Remaining = max(0, time.Duration(float64(p.Runtime-p.Done)/p.Speed))
+	shadow := in.Policy.Spec.Mode == v1alpha1.ModeShadow
+	// Critical workloads may not wait, nor may one that is still held when its policy
+	// has been paused or switched to Shadow.
+	t.HeldOut = HeldOut(w, &in.Policy.Spec)
+	bounds := false
+	if !in.Paused && !critical(in.Policy, w) && !t.HeldOut && w.Next.Err == nil && (!shadow || !w.Facts.Suspended) {
+		o.Runtime = p.Runtime
+		t.Deadline, bounds = o.bounded(t.Submitted)
+		p.note(o.limitNote(t.Submitted))
+		// What says that part of its work is done before it has run needs less time from its latest start on.
+		if limit := t.Submitted.Add(in.Longest + t.Remaining); in.Longest > 0 && p.Ran == 0 && !o.soft && limit.Before(t.Deadline) {
+			t.Deadline = limit
+		}
+	}
+	p.note(w.Next.note(bounds))
+	v.lifecycle(in, w, &t, &p, pods, shadow)
+	if bounds && (t.State == decide.Waiting || t.Kind == workload.Interruptible) && !v.Snapshot.Now.Before(o.latestHold(&t)) {
+		// Held for want of room, as late work is, it would be skipped or deleted.
+		t.Deadline = time.Time{}
+	}
+	if len(in.Clusters) > 0 {
+		v.locate(in, w, &t, &p)
+	}
+	t.Quantiles = p.remaining(&t, &o)
+	model := v.Snapshot.Place(t.Cluster).Power
+	p.Watts = wattsOf(&t, w, model)
+	p.Drawn, p.Modelled, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
+	if in.Learned != nil && t.Kind != workload.Rigid {
+		t.TransferKWh = o.TransferKWh
+		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / 1000
+	}
+	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
+	v.Workloads = append(v.Workloads, w)
+	v.Progress = append(v.Progress, p)
+	return true
+}
+
+// lifecycle says what the workload does, and what a change would cost or is under way.
+func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pods podCount, shadow bool) {
+	if at, ok := Changed(w); ok {
+		t.Changed = in.Timeline.ToGrid(at)
+	}
+	if at := sinceOf(w); !at.IsZero() && !w.Facts.Suspended {
+		p.Since = in.Timeline.ToGrid(at)
+	}
+	switch {
+	case w.Facts.Suspended:
+		t.State, t.Workers = decide.Waiting, 0
+		hold := w.hold()
+		t.Paused = hold == v1alpha1.HoldPaused || hold == v1alpha1.HoldMoving
+		if hold == v1alpha1.HoldMoving {
+			t.Changed = time.Time{} // no pause is meant
+		}
+		at, _ := Changed(w)
+		t.Changing = t.Paused && in.Now.Sub(at) < settling && (pods.running > 0 || w.Facts.Active)
+		v.Waiting++
+	case shadow && w.Annotations()[v1alpha1.AnnotationDecision] == "":
+		// What would have been decided, had the workload been held.
+		t.State, t.Workers = decide.Waiting, 0
+		v.Running++
+	default:
+		v.Running++
+		// Pods that neither run nor wait: the change has not reached them yet.
+		p.Wanted = w.Workers()
+		t.Unscheduled = pods.denied > 0 && pods.denied == pods.running+pods.pending
+		if t.Scaling != nil && !t.Unscheduled && pods.denied > 0 {
+			all := pods.running + pods.pending
+			t.Lacking = max(0, min(t.Workers-t.Scaling.MinWorkers, (pods.denied*t.Workers+all-1)/all))
+		}
+		t.Changing = t.Scaling != nil && (w.resizing() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
+		if !pods.first.IsZero() && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
+			// A part under way starts anew after a pause: what remains is all of it. A
+			// workload of a single part that says it is interruptible is taken to keep
+			// checkpoints.
+			t.Remaining = time.Duration(float64(p.Runtime) * float64(max(0, w.Facts.Of-w.Facts.Done)) / float64(w.Facts.Of))
+			t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
+		}
+	}
+}
+
+// locate says where the workload is, if it is anywhere.
+func (v *View) locate(in Input, w *Workload, t *decide.Task, p *Progress) {
+	cluster, stuck := w.place(in.Now)
+	if c := v.Snapshot.Place(cluster); c.Name != cluster {
+		cluster = "" // it may not go there any more, or nothing is known of that cluster
+	} else if w.Queued != nil && w.Queued.Cluster == "" && len(c.Capacity) == 0 {
+		stuck = true // the cluster has been lost
+	}
+	switch {
+	case t.State == decide.Running && stuck:
+		// Let go, and not taken, or lost: where and when is open again, but for that cluster.
+		t.State, t.Changing = decide.Waiting, false
+		if others := slices.DeleteFunc(v.names(t.Clusters), func(name string) bool { return name == cluster }); len(others) > 0 {
+			t.Clusters = others
+		}
+		v.Running--
+		v.Waiting++
+		if !t.Migratable { // nothing that it has done is found elsewhere
+			t.Remaining, p.Done, p.Share = p.Runtime, 0, 0
+		}
+	case t.State == decide.Running, t.Paused:
+		t.Cluster = cluster
+	}
+	if t.Paused && w.Queued != nil && w.Queued.Reserved {
+		t.Changing = true // on its way out
+	}
+}
+
+// names are the given clusters, or those of the snapshot where none are given.
+func (v *View) names(given []string) []string {
+	if given != nil {
+		return slices.Clone(given)
+	}
+	out := make([]string, len(v.Snapshot.Clusters))
+	for i := range out {
+		out[i] = v.Snapshot.Clusters[i].Name
+	}
+	return out
+}
+
+// settling is how long (wall time) a change may be under way before others may follow.
+const settling = 2 * time.Minute
+
+// whole is what all pods of a workload that does not scale ask for; not to be modified.
+func (w *Workload) whole() map[string]float64 {
+	n := w.Workers()
+	if n == 1 && len(w.Facts.Fixed) == 0 {
+		return w.Facts.Request
+	}
+	out := make(map[string]float64, len(w.Facts.Request))
+	for r, q := range w.Facts.Request {
+		out[r] = q * float64(n)
+	}
+	for r, q := range w.Facts.Fixed {
+		out[r] += q
+	}
+	return out
+}
+
+// perWorker is what one worker asks for, with its part of the pods that do not scale: at
+// the least scale all of them, at larger ones more than they take.
+func (w *Workload) perWorker(least int) map[string]float64 {
+	if len(w.Facts.Fixed) == 0 {
+		return w.Facts.Request
+	}
+	out := make(map[string]float64, len(w.Facts.Request))
+	for r, q := range w.Facts.Request {
+		out[r] = q
+	}
+	for r, q := range w.Facts.Fixed {
+		out[r] += q / float64(least)
+	}
+	return out
+}
+
+// wattsOf is the power at the present scale, or at the least one while it does not run,
+// PUE included.
+func wattsOf(t *decide.Task, w *Workload, model power.PerUnit) float64 {
+	if t.Scaling == nil {
+		return float64(model.Of(t.Request))
+	}
+	workers := min(max(t.Scaling.MinWorkers, t.Workers), t.Scaling.MaxWorkers)
+	if t.Scaling.Watts != nil {
+		return t.Scaling.Watts[workers-t.Scaling.MinWorkers] * max(1, model.PUE)
+	}
+	return float64(workers)*float64(model.Of(w.Facts.Request)) + float64(model.Of(w.Facts.Fixed))
+}
+
+func critical(policy *v1alpha1.CarbonPolicy, w *Workload) bool {
+	for _, class := range policy.Spec.CriticalPriorityClasses {
+		if class == w.Facts.PriorityClass {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lull.dev/lull/internal/accounting/ledger"
+)
+
+// TestLedgerRecorderStatesWhatIsWrong: the recorder states why a database cannot be used, which keeps no decision waiting
+// for longer than at a start, and is used once it can be. The time is virtual: it passes only while everything waits.
+func TestLedgerRecorderStatesWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		run := func(file string) (*ledgerRecorder, <-chan error, *ledger.Ledger) {
+			l, err := ledger.Later(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, done := newLedgerRecorder(l, NewZones(), time.Now), make(chan error, 1)
+			if !b.loading() {
+				t.Error("decisions do not wait for the ledger at a start")
+			}
+			go func() { done <- b.Start(ctx) }()
+			return b, done, l
+		}
+		bad, badDone, badLedger := run(filepath.Join(dir, "absent", "ledger.db"))
+		good, goodDone, goodLedger := run(filepath.Join(dir, "ledger.db"))
+		synctest.Wait()
+		if reason, message := bad.problem(); reason != "Behind" || !strings.Contains(message, "absent") {
+			t.Errorf("what is wrong is not told: %q: %q", reason, message)
+		}
+		if good.loading() {
+			t.Error("decisions wait though the ledger is read")
+		}
+		if reason, message := good.problem(); reason != "" {
+			t.Errorf("%s: %s", reason, message)
+		}
+		time.Sleep(loadWithin - time.Nanosecond)
+		if !bad.loading() {
+			t.Errorf("decisions wait for less than %v", loadWithin)
+		}
+		time.Sleep(time.Nanosecond)
+		if bad.loading() {
+			t.Errorf("decisions wait for more than %v", loadWithin)
+		}
+		if _, err := goodLedger.Append(ctx, ledger.New{Kind: ledger.KindEnergy, Key: "bad", Body: func() {}}); err != nil {
+			t.Fatal(err)
+		}
+		if reason, message := good.problem(); reason != "Quarantined" || !strings.Contains(message, "of kind energy") {
+			t.Errorf("%s: %s", reason, message)
+		}
+		cancel()
+		for _, done := range []<-chan error{badDone, goodDone} {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		for _, l := range []*ledger.Ledger{badLedger, goodLedger} {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/feedback"
+	"lull.dev/lull/internal/fleet/dispatch"
+	"lull.dev/lull/internal/fleet/hub"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
+)
+
+// policyIndex finds the workloads of a policy in the cache.
+const policyIndex = "lull.dev/policy"
+
+// SetupWithManager registers the reconciler.
+func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.planners = planners{}
+	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
+	r.started, r.slow = r.Clock.Now(), slowness{}
+	r.substitute = sync.OnceValues(func() (plan.Planner, error) { return r.Planner(substitute, nil, nil) })
+	r.gone = map[types.NamespacedName]time.Time{}
+	r.habits = map[timegrid.Timeline]*hub.Habit{}
+	r.writer, r.turns = newWriter(), newTurns(policiesAtOnce, policiesOfNamespace)
+	// An API that often fails must not keep a policy from deciding for minutes.
+	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry)
+	if err := mgr.Add(r.writer); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
+		return err
+	}
+	// The cache watches Nodes and CarbonPlans from the start. Otherwise it would begin with the first decision that reads them,
+	// and that decision would wait for it.
+	for _, read := range []client.Object{&corev1.Node{}, &v1alpha1.CarbonPlan{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, read); err != nil {
+			return err
+		}
+	}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, soon(policyOf)).
+		// The condition Overlaps of a policy depends on the others of its namespace.
+		Watches(&v1alpha1.CarbonPolicy{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
+		Watches(&v1alpha1.CapacityCurve{}, handler.EnqueueRequestsFromMapFunc(policiesOfCurve)).
+		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: policiesAtOnce, RateLimiter: untilDecided{r.failures},
+		}).
+		WatchesRawSource(source.Func(func(_ context.Context, q requests) error {
+			r.turns.enqueue = func(policy types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: policy}) }
+			return nil
+		})).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	added, err := watchesOf(c, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	r.Kinds.use(added, mgr)
+	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
+		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Kind: r.Kinds.Of},
+	}})
+	if err != nil {
+		return err
+	}
+	dispatched, err := watchesOf(dispatcher, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	r.Queues.use(mgr, func(ctx context.Context, obj client.Object) error {
+		return added.add(ctx, obj, soon(r.policiesOfQueue))
+	}, func(ctx context.Context, obj client.Object) error {
+		return dispatched.add(ctx, obj, &handler.EnqueueRequestForObject{})
+	})
+	return errors.Join(mgr.Add(r.Kinds), mgr.Add(r.Queues))
+}
+
+// untilDecided is a rate limiter of policies that remembers their failures until they are decided: a policy whose turn it is not
+// yet has not succeeded.
+type untilDecided struct {
+	workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// Forget implements workqueue.TypedRateLimiter.
+func (untilDecided) Forget(reconcile.Request) {}
+
+// together is how long events are gathered before a policy is looked at: thousands of Jobs
+// that are submitted at once are one look each tenth of a second, not one each.
+const together = 100 * time.Millisecond
+
+// soon asks for a look at the policies that an object concerns, with what else happens until then.
+func soon(policies handler.MapFunc) handler.EventHandler { return &gather{policies} }
+
+type gather struct{ policies handler.MapFunc }
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func (g *gather) ask(ctx context.Context, o client.Object, q requests) {
+	for _, req := range g.policies(ctx, o) {
+		q.AddAfter(req, together)
+	}
+}
+
+// Create implements handler.EventHandler.
+func (g *gather) Create(ctx context.Context, e event.CreateEvent, q requests) {
+	g.ask(ctx, e.Object, q)
+}
+
+// Update implements handler.EventHandler.
+func (g *gather) Update(ctx context.Context, e event.UpdateEvent, q requests) {
+	g.ask(ctx, e.ObjectOld, q)
+	g.ask(ctx, e.ObjectNew, q)
+}
+
+// Delete implements handler.EventHandler.
+func (g *gather) Delete(ctx context.Context, e event.DeleteEvent, q requests) {
+	g.ask(ctx, e.Object, q)
+}
+
+// Generic implements handler.EventHandler.
+func (g *gather) Generic(ctx context.Context, e event.GenericEvent, q requests) {
+	g.ask(ctx, e.Object, q)
+}
+
+func policyOf(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetAnnotations()[v1alpha1.AnnotationPolicy]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+func (r *CarbonPolicyReconciler) policiesOfZone(ctx context.Context, zone client.Object) []reconcile.Request {
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Spec.Zone == zone.GetName() })
+}
+
+func (r *CarbonPolicyReconciler) policiesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool { return p.Namespace == o.GetNamespace() })
+}
+
+func policiesOfCurve(_ context.Context, o client.Object) []reconcile.Request {
+	c, ok := o.(*v1alpha1.CapacityCurve)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, p := range c.Spec.Policies {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}})
+	}
+	return out
+}
+
+func (r *CarbonPolicyReconciler) policiesOfQueue(ctx context.Context, o client.Object) []reconcile.Request {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	queue, _, _ := unstructured.NestedString(u.Object, "spec", "queueName")
+	return r.policies(ctx, func(p *v1alpha1.CarbonPolicy) bool {
+		return p.Namespace == o.GetNamespace() && slices.Contains(p.Spec.Queues, queue)
+	})
+}
+
+func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v1alpha1.CarbonPolicy) bool) []reconcile.Request {
+	var policies v1alpha1.CarbonPolicyList
+	if err := r.Client.List(ctx, &policies); err != nil {
+		log.FromContext(ctx).Error(err, "List policies")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range policies.Items {
+		if concerned(&policies.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
+		}
+	}
+	return out
+}

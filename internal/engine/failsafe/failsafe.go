@@ -1,0 +1,492 @@
+// Package failsafe releases what Lull holds when its time has come, whether or not there is a
+// controller. It knows neither planners nor providers: only what stands in the API.
+package failsafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/base/metrics"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/internal/cluster/manager"
+	"lull.dev/lull/internal/fleet/dispatch"
+)
+
+// Access rights, generated into charts/lull/files/rbac/failsafe.yaml; those to workloads come with
+// their kinds.
+//
+// +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;gridzones;workloadkinds,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=lull-system,resources=events,verbs=create;patch
+
+// Options configure the watchdog.
+type Options struct {
+	Metrics        manager.Metrics
+	HealthAddress  string // "0" serves none
+	LeaderElection bool
+	// Namespace of the lease.
+	Namespace string
+	// Grace is how long after its latest start a hold is left to the controller.
+	Grace time.Duration
+	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
+	MaxDelay time.Duration
+	// Every is how often holds are looked at.
+	Every time.Duration
+	Clock clock.Clock
+}
+
+// leaderElectionID names the lease, which is not the controller's.
+const leaderElectionID = "failsafe.lull.dev"
+
+// Watchdog releases holds in time.
+type Watchdog struct {
+	// Client reads and writes at the API server. Cache knows all objects, as far as holding and releasing them
+	// depends on; Forget drops what it knows of a kind.
+	Client  client.Client
+	Cache   client.Reader
+	Forget  func(ctx context.Context, obj client.Object) error
+	Applier *kube.Applier
+	Options Options
+
+	// known are the kinds by what their objects are called in the cache.
+	known sync.Map // schema.GroupVersionKind -> *kinds.Kind
+	// services are what the API server said of kinds, queues and crons what it said of Kueue and of CronJobs.
+	services      map[schema.GroupVersionKind]lookup
+	queues, crons lookup
+	// lifted is since when a policy holds nothing: it is gone, paused or in Shadow mode.
+	lifted map[client.ObjectKey]time.Time
+	// refused is the last problem of a WorkloadKind that was logged.
+	refused string
+	// dispatched is when the queues of a hub were last read.
+	dispatched time.Time
+
+	mu       sync.Mutex
+	unlisted map[string]string // kinds that cannot be listed, and why
+}
+
+// lookup is an answer of the API server, and when it was given.
+type lookup struct {
+	service kube.Service
+	at      time.Time
+}
+
+// Run runs the watchdog until ctx ends.
+func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
+	dog := &Watchdog{Options: o}
+	mgr, err := manager.New(ctx, config, ctrl.Options{
+		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
+		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cache.Options{DefaultTransform: dog.Transform},
+	})
+	if err != nil {
+		return fmt.Errorf("create the manager: %w", err)
+	}
+	// Releases are bounded by atOnce, and by the API server: thousands that are due together must not queue in
+	// the client.
+	unbounded := rest.CopyConfig(config)
+	unbounded.QPS = -1
+	live, err := client.New(unbounded, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
+	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}
+	if err := errors.Join(mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// Transform keeps of an object in the cache what the watchdog reads.
+func (d *Watchdog) Transform(o any) (any, error) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		if m, is := o.(client.Object); is {
+			m.SetManagedFields(nil)
+		}
+		return o, nil
+	}
+	k, _ := d.known.Load(u.GroupVersionKind())
+	switch kind, _ := k.(*kinds.Kind); {
+	case kind != nil:
+		u.Object = kind.Holds(u.Object)
+	case u.GroupVersionKind() == kube.CronJobGVK:
+		kube.PruneCronJob(u.Object)
+	case u.GroupVersionKind() == kueue.GroupVersion.WithKind("Workload"):
+		kueue.Prune(u.Object)
+		kind.TrimAnnotations(u.Object)
+	}
+	return u, nil
+}
+
+// Start implements manager.Runnable.
+func (d *Watchdog) Start(ctx context.Context) error {
+	for {
+		if err := d.Look(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Look after holds")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.Options.Clock.After(d.Options.Every):
+		}
+	}
+}
+
+// Look releases every hold whose time has come, and takes Lull's marks off what somebody has opened by hand.
+// A kind that cannot be listed, or an object that cannot be released, does not keep the others from it.
+func (d *Watchdog) Look(ctx context.Context) error {
+	var errs []error
+	all, err := kube.HeldKinds(ctx, d.Cache)
+	if all == nil {
+		errs = append(errs, err)
+	} else if text := fmt.Sprint(err); err != nil && text != d.refused {
+		d.refused = text
+		log.FromContext(ctx).Error(err, "A WorkloadKind is refused")
+	}
+	policies, err := d.readPolicies(ctx)
+	errs = append(errs, err)
+	marks := &kube.Marks{Reader: d.Cache}
+	queues, err := d.queuesServed(ctx)
+	if err == nil && queues {
+		err = d.patiently(ctx, func(ctx context.Context) error { return marks.ReadQueues(ctx, "") })
+	}
+	complete := all != nil && err == nil // an orphan is told from what could not be read
+	errs = append(errs, err)
+	var running sync.WaitGroup // a kind whose writes are slow does not keep the others from it
+	released := make([]outcome, len(all))
+	for i, k := range all {
+		marked, problem, err := d.list(ctx, marks, k)
+		if err == nil || problem != nil { // an API server that does not answer says nothing of the kind
+			d.report(ctx, k, problem)
+		}
+		complete = complete && err == nil && problem == nil
+		due, unknown := d.due(policies, kube.WithCronJobs(marked, func() kube.CronJobs { return d.cronJobs(ctx) }))
+		errs = append(errs, err, unknown)
+		running.Go(func() { released[i] = d.release(ctx, due) })
+	}
+	running.Wait()
+	overdue := 0
+	for _, o := range released {
+		overdue += o.overdue
+		errs = append(errs, o.err)
+	}
+	errs = append(errs, d.unparkOrphans(ctx, marks.Orphans(), complete))
+	d.lifted = policies.lifted
+	metrics.OverdueHolds.Set(float64(overdue))
+	if queues {
+		errs = append(errs, d.dispatch(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// atOnce is how many workloads are released at a time: ten thousand holds that expire together take some
+// three hundred rounds.
+const atOnce = 32
+
+// task is a workload to be written: released, as it is due, or freed of marks that hold nothing.
+type task struct {
+	workload *kube.Workload
+	due      bool
+	why      string
+}
+
+// outcome is what became of some tasks; overdue counts the workloads that could not be released.
+type outcome struct {
+	err     error
+	overdue int
+}
+
+// due returns those of some workloads that are to be written.
+func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task, err error) {
+	var errs []error
+	for _, w := range marked {
+		at, why, err := policies.due(w)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s/%s: %w", w.Kind.Name, w.Namespace(), w.Name(), err))
+			continue
+		}
+		if due := !policies.now.Before(at.Add(d.Options.Grace)); due || w.Stale() {
+			out = append(out, task{w, due, why})
+		}
+	}
+	return out, few(errs)
+}
+
+// release carries out tasks, so many at a time.
+func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	errs := make([]error, len(tasks))
+	for i := range tasks {
+		group.Go(func() error {
+			errs[i] = d.patiently(ctx, func(ctx context.Context) error { return d.releaseOne(ctx, tasks[i]) })
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	out := outcome{}
+	var told []error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if told = append(told, err); tasks[i].due {
+			out.overdue++
+		}
+	}
+	out.err = few(told)
+	return out
+}
+
+// mostErrors is how many errors of one kind are told of one look.
+const mostErrors = 10
+
+func few(errs []error) error {
+	if n := len(errs); n > mostErrors {
+		errs = append(errs[:mostErrors], fmt.Errorf("and %d more", n-mostErrors))
+	}
+	return errors.Join(errs...)
+}
+
+// releaseOne releases a workload that is due, or clears its marks if they hold nothing. What the cache knows to
+// be held is written at once: the API server refuses what has changed since. A mark is taken off only after a
+// look at the objects themselves.
+func (d *Watchdog) releaseOne(ctx context.Context, t task) error {
+	if w := t.workload; !t.due || !w.Held() {
+		for _, o := range w.Objects {
+			live, err := kube.Fetch(ctx, d.Client, w.Kind, client.ObjectKeyFromObject(o))
+			if err == nil && t.due {
+				err = d.write(ctx, live, t.why)
+			} else if err == nil && live.Stale() {
+				err = d.Applier.Clear(ctx, live)
+			}
+			if ignoreRace(err) != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return ignoreRace(d.write(ctx, t.workload, t.why))
+}
+
+func (d *Watchdog) write(ctx context.Context, w *kube.Workload, why string) error {
+	wrote, err := d.Applier.ReleaseHeld(ctx, w, kube.CodeFailsafe, why, d.Options.Clock.Now())
+	if wrote {
+		d.tell(ctx, w.Kind.Name, w.Namespace(), w.Name(), why)
+	}
+	return err
+}
+
+func (d *Watchdog) tell(ctx context.Context, kind, namespace, name, why string) {
+	metrics.Actions.WithLabelValues("Release", string(kube.CodeFailsafe)).Inc()
+	log.FromContext(ctx).Info("Release", "kind", kind, "namespace", namespace, "name", name, "why", why)
+}
+
+// ignoreRace drops the errors of a write when somebody else was faster: the next look sees what is left.
+func ignoreRace(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// unparkOrphans sets active what Lull has set inactive in a queue, and of which no governed object is known: when its
+// time has come, or at once where it does not say when and all objects are known.
+func (d *Watchdog) unparkOrphans(ctx context.Context, orphans []*kueue.Workload, complete bool) error {
+	var errs []error
+	for _, q := range orphans {
+		at, err := time.Parse(time.RFC3339, q.Annotations[v1alpha1.AnnotationLatestStart])
+		if err != nil && !complete || err == nil && d.Options.Clock.Now().Before(at.Add(d.Options.Grace)) {
+			continue
+		}
+		if err = d.Applier.UnparkQueued(ctx, q, false); err == nil {
+			d.tell(ctx, "Workload", q.Namespace, q.Name, "no policy governs what it is of")
+		}
+		errs = append(errs, ignoreRace(err))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// dispatchEvery is how often the queues of a hub are read.
+	dispatchEvery = 30 * time.Second
+	// sendAfter is how long a Workload that holds quota on a hub is left to the controller.
+	sendAfter = time.Minute
+)
+
+// dispatch sends to any cluster that is allowed what has been released on a hub, and what the
+// controller has not sent anywhere in time.
+func (d *Watchdog) dispatch(ctx context.Context) error {
+	now := d.Options.Clock.Now()
+	if now.Sub(d.dispatched) < dispatchEvery {
+		return nil
+	}
+	d.dispatched = now
+	sender := dispatch.Dispatcher{Reader: d.Client, Live: d.Client, Client: d.Client}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
+	if err := d.patiently(ctx, func(ctx context.Context) error { return d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy) }); err != nil {
+		return fmt.Errorf("list the Workloads of Kueue: %w", err)
+	}
+	var errs []error
+	for i := range list.Items {
+		w, err := kueue.Read(&list.Items[i])
+		if err == nil && dispatch.Awaits(&w) && now.Sub(w.ReservedAt) > sendAfter && len(w.Nominated) == 0 {
+			var to []string
+			if to, err = sender.Nominate(ctx, &w, true); len(to) > 0 {
+				log.FromContext(ctx).Info("Nominate, as no controller has", "namespace", w.Namespace, "workload", w.Name, "clusters", to)
+			}
+		}
+		errs = append(errs, ignoreRace(err))
+	}
+	return errors.Join(errs...)
+}
+
+// patience is how long a kind may take to be listed, and a workload to be written: the holds of the others must
+// not wait for one that does not let itself be.
+const patience = 10 * time.Second
+
+func (d *Watchdog) patiently(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return do(ctx)
+}
+
+// askAgain is how long an answer of the API server counts.
+const askAgain = 30 * time.Second
+
+func (d *Watchdog) queuesServed(ctx context.Context) (bool, error) {
+	if now := d.Options.Clock.Now(); d.queues.at.IsZero() || now.Sub(d.queues.at) >= askAgain {
+		served, err := kube.QueuesServed(ctx, d.Client)
+		if err != nil {
+			return false, fmt.Errorf("look for Kueue: %w", err)
+		}
+		d.queues = lookup{at: now}
+		if served {
+			d.queues.service = kube.Served
+		}
+	}
+	return d.queues.service == kube.Served, nil
+}
+
+// list returns the workloads of a kind that carry any mark. problem says why a kind that is held at admission
+// cannot be listed; a kind that nothing holds need not be.
+func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (marked []*kube.Workload, problem, err error) {
+	gvk := k.GVK()
+	if before, _ := d.known.Swap(gvk, k); before != nil && !reflect.DeepEqual(before.(*kinds.Kind).Spec, k.Spec) {
+		obj := &unstructured.Unstructured{} // what is kept of its objects depends on the kind
+		obj.SetGroupVersionKind(gvk)
+		if err := d.Forget(ctx, obj); err != nil {
+			return nil, nil, err
+		}
+	}
+	is := d.services[gvk]
+	if now := d.Options.Clock.Now(); is.at.IsZero() || now.Sub(is.at) >= askAgain {
+		service, err := kube.ServiceOf(ctx, d.Client, k)
+		if err != nil {
+			return nil, nil, err
+		}
+		if service == kube.Forbidden {
+			if service, err = d.heldAtAdmission(ctx, k); err != nil {
+				return nil, nil, err
+			}
+		}
+		if d.services == nil {
+			d.services = map[schema.GroupVersionKind]lookup{}
+		}
+		is = lookup{service, now}
+		d.services[gvk] = is
+	}
+	switch is.service {
+	case kube.NotServed:
+		return nil, nil, nil
+	case kube.Forbidden:
+		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant it with \"lull manifests --kinds\"", k.Name, k.AdmissionName()), nil
+	}
+	err = d.patiently(ctx, func(ctx context.Context) error {
+		marked, err = marks.Of(ctx, k, "")
+		return err
+	})
+	return marked, err, err
+}
+
+// heldAtAdmission is Forbidden for a kind whose objects are held at creation though they may not be listed, and
+// NotServed for one that nothing holds.
+func (d *Watchdog) heldAtAdmission(ctx context.Context, k *kinds.Kind) (kube.Service, error) {
+	err := d.Client.Get(ctx, client.ObjectKey{Name: k.AdmissionName()}, admissionPolicy(k))
+	if apierrors.IsNotFound(err) {
+		return kube.NotServed, nil
+	}
+	if err == nil || apierrors.IsForbidden(err) {
+		return kube.Forbidden, nil
+	}
+	return kube.Forbidden, fmt.Errorf("look for the admission policy of %s: %w", k.Name, err)
+}
+
+// admissionPolicy is the one that holds objects of a kind at creation.
+func admissionPolicy(k *kinds.Kind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"})
+	u.SetName(k.AdmissionName())
+	return u
+}
+
+// report says once, and in metrics and readiness for as long as it lasts, that a kind cannot be listed.
+func (d *Watchdog) report(ctx context.Context, k *kinds.Kind, problem error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := k.GroupKind().String()
+	before := d.unlisted[name]
+	if problem == nil {
+		delete(d.unlisted, name)
+		metrics.UnlistedKinds.DeleteLabelValues(name)
+		return
+	}
+	if d.unlisted == nil {
+		d.unlisted = map[string]string{}
+	}
+	d.unlisted[name] = problem.Error()
+	metrics.UnlistedKinds.WithLabelValues(name).Set(1)
+	if before != problem.Error() {
+		log.FromContext(ctx).Error(problem, "A kind cannot be listed: its holds are released by nobody but the controller", "kind", name)
+		d.Applier.Recorder.Eventf(admissionPolicy(k), nil, corev1.EventTypeWarning, "KindNotListed", "List", "%s", problem.Error())
+	}
+}
+
+// Check implements healthz.Checker: the watchdog is not ready while there is a kind that it cannot list.
+func (d *Watchdog) Check(*http.Request) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, why := range d.unlisted {
+		errs = append(errs, errors.New(why))
+	}
+	return errors.Join(errs...)
+}
