@@ -3,6 +3,11 @@ package test
 
 import (
 	"bytes"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"regexp"
@@ -108,6 +113,76 @@ func TestArchitecturePage(t *testing.T) {
 	for _, path := range strings.Fields(string(out)) {
 		if name := strings.TrimPrefix(path, "lull.dev/lull/"); !named[name] {
 			t.Errorf("docs/architecture.md does not say what is in %s", name)
+		}
+	}
+}
+
+// mostLines is how long a file may be, mostFunction a function. Tests tell a story from beginning to end: their functions may be longer.
+const mostLines, mostFunction = 500, 80
+
+// longFunctions are those that may be longer, with the reason.
+var longFunctions = map[string]string{
+	"test/simkube/operations/validation.go:validationCases": "a table",
+	"test/simkube/operations/deletion.go:deletionCases":     "a table",
+	"test/simkube/operations/workloads.go:workloadCases":    "a table",
+	"test/simkube/operations/cases.go:writeCases":           "a table",
+	"internal/cli/simulate.go:newSimulateCommand":           "the help and the flags of a command",
+	"internal/cluster/kinds/manifests.go:admission":         "the parts of one manifest",
+	"lab/internal/controlplane/node.go:node":                "the arguments of one program",
+	"lab/internal/controlplane/fleet.go:queues":             "the objects of one queue",
+	"bench/cluster/main.go:run":                             "the steps of one measurement",
+	"internal/studies/reproduce/week.go:build":              "one experiment",
+	"internal/engine/controller/manager.go:Run":             "what the controller is made of",
+	"internal/cluster/kube/snapshot.go:Observe":             "to be split",
+	"internal/cluster/kube/snapshot.go:add":                 "to be split",
+	"internal/cli/simulate.go:scenario":                     "one step for each flag",
+	"internal/cluster/kube/annotations.go:ReadOptions":      "one step for each annotation",
+}
+
+// longFiles may be longer, with the reason.
+var longFiles = map[string]string{
+	"internal/cluster/kube/kube_test.go": "to be split",
+	"internal/cluster/kube/snapshot.go":  "to be split",
+}
+
+// TestLengths: no file is longer than a reader keeps in mind.
+func TestLengths(t *testing.T) {
+	out, err := exec.Command("git", "-C", "..", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := map[string]bool{}
+	for _, name := range strings.Fields(string(out)) {
+		text, err := os.ReadFile("../" + name)
+		if errors.Is(err, fs.ErrNotExist) || bytes.Contains(text, []byte("Code generated")) {
+			continue
+		}
+		if n := bytes.Count(text, []byte("\n")); n > mostLines && longFiles[name] == "" {
+			t.Errorf("%s has %d lines; accepted: %d", name, n, mostLines)
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			key := name + ":" + f.Name.Name
+			lines := set.Position(f.End()).Line - set.Position(f.Pos()).Line + 1
+			if long[key] = lines > mostFunction; long[key] && longFunctions[key] == "" {
+				t.Errorf("%s has %d lines; accepted: %d, or a reason in longFunctions", key, lines, mostFunction)
+			}
+		}
+	}
+	for key := range longFunctions {
+		if !long[key] {
+			t.Errorf("longFunctions has %s, which is not long", key)
 		}
 	}
 }

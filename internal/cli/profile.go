@@ -33,12 +33,17 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
+// profileOptions are the flags of lull profile.
+type profileOptions struct {
+	cluster              clusterFlags
+	measure              profiler.Options
+	prometheus           prometheusFlags
+	file, name, zone, to string
+	watts                map[string]string
+}
+
 func newProfileCommand() *cobra.Command {
-	var f clusterFlags
-	o := profiler.Options{Clock: clock.RealClock{}}
-	file, name, zone, to := "", "", "", ""
-	var prometheus prometheusFlags
-	watts := map[string]string{}
+	o := profileOptions{measure: profiler.Options{Clock: clock.RealClock{}}}
 	cmd := &cobra.Command{
 		Use:   "profile -f FILE",
 		Short: "Measure how a workload scales, and write its ScalingProfile",
@@ -51,74 +56,77 @@ workload is deleted afterwards unless --keep is given. No policy governs it mean
   lull profile -f job.yaml --max 16 --step 4 --zone de --keep
   lull profile -f job.yaml --max 8 -o profile.yaml`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			out := cmd.OutOrStdout()
-			if err := errors.Join(checkProfile(file, &o), prometheus.check()); err != nil {
-				return err
-			}
-			if prometheus.url != "" {
-				get := &fetch.Client{Cache: fetch.NewCache("")}
-				o.Power = meter.New(prometheus.url, prometheus.tokenFile, 0, get, o.Clock).Measure
-			}
-			perUnit, err := wattsPerUnit(watts)
-			if err != nil {
-				return err
-			}
-			if o.Watts, err = power.NewPerUnit(perUnit, 1); err != nil {
-				return fmt.Errorf("--watts: %w", err)
-			}
-			scales, err := o.Scales()
-			if err != nil {
-				return err
-			}
-			c, err := f.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			kind, obj, err := f.readWorkload(ctx, c, file)
-			if err != nil {
-				return err
-			}
-			intensity, err := zoneIntensity(ctx, c, zone)
-			if err != nil {
-				return err
-			}
-			if name == "" {
-				name = obj.GetName()
-			}
-			obj.SetName(obj.GetName() + "-profile")
-			o.Tell = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-			o.Tell("%s %s/%s at %d scales, at least %v each", kind.Name, obj.GetNamespace(), obj.GetName(), len(scales), o.Duration)
-			res, err := profiler.Run(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, kind, obj, o)
-			if err != nil {
-				return err
-			}
-			grams := res.EnergyKWh * intensity
-			p := res.Profile(name, obj.GetNamespace(), &o, grams)
-			if err := drawCurve(out, &res); err != nil {
-				return err
-			}
-			writeCost(out, &res, zone, grams)
-			return writeProfile(ctx, out, c, p, to)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	f.register(cmd)
+	o.cluster.register(cmd)
 	fl := cmd.Flags()
-	fl.StringVarP(&file, "filename", "f", "", "file with the workload (YAML or JSON)")
-	fl.StringVar(&name, "name", "", "name of the ScalingProfile (default that of the workload)")
-	number(fl, &o.Min, "min", 1, between(1, workload.MaxScale), "least number of workers")
-	number(fl, &o.Max, "max", 8, between(1, workload.MaxScale), "largest number of workers")
-	number(fl, &o.Step, "step", 1, between(1, workload.MaxScale), "distance of the scales that are measured; those between are interpolated")
-	duration(fl, &o.Duration, "duration", time.Minute, "how long each scale is measured, at least")
-	duration(fl, &o.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run, and how much longer than --duration a scale is measured that has not made enough progress for a rate")
-	fl.BoolVar(&o.Keep, "keep", false, "let the workload go on afterwards")
-	fl.StringVar(&zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
-	fl.StringVarP(&to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
-	prometheus.register(cmd)
-	fl.StringToStringVar(&watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")
+	fl.StringVarP(&o.file, "filename", "f", "", "file with the workload (YAML or JSON)")
+	fl.StringVar(&o.name, "name", "", "name of the ScalingProfile (default that of the workload)")
+	number(fl, &o.measure.Min, "min", 1, between(1, workload.MaxScale), "least number of workers")
+	number(fl, &o.measure.Max, "max", 8, between(1, workload.MaxScale), "largest number of workers")
+	number(fl, &o.measure.Step, "step", 1, between(1, workload.MaxScale), "distance of the scales that are measured; those between are interpolated")
+	duration(fl, &o.measure.Duration, "duration", time.Minute, "how long each scale is measured, at least")
+	duration(fl, &o.measure.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run, and how much longer than --duration a scale is measured that has not made enough progress for a rate")
+	fl.BoolVar(&o.measure.Keep, "keep", false, "let the workload go on afterwards")
+	fl.StringVar(&o.zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
+	fl.StringVarP(&o.to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
+	o.prometheus.register(cmd)
+	fl.StringToStringVar(&o.watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")
 	return cmd
+}
+
+func (o *profileOptions) run(cmd *cobra.Command) error {
+	m := &o.measure
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	out := cmd.OutOrStdout()
+	if err := errors.Join(checkProfile(o.file, m), o.prometheus.check()); err != nil {
+		return err
+	}
+	if o.prometheus.url != "" {
+		get := &fetch.Client{Cache: fetch.NewCache("")}
+		m.Power = meter.New(o.prometheus.url, o.prometheus.tokenFile, 0, get, m.Clock).Measure
+	}
+	perUnit, err := wattsPerUnit(o.watts)
+	if err != nil {
+		return err
+	}
+	if m.Watts, err = power.NewPerUnit(perUnit, 1); err != nil {
+		return fmt.Errorf("--watts: %w", err)
+	}
+	scales, err := m.Scales()
+	if err != nil {
+		return err
+	}
+	c, err := o.cluster.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	kind, obj, err := o.cluster.readWorkload(ctx, c, o.file)
+	if err != nil {
+		return err
+	}
+	intensity, err := zoneIntensity(ctx, c, o.zone)
+	if err != nil {
+		return err
+	}
+	if o.name == "" {
+		o.name = obj.GetName()
+	}
+	obj.SetName(obj.GetName() + "-profile")
+	m.Tell = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	m.Tell("%s %s/%s at %d scales, at least %v each", kind.Name, obj.GetNamespace(), obj.GetName(), len(scales), m.Duration)
+	res, err := profiler.Run(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, kind, obj, *m)
+	if err != nil {
+		return err
+	}
+	grams := res.EnergyKWh * intensity
+	p := res.Profile(o.name, obj.GetNamespace(), m, grams)
+	if err := drawCurve(out, &res); err != nil {
+		return err
+	}
+	writeCost(out, &res, o.zone, grams)
+	return writeProfile(ctx, out, c, p, o.to)
 }
 
 // checkProfile checks what was asked for.

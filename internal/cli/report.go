@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lull.dev/lull/internal/accounting/ledger"
 	"lull.dev/lull/internal/studies/report"
@@ -19,12 +20,17 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
+// reportOptions are the flags of lull report.
+type reportOptions struct {
+	ledger                   ledgerFlags
+	q                        ledger.Question
+	from, to, format, output string
+	hardware                 ledger.Hardware
+	embodiedKg, years        float64
+}
+
 func newReportCommand() *cobra.Command {
-	var f ledgerFlags
-	var q ledger.Question
-	var from, to, format, output string
-	hardware := ledger.Hardware{}
-	var embodiedKg, years float64
+	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report emissions and savings from the ledger",
@@ -42,73 +48,83 @@ how many entries it has and what its head is. That of a database is checked by l
   lull report --database ledger.db --by team --delay-cost label:cost-of-an-hour
   lull report --export ledger.jsonl --embodied-kg 1300 --server-cpus 64 --unit label:images`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			start, end, err := period(from, to)
-			if err != nil {
-				return err
-			}
-			if q.Signal != "" && q.Signal != string(carbon.Average) && q.Signal != string(carbon.Marginal) {
-				return fmt.Errorf("--signal: %q; accepted: average or marginal", q.Signal)
-			}
-			if q.Factor != "" && q.Factor != string(carbon.Lifecycle) && q.Factor != string(carbon.Direct) {
-				return fmt.Errorf("--factor: %q; accepted: lifecycle or direct", q.Factor)
-			}
-			if cmd.Flags().Changed("embodied-kg") {
-				hardware.Lifetime = time.Duration(years * 365.25 * 24 * float64(time.Hour))
-				hardware.EmbodiedGrams = 1000 * embodiedKg
-				q.Hardware = &hardware
-			} else if name := firstGiven(cmd.Flags(), "unit", "server-cpus", "lifetime-years"); name != "" {
-				return fmt.Errorf("--%s: accepted with --embodied-kg, as the SCI counts what hardware embodies", name)
-			}
-			write, known := map[string]func(io.Writer, ledger.Summary, ledger.Question) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[format]
-			if !known {
-				return fmt.Errorf("--format: %q; accepted: text, html, json, impact", format)
-			}
-			l, err := f.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, l.closing()) }()
-			open := unsettled{}
-			list, err := ledger.Settlements(open.among(l.ofKinds(ledger.KindSubmitted, ledger.KindSettled)), start, end)
-			if err != nil {
-				return err
-			}
-			s, err := ledger.Summarize(list, q)
-			if err != nil {
-				return err
-			}
-			s.Unsettled = open.before(end)
-			if s.All.Workloads == 0 && len(list) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "none of the %d workloads that are settled in this time has --signal %q and --factor %q; they have: %s\n", len(list), q.Signal, q.Factor, signalsOf(list))
-			}
-			if format == "impact" {
-				write = func(out io.Writer, _ ledger.Summary, q ledger.Question) error {
-					return ledger.WriteImpact(out, list, q)
-				}
-			}
-			if err := streamOut(output, cmd.OutOrStdout(), func(w io.Writer) error { return write(w, s, q) }); err != nil {
-				return err
-			}
-			return l.writeChecked(cmd.ErrOrStderr())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	f.register(cmd)
+	o.ledger.register(cmd)
 	g := cmd.Flags()
-	g.StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
-	g.StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
-	g.StringVar(&q.By, "by", "", "group by namespace, team (the label of that name), policy, zone, kind or label:KEY")
-	number(g, &q.Top, "top", 10, between(0, 1000), "how many of the workloads that emitted most are named")
-	g.StringVar(&q.Signal, "signal", "", "only where intensities are average, or marginal (default: the only one there is)")
-	g.StringVar(&q.Factor, "factor", "", "only where they are lifecycle, or direct (default: the only one there is)")
-	number(g, &embodiedKg, "embodied-kg", 0, atLeast(0), "kgCO2eq that a server embodies, as its maker states; gives the SCI")
-	number(g, &hardware.CPUs, "server-cpus", 64, above0(), "CPUs (vCPUs) of that server")
-	number(g, &years, "lifetime-years", 4, above0To(100), "how long it is in use")
-	g.StringVar(&q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
-	g.StringVar(&q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
-	g.StringVar(&format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
-	g.StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
+	g.StringVar(&o.from, "from", "", "first day, or time, of the ends of workloads (default: all)")
+	g.StringVar(&o.to, "to", "", "the day, or time, after the last (default: all)")
+	g.StringVar(&o.q.By, "by", "", "group by namespace, team (the label of that name), policy, zone, kind or label:KEY")
+	number(g, &o.q.Top, "top", 10, between(0, 1000), "how many of the workloads that emitted most are named")
+	g.StringVar(&o.q.Signal, "signal", "", "only where intensities are average, or marginal (default: the only one there is)")
+	g.StringVar(&o.q.Factor, "factor", "", "only where they are lifecycle, or direct (default: the only one there is)")
+	number(g, &o.embodiedKg, "embodied-kg", 0, atLeast(0), "kgCO2eq that a server embodies, as its maker states; gives the SCI")
+	number(g, &o.hardware.CPUs, "server-cpus", 64, above0(), "CPUs (vCPUs) of that server")
+	number(g, &o.years, "lifetime-years", 4, above0To(100), "how long it is in use")
+	g.StringVar(&o.q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
+	g.StringVar(&o.q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
+	g.StringVar(&o.format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
+	g.StringVarP(&o.output, "output", "o", "", "file to write (default: standard output)")
 	return cmd
+}
+
+// question checks what is asked of the ledger.
+func (o *reportOptions) question(flags *pflag.FlagSet) error {
+	if o.q.Signal != "" && o.q.Signal != string(carbon.Average) && o.q.Signal != string(carbon.Marginal) {
+		return fmt.Errorf("--signal: %q; accepted: average or marginal", o.q.Signal)
+	}
+	if o.q.Factor != "" && o.q.Factor != string(carbon.Lifecycle) && o.q.Factor != string(carbon.Direct) {
+		return fmt.Errorf("--factor: %q; accepted: lifecycle or direct", o.q.Factor)
+	}
+	if flags.Changed("embodied-kg") {
+		o.hardware.Lifetime = time.Duration(o.years * 365.25 * 24 * float64(time.Hour))
+		o.hardware.EmbodiedGrams = 1000 * o.embodiedKg
+		o.q.Hardware = &o.hardware
+	} else if name := firstGiven(flags, "unit", "server-cpus", "lifetime-years"); name != "" {
+		return fmt.Errorf("--%s: accepted with --embodied-kg, as the SCI counts what hardware embodies", name)
+	}
+	return nil
+}
+
+func (o *reportOptions) run(cmd *cobra.Command) (err error) {
+	start, end, err := period(o.from, o.to)
+	if err != nil {
+		return err
+	}
+	if err := o.question(cmd.Flags()); err != nil {
+		return err
+	}
+	write, known := map[string]func(io.Writer, ledger.Summary, ledger.Question) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[o.format]
+	if !known {
+		return fmt.Errorf("--format: %q; accepted: text, html, json, impact", o.format)
+	}
+	l, err := o.ledger.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.closing()) }()
+	open := unsettled{}
+	list, err := ledger.Settlements(open.among(l.ofKinds(ledger.KindSubmitted, ledger.KindSettled)), start, end)
+	if err != nil {
+		return err
+	}
+	s, err := ledger.Summarize(list, o.q)
+	if err != nil {
+		return err
+	}
+	s.Unsettled = open.before(end)
+	if s.All.Workloads == 0 && len(list) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "none of the %d workloads that are settled in this time has --signal %q and --factor %q; they have: %s\n", len(list), o.q.Signal, o.q.Factor, signalsOf(list))
+	}
+	if o.format == "impact" {
+		write = func(out io.Writer, _ ledger.Summary, q ledger.Question) error {
+			return ledger.WriteImpact(out, list, q)
+		}
+	}
+	if err := streamOut(o.output, cmd.OutOrStdout(), func(w io.Writer) error { return write(w, s, o.q) }); err != nil {
+		return err
+	}
+	return l.writeChecked(cmd.ErrOrStderr())
 }
 
 // unsettled are the workloads that are submitted and not settled, with when they were submitted.

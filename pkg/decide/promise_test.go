@@ -405,10 +405,24 @@ func TestWorldsFound(t *testing.T) {
 		{"workers that are lacking", 5, 0.95, false, one(workload.Elastic), cheapest.Planner{}},
 		// A late task had no place in time, until other late tasks had been given other places.
 		{"room that others leave", 5, 0.8, false, one(workload.Elastic), joint.Planner{Effort: 0.02}},
+		// The model of the queues paused at once what a queue starts in the room of a task that is paused at that moment; it runs until the next
+		// decision.
+		{"a start at a pause", 8, 0.95, true, []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic}, asap.Planner{}},
+		{"a start at a pause, without a plan", 5, 0.95, false, one(workload.Elastic), joint.Planner{Effort: 0.02}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			for _, v := range randomWorld(x.seed, x.load, x.known, x.kinds).run(t, x.planner) {
+			w, reference := randomWorld(x.seed, x.load, x.known, x.kinds), randomWorld(x.seed, x.load, x.known, x.kinds)
+			for _, v := range w.run(t, x.planner) {
 				t.Error(v)
+			}
+			if !x.known {
+				return
+			}
+			reference.run(t, nil)
+			for k, j := range w.jobs {
+				if deadline := j.task.Deadline; !deadline.IsZero() && !reference.jobs[k].finish.After(deadline) && j.finish.After(deadline.Add(time.Millisecond)) {
+					t.Errorf("%s %s ends %v after its deadline", j.task.Kind, j.task.ID, j.finish.Sub(deadline))
+				}
 			}
 		})
 	}

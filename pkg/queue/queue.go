@@ -145,13 +145,10 @@ func (m *Model) Run() [][]Run {
 	due := slices.Clone(m.order)
 	for more := true; more; {
 		m.serve()
-		for m.begun = append(m.begun, due...); len(m.begun) > 0; m.serve() {
-			changes := m.inOrder(m.begun)
-			m.begun = nil
-			for _, i := range changes {
-				m.follow(i)
-			}
+		for _, i := range m.inOrder(append(due, m.begun...)) {
+			m.follow(i)
 		}
+		m.serve()
 		m.raise()
 		due, more = m.advance()
 	}

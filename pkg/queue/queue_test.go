@@ -147,32 +147,6 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// TestPauseAtTheStart: a task that starts at the moment at which another one is paused, when its own intent is to be paused, does not run
-// until something else happens.
-func TestPauseAtTheStart(t *testing.T) {
-	until := func(h float64) func(time.Time) queue.Intent {
-		return func(at time.Time) queue.Intent {
-			switch {
-			case at.Before(hours(h)):
-				return queue.Intent{Released: true, Cluster: -1, Workers: 1, Next: hours(h)}
-			case at.Before(hours(3)):
-				return queue.Intent{Next: hours(3)}
-			}
-			return queue.Intent{Released: true, Cluster: -1, Workers: 1}
-		}
-	}
-	l, clusters := places(1)
-	tasks := []queue.Task{waiting(l, 1), waiting(l, 1)}
-	w := world{clusters: []int{0}, first: float64(2 * time.Hour), intents: map[int]func(time.Time) queue.Intent{0: until(1), 1: until(0.5)}}
-	for i, runs := range queue.New(w, l, clusters, start, tasks, []int{0, 1}, nil).Run() {
-		for _, r := range runs {
-			if r.To.After(hours(1)) && r.From.Before(hours(3)) {
-				t.Errorf("task %d runs %v, and is paused from 1h to 3h", i, r)
-			}
-		}
-	}
-}
-
 // TestFallingCapacity: what has started runs on when the capacity falls, and nothing starts in room that is not there.
 func TestFallingCapacity(t *testing.T) {
 	l, clusters := places(2)

@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/cluster/kueue"
 )
@@ -437,121 +436,6 @@ func TestStaleHolds(t *testing.T) {
 	for _, name := range []string{"ended", "opened", "users"} {
 		if !*b.job(name).Spec.Suspend {
 			t.Errorf("%s was resumed", name)
-		}
-	}
-}
-
-// TestKindsUnread: where it is not known which kinds there are, nothing counts as an orphan.
-func TestKindsUnread(t *testing.T) {
-	b := newBed(t, workload("a", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused}))
-	b.dog.Cache = interceptor.NewClient(b.store.(client.WithWatch), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		if _, kinds := list.(*v1alpha1.WorkloadKindList); kinds {
-			return context.DeadlineExceeded
-		}
-		return c.List(ctx, list, opts...)
-	}})
-	if err := b.dog.Look(context.Background()); !errors.Is(err, context.DeadlineExceeded) || b.patches.Load() != 0 {
-		t.Errorf("%d writes, %v", b.patches.Load(), err)
-	}
-}
-
-// TestOneRefused: an object that cannot be released keeps no other from it, and is tried again.
-func TestOneRefused(t *testing.T) {
-	past := with(v1alpha1.AnnotationLatestStart, at(-time.Hour))
-	b := newBed(t, job("a", past), job("b", past), job("c", past))
-	b.refused = "b"
-	if err := b.dog.Look(context.Background()); !apierrors.IsForbidden(err) {
-		t.Errorf("the look ends with %v", err)
-	}
-	for name, held := range map[string]bool{"a": false, "b": true, "c": false} {
-		if *b.job(name).Spec.Suspend != held {
-			t.Errorf("%s is held: %v", name, !held)
-		}
-	}
-	b.refused = ""
-	b.look()
-	if *b.job("b").Spec.Suspend {
-		t.Error("b is not tried again")
-	}
-}
-
-// TestUnlisted: a kind that is held at admission and may not be listed is told of in the readiness, once in an Event,
-// and in the metric; one that nothing holds is not.
-func TestUnlisted(t *testing.T) {
-	b := newBed(t, job("a", with(v1alpha1.AnnotationLatestStart, at(-time.Hour))))
-	b.forbidden["Job"], b.forbidden["Pod"] = true, true
-	admission := &unstructured.Unstructured{}
-	admission.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"})
-	admission.SetName("hold-jobs.lull.dev")
-	if err := b.store.Create(context.Background(), admission); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		b.look()
-	}
-	if err := b.dog.Check(nil); err == nil || !strings.Contains(err.Error(), "Job is held") || strings.Contains(err.Error(), "Pod") {
-		t.Errorf("ready: %v", err)
-	}
-	if len(b.events.reasons) != 1 || b.events.reasons[0] != "KindNotListed" {
-		t.Errorf("events %v", b.events.reasons)
-	}
-	if !*b.job("a").Spec.Suspend {
-		t.Error("was released all the same")
-	}
-	b.forbidden = map[string]bool{}
-	b.clock.Step(askAgain)
-	b.look()
-	if err := b.dog.Check(nil); err != nil || *b.job("a").Spec.Suspend {
-		t.Errorf("granted, ready: %v, held: %v", err, *b.job("a").Spec.Suspend)
-	}
-}
-
-// TestRefusedKind: what a kind holds that was refused, as another has its name, is released all the same.
-func TestRefusedKind(t *testing.T) {
-	var objects []client.Object
-	for _, group := range []string{"x.dev", "y.dev"} {
-		objects = append(objects, &v1alpha1.WorkloadKind{ObjectMeta: metav1.ObjectMeta{Name: group}, Spec: v1alpha1.WorkloadKindSpec{
-			Group: group, Version: "v1", Kind: "Train", Resource: "trains", Hold: v1alpha1.HoldSpec{Suspend: "spec.suspend"},
-		}}, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": group + "/v1", "kind": "Train", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": group, "annotations": map[string]any{
-				v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission, v1alpha1.AnnotationLatestStart: at(-time.Hour), "mine": "x",
-			}}, "spec": map[string]any{"suspend": true},
-		}})
-	}
-	b := newBed(t, objects...)
-	b.look()
-	for _, group := range []string{"x.dev", "y.dev"} {
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Train"})
-		if err := b.store.Get(context.Background(), client.ObjectKey{Namespace: "n", Name: "a"}, u); err != nil {
-			t.Fatal(err)
-		}
-		if held, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); held || u.GetAnnotations()["mine"] != "x" {
-			t.Errorf("%s: held %v, annotations %v", group, held, u.GetAnnotations())
-		}
-	}
-}
-
-// TestTransform: the cache holds little of an object, whatever its owner writes into it.
-func TestTransform(t *testing.T) {
-	dog := &Watchdog{}
-	jobs, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dog.known.Store(jobs[0].GVK(), jobs[0])
-	huge := strings.Repeat("x", 240_000)
-	for _, hold := range []string{"", v1alpha1.HoldAdmission} {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{
-			"name": "a", "labels": map[string]any{"mine": huge}, "annotations": map[string]any{v1alpha1.AnnotationMaxDelay: huge, v1alpha1.AnnotationHold: hold, "mine": huge},
-		}, "spec": map[string]any{"suspend": true, "template": huge}}}
-		o, err := dog.Transform(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := o.(*unstructured.Unstructured).MarshalJSON()
-		if err != nil || len(text) > 1024 {
-			t.Errorf("hold %q: %d bytes are kept, %v", hold, len(text), err)
 		}
 	}
 }

@@ -122,14 +122,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var cc v1alpha1.ComputeCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &cc); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.mu.Lock()
-			delete(r.known, req.Name)
-			r.mu.Unlock()
-			r.Clusters.remove(req.Name)
-			metrics.ForgetCluster(req.Name)
-			return ctrl.Result{}, nil
+			r.forget(req.Name)
 		}
-		return ctrl.Result{}, err
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if cc.Spec.Provision != nil {
 		// What the cache does not know yet must not be done twice.
@@ -137,13 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	r.mu.Lock()
-	k := r.known[cc.Name]
-	if k == nil {
-		k = &known{}
-		r.known[cc.Name] = k
-	}
-	r.mu.Unlock()
+	k := r.knownOf(cc.Name)
 	k.restore(&cc)
 	model, err := kube.PowerModel(&cc.Spec.Power)
 	if err != nil {
@@ -202,6 +191,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: refresh}, nil
+}
+
+// knownOf is what is known of a cluster, from now on if nothing was.
+func (r *Reconciler) knownOf(name string) *known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := r.known[name]
+	if k == nil {
+		k = &known{}
+		r.known[name] = k
+	}
+	return k
+}
+
+// forget drops what is known of a cluster that is gone.
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	delete(r.known, name)
+	r.mu.Unlock()
+	r.Clusters.remove(name)
+	metrics.ForgetCluster(name)
 }
 
 // restore takes up what an earlier controller has learned.

@@ -131,6 +131,29 @@ func centred(s *carbon.Series) (*carbon.Series, error) {
 	return carbon.NewSeries(s.Provenance, samples)
 }
 
+// piontekKey is a scenario and the planner that its days were planned with.
+type piontekKey struct {
+	scenario int
+	method   string
+}
+
+// addPiontekRows states the reductions of the days, and how many jobs missed their deadlines.
+func (res *Result) addPiontekRows(c *report.Chart, found map[piontekKey][]float64, missed map[piontekKey]int) {
+	for k, s := range PiontekScenarios {
+		own, other := advise.SpreadOf(found[piontekKey{k, "window"}]), advise.SpreadOf(found[piontekKey{k, "joint"}])
+		res.Rows = append(res.Rows,
+			Row{What: fmt.Sprintf("scenario #%d: reduction of CO2, mean of days", k+1), Unit: "%", Paper: Value(s.Paper), Anchor: None, Here: percent(own.Mean), Joint: percent(other.Mean),
+				Why: fmt.Sprintf("the paper's is one day of another year and load; here 5th to 95th percentile of days %.1f to %.1f %%", 100*own.P5, 100*own.P95)},
+			Row{What: fmt.Sprintf("scenario #%d: jobs later than allowed", k+1), Unit: "", Paper: 0, Anchor: None, Here: Value(missed[piontekKey{k, "window"}]), Joint: Value(missed[piontekKey{k, "joint"}]), Why: "\"every SLA kept\""})
+		values := found[piontekKey{k, "window"}]
+		x, y := report.CDF(values, 100)
+		for i := range x {
+			x[i] *= 100
+		}
+		c.Series = append(c.Series, report.Series{Name: fmt.Sprintf("scenario #%d", k+1), X: x, Y: y, Stairs: true})
+	}
+}
+
 func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 	actual, err := env.carbon("DE", "2022", "2023")
 	if err != nil {
@@ -153,12 +176,7 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 		"Idle power of the day is part of both sums, as in the paper; it is why shares are small.",
 	}}
 	c := report.Chart{Title: "Days by reduction", XUnit: " %"}
-	type key struct {
-		scenario int
-		method   string
-	}
-	found := map[key][]float64{}
-	missed := map[key]int{}
+	found, missed := map[piontekKey][]float64{}, map[piontekKey]int{}
 	var lock sync.Mutex
 	var wg sync.WaitGroup
 	limit := make(chan struct{}, 2)
@@ -182,8 +200,8 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 					if err != nil {
 						errs = append(errs, err)
 					} else {
-						found[key{k, m.name}] = append(found[key{k, m.name}], 1-a/b)
-						missed[key{k, m.name}] += late
+						found[piontekKey{k, m.name}] = append(found[piontekKey{k, m.name}], 1-a/b)
+						missed[piontekKey{k, m.name}] += late
 					}
 					lock.Unlock()
 				}
@@ -200,19 +218,7 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 			return nil, err
 		}
 	}
-	for k, s := range PiontekScenarios {
-		own, other := advise.SpreadOf(found[key{k, "window"}]), advise.SpreadOf(found[key{k, "joint"}])
-		res.Rows = append(res.Rows,
-			Row{What: fmt.Sprintf("scenario #%d: reduction of CO2, mean of days", k+1), Unit: "%", Paper: Value(s.Paper), Anchor: None, Here: percent(own.Mean), Joint: percent(other.Mean),
-				Why: fmt.Sprintf("the paper's is one day of another year and load; here 5th to 95th percentile of days %.1f to %.1f %%", 100*own.P5, 100*own.P95)},
-			Row{What: fmt.Sprintf("scenario #%d: jobs later than allowed", k+1), Unit: "", Paper: 0, Anchor: None, Here: Value(missed[key{k, "window"}]), Joint: Value(missed[key{k, "joint"}]), Why: "\"every SLA kept\""})
-		values := found[key{k, "window"}]
-		x, y := report.CDF(values, 100)
-		for i := range x {
-			x[i] *= 100
-		}
-		c.Series = append(c.Series, report.Series{Name: fmt.Sprintf("scenario #%d", k+1), X: x, Y: y, Stairs: true})
-	}
+	res.addPiontekRows(&c, found, missed)
 	res.Charts = []report.Chart{c}
 	return res, nil
 }

@@ -85,6 +85,25 @@ func (e *Env) trace(name string) (*trace.Trace, error) {
 	return t, nil
 }
 
+// scales are the profiles by which jobs scale, at random.
+func (s weekSpec) scales(env *Env) ([]*sim.Scale, error) {
+	scales := make([]*sim.Scale, len(s.profiles))
+	for i, name := range s.profiles {
+		m, err := env.profile(name, s.kmax)
+		if err != nil {
+			return nil, err
+		}
+		scales[i] = &sim.Scale{MinWorkers: 1, MaxWorkers: s.kmax, Curve: make([]float64, s.kmax)}
+		for k, v := range m.Curve {
+			scales[i].Curve[k] = v / m.Curve[0] // p(kmin) = 1
+		}
+		if s.watts {
+			scales[i].Watts = m.Watts
+		}
+	}
+	return scales, nil
+}
+
 // build reads the jobs of one hour and more that arrive in the week, rounds arrivals up
 // to hours and draws profiles by the seed.
 func (s weekSpec) build(env *Env) (*week, error) {
@@ -106,19 +125,9 @@ func (s weekSpec) build(env *Env) (*week, error) {
 	if s.length == 0 {
 		s.length = 1
 	}
-	scales := make([]*sim.Scale, len(s.profiles))
-	for i, name := range s.profiles {
-		m, err := env.profile(name, s.kmax)
-		if err != nil {
-			return nil, err
-		}
-		scales[i] = &sim.Scale{MinWorkers: 1, MaxWorkers: s.kmax, Curve: make([]float64, s.kmax)}
-		for k, v := range m.Curve {
-			scales[i].Curve[k] = v / m.Curve[0] // p(kmin) = 1
-		}
-		if s.watts {
-			scales[i].Watts = m.Watts
-		}
+	scales, err := s.scales(env)
+	if err != nil {
+		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(s.seed, uint64(s.week)))
 	const span = 7 * 24 * time.Hour

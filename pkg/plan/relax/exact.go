@@ -33,123 +33,175 @@ const firstPull = 0.95
 //
 // Errors: that of ctx; the solution so far comes with it.
 func Solve(ctx context.Context, m *Model, start []float64, tolerance float64) (Exact, error) {
-	e := NewPricer(m)
-	out := Exact{Bound: math.Inf(-1), Lambda: make([]float64, len(m.Cap))}
-	capacity := make([]float64, len(m.Cap))
-	scale := make([]float64, len(m.Cap))
+	g := newGeneration(m, start)
+	for {
+		if err := ctx.Err(); err != nil {
+			return g.finish(), err
+		}
+		if g.bound(tolerance) {
+			return g.finish(), nil
+		}
+		moved, sound := g.enter(g.price())
+		if !sound || !g.leanTo(moved) {
+			return g.finish(), nil
+		}
+	}
+}
+
+// generation is column generation under way: the restricted program has the schedules (columns) found so far.
+type generation struct {
+	m       *Model
+	pricer  *Pricer
+	program *simplex
+	out     Exact
+	// scale of each row: the program has shares of it, so that its numbers are near 1.
+	scale []float64
+	// lambda are the prices of the restricted program; pricing is done at, which lies between them and those of the best
+	// bound: at = pull x out.Lambda + (1 - pull) x lambda.
+	lambda, at []float64
+	pull       float64
+	use        []float64
+	candidates []candidate
+	refactored int // pivots when the basis was last inverted anew
+}
+
+// candidate is a column with its reduced cost: below 0, it saves.
+type candidate struct {
+	column  column
+	reduced float64
+}
+
+func newGeneration(m *Model, start []float64) *generation {
+	rows := len(m.Cap)
+	g := &generation{
+		m: m, pricer: NewPricer(m), out: Exact{Bound: math.Inf(-1), Lambda: make([]float64, rows)},
+		scale: make([]float64, rows), lambda: make([]float64, rows), at: make([]float64, rows), use: make([]float64, rows),
+	}
+	capacity := make([]float64, rows)
 	for i, c := range m.Cap {
 		// A different, tiny slack in every row keeps ties from cycling.
-		scale[i] = math.Max(c, 1)
+		g.scale[i] = math.Max(c, 1)
 		h := uint32(i+1) * 2654435761
-		capacity[i] = c/scale[i] + 1e-7*(1+float64(h>>16)/65536)
+		capacity[i] = c/g.scale[i] + 1e-7*(1+float64(h>>16)/65536)
 	}
-	// The first columns: a plan built at the first prices, jobs without a place left out.
-	keys := make([]column, len(m.jobs))
+	if start != nil {
+		copy(g.lambda, start)
+	}
+	g.pricer.Set(g.lambda)
+	g.program = newSimplex(capacity, g.firstColumns())
+	return g
+}
+
+// firstColumns is a plan built at the first prices, the largest jobs first; jobs without a place are left out.
+func (g *generation) firstColumns() []column {
+	m := g.m
+	keys, order := make([]column, len(m.jobs)), make([]int, len(m.jobs))
 	for j := range m.jobs {
 		cl := &m.classes[m.jobs[j].class]
 		keys[j] = column{set: int32(j), cost: cl.shed * m.jobs[j].size, id: -1}
-	}
-	lambda := make([]float64, len(m.Cap))
-	if start != nil {
-		copy(lambda, start)
-	}
-	e.Set(lambda)
-	room := NewRoom(m)
-	order := make([]int, len(m.jobs))
-	for j := range order {
 		order[j] = j
 	}
 	sort.SliceStable(order, func(a, b int) bool { return m.Size(order[a]) > m.Size(order[b]) })
+	room := NewRoom(m)
 	for _, j := range order {
-		if _, parts, ok := e.PlaceIn(j, room); ok {
+		if _, parts, ok := g.pricer.PlaceIn(j, room); ok {
 			room.Take(j, parts, 1)
-			keys[j] = m.column(j, parts, scale)
-			keys[j].id = int32(len(out.patterns))
-			out.patterns = append(out.patterns, append([]Part(nil), parts...))
+			keys[j] = g.keep(m.column(j, parts, g.scale), parts)
 		}
 	}
-	s := newSimplex(capacity, keys)
-	use := make([]float64, len(m.Cap))
-	type candidate struct {
-		col column
-		d   float64
+	return keys
+}
+
+// keep numbers the schedule of a column.
+func (g *generation) keep(col column, parts []Part) column {
+	col.id = int32(len(g.out.patterns))
+	g.out.patterns = append(g.out.patterns, append([]Part(nil), parts...))
+	return col
+}
+
+// bound takes the Lagrangian bound at the prices, if it is the best so far, and reports whether the program is as good as that.
+func (g *generation) bound(tolerance float64) bool {
+	g.out.Rounds++
+	for i := range g.at {
+		g.at[i] = g.pull*g.out.Lambda[i] + (1-g.pull)*g.lambda[i]
 	}
-	var candidates []candidate
-	last := 0
-	at, pull := make([]float64, len(m.Cap)), 0.0
-	for {
-		if err := ctx.Err(); err != nil {
-			out.finish(s)
-			return out, err
-		}
-		out.Rounds++
-		for i := range at {
-			at[i] = pull*out.Lambda[i] + (1-pull)*lambda[i]
-		}
-		if bound := e.Lagrangian(at, use); bound > out.Bound {
-			out.Bound = bound
-			copy(out.Lambda, at)
-		}
-		value := s.value()
-		if out.Rounds > 1 && value-out.Bound <= tolerance*math.Abs(out.Bound) {
-			break
-		}
-		candidates = candidates[:0]
-		for j := range m.jobs {
-			_, parts := e.Best(j)
-			col := m.column(j, parts, scale)
-			d := s.reduced(&col)
-			if d < -1e-12*math.Max(1, math.Abs(col.cost)) || (out.Rounds == 1 && len(parts) > 0) {
-				col.id = int32(len(out.patterns))
-				out.patterns = append(out.patterns, append([]Part(nil), parts...))
-				candidates = append(candidates, candidate{col, d})
-			}
-		}
-		sort.SliceStable(candidates, func(a, b int) bool { return candidates[a].d < candidates[b].d })
-		moved := false
-		for i := range candidates {
-			q := &candidates[i].col
-			if s.reduced(q) < -1e-10*math.Max(1e-6, math.Abs(q.cost)) {
-				moved = s.enter(q, 0) || moved
-			}
-			for k := 0; k < 4; k++ { // slacks whose price turned negative
-				worst, at := 1e-10, -1
-				for r, v := range s.pi {
-					if v > worst {
-						worst, at = v, r
-					}
-				}
-				if at < 0 {
-					break
-				}
-				moved = s.enter(nil, at) || moved
-			}
-			if s.pivots-last > 800 {
-				last = s.pivots
-				if !s.refactor() {
-					out.finish(s)
-					return out, nil
-				}
-			}
-		}
-		switch {
-		case moved:
-			pull = firstPull
-		case pull > 0.05:
-			pull /= 2
-		case pull > 0:
-			pull = 0
-		default:
-			out.finish(s)
-			return out, nil
-		}
-		s.prices(lambda)
-		for i := range lambda {
-			lambda[i] = m.Bounded(i, lambda[i]/scale[i])
+	if bound := g.pricer.Lagrangian(g.at, g.use); bound > g.out.Bound {
+		g.out.Bound = bound
+		copy(g.out.Lambda, g.at)
+	}
+	return g.out.Rounds > 1 && g.program.value()-g.out.Bound <= tolerance*math.Abs(g.out.Bound)
+}
+
+// price returns the best response of each job that saves something, the most first.
+func (g *generation) price() []candidate {
+	g.candidates = g.candidates[:0]
+	for j := range g.m.jobs {
+		_, parts := g.pricer.Best(j)
+		col := g.m.column(j, parts, g.scale)
+		d := g.program.reduced(&col)
+		if d < -1e-12*math.Max(1, math.Abs(col.cost)) || (g.out.Rounds == 1 && len(parts) > 0) {
+			g.candidates = append(g.candidates, candidate{g.keep(col, parts), d})
 		}
 	}
-	out.finish(s)
-	return out, nil
+	sort.SliceStable(g.candidates, func(a, b int) bool { return g.candidates[a].reduced < g.candidates[b].reduced })
+	return g.candidates
+}
+
+// enter has columns enter the basis that still save something. It reports whether one did, and whether the basis is sound.
+func (g *generation) enter(candidates []candidate) (moved, sound bool) {
+	s := g.program
+	for i := range candidates {
+		q := &candidates[i].column
+		if s.reduced(q) < -1e-10*math.Max(1e-6, math.Abs(q.cost)) {
+			moved = s.enter(q, 0) || moved
+		}
+		for range 4 { // slacks whose price turned negative
+			worst, at := 1e-10, -1
+			for r, v := range s.pi {
+				if v > worst {
+					worst, at = v, r
+				}
+			}
+			if at < 0 {
+				break
+			}
+			moved = s.enter(nil, at) || moved
+		}
+		if s.pivots-g.refactored > 800 {
+			g.refactored = s.pivots
+			if !s.refactor() {
+				return moved, false
+			}
+		}
+	}
+	return moved, true
+}
+
+// leanTo takes the prices of the restricted program, and says how far the next pricing leans to those of the best bound: less each
+// time that no column entered. It reports false if none entered at the program's own prices: then none saves anything.
+func (g *generation) leanTo(moved bool) bool {
+	switch {
+	case moved:
+		g.pull = firstPull
+	case g.pull > 0.05:
+		g.pull /= 2
+	case g.pull > 0:
+		g.pull = 0
+	default:
+		return false
+	}
+	g.program.prices(g.lambda)
+	for i := range g.lambda {
+		g.lambda[i] = g.m.Bounded(i, g.lambda[i]/g.scale[i])
+	}
+	return true
+}
+
+// finish states the solution of the restricted program.
+func (g *generation) finish() Exact {
+	s := g.program
+	g.out.Value, g.out.Pivots, g.out.shares = s.value(), s.pivots, s.shares()
+	return g.out
 }
 
 // Share is how much of a schedule the fractional solution uses.
@@ -169,10 +221,6 @@ func (out *Exact) Shares(j int) []Share {
 		list = append(list, Share{s.amount, parts})
 	}
 	return list
-}
-
-func (out *Exact) finish(s *simplex) {
-	out.Value, out.Pivots, out.shares = s.value(), s.pivots, s.shares()
 }
 
 // column is the column of a schedule of job j.

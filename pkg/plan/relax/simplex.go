@@ -103,20 +103,12 @@ func (s *simplex) direction(q *column, slack int) {
 	}
 }
 
-// enter brings a column (or the slack of a row, where q is nil) into the basis.
-// It reports whether the basis changed.
-func (s *simplex) enter(q *column, slack int) bool {
-	var d float64
-	if q != nil {
-		d = s.reduced(q)
-	} else {
-		d = -s.pi[slack]
-	}
-	s.direction(q, slack)
-	// The ratio test: basic columns fall by w, keys by what their set gains.
+// ratioTest finds how far (theta) the entering column can grow until another one is used up: basic columns fall by w,
+// keys by what their set gains. leave is that basic column; or leaveSet is the set whose key leaves, with leave -1. pivot is how fast it
+// falls. It leaves in change what each touched set gains.
+func (s *simplex) ratioTest(q *column) (theta float64, leave int, leaveSet int32, pivot float64) {
 	s.touched = s.touched[:0]
-	theta, leave, leaveSet := math.Inf(1), -1, int32(-1)
-	var pivot float64
+	theta, leave, leaveSet = math.Inf(1), -1, -1
 	for i, w := range s.w {
 		if w < zeroEps && w > -zeroEps {
 			s.w[i] = 0
@@ -151,6 +143,20 @@ func (s *simplex) enter(q *column, slack int) bool {
 			}
 		}
 	}
+	return theta, leave, leaveSet, pivot
+}
+
+// enter brings a column (or the slack of a row, where q is nil) into the basis.
+// It reports whether the basis changed.
+func (s *simplex) enter(q *column, slack int) bool {
+	var d float64
+	if q != nil {
+		d = s.reduced(q)
+	} else {
+		d = -s.pi[slack]
+	}
+	s.direction(q, slack)
+	theta, leave, leaveSet, pivot := s.ratioTest(q)
 	if math.IsInf(theta, 1) {
 		for _, g := range s.touched {
 			s.change[g] = 0
@@ -264,11 +270,20 @@ func (s *simplex) prices(lambda []float64) {
 // refactor inverts the working basis anew and recomputes all that depends on it.
 // It reports whether the basis is sound.
 func (s *simplex) refactor() bool {
-	n := s.n
 	if s.square == nil {
-		s.square = make([]float64, n*n)
+		s.square = make([]float64, s.n*s.n)
 	}
-	b := s.square
+	s.basis(s.square)
+	if !invert(s.square, s.inverse, s.n) {
+		return false
+	}
+	s.recompute()
+	return true
+}
+
+// basis writes the working basis, row by row: slacks, and columns less the key column of their set.
+func (s *simplex) basis(b []float64) {
+	n := s.n
 	clear(b)
 	for p, col := range s.basic {
 		if col < 0 {
@@ -284,7 +299,13 @@ func (s *simplex) refactor() bool {
 			b[int(r)*n+p] -= k.use[i]
 		}
 	}
-	inv := s.inverse
+}
+
+// invert writes the inverse of b, of n rows and columns, and overwrites b (Gauss and Jordan, with the largest pivot of a column). It
+// reports whether b has one.
+//
+// Complexity: O(n^3), less for a sparse inverse.
+func invert(b, inv []float64, n int) bool {
 	clear(inv)
 	for i := range n {
 		inv[i*n+i] = 1
@@ -327,6 +348,12 @@ func (s *simplex) refactor() bool {
 			}
 		}
 	}
+	return true
+}
+
+// recompute finds the amounts and the prices by the inverse.
+func (s *simplex) recompute() {
+	n, inv := s.n, s.inverse
 	rest := append([]float64(nil), s.cap...)
 	for _, k := range s.key {
 		q := &s.columns[k]
@@ -353,7 +380,6 @@ func (s *simplex) refactor() bool {
 			}
 		}
 	}
-	return true
 }
 
 // share is how much of a pattern the solution uses.
