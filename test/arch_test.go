@@ -186,3 +186,25 @@ func TestLengths(t *testing.T) {
 		}
 	}
 }
+
+// TestWalks: the functions that the walks of the architecture page name are in the files that it names.
+func TestWalks(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := regexp.MustCompile("\\| `([a-z0-9_/.]+\\.go)` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
+	if len(steps) < 20 {
+		t.Errorf("%d steps", len(steps))
+	}
+	for _, step := range steps {
+		text, err := os.ReadFile("../" + step[1])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + step[2] + `\(`).Match(text) {
+			t.Errorf("%s has no function %s", step[1], step[2])
+		}
+	}
+}
