@@ -34,8 +34,8 @@ import (
 // policyIndex finds the workloads of a policy in the cache.
 const policyIndex = "lull.dev/policy"
 
-// SetupWithManager registers the reconciler.
-func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+// initialize makes what the reconciler keeps in memory. It is empty at first.
+func (r *CarbonPolicyReconciler) initialize() {
 	r.planners = planners{}
 	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
 	r.started, r.slow = r.Clock.Now(), slowness{}
@@ -45,6 +45,11 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	r.writer, r.turns = newWriter(), newTurns(policiesAtOnce, policiesOfNamespace)
 	// An API that often fails must not keep a policy from deciding for minutes.
 	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry)
+}
+
+// SetupWithManager registers the reconciler.
+func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.initialize()
 	if err := mgr.Add(r.writer); err != nil {
 		return err
 	}
