@@ -285,9 +285,10 @@ func (p path) pointer(n int) string {
 	return b.String()
 }
 
-func escape(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
+// escaper is made once, as each new one builds a table.
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+func escape(key string) string { return escaper.Replace(key) }
 
 // cel is the path as an optional CEL expression on the variable object.
 func (p path) cel() string {

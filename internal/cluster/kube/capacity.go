@@ -1,9 +1,6 @@
 package kube
 
-import (
-	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // Capacity sums what the ready, schedulable nodes offer.
 func Capacity(nodes []corev1.Node) map[string]float64 {
@@ -38,7 +35,7 @@ func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
 		pod := &pods[i]
-		if over(pod) || unscheduled(pod) != nil || ours(pod) {
+		if !takes(pod) || ours(pod) {
 			continue
 		}
 		for r, q := range Requests(pod) {
@@ -50,7 +47,7 @@ func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 
 // Requests is what a pod asks for, in base units: cores, bytes, pieces.
 func Requests(pod *corev1.Pod) map[string]float64 {
-	return Amounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	return Amounts(requestsOf(pod))
 }
 
 // upTo bounds a load by the capacity.
@@ -60,6 +57,9 @@ func upTo(load, capacity map[string]float64) map[string]float64 {
 	}
 	return load
 }
+
+// takes reports whether a pod takes capacity: it has not ended, and is neither gated nor denied a node.
+func takes(pod *corev1.Pod) bool { return !over(pod) && unscheduled(pod) == nil }
 
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

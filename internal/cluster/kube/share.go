@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,11 +19,13 @@ type Use struct {
 	// Namespace is that of the policy, and pods finds those of its workloads that take capacity at the time of the decision. The
 	// stretches count for these pods.
 	Namespace string
-	pods      podIndex
+	pods      *podIndex
 	// Clusters are those that the stretches take, each once.
 	Clusters []string
-	// Stretches are what runs, until it is expected to end, and what is planned.
+	// Stretches are what runs, until it is expected to end, and what is planned. They do not change.
 	Stretches []Stretch
+	// sums keeps sums of the stretches; nil keeps none.
+	sums *sums
 }
 
 // Stretch is a time (of the wall clock) in which a workload takes an amount, by resource in base units, of
@@ -39,7 +42,7 @@ type Stretch struct {
 // Complexity: O(tasks + phases).
 func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []decide.Phase) Use {
 	s := &view.Snapshot
-	out := Use{Workloads: make(map[types.UID]bool, len(s.Tasks)), Namespace: view.Namespace}
+	out := Use{Workloads: make(map[types.UID]bool, len(s.Tasks)), Namespace: view.Namespace, sums: &sums{of: map[sumsOf]sumsFrom{}}}
 	var taking []*Workload
 	for i := range s.Tasks {
 		t, w := &s.Tasks[i], view.Workloads[i]
@@ -87,32 +90,83 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 }
 
 // Expected adds what others take of a cluster to load, in slots from a time (of the timeline's series) on, and returns it. A
-// slot of which something takes a part counts in full.
+// slot of which something takes a part counts in full. What one policy takes is summed first, and only once as long as from and
+// its Use stay the same.
 //
-// Complexity: O(stretches × slots).
+// Complexity: O(policies × slots + stretches × slots), the stretches of a Use once.
 func Expected(load map[string][]float64, others []Use, cluster string, timeline timegrid.Timeline, from time.Time, slot time.Duration) map[string][]float64 {
 	for i := range others {
-		for _, x := range others[i].Stretches {
-			end := timeline.ToGrid(x.To).Sub(from)
-			if x.Cluster != cluster || end <= 0 {
-				continue
+		for r, values := range others[i].ahead(cluster, timeline, from, slot) {
+			if load == nil {
+				load = map[string][]float64{}
 			}
-			first := max(0, int(timeline.ToGrid(x.From).Sub(from)/slot))
-			last := min(int((end-1)/slot), int(LoadAhead/slot)-1)
-			for r, q := range x.Amount {
-				if load == nil {
-					load = map[string][]float64{}
-				}
-				if short := last + 1 - len(load[r]); short > 0 {
-					load[r] = append(load[r], make([]float64, short)...)
-				}
-				for t := first; t <= last; t++ {
-					load[r][t] += q
-				}
+			if short := len(values) - len(load[r]); short > 0 {
+				load[r] = append(load[r], make([]float64, short)...)
+			}
+			for t, v := range values {
+				load[r][t] += v
 			}
 		}
 	}
 	return load
+}
+
+// sums keeps what a Use takes by slots, for decisions of several policies. It is safe for concurrent use.
+type sums struct {
+	mu sync.Mutex
+	of map[sumsOf]sumsFrom
+}
+
+type sumsOf struct {
+	cluster  string
+	timeline timegrid.Timeline
+	slot     time.Duration
+}
+
+// sumsFrom are sums of slots from a time on. They are not modified.
+type sumsFrom struct {
+	from   time.Time
+	values map[string][]float64
+}
+
+// ahead is what the stretches take of a cluster, by resource, in slots from a time on. It is not to be modified.
+func (u *Use) ahead(cluster string, timeline timegrid.Timeline, from time.Time, slot time.Duration) map[string][]float64 {
+	if u.sums == nil {
+		return u.sum(cluster, timeline, from, slot)
+	}
+	u.sums.mu.Lock()
+	defer u.sums.mu.Unlock()
+	of := sumsOf{cluster, timeline, slot}
+	known, is := u.sums.of[of]
+	if !is || !known.from.Equal(from) {
+		known = sumsFrom{from, u.sum(cluster, timeline, from, slot)}
+		u.sums.of[of] = known
+	}
+	return known.values
+}
+
+// sum works out what ahead returns.
+//
+// Complexity: O(stretches × slots).
+func (u *Use) sum(cluster string, timeline timegrid.Timeline, from time.Time, slot time.Duration) map[string][]float64 {
+	out := map[string][]float64{}
+	for _, x := range u.Stretches {
+		end := timeline.ToGrid(x.To).Sub(from)
+		if x.Cluster != cluster || end <= 0 {
+			continue
+		}
+		first := max(0, int(timeline.ToGrid(x.From).Sub(from)/slot))
+		last := min(int((end-1)/slot), int(LoadAhead/slot)-1)
+		for r, q := range x.Amount {
+			if short := last + 1 - len(out[r]); short > 0 {
+				out[r] = append(out[r], make([]float64, short)...)
+			}
+			for t := first; t <= last; t++ {
+				out[r][t] += q
+			}
+		}
+	}
+	return out
 }
 
 // LoadAhead is how far ahead the load of others is expected.
@@ -120,14 +174,24 @@ const LoadAhead = 96 * time.Hour
 
 // counted returns a function that reports whether the stretches of other policies count for a pod.
 func counted(others []Use) func(*corev1.Pod) bool {
+	of := byNamespace(others)
+	return func(pod *corev1.Pod) bool { return inAny(of[pod.Namespace], pod) }
+}
+
+// byNamespace has the pods for which the stretches count, by the namespace of the policies.
+func byNamespace(others []Use) map[string][]*podIndex {
 	of := map[string][]*podIndex{}
 	for i := range others {
-		of[others[i].Namespace] = append(of[others[i].Namespace], &others[i].pods)
+		if others[i].pods != nil {
+			of[others[i].Namespace] = append(of[others[i].Namespace], others[i].pods)
+		}
 	}
-	return func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(of[pod.Namespace], func(x *podIndex) bool {
-			_, is := x.of(pod)
-			return is
-		})
-	}
+	return of
+}
+
+func inAny(indices []*podIndex, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(indices, func(x *podIndex) bool {
+		_, is := x.of(pod)
+		return is
+	})
 }

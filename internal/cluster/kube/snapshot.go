@@ -42,10 +42,12 @@ type Input struct {
 	Clusters []decide.Cluster
 	Queued   map[types.UID]*kueue.Workload
 	Nodes    []corev1.Node
-	// Ceiling is what the nodes can become, by resource; nil if they stay as they are. NotCounted is why it leaves something out.
+	// Ceiling is what the nodes offer or can become, by resource; nil for what Nodes offer. NotCounted is why it leaves something out.
 	Ceiling    map[string]float64
 	NotCounted error
-	Pods       []corev1.Pod
+	// Pods are those of the policy's namespace at least, Outside is what the others ask for (Loads.Outside).
+	Pods    []corev1.Pod
+	Outside map[string]float64
 	// Beside says which pods of others use the same capacity; nil: all.
 	Beside func(*corev1.Pod) bool
 	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
@@ -290,7 +292,11 @@ func Observe(in Input) (View, error) {
 		others = func(pod *corev1.Pod) bool { return !in.Beside(pod) }
 	}
 	here := &s.Clusters[0]
-	here.Load = upTo(Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) }), capacity)
+	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) })
+	for r, q := range in.Outside {
+		here.Load[r] += q
+	}
+	here.Load = upTo(here.Load, capacity)
 	return v, nil
 }
 

@@ -268,8 +268,8 @@ type podIndex struct {
 
 type labelValue struct{ namespace, value string }
 
-func newPodIndex(workloads []*Workload) podIndex {
-	x := podIndex{byUID: make(map[types.UID]int, len(workloads)), byLabel: map[string]map[labelValue]int{}}
+func newPodIndex(workloads []*Workload) *podIndex {
+	x := &podIndex{byUID: make(map[types.UID]int, len(workloads)), byLabel: map[string]map[labelValue]int{}}
 	for i, w := range workloads {
 		x.byUID[w.UID()] = i
 		for _, o := range w.Objects[1:] {
@@ -286,7 +286,7 @@ func newPodIndex(workloads []*Workload) podIndex {
 }
 
 // of returns the place of the pod's workload; false for a stranger's.
-func (x podIndex) of(pod *corev1.Pod) (int, bool) {
+func (x *podIndex) of(pod *corev1.Pod) (int, bool) {
 	if i, ok := x.byUID[pod.UID]; ok {
 		return i, true
 	}

@@ -3,6 +3,9 @@ package controller
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
@@ -10,6 +13,16 @@ import (
 
 // The cache keeps of pods and nodes what a snapshot reads: thousands of them must not
 // cost hundreds of megabytes.
+
+// cacheOptions are those of the controller's cache; transform is applied to objects of all kinds but Pods and Nodes.
+func cacheOptions(transform toolscache.TransformFunc) cache.Options {
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Transform: stripPod}, &corev1.Node{}: {Transform: stripNode},
+		},
+		DefaultTransform: transform,
+	}
+}
 
 func stripManagedFields(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {

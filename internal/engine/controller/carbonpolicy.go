@@ -76,6 +76,9 @@ type CarbonPolicyReconciler struct {
 
 	writer *writer
 	turns  *turns
+	// loads is what pods ask for and nodes offer; filled reports whether all that there are are known.
+	loads  *kube.Loads
+	filled func() bool
 	// failures delay the next decision of policies that fail.
 	failures workqueue.TypedRateLimiter[reconcile.Request]
 
@@ -120,7 +123,7 @@ const (
 
 // Reconcile decides for one policy, if it is its turn. If it is not, the policy is enqueued again when it is.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if !r.Kinds.ready() || !r.Queues.settled() || r.Ledger != nil && r.Ledger.loading() {
+	if !r.Kinds.ready() || !r.Queues.settled() || !r.filled() || r.Ledger != nil && r.Ledger.loading() {
 		r.turns.end(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}
@@ -264,14 +267,6 @@ func (r *CarbonPolicyReconciler) zone(ctx context.Context, name string) (zone Zo
 
 // observe reads the workloads of a policy. unplannable is why nothing can be planned for them.
 func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zone Zone, workloads []*kube.Workload, memory *feedback.Memory, saw observation) (view kube.View, unplannable, err error) {
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return view, nil, err
-	}
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		return view, nil, err
-	}
 	var profiles v1alpha1.ScalingProfileList
 	if err := r.Client.List(ctx, &profiles, client.InNamespace(c.Policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return view, nil, err
@@ -294,16 +289,9 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	}
 	in := kube.Input{
 		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
-		Workloads: workloads, Nodes: nodes.Items, Pods: pods.Items, Profiles: byName, Learned: memory,
+		Workloads: workloads, Profiles: byName, Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
-	if a := c.Policy.Spec.Autoscaling; a != nil {
-		known, ready := r.Autoscaling.Get(a)
-		if !ready {
-			return view, nil, errNotYet
-		}
-		in.Ceiling, in.NotCounted = autoscale.Ceiling(nodes.Items, a, known)
-	}
 	if r.Ledger != nil {
 		in.Saw = saw.saw
 	}
@@ -323,6 +311,9 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	if bounded {
 		in.Beside = now.Beside
 	}
+	if err := r.observeCluster(ctx, c.Policy, &in); err != nil {
+		return view, nil, err
+	}
 	if _, invalid := kube.PowerModel(&c.Policy.Spec.Power); invalid != nil {
 		// Stored before the API server refused it: the policy cannot decide, and releases what it holds.
 		unplannable = errors.Join(unplannable, fmt.Errorf("spec.power: %w", invalid))
@@ -340,6 +331,33 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		r.expect(s, in.Others, c.Timeline)
 	}
 	return view, unplannable, err
+}
+
+// observeCluster adds what the nodes of this cluster offer, and its pods. It reads the pods of other namespaces only if a CapacityCurve
+// bounds the policy: else their sum will do.
+func (r *CarbonPolicyReconciler) observeCluster(ctx context.Context, policy *v1alpha1.CarbonPolicy, in *kube.Input) error {
+	if a := policy.Spec.Autoscaling; a != nil {
+		known, ready := r.Autoscaling.Get(a)
+		if !ready {
+			return errNotYet
+		}
+		var nodes corev1.NodeList
+		if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+			return err
+		}
+		in.Ceiling, in.NotCounted = autoscale.Ceiling(nodes.Items, a, known)
+	} else {
+		in.Ceiling = r.loads.Capacity()
+	}
+	options := []client.ListOption{client.UnsafeDisableDeepCopy}
+	if in.Beside == nil {
+		options = append(options, client.InNamespace(policy.Namespace))
+		in.Outside = r.loads.Outside(policy.Namespace, in.Others)
+	}
+	var pods corev1.PodList
+	err := r.Client.List(ctx, &pods, options...)
+	in.Pods = pods.Items
+	return err
 }
 
 // curve is the CapacityCurve that a policy follows; one that sends its workloads to other clusters

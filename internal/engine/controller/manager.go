@@ -8,14 +8,12 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -107,12 +105,7 @@ func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme
 		// Run may be called more than once in a process. The queue with priorities keeps its lock for good if it is
 		// stopped while nobody takes from it.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
-		Cache: cache.Options{
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}: {Transform: stripPod}, &corev1.Node{}: {Transform: stripNode},
-			},
-			DefaultTransform: transform,
-		},
+		Cache:      cacheOptions(transform),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the manager: %w", err)

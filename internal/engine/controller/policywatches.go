@@ -34,17 +34,23 @@ import (
 // policyIndex finds the workloads of a policy in the cache.
 const policyIndex = "lull.dev/policy"
 
-// SetupWithManager registers the reconciler.
-func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+// initialize makes what the reconciler keeps in memory. It is empty at first.
+func (r *CarbonPolicyReconciler) initialize() {
 	r.planners = planners{}
 	r.memories, r.uses = map[types.NamespacedName]*feedback.Memory{}, map[types.NamespacedName]kube.Use{}
 	r.started, r.slow = r.Clock.Now(), slowness{}
 	r.substitute = sync.OnceValues(func() (plan.Planner, error) { return r.Planner(substitute, nil, nil) })
 	r.gone = map[types.NamespacedName]time.Time{}
 	r.habits = map[timegrid.Timeline]*hub.Habit{}
+	r.loads = kube.NewLoads()
 	r.writer, r.turns = newWriter(), newTurns(policiesAtOnce, policiesOfNamespace)
 	// An API that often fails must not keep a policy from deciding for minutes.
 	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry)
+}
+
+// SetupWithManager registers the reconciler.
+func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.initialize()
 	if err := mgr.Add(r.writer); err != nil {
 		return err
 	}
@@ -57,6 +63,10 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		if _, err := mgr.GetCache().GetInformer(ctx, read); err != nil {
 			return err
 		}
+	}
+	var err error
+	if r.filled, err = watchLoads(ctx, mgr.GetCache(), r.loads); err != nil {
+		return err
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.CarbonPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -68,7 +69,9 @@ func (r *CarbonPolicyReconciler) claims(key types.NamespacedName, policy *v1alph
 func (r *CarbonPolicyReconciler) others(than types.NamespacedName) (out []kube.Use) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := slices.SortedFunc(maps.Keys(r.uses), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	names := slices.SortedFunc(maps.Keys(r.uses), func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	for _, name := range names {
 		if name != than {
 			out = append(out, r.uses[name])

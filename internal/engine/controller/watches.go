@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 // watches adds watches to a controller that runs. Controller.Watch would wait for a lock that the controller
@@ -40,4 +44,45 @@ func (w *watches) add(ctx context.Context, obj client.Object, h handler.EventHan
 	case <-w.started:
 	}
 	return ctrlsource.Kind(w.cache, obj, h).Start(w.ctx, w.queue)
+}
+
+// watchLoads feeds loads with the pods and nodes of a cache. filled reports whether it has taken in those that there were first.
+func watchLoads(ctx context.Context, in cache.Cache, loads *kube.Loads) (filled func() bool, err error) {
+	watch := func(obj client.Object, set, deleted func(obj any)) (toolscache.ResourceEventHandlerRegistration, error) {
+		informer, err := in.GetInformer(ctx, obj)
+		if err != nil {
+			return nil, err
+		}
+		return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: set, UpdateFunc: func(_, obj any) { set(obj) },
+			DeleteFunc: func(obj any) {
+				if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+					obj = last.Obj
+				}
+				deleted(obj)
+			},
+		})
+	}
+	pods, err := watch(&corev1.Pod{}, func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			loads.SetPod(pod)
+		}
+	}, func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			loads.DeletePod(pod.Namespace, pod.Name)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := watch(&corev1.Node{}, func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok {
+			loads.SetNode(node)
+		}
+	}, func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok {
+			loads.DeleteNode(node.Name)
+		}
+	})
+	return func() bool { return pods.HasSynced() && nodes.HasSynced() }, err
 }
