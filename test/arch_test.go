@@ -133,16 +133,8 @@ var longFunctions = map[string]string{
 	"bench/cluster/main.go:run":                             "the steps of one measurement",
 	"internal/studies/reproduce/week.go:build":              "one experiment",
 	"internal/engine/controller/manager.go:Run":             "what the controller is made of",
-	"internal/cluster/kube/snapshot.go:Observe":             "to be split",
-	"internal/cluster/kube/snapshot.go:add":                 "to be split",
 	"internal/cli/simulate.go:scenario":                     "one step for each flag",
 	"internal/cluster/kube/annotations.go:ReadOptions":      "one step for each annotation",
-}
-
-// longFiles may be longer, with the reason.
-var longFiles = map[string]string{
-	"internal/cluster/kube/kube_test.go": "to be split",
-	"internal/cluster/kube/snapshot.go":  "to be split",
 }
 
 // TestLengths: no file is longer than a reader keeps in mind.
@@ -157,7 +149,7 @@ func TestLengths(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) || bytes.Contains(text, []byte("Code generated")) {
 			continue
 		}
-		if n := bytes.Count(text, []byte("\n")); n > mostLines && longFiles[name] == "" {
+		if n := bytes.Count(text, []byte("\n")); n > mostLines {
 			t.Errorf("%s has %d lines; accepted: %d", name, n, mostLines)
 		}
 		if strings.HasSuffix(name, "_test.go") {
