@@ -162,7 +162,6 @@ func (w *decider) putOffBeside(l *capacity.Ledger, i int) bool {
 	w.take(l, i, w.foreseen[i], 1)
 	if free {
 		x.phases, x.code = w.priced(phases), CodeTooSoon
-		w.soonest(until)
 	}
 	return free
 }
