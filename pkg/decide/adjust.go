@@ -15,6 +15,8 @@ import (
 //   - A change that comes too soon after the last one, or while one is under way, is put off.
 //   - A task that would wait long for a place beside the reserve, without cleaner power, starts.
 //   - A task whose plan saves less than the least saving (Snapshot.MinSaving) starts, or runs on.
+//
+// Complexity: O(tasks x steps); O(tasks^2 x steps) if each change that is put off makes room for one other.
 func (w *decider) adjust() {
 	var again []int // what found no room may find some that another one has left
 	for i := range w.items {

@@ -143,6 +143,8 @@ type decider struct {
 	unchecked bool
 	// overcommitted reports that a task runs on for which there is not enough room: others do not start when they should.
 	overcommitted bool
+	// foreseenRoom is the ledger of foreseenLedger; nil until asked.
+	foreseenRoom *capacity.Ledger
 	// foreseen is what the tasks will do by this decision, where released tasks wait in queues.
 	foreseen schedule
 	// empty is the capacity without any task.

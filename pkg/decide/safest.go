@@ -39,6 +39,7 @@ func (w *decider) safest() *decider {
 		best = noPlan
 	}
 	best.placeForeseenLate(protected)
+	best.putOffForeseen(protected)
 	best.judgeForeseen()
 	return best
 }
@@ -64,8 +65,9 @@ func (s *Snapshot) goesOnBest() (best *decider, protected []bool) {
 
 // placeForeseenLate gives tasks that will be late another place in time, if then fewer tasks are late: one where there is room
 // beside all that is foreseen, or the queue of a cluster, which starts what fits at the moment and lets it run on when the
-// capacity falls. So it does with tasks that are to start where there is no room any more, if no more are late then. A task that moves leaves room, so the others are tried again, three times at most. Each time it tries
-// mostTried places at most.
+// capacity falls. So it does with tasks that are to start where there is no room any more, if no more are late then. While fewer are late
+// each time, tasks that found no place are tried again, three times at most: a task that moves leaves room. Each time it tries mostTried
+// places at most.
 func (w *decider) placeForeseenLate(protected []bool) {
 	least := w.foreseenLate(protected)
 	for range 3 {
@@ -79,50 +81,75 @@ func (w *decider) placeForeseenLate(protected []bool) {
 
 // placeForeseenLateOnce is placeForeseenLate without trying again; least is how late tasks are, and what it returns how late they are then.
 func (w *decider) placeForeseenLateOnce(protected []bool, least lateness) lateness {
-	most, tries := w.mostTried(), 0
-	var l *capacity.Ledger // of all that is foreseen
+	tries := w.mostTried()
 	for i := range w.items {
-		if tries >= most {
-			break
-		}
 		if !w.mayBePlaced(i) {
 			continue
 		}
-		if l == nil {
-			l = w.foreseenLedger()
-		}
-		inTime := w.doneInTime(i, w.foreseen[i])
-		places := []func(*capacity.Ledger, int) bool{w.placeBeside, w.leaveAsSubmitted}
+		inTime, bounded := w.doneInTime(i, w.foreseen[i]), !w.s.Tasks[i].LatestStart.IsZero()
+		places := []place{w.placeBeside, w.leaveAsSubmitted}
 		switch {
-		case inTime && w.followsTooMuch(l, i):
-		case inTime:
-			places = []func(*capacity.Ledger, int) bool{w.putOffBeside}
-		case !w.s.Tasks[i].LatestStart.IsZero() && len(w.foreseen[i]) > 0:
-			continue // only its delay is bounded
+		case inTime && !w.followsTooMuch(i), !inTime && bounded && len(w.foreseen[i]) > 0:
+			continue // it is in time and fits, or only its delay is bounded
+		case inTime && bounded:
+			places = places[:1] // a queue may start it after its delay is used up
 		}
-		for _, place := range places {
-			before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
-			if !place(l, i) {
-				continue
-			}
-			tries++
-			w.foreseen = w.foresee()
-			if n := w.foreseenLate(protected); n.less(least) || inTime && !least.less(n) {
-				least, l = n, nil
+		for _, at := range places {
+			if n, ok := w.tryPlace(i, at, protected, least, inTime, &tries); ok {
+				least = n
 				break
 			}
-			w.items[i], w.foreseen, w.queue = before, foreseen, queue
 		}
 	}
 	return least
 }
 
+// putOffForeseen puts changes off that come too soon, beside all that is foreseen, if no more tasks are late then. What finds no room is
+// tried again while another one was put off. It tries mostTried places at most.
+func (w *decider) putOffForeseen(protected []bool) {
+	least, tries := w.foreseenLate(protected), w.mostTried()
+	for again := true; again; {
+		again = false
+		for i := range w.items {
+			if w.mayBePlaced(i) && w.doneInTime(i, w.foreseen[i]) {
+				n, ok := w.tryPlace(i, w.putOffBeside, protected, least, true, &tries)
+				if ok {
+					least, again = n, true
+				}
+			}
+		}
+	}
+}
+
+// place gives a task another place, beside all that is foreseen, which a ledger has; false if there is none.
+type place func(l *capacity.Ledger, i int) bool
+
+// tryPlace gives a task another place if fewer tasks are late then, or, where equal is enough, no more. It reports how late they are then;
+// false if nothing has changed. tries is how many places may still be tried: for each, the queues of the clusters run forward.
+func (w *decider) tryPlace(i int, at place, protected []bool, least lateness, equal bool, tries *int) (lateness, bool) {
+	if *tries <= 0 {
+		return least, false
+	}
+	before, foreseen, queue := w.items[i], w.foreseen, slices.Clone(w.queue)
+	if !at(w.foreseenLedger(), i) {
+		return least, false
+	}
+	*tries--
+	w.foreseen, w.foreseenRoom = w.foresee(), nil
+	if n := w.foreseenLate(protected); n.less(least) || equal && !least.less(n) {
+		return n, true
+	}
+	w.items[i], w.foreseen, w.queue, w.foreseenRoom = before, foreseen, queue, nil
+	return least, false
+}
+
 // followsTooMuch reports whether a task is to start, or to pause and go on, by a standing plan for which there is no room any more beside
-// all that is foreseen, which a ledger has. Where no plan is made, standing plans are followed as they are.
-func (w *decider) followsTooMuch(l *capacity.Ledger, i int) bool {
+// all that is foreseen. Where no plan is made, standing plans are followed as they are.
+func (w *decider) followsTooMuch(i int) bool {
 	if w.items[i].state != followed || !w.unchecked || w.s.Tasks[i].State == Running && w.runsOn(i, w.items[i].phases) {
 		return false
 	}
+	l := w.foreseenLedger()
 	w.take(l, i, w.foreseen[i], -1)
 	fits := w.fits(l, i, w.foreseen[i])
 	w.take(l, i, w.foreseen[i], 1)
@@ -138,7 +165,8 @@ func (w *decider) placeBeside(l *capacity.Ledger, i int) bool {
 	w.take(l, i, w.foreseen[i], -1)
 	phases, found := w.soonestFit(l, i, w.s.Tasks[i].Deadline)
 	w.take(l, i, w.foreseen[i], 1)
-	if found = found && (w.s.Tasks[i].LatestStart.IsZero() || !phases[0].From.After(x.latest)); found {
+	soonEnough := w.s.Tasks[i].LatestStart.IsZero() || found && (!phases[0].From.After(x.latest) || !phases[0].From.After(w.s.Now))
+	if found = found && soonEnough; found {
 		x.state, x.code, x.phases, x.queued, x.left = placed, "", phases, false, false
 		w.queue = slices.DeleteFunc(w.queue, func(k int) bool { return k == i })
 	}
@@ -166,13 +194,15 @@ func (w *decider) putOffBeside(l *capacity.Ledger, i int) bool {
 	return free
 }
 
-// foreseenLedger has all that is foreseen.
+// foreseenLedger has all that is foreseen. Whoever changes it puts it back.
 func (w *decider) foreseenLedger() *capacity.Ledger {
-	l := w.empty.Clone()
-	for i := range w.items {
-		w.take(l, i, w.foreseen[i], 1)
+	if w.foreseenRoom == nil {
+		w.foreseenRoom = w.empty.Clone()
+		for i := range w.items {
+			w.take(w.foreseenRoom, i, w.foreseen[i], 1)
+		}
 	}
-	return l
+	return w.foreseenRoom
 }
 
 // leaveAsSubmitted leaves a task that waits to the queue of a cluster, and lets one that runs go on; false if that is what it does.
@@ -186,7 +216,6 @@ func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	default:
 		x.state, x.code = committed, CodeClusterQueue
 		w.leave(i, nil)
-		x.queued = true
 	}
 	return true
 }
@@ -250,8 +279,8 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 	return w
 }
 
-// onAfterPlan is the phase of a running task that goes on as it is. One that started late, so that its plan has ended before it had
-// all of its workers, asks for those that its plan had last (intends).
+// onAfterPlan is the phase of a running task without a plan ahead: it goes on as it is. One that lacks workers, as it started late and its
+// plan has ended, asks for those that its plan had last (intends).
 func (w *decider) onAfterPlan(i int) Phase {
 	t := &w.s.Tasks[i]
 	if t.Scaling == nil || t.Lacking == 0 || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
@@ -335,7 +364,7 @@ func (w *decider) judgeForeseen() {
 		case x.left:
 			x.phases = w.priced(seen)
 			if x.queued = x.queued || w.queues(i); x.state != committed && !inTime && !w.fits(w.empty, i, seen) {
-				x.phases, w.foreseen[i] = nil, nil // the queue may start it, but the capacity falls while it runs
+				x.phases, w.foreseen[i], w.foreseenRoom = nil, nil, nil // the queue may start it, but the capacity falls while it runs
 			} else if hard && inTime {
 				x.state, x.code = committed, CodeClusterQueue
 			}
@@ -357,7 +386,7 @@ func (w *decider) judgeForeseen() {
 func (w *decider) goesOnAsSubmitted(i int) bool {
 	x := &w.items[i]
 	return x.state == kept && (x.code == CodeRunning || x.code == CodeClusterQueue && len(w.queue) == 0) ||
-		x.state == followed && w.unchecked && w.runsOn(i, x.phases)
+		x.state == followed && w.unchecked && x.code != CodeTooSoon && w.runsOn(i, x.phases)
 }
 
 // judgeGoingOn says why tasks run on as if nothing was planned: because there will be less room than they take, or else for the reasons of

@@ -108,3 +108,21 @@ func TestForeseesWorkersThatLackRoom(t *testing.T) {
 		t.Error("workers that lack room count as running: the cluster is taken to be overfull")
 	}
 }
+
+// TestQueueWaitsForTheLeastPause: a paused task that is left to the queue of a cluster is not resumed before its least pause is over.
+func TestQueueWaitsForTheLeastPause(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	x := standing("paused", t0, 3, 9)
+	x.Kind, x.Paused, x.Cluster, x.Changed, x.Standing = workload.Interruptible, true, "c", t0.Add(-time.Minute), nil
+	s := goingOn(t, t0, 2, x)
+	s.MinPause = time.Hour
+	w := newDecider(s)
+	if !w.leaveAsSubmitted(nil, 0) {
+		t.Fatal("not left to the queue")
+	}
+	w.foreseen = w.foresee()
+	w.judgeForeseen()
+	if a := w.action(0); a.Verb != Wait || len(a.Phases) != 1 || !a.Phases[0].From.Equal(t0.Add(59*time.Minute)) {
+		t.Errorf("%s, to run as %+v; want it to wait until 00:59", a.Verb, a.Phases)
+	}
+}

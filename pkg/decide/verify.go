@@ -91,8 +91,8 @@ type verifier struct {
 	seen schedule
 	// counted is what the ledger has of each task: what it is expected to do.
 	counted schedule
-	// tried is how many places of late tasks were run forward: see helps.
-	tried int
+	// triedLate and triedSoon are how many places of late tasks, and of tasks that change too soon, were run forward: see helps.
+	triedLate, triedSoon int
 	// stated is the ledger with what the actions say; nil until asked.
 	stated *capacity.Ledger
 	out    []Violation

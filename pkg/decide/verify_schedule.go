@@ -23,7 +23,7 @@ func (v *verifier) verifyReason(i int) {
 	case code == CodeUnscheduled:
 		holds = t.Unscheduled
 	case code == CodeClusterQueue:
-		holds = !forced && (a.Verb.runs() && (v.leaves || v.overcommits(i)) || !v.mayBeReleased(i))
+		holds = !forced && (a.Verb.runs() && v.mayBeReleased(i) && (v.leaves || v.overcommits(i)) || !a.Verb.runs() && !v.mayBeReleased(i))
 	case code == CodeRunning && !forced:
 		holds = now && t.State == Running && !t.Unscheduled && (must == CodeLatestStart || v.overfull(v.s.Place(t.Cluster).Name) || v.overcommits(i))
 	case code.forced() || forced:
@@ -239,21 +239,21 @@ func (v *verifier) verifyDeadline(i int) {
 		return
 	}
 	v.take(v.ledger, i, v.counted[i], -1)
-	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 && v.helps(i, better) {
+	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 && v.helps(i, better, &v.triedLate) {
 		v.report(RuleDeadline, i, "it has no place before its deadline %s, although there is room: %v", stamp(t.Deadline), better)
 	}
 	v.take(v.ledger, i, v.counted[i], 1)
 }
 
 // helps reports whether a task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
-// queues of clusters, it runs these forward: they start others at other times then.
+// queues of clusters, it runs these forward: they start others at other times then. tried counts how often, mostTried at most.
 //
 // Complexity: that of queue.Model.Run if tasks wait.
-func (v *verifier) helps(i int, phases []Phase) bool {
+func (v *verifier) helps(i int, phases []Phase, tried *int) bool {
 	if v.seen == nil {
 		return true
 	}
-	if v.tried++; v.tried > v.mostTried() {
+	if *tried++; *tried > v.mostTried() {
 		return false
 	}
 	x := &v.items[i]
@@ -285,7 +285,7 @@ func (v *verifier) verifyTooSoon(i int) {
 	}
 	later := v.putOffTo(i, until)
 	v.take(v.ledger, i, v.counted[i], -1)
-	if len(later) > 0 && v.inTime(i, later) && v.fits(v.ledger, i, later) && v.helps(i, later) {
+	if len(later) > 0 && v.inTime(i, later) && v.fits(v.ledger, i, later) && v.helps(i, later, &v.triedSoon) {
 		v.report(RuleTooSoon, i, "%s, although it can stay as it is until %s", a.Verb, stamp(until))
 	}
 	v.take(v.ledger, i, v.counted[i], 1)

@@ -168,6 +168,7 @@ func (l *Loads) Outside(namespace string, others []Use) map[string]float64 {
 // without is what the pods ask for that are in none of the indices.
 func (s *podSpace) without(counted []*podIndex) amounts {
 	if len(counted) == 0 {
+		s.fresh, s.counted, s.strangers = false, nil, nil
 		return s.load
 	}
 	if !s.fresh || !slices.Equal(s.counted, counted) {

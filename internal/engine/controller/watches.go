@@ -48,7 +48,7 @@ func (w *watches) add(ctx context.Context, obj client.Object, h handler.EventHan
 
 // watchLoads feeds loads with the pods and nodes of a cache. filled reports whether it has taken in those that there were first.
 func watchLoads(ctx context.Context, in cache.Cache, loads *kube.Loads) (filled func() bool, err error) {
-	watch := func(obj client.Object, set, deleted func(obj any)) (toolscache.ResourceEventHandlerRegistration, error) {
+	watch := func(obj client.Object, set func(obj any), deleted func(namespace, name string)) (toolscache.ResourceEventHandlerRegistration, error) {
 		informer, err := in.GetInformer(ctx, obj)
 		if err != nil {
 			return nil, err
@@ -56,10 +56,10 @@ func watchLoads(ctx context.Context, in cache.Cache, loads *kube.Loads) (filled 
 		return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: set, UpdateFunc: func(_, obj any) { set(obj) },
 			DeleteFunc: func(obj any) {
-				if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-					obj = last.Obj
+				// The last state of what was deleted while the watch was down may not be known.
+				if key, err := toolscache.DeletionHandlingObjectToName(obj); err == nil {
+					deleted(key.Namespace, key.Name)
 				}
-				deleted(obj)
 			},
 		})
 	}
@@ -67,11 +67,7 @@ func watchLoads(ctx context.Context, in cache.Cache, loads *kube.Loads) (filled 
 		if pod, ok := obj.(*corev1.Pod); ok {
 			loads.SetPod(pod)
 		}
-	}, func(obj any) {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			loads.DeletePod(pod.Namespace, pod.Name)
-		}
-	})
+	}, loads.DeletePod)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +75,6 @@ func watchLoads(ctx context.Context, in cache.Cache, loads *kube.Loads) (filled 
 		if node, ok := obj.(*corev1.Node); ok {
 			loads.SetNode(node)
 		}
-	}, func(obj any) {
-		if node, ok := obj.(*corev1.Node); ok {
-			loads.DeleteNode(node.Name)
-		}
-	})
+	}, func(_, name string) { loads.DeleteNode(name) })
 	return func() bool { return pods.HasSynced() && nodes.HasSynced() }, err
 }
