@@ -87,14 +87,10 @@ func (w *decider) placeForeseenLateOnce(protected []bool, least lateness) latene
 			continue
 		}
 		inTime, bounded := w.doneInTime(i, w.foreseen[i]), !w.s.Tasks[i].LatestStart.IsZero()
-		places := []place{w.placeBeside, w.leaveAsSubmitted}
-		switch {
-		case inTime && !w.followsTooMuch(i), !inTime && bounded && len(w.foreseen[i]) > 0:
+		if inTime && !w.followsTooMuch(i) || !inTime && bounded && len(w.foreseen[i]) > 0 {
 			continue // it is in time and fits, or only its delay is bounded
-		case inTime && bounded:
-			places = places[:1] // a queue may start it after its delay is used up
 		}
-		for _, at := range places {
+		for _, at := range []place{w.placeBeside, w.leaveAsSubmitted} {
 			if n, ok := w.tryPlace(i, at, protected, least, inTime, &tries); ok {
 				least = n
 				break
