@@ -225,6 +225,10 @@ func (w *decider) action(i int) Action {
 	} else if x.state == committed || x.state == unplaced {
 		runs = x.code != CodeNextPeriod && (!w.s.soft() || x.state != unplaced)
 	}
+	if x.state == committed && x.left && t.State == Waiting && x.earliest.After(w.s.Now) {
+		runs = false // it is released when its least pause is over
+		w.soonest(x.earliest)
+	}
 	runs = runs && !x.arrival.After(w.s.Now)
 	if t.Scaling != nil && runs && (a.Workers == 0 || t.Unscheduled) && t.State == Running {
 		a.Workers = max(t.Workers, t.Scaling.MinWorkers)

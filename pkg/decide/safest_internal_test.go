@@ -122,7 +122,42 @@ func TestQueueWaitsForTheLeastPause(t *testing.T) {
 	}
 	w.foreseen = w.foresee()
 	w.judgeForeseen()
-	if a := w.action(0); a.Verb != Wait || len(a.Phases) != 1 || !a.Phases[0].From.Equal(t0.Add(59*time.Minute)) {
+	over := t0.Add(59 * time.Minute)
+	if a := w.action(0); a.Verb != Wait || len(a.Phases) != 1 || !a.Phases[0].From.Equal(over) {
 		t.Errorf("%s, to run as %+v; want it to wait until 00:59", a.Verb, a.Phases)
+	}
+	w.items[0].phases = nil // the queue is not expected to find room
+	if a := w.action(0); a.Verb != Wait || w.wake.After(over) {
+		t.Errorf("%s, without room, and the next decision at %s; want it to wait until 00:59", a.Verb, w.wake)
+	}
+}
+
+// TestPutOffsLeaveTriesForLateTasks: however many changes come too soon, a late task gets the place that there is for it.
+func TestPutOffsLeaveTriesForLateTasks(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	var tasks []Task
+	for range 1500 {
+		x := standing("changes", t0, 1, 9)
+		x.Kind, x.State, x.Cluster, x.Changed = workload.Interruptible, Running, "c", t0.Add(-time.Minute)
+		tasks = append(tasks, x)
+	}
+	s := goingOn(t, t0, 4000, append(tasks, standing("late", t0, 1, 3))...)
+	s.MinRun = 30 * time.Minute
+	w := s.goOn(false)
+	late := len(s.Tasks) - 1
+	w.items[late].state, w.items[late].phases = unplaced, []Phase{{From: t0.Add(4 * time.Hour), To: t0.Add(5 * time.Hour), Cluster: "c", Workers: 1}}
+	w.foreseen = w.foresee()
+	protected := make([]bool, len(s.Tasks))
+	protected[late] = true
+	if n := w.foreseenLate(protected); n.lost != 1 {
+		t.Fatalf("%+v; want the last task late", n)
+	}
+	w.placeForeseenLate(protected)
+	w.putOffForeseen(protected)
+	if n := w.foreseenLate(protected); n.late != 0 {
+		t.Errorf("%+v; want none late", n)
+	}
+	if w.items[0].code != CodeTooSoon {
+		t.Error("no change was put off")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lull.dev/lull/internal/cluster/kube"
 )
 
-// nodesTarget is a set of nodes, of which idle ones are cordoned.
+// nodesTarget is a set of nodes. It cordons idle ones.
 type nodesTarget struct {
 	curve, resource string
 	maximum         float64

@@ -210,8 +210,8 @@ func (k *Kind) paths() map[string]path {
 	return out
 }
 
-// readable refuses a kind of which a path leads into the part of a pod template that Prune takes out: such
-// a field reads as absent, and a patch of it would replace what the user wrote there.
+// readable refuses a kind with a path into the part of a pod template that Prune removes. Lull would read such
+// a field as absent, and a patch of it would replace what the user wrote there.
 func (k *Kind) readable() error {
 	var templates []path
 	if len(k.worker) > 0 {

@@ -103,8 +103,8 @@ func further(t *testing.T, name, group, kind string) *Kind {
 	return k
 }
 
-// TestKindsByGroup: a kind of another group does not replace a built-in one of the same name, and is called
-// otherwise; two that cannot be told apart are refused but for the first, in words that name both.
+// TestKindsByGroup: a kind of another group does not replace a built-in one of the same name, and gets
+// another name. Of two kinds with one name the second is refused, by an error that names both.
 func TestKindsByGroup(t *testing.T) {
 	volcano, mine := further(t, "volcano", "batch.volcano.sh", "Job"), further(t, "mine", "batch", "Job")
 	podGroup := further(t, "podgroups", "scheduling.volcano.sh", "PodGroup")
@@ -167,8 +167,8 @@ func TestPathsInTemplates(t *testing.T) {
 	}
 }
 
-// TestPatchOverwritesNoMap: the API server refuses a patch that was made without sight of a map that is
-// there.
+// TestPatchOverwritesNoMap: the API server refuses a patch that would replace a map which its author has not
+// seen.
 func TestPatchOverwritesNoMap(t *testing.T) {
 	k, err := New("things", &v1alpha1.WorkloadKindSpec{Group: "x.dev", Version: "v1", Kind: "Thing", Resource: "things", Hold: v1alpha1.HoldSpec{Suspend: "spec.policy.suspend"}})
 	if err != nil {

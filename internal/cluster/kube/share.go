@@ -89,9 +89,9 @@ func UseOf(view *View, timeline timegrid.Timeline, phases func(*Workload) []deci
 	return out
 }
 
-// Expected adds what others take of a cluster to load, in slots from a time (of the timeline's series) on, and returns it. A
-// slot of which something takes a part counts in full. What one policy takes is summed first, and only once as long as from and
-// its Use stay the same.
+// Expected adds what others take of a cluster to load, in slots from a time (of the timeline's series) on, and returns it. What
+// takes a part of a slot counts for the whole slot. The sum of each policy is kept, and is used again while from and the Use stay the
+// same.
 //
 // Complexity: O(policies × slots + stretches × slots), the stretches of a Use once.
 func Expected(load map[string][]float64, others []Use, cluster string, timeline timegrid.Timeline, from time.Time, slot time.Duration) map[string][]float64 {

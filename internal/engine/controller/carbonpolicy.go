@@ -349,6 +349,9 @@ func (r *CarbonPolicyReconciler) observeCluster(ctx context.Context, policy *v1a
 	} else {
 		in.Ceiling = r.loads.Capacity()
 	}
+	if len(in.Clusters) > 0 {
+		return nil // its pods run on other clusters
+	}
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if in.Beside == nil {
 		options = append(options, client.InNamespace(policy.Namespace))

@@ -52,8 +52,8 @@ func TestOneRefused(t *testing.T) {
 	}
 }
 
-// TestUnlisted: a kind that is held at admission and may not be listed is told of in the readiness, once in an Event,
-// and in the metric; one that nothing holds is not.
+// TestUnlisted: the watchdog may not list a kind that is held at admission. It says so in its readiness, by one Event,
+// and in the metric. It says nothing of a kind that nothing holds.
 func TestUnlisted(t *testing.T) {
 	b := newBed(t, job("a", with(v1alpha1.AnnotationLatestStart, at(-time.Hour))))
 	b.forbidden["Job"], b.forbidden["Pod"] = true, true
