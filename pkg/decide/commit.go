@@ -93,11 +93,37 @@ func (w *decider) mustRun(i int) (Code, bool) {
 		return CodeUnscheduled, true
 	case w.keepsRoom(i) || w.neverFits(i):
 		return CodeRunning, true
+	case w.shutOut(i):
+		return CodeNoRoom, true
 	case w.s.soft() || x.latest.After(w.s.Now):
 		return "", false
 	}
 	// Of an elastic task whose length is unknown the planner may choose the scale: see overdue.
 	return CodeLatestStart, t.Scaling == nil || t.LatestStart.IsZero()
+}
+
+// shutOut reports whether the load of others leaves no room in time for a task that waits, even without any other task of the
+// snapshot. Such a task is not held until there is room: no plan can help it, pods that wait make an autoscaler add nodes, and
+// nobody can have it held longer than its latest safe start by taking room.
+func (w *decider) shutOut(i int) bool {
+	t, x := &w.s.Tasks[i], &w.items[i]
+	if t.State != Waiting || t.Paused && x.earliest.After(w.s.Now) {
+		return false
+	}
+	last := x.latest
+	if w.s.soft() {
+		last = t.Deadline
+	}
+	if w.s.soft() || !t.LatestStart.IsZero() {
+		return !last.After(w.s.Now) && !slices.ContainsFunc(w.allowed(t), func(c int) bool {
+			return w.fits(w.empty, i, []Phase{w.phase(i, c, x.arrival, min(t.Remaining, w.s.Slot), t.least())})
+		})
+	}
+	if !x.unsafe || t.Standing == nil || t.leftToQueue() {
+		return x.unsafe
+	}
+	phases := t.Standing.from(x.arrival)
+	return !w.inTime(i, phases) || !w.fits(w.empty, i, phases)
 }
 
 // known reports whether a cluster that the task may use has carbon data.

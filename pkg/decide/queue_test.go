@@ -149,13 +149,13 @@ func TestAnnouncedTaskThatNeverFits(t *testing.T) {
 }
 
 // TestCapacityThatFalls: a cluster has room for the next quarter of an hour only. A task that takes longer, and that has no other
-// place in time, is left to the queue of the cluster, which starts it and lets it run on. One that can run later waits for that.
+// place in time, is released to the queue of the cluster, which starts it and lets it run on. One that can run later waits for that.
 func TestCapacityThatFalls(t *testing.T) {
 	s := queueSnapshot(t)
 	s.Clusters[0].CapacityAt = map[string][]float64{"cpu": {2, 0}}
 	s.Tasks = []decide.Task{task("longer", at(1), at(4), time.Hour)}
 	d := must(t, s, asap.Planner{})
-	if a := d.Actions[0]; a.Verb != decide.Release || a.Reason.Code != decide.CodeClusterQueue || !a.Phases[0].From.Equal(s.Now) {
+	if a := d.Actions[0]; a.Verb != decide.Release || a.Reason.Code != decide.CodeNoRoom || !a.Phases[0].From.Equal(s.Now) {
 		t.Errorf("%s (%s) with %+v; want it released as submitted", a.Verb, a.Reason.Code, a.Phases)
 	}
 	for _, v := range decide.Verify(s, d) {

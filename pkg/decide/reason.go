@@ -37,6 +37,9 @@ const (
 	// CodeClusterQueue: released work waits for room on the cluster, so the order of its queue is
 	// followed.
 	CodeClusterQueue Code = "ClusterQueue"
+	// CodeNoRoom: what others take leaves no room for it in time, even without any other task of the snapshot. Waiting in
+	// Lull would gain nothing, so it is released to the queue of its cluster.
+	CodeNoRoom Code = "NoRoom"
 	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
 	CodeNoCarbonData Code = "NoCarbonData"
 	// CodePlannerFailed: the planner could not be run, so the job runs.
@@ -54,7 +57,7 @@ const (
 	CodePaused Code = "Paused"
 	// CodeRunning: it runs and cannot be paused, or is not paused because the capacity fell.
 	CodeRunning Code = "Running"
-	// CodeUnscheduled: it was let go, but no node has room for its pods.
+	// CodeUnscheduled: it has been released, but has no pods, or no node has room for them.
 	CodeUnscheduled Code = "Unscheduled"
 )
 
@@ -141,6 +144,8 @@ func (r Reason) Message() string {
 		return fmt.Sprintf("no place before the deadline found: starts at %s, when there is room that no other deadline needs", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodeClusterQueue:
 		return "runs in the order of the cluster's queue: released work waits for room there"
+	case CodeNoRoom:
+		return "is released: other work leaves no room for it before its deadline, so it waits in the queue of its cluster"
 	case CodeNoCarbonData:
 		return "no carbon data, runs at once"
 	case CodePlannerFailed:
@@ -158,7 +163,7 @@ func (r Reason) Message() string {
 	case CodeRunning:
 		return "running"
 	case CodeUnscheduled:
-		return "was let go, but no node has room for its pods"
+		return "has been released, but has no pods, or no node has room for them"
 	}
 	return string(r.Code)
 }
@@ -205,7 +210,7 @@ func (w *decider) reasonOf(i int) Reason {
 	switch x.state {
 	case committed:
 		switch x.code {
-		case CodeRunning, CodeNoSlack, CodeHeldOut, CodeNoCarbonData:
+		case CodeRunning, CodeNoSlack, CodeHeldOut, CodeNoRoom, CodeNoCarbonData:
 			r.LatestStart = time.Time{}
 		case CodeNextPeriod:
 			r.PlannedStart = timegrid.Align(w.s.Now, w.s.Slot).Add(w.s.Slot)

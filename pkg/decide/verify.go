@@ -69,7 +69,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: task %s: %s", v.Rul
 // forced reports whether a task with this reason runs whatever its plan: Lull has no choice.
 func (c Code) forced() bool {
 	switch c {
-	case CodeRunning, CodeNoSlack, CodeHeldOut, CodeNoCarbonData, CodePaused, CodePlannerFailed, CodeUnscheduled, CodeNextPeriod, CodeClusterQueue:
+	case CodeRunning, CodeNoSlack, CodeHeldOut, CodeNoRoom, CodeNoCarbonData, CodePaused, CodePlannerFailed, CodeUnscheduled, CodeNextPeriod, CodeClusterQueue:
 		return true
 	}
 	return false

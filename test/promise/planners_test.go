@@ -6,6 +6,7 @@
 //
 //	LULL_PROMISE_JOBS     simulated jobs in each random test, over all planners. By default each has few small
 //	                      instances: see defaultSeeds
+//	LULL_PROMISE_SKIP     leaves out as many instances at the start of each random test, so that a large run can be split
 //	LULL_PROMISE_SEED     replays one instance, as a failure prints it: with LULL_PROMISE_JOBS where it was large
 //	LULL_LARGE            makes the other tests large: see package size
 //	LULL_PROMISE_PLANNER  names the planners to try, separated by commas (default: all)

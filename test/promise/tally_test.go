@@ -145,13 +145,19 @@ const (
 // the variable is not set.
 func jobsWanted(t testing.TB) int {
 	t.Helper()
-	text := os.Getenv("LULL_PROMISE_JOBS")
+	return int(number(t, "LULL_PROMISE_JOBS", 1))
+}
+
+// number reads an environment variable; 0 where it is not set.
+func number(t testing.TB, name string, least uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
 	if text == "" {
 		return 0
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("LULL_PROMISE_JOBS: %q; accepted: a number above 0", text)
+	n, err := strconv.ParseUint(text, 10, 62)
+	if err != nil || n < least {
+		t.Fatalf("%s: %q; accepted: a whole number, at least %d", name, text, least)
 	}
 	return n
 }
@@ -238,7 +244,7 @@ func (r random) run(t *testing.T) *tally {
 	data, y, list := recorded(t), newTally(), tried(t)
 	seed, replay := seedWanted(t)
 	if !replay {
-		seed = r.first
+		seed = r.first + number(t, "LULL_PROMISE_SKIP", 0)
 	}
 	wanted := jobsWanted(t)
 	large := wanted > 0

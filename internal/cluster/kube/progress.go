@@ -123,6 +123,13 @@ func Changed(w *Workload) (time.Time, bool) {
 
 // add counts a pod of a workload. One that finds no node is denied after the patience (wall time).
 func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patience time.Duration) {
+	seen := now
+	if ended(pod) {
+		_, seen, _ = Ran(pod)
+	}
+	if seen.After(c.seen) {
+		c.seen = seen
+	}
 	switch {
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		c.running++
@@ -157,6 +164,24 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 				c.denied++
 			}
 		}
+	}
+}
+
+// podless counts a released workload whose pods nobody can make, for example for want of a ServiceAccount or because a
+// ResourceQuota refuses them, like one whose pods find no node: after the patience (wall time) since it was released, or since it
+// last had a pod, it takes no capacity. Otherwise it would keep room from others for as long as it exists.
+func (c *podCount) podless(w *Workload, now time.Time, patience time.Duration) {
+	since := sinceOf(w)
+	if c.running+c.pending > 0 || w.Facts.Suspended || w.Facts.Active || !w.Kind.TellsActive() || since.IsZero() {
+		return
+	}
+	if c.seen.After(since) {
+		since = c.seen
+	}
+	if until := since.Add(patience); until.After(now) {
+		c.deniedAt = earlier(c.deniedAt, until)
+	} else {
+		c.unmade = true
 	}
 }
 
@@ -247,7 +272,7 @@ func earlier(a, b time.Time) time.Time {
 // Ran is when a pod's containers ran, by its status: to is zero while they do. False where none has
 // begun, and where the status does not say.
 func Ran(pod *corev1.Pod) (from, to time.Time, ran bool) {
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	over := ended(pod)
 	for i := range pod.Status.ContainerStatuses {
 		state := &pod.Status.ContainerStatuses[i].State
 		switch {
@@ -264,4 +289,9 @@ func Ran(pod *corev1.Pod) (from, to time.Time, ran bool) {
 		to = time.Time{}
 	}
 	return from, to, !from.IsZero()
+}
+
+// ended reports whether a pod has ended.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -131,6 +131,8 @@ func Observe(in Input) (View, error) {
 	for i, w := range in.Workloads {
 		if len(in.Clusters) > 0 {
 			pods[i] = w.counted()
+		} else {
+			pods[i].podless(w, in.Now, patience)
 		}
 		isTask[i] = v.add(in, w, pods[i])
 		v.DeniedAt = earlier(v.DeniedAt, pods[i].deniedAt)
@@ -355,7 +357,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 		v.Running++
 		// Pods that neither run nor wait: the change has not reached them yet.
 		p.Wanted = w.Workers()
-		t.Unscheduled = pods.denied > 0 && pods.denied == pods.running+pods.pending
+		t.Unscheduled = pods.unmade || pods.denied > 0 && pods.denied == pods.running+pods.pending
 		if t.Scaling != nil && !t.Unscheduled && pods.denied > 0 {
 			all := pods.running + pods.pending
 			t.Lacking = max(0, min(t.Workers-t.Scaling.MinWorkers, (pods.denied*t.Workers+all-1)/all))
