@@ -212,7 +212,7 @@ var mutations = slices.Concat([]mutation{
 		return ok
 	}},
 	{name: "released before its first phase", apply: func(m *mutant) bool {
-		ok := m.t.State == decide.Waiting && m.held() && m.hasPlan() && (!m.arrived() || m.fitsNow(m.good))
+		ok := m.t.State == decide.Waiting && m.held() && m.later() && (!m.arrived() || m.fitsNow(m.good))
 		if m.a.Verb = decide.Release; m.t.Paused {
 			m.a.Verb = decide.Resume
 		}
@@ -222,7 +222,7 @@ var mutations = slices.Concat([]mutation{
 		return ok
 	}},
 	{name: "goes on before its first phase", apply: func(m *mutant) bool {
-		ok := m.t.State == decide.Running && !m.t.Unscheduled && m.held() && m.hasPlan()
+		ok := m.t.State == decide.Running && !m.t.Unscheduled && m.held() && m.later()
 		if m.a.Verb = decide.Continue; m.t.Scaling != nil {
 			m.a.Workers = m.t.Workers
 		}

@@ -34,6 +34,11 @@ func (m *mutant) soft() bool    { return m.s.Objective.Kind == plan.MOSP }
 // now reports whether the plan runs now.
 func (m *mutant) now() bool { return m.hasPlan() && !m.a.Phases[0].From.After(m.s.Now) }
 
+// later reports whether the plan begins later than now by more than times are rounded.
+func (m *mutant) later() bool {
+	return m.hasPlan() && m.a.Phases[0].From.Sub(m.s.Now) > time.Millisecond
+}
+
 // queued reports whether the task is released and waits for room.
 func (m *mutant) queued() bool { return m.runs() && !m.now() }
 
