@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,7 +18,14 @@ type Loads struct {
 	spaces map[string]*podSpace
 	nodes  map[string]corev1.ResourceList
 	offer  amounts
+	// offered is what nodes offered when they last did, at the time offeredAt.
+	offered   map[string]float64
+	offeredAt time.Time
 }
+
+// nodesGrace is for how long (wall time) what nodes offered counts after the last of them is gone or cordoned, as during the
+// maintenance of a small cluster: without capacity nothing can be planned, and all that waits would be released at once.
+const nodesGrace = 10 * time.Minute
 
 // podSpace has the pods of a namespace, by name.
 type podSpace struct {
@@ -139,13 +148,22 @@ func (l *Loads) DeleteNode(name string) {
 	delete(l.nodes, name)
 }
 
-// Capacity is what the ready, schedulable nodes offer, as the function Capacity has it.
+// Capacity is what the ready, schedulable nodes offer, as the function Capacity has it. If there are none any more, it is what they
+// offered before for nodesGrace.
 //
 // Complexity: O(resources).
-func (l *Loads) Capacity() map[string]float64 {
+func (l *Loads) Capacity(now time.Time) map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.offer.values()
+	if len(l.nodes) == 0 && l.offered != nil && now.Sub(l.offeredAt) < nodesGrace {
+		return maps.Clone(l.offered)
+	}
+	l.offered, l.offeredAt = l.offer.values(), now
+	if len(l.nodes) == 0 {
+		l.offered = nil
+		return map[string]float64{}
+	}
+	return maps.Clone(l.offered)
 }
 
 // Outside sums what live pods in all namespaces but one ask for, without the pods for which the stretches of other policies count.

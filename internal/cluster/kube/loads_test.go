@@ -21,7 +21,7 @@ func TestLoadsAreCurrent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	pick := func(prefix string, n int) string { return fmt.Sprint(prefix, rng.IntN(n)) }
 	loads, pods, nodes := NewLoads(), map[string]corev1.Pod{}, map[string]corev1.Node{}
-	uses := map[string]Use{}
+	uses, at := map[string]Use{}, now
 	for step := range 2_000 {
 		space := pick("space-", 4)
 		switch rng.IntN(8) {
@@ -70,10 +70,40 @@ func TestLoadsAreCurrent(t *testing.T) {
 		if got, want := loads.Outside(space, others), Load(outside, counted(others)); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d: outside of %s %v, want %v", step, space, got, want)
 		}
-		if got, want := loads.Capacity(), Capacity(all); !reflect.DeepEqual(got, want) {
+		at = at.Add(nodesGrace)
+		if got, want := loads.Capacity(at), Capacity(all); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d: capacity %v, want %v", step, got, want)
 		}
 	}
+}
+
+// TestNodesGrace: when all nodes are cordoned or gone, what they offered counts for a while, not for ever.
+func TestNodesGrace(t *testing.T) {
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	cordoned := *node.DeepCopy()
+	cordoned.Spec.Unschedulable = true
+	loads := NewLoads()
+	check := func(when string, after time.Duration, want map[string]float64) {
+		t.Helper()
+		if got := loads.Capacity(now.Add(after)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	some, none := map[string]float64{"cpu": 16}, map[string]float64{}
+	check("no node was seen", 0, none)
+	loads.SetNode(&node)
+	check("one node", time.Minute, some)
+	loads.SetNode(&cordoned)
+	check("cordoned", 2*time.Minute, some)
+	loads.DeleteNode("a")
+	check("and gone", time.Minute+nodesGrace-time.Second, some)
+	check("gone for long", time.Minute+nodesGrace, none)
+	check("gone for longer", time.Hour, none)
+	loads.SetNode(&node)
+	check("back", 2*time.Hour, some)
 }
 
 func randomPod(rng *rand.Rand, space, name string) corev1.Pod {

@@ -347,7 +347,7 @@ func (r *CarbonPolicyReconciler) observeCluster(ctx context.Context, policy *v1a
 		}
 		in.Ceiling, in.NotCounted = autoscale.Ceiling(nodes.Items, a, known)
 	} else {
-		in.Ceiling = r.loads.Capacity()
+		in.Ceiling = r.loads.Capacity(in.Now)
 	}
 	if len(in.Clusters) > 0 {
 		return nil // its pods run on other clusters
