@@ -271,10 +271,6 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	if err := r.Client.List(ctx, &profiles, client.InNamespace(c.Policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return view, nil, err
 	}
-	byName := make(map[string]*v1alpha1.ScalingProfile, len(profiles.Items))
-	for i := range profiles.Items {
-		byName[profiles.Items[i].Name] = &profiles.Items[i]
-	}
 	for _, w := range workloads {
 		if memory.Known(w.UID()) || memory.SawEnd(w.UID()) {
 			continue
@@ -289,7 +285,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	}
 	in := kube.Input{
 		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
-		Workloads: workloads, Profiles: byName, Learned: memory,
+		Workloads: workloads, Profiles: memory.Profiles(profiles.Items, c.Now, replaceGrace), Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
 	if r.Ledger != nil {

@@ -85,6 +85,9 @@ type Memory struct {
 	// capacity names what the plans may use, as it was last.
 	capacity string
 
+	// profiles are the ScalingProfiles as they were last seen: see Profiles.
+	profiles map[string]seenProfile
+
 	// Turn is the workload whose figures are to be stated first next time.
 	Turn int
 	// GatesIgnored says that Kueue went on with what was gated, and has not honoured a gate since. It

@@ -83,3 +83,29 @@ func Learn(profile *v1alpha1.ScalingProfile, s Shape, threshold float64) bool {
 	p.Last = metav1.NewTime(s.At.UTC().Truncate(time.Second))
 	return true
 }
+
+// seenProfile is a ScalingProfile and when (wall time) it was last there.
+type seenProfile struct {
+	*v1alpha1.ScalingProfile
+	at time.Time
+}
+
+// Profiles returns the ScalingProfiles that there are, by name, and those that were there less than a grace (wall time) ago: one that
+// is replaced is gone for a moment, and its workloads are not to be released for that. The profiles must not be modified.
+func (m *Memory) Profiles(there []v1alpha1.ScalingProfile, now time.Time, grace time.Duration) map[string]*v1alpha1.ScalingProfile {
+	seen := make(map[string]seenProfile, len(there))
+	for i := range there {
+		seen[there[i].Name] = seenProfile{&there[i], now}
+	}
+	for name, before := range m.profiles {
+		if _, is := seen[name]; !is && now.Sub(before.at) < grace {
+			seen[name] = before
+		}
+	}
+	m.profiles = seen
+	out := make(map[string]*v1alpha1.ScalingProfile, len(seen))
+	for name, p := range seen {
+		out[name] = p.ScalingProfile
+	}
+	return out
+}
