@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -56,57 +57,67 @@ const kindsRole = "lull-kinds"
 // they are paused.
 const settle = 3 * time.Second
 
+// retire goes on after an error, so that one object that refuses does not keep the others held. With any error it leaves
+// the rights to workloads to the watchdog.
 func retire(ctx context.Context, out io.Writer, c client.Client) error {
-	if err := pausePolicies(ctx, out, c, "", true); err != nil {
-		return err
-	}
+	unpaused := pausePolicies(ctx, out, c, "", true)
 	settled := time.After(settle)
-	if err := releaseAll(ctx, out, c, ""); err != nil {
-		return err
-	}
-	var follows v1alpha1.FollowList
-	if err := c.List(ctx, &follows); err != nil {
-		return fmt.Errorf("list Follows: %w", err)
-	}
-	for i := range follows.Items {
-		f := &follows.Items[i]
-		keep := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationKeep))
-		if err := client.IgnoreNotFound(c.Patch(ctx, f, keep)); err != nil {
-			return fmt.Errorf("mark Follow %s/%s: %w", f.Namespace, f.Name, err)
-		}
-		if err := client.IgnoreNotFound(c.Delete(ctx, f)); err != nil {
-			return fmt.Errorf("delete Follow %s/%s: %w", f.Namespace, f.Name, err)
-		}
-	}
-	var curves v1alpha1.CapacityCurveList
-	if err := c.List(ctx, &curves); err != nil {
-		return fmt.Errorf("list CapacityCurves: %w", err)
-	}
-	for i := range curves.Items {
-		if err := client.IgnoreNotFound(c.Delete(ctx, &curves.Items[i])); err != nil {
-			return fmt.Errorf("delete CapacityCurve %s: %w", curves.Items[i].Name, err)
-		}
-	}
-	if err := gone(ctx, c); err != nil {
-		return err
-	}
+	_ = releaseAll(ctx, out, c, "") // what this cannot release, it tries once more at the end
+	errs := []error{unpaused, retireFollows(ctx, out, c), retireCurves(ctx, out, c), gone(ctx, c)}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("not done within --timeout: %w", ctx.Err())
+		return errors.Join(append(errs, fmt.Errorf("not done within --timeout: %w", ctx.Err()))...)
 	case <-settled:
 	}
-	if err := releaseAll(ctx, out, c, ""); err != nil {
+	if err := errors.Join(append(errs, releaseAll(ctx, out, c, ""))...); err != nil {
 		return err
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}
 	if err := client.IgnoreNotFound(c.Delete(ctx, role)); err != nil {
 		return fmt.Errorf("delete ClusterRole %s: %w", kindsRole, err)
 	}
-	_, err := fmt.Fprintf(out, "%d Follows deleted, their services left as they are; %d CapacityCurves deleted, what they set restored\n", len(follows.Items), len(curves.Items))
-	return err
+	return nil
 }
 
-// gone waits until the controller has removed its finalizers from what was deleted.
+// retireFollows deletes all Follows, and leaves their services where they are.
+func retireFollows(ctx context.Context, out io.Writer, c client.Client) error {
+	var follows v1alpha1.FollowList
+	if err := c.List(ctx, &follows); err != nil {
+		return fmt.Errorf("list Follows: %w", err)
+	}
+	var errs []error
+	for i := range follows.Items {
+		f := &follows.Items[i]
+		keep := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationKeep))
+		if err := client.IgnoreNotFound(c.Patch(ctx, f, keep)); err != nil {
+			errs = append(errs, fmt.Errorf("mark Follow %s/%s: %w", f.Namespace, f.Name, err)) // deleted without the mark, its service would go
+			continue
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, f)); err != nil {
+			errs = append(errs, fmt.Errorf("delete Follow %s/%s: %w", f.Namespace, f.Name, err))
+		}
+	}
+	fmt.Fprintf(out, "%d Follows deleted, their services left as they are\n", len(follows.Items)-len(errs))
+	return errors.Join(errs...)
+}
+
+// retireCurves deletes all CapacityCurves; the controller restores what they set.
+func retireCurves(ctx context.Context, out io.Writer, c client.Client) error {
+	var curves v1alpha1.CapacityCurveList
+	if err := c.List(ctx, &curves); err != nil {
+		return fmt.Errorf("list CapacityCurves: %w", err)
+	}
+	var errs []error
+	for i := range curves.Items {
+		if err := client.IgnoreNotFound(c.Delete(ctx, &curves.Items[i])); err != nil {
+			errs = append(errs, fmt.Errorf("delete CapacityCurve %s: %w", curves.Items[i].Name, err))
+		}
+	}
+	fmt.Fprintf(out, "%d CapacityCurves deleted\n", len(curves.Items)-len(errs))
+	return errors.Join(errs...)
+}
+
+// gone waits until the controller has removed its finalizers from what was deleted, and restored what CapacityCurves set.
 func gone(ctx context.Context, c client.Client) error {
 	for {
 		var left []string
@@ -118,11 +129,15 @@ func gone(ctx context.Context, c client.Client) error {
 		if err := c.List(ctx, &curves); err != nil {
 			return fmt.Errorf("list CapacityCurves: %w", err)
 		}
-		for i := range follows.Items {
-			left = append(left, "Follow "+follows.Items[i].Namespace+"/"+follows.Items[i].Name)
+		for i := range follows.Items { // one that is not being deleted has an error already
+			if f := &follows.Items[i]; !f.DeletionTimestamp.IsZero() {
+				left = append(left, "Follow "+f.Namespace+"/"+f.Name)
+			}
 		}
 		for i := range curves.Items {
-			left = append(left, "CapacityCurve "+curves.Items[i].Name)
+			if !curves.Items[i].DeletionTimestamp.IsZero() {
+				left = append(left, "CapacityCurve "+curves.Items[i].Name)
+			}
 		}
 		if len(left) == 0 {
 			return nil

@@ -9,6 +9,12 @@ import (
 
 // The metrics of the controller.
 var (
+	// Leader is 1 in the process of a program that leads, 0 in one on standby. Every process has all metrics, those of other
+	// programs too: this one alone says which program it is.
+	Leader = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_leader",
+		Help: "1 while the process leads and has started its work, 0 while it is on standby; program is controller or failsafe.",
+	}, []string{"program"})
 	// Intensity is the carbon intensity of a zone now.
 	Intensity = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_carbon_intensity_gco2eq_per_kwh",
@@ -199,7 +205,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

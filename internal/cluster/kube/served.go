@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,25 +33,45 @@ const (
 )
 
 // ServiceOf asks the API server for one object of a kind. What may not be listed is not governed: "lull
-// manifests --kinds" grants it. live must read from the API server.
-func ServiceOf(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
-	service, err := serviceOf(ctx, live, MetadataList(k))
+// manifests --kinds" grants it. live must read from the API server. The options may name a namespace, for who may list no other.
+func ServiceOf(ctx context.Context, live client.Reader, k *kinds.Kind, o ...client.ListOption) (Service, error) {
+	service, err := serviceOf(ctx, live, MetadataList(k), o...)
 	if err != nil {
 		err = fmt.Errorf("look for kind %s: %w", k.Name, err)
 	}
 	return service, err
 }
 
-// QueuesServed reports whether Kueue is there, in a version that Lull knows, and may be read.
-func QueuesServed(ctx context.Context, live client.Reader) (bool, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
-	service, err := serviceOf(ctx, live, list)
-	return service == Served, err
+// HeldAtAdmission is Forbidden for a kind whose objects are held at creation though they may not be listed, and
+// NotServed for one that nothing holds.
+func HeldAtAdmission(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
+	err := live.Get(ctx, client.ObjectKey{Name: k.AdmissionName()}, AdmissionPolicy(k))
+	if apierrors.IsNotFound(err) {
+		return NotServed, nil
+	}
+	if err == nil || apierrors.IsForbidden(err) {
+		return Forbidden, nil
+	}
+	return Forbidden, fmt.Errorf("look for the admission policy of %s: %w", k.Name, err)
 }
 
-func serviceOf(ctx context.Context, live client.Reader, list client.ObjectList) (Service, error) {
-	err := live.List(ctx, list, client.Limit(1))
+// AdmissionPolicy is the one that holds objects of a kind at creation.
+func AdmissionPolicy(k *kinds.Kind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"})
+	u.SetName(k.AdmissionName())
+	return u
+}
+
+// QueuesServed reports whether Kueue is there, in a version that Lull knows, and may be read.
+func QueuesServed(ctx context.Context, live client.Reader, o ...client.ListOption) (Service, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kueue.GroupVersion.WithKind("WorkloadList"))
+	return serviceOf(ctx, live, list, o...)
+}
+
+func serviceOf(ctx context.Context, live client.Reader, list client.ObjectList, o ...client.ListOption) (Service, error) {
+	err := live.List(ctx, list, append(o, client.Limit(1))...)
 	switch {
 	case err == nil:
 		return Served, nil

@@ -9,6 +9,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/internal/base/metrics"
 )
 
 // New returns a manager as ctrl.NewManager does. It must be started with ctx. Start returns when ctx ends, also if the caches
@@ -26,6 +28,34 @@ func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager
 		return &endingCache{Cache: c, program: ctx}, nil
 	}
 	return ctrl.NewManager(config, o)
+}
+
+// ReportLeader keeps the metric lull_leader of a program, controller or failsafe, while the manager runs.
+func ReportLeader(mgr ctrl.Manager, program string) error {
+	return mgr.Add(leader{elected: mgr.Elected(), program: program})
+}
+
+// leader is a runnable that does not wait for leadership.
+type leader struct {
+	elected <-chan struct{}
+	program string
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leader) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (l leader) Start(ctx context.Context) error {
+	defer metrics.Leader.DeleteLabelValues(l.program)
+	metrics.Leader.WithLabelValues(l.program).Set(0)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.elected:
+		metrics.Leader.WithLabelValues(l.program).Set(1)
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // endingCache is a cache for which nobody waits when the program ends.

@@ -110,7 +110,7 @@ func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme
 	if err != nil {
 		return nil, fmt.Errorf("create the manager: %w", err)
 	}
-	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+	return mgr, errors.Join(manager.ReportLeader(mgr, "controller"), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
 // Run runs the controller against a cluster until ctx ends.

@@ -60,7 +60,7 @@ func (q *Queues) use(mgr manager.Manager, watch ...func(ctx context.Context, obj
 func (q *Queues) Start(ctx context.Context) error {
 	for {
 		served, err := kube.QueuesServed(ctx, q.live)
-		if err == nil && served {
+		if err == nil && served == kube.Served {
 			if err = q.begin(ctx); err == nil {
 				log.FromContext(ctx).Info("Watch the queues of Kueue")
 				return nil

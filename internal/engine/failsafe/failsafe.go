@@ -117,7 +117,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	}
 	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
 	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}
-	if err := errors.Join(mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
+	if err := errors.Join(manager.ReportLeader(mgr, "failsafe"), mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -388,10 +388,7 @@ func (d *Watchdog) queuesServed(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("look for Kueue: %w", err)
 		}
-		d.queues = lookup{at: now}
-		if served {
-			d.queues.service = kube.Served
-		}
+		d.queues = lookup{served, now}
 	}
 	return d.queues.service == kube.Served, nil
 }
@@ -414,7 +411,7 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 			return nil, nil, err
 		}
 		if service == kube.Forbidden {
-			if service, err = d.heldAtAdmission(ctx, k); err != nil {
+			if service, err = kube.HeldAtAdmission(ctx, d.Client, k); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -437,27 +434,6 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 	return marked, err, err
 }
 
-// heldAtAdmission is Forbidden for a kind whose objects are held at creation though they may not be listed, and
-// NotServed for one that nothing holds.
-func (d *Watchdog) heldAtAdmission(ctx context.Context, k *kinds.Kind) (kube.Service, error) {
-	err := d.Client.Get(ctx, client.ObjectKey{Name: k.AdmissionName()}, admissionPolicy(k))
-	if apierrors.IsNotFound(err) {
-		return kube.NotServed, nil
-	}
-	if err == nil || apierrors.IsForbidden(err) {
-		return kube.Forbidden, nil
-	}
-	return kube.Forbidden, fmt.Errorf("look for the admission policy of %s: %w", k.Name, err)
-}
-
-// admissionPolicy is the one that holds objects of a kind at creation.
-func admissionPolicy(k *kinds.Kind) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"})
-	u.SetName(k.AdmissionName())
-	return u
-}
-
 // report says once, and in metrics and readiness for as long as it lasts, that a kind cannot be listed.
 func (d *Watchdog) report(ctx context.Context, k *kinds.Kind, problem error) {
 	d.mu.Lock()
@@ -476,7 +452,7 @@ func (d *Watchdog) report(ctx context.Context, k *kinds.Kind, problem error) {
 	metrics.UnlistedKinds.WithLabelValues(name).Set(1)
 	if before != problem.Error() {
 		log.FromContext(ctx).Error(problem, "A kind cannot be listed: its holds are released by nobody but the controller", "kind", name)
-		d.Applier.Recorder.Eventf(admissionPolicy(k), nil, corev1.EventTypeWarning, "KindNotListed", "List", "%s", problem.Error())
+		d.Applier.Recorder.Eventf(kube.AdmissionPolicy(k), nil, corev1.EventTypeWarning, "KindNotListed", "List", "%s", problem.Error())
 	}
 }
 
