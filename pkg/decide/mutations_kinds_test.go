@@ -302,10 +302,11 @@ var mutations = slices.Concat([]mutation{
 		return m.chosen() && len(m.a.Phases) > 0 && m.runs() && !m.good.Actions[m.i].Phases[0].From.After(m.s.Now)
 	}},
 	{name: "shifted to now, verb unchanged", apply: func(m *mutant) bool {
+		later := m.later()
 		if m.hasPlan() {
 			m.shift(m.s.Now.Sub(m.a.Phases[0].From))
 		}
-		return m.chosen() && m.held() && m.hasPlan()
+		return m.chosen() && m.held() && later
 	}},
 	{name: "half of the work", apply: func(m *mutant) bool {
 		return m.good.Actions[m.i].Planned && halve(m)

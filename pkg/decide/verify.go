@@ -269,7 +269,7 @@ func (v *verifier) verifyPhases(i int) {
 	if len(a.Phases) == 0 {
 		return
 	}
-	if missing := t.missing(a.Phases, v.s.Now); missing > rounding && a.Plan == nil && !v.mayLag(i, missing) {
+	if missing := t.missing(a.Phases, v.s.Now); missing > rounding && (a.Plan == nil || t.Unscheduled) && !v.mayLag(i, missing) {
 		v.report(RuleWork, i, "its plan does %v of %v", t.progress(a.Phases, v.s.Now), t.Remaining)
 	}
 	if a.Reason.Code != CodeDeadlineAtRisk && a.Reason.Code != CodeLatestStart && v.mayBeLate(i) {

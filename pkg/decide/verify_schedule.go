@@ -143,7 +143,8 @@ type span struct{ from, to time.Time }
 // by Lull's choice.
 //
 // Queues start what fits at the moment, whatever the capacity will be. If one starts something, what runs on and what has
-// begun before the capacity falls does not count, unless Lull planned what the cluster does not even have for the task alone.
+// begun before the capacity falls does not count, unless Lull gives an elastic task more workers than the cluster has
+// room for if it is alone.
 func (v *verifier) verifyCapacity() {
 	began := map[[2]string]span{} // of the excess that a step goes on with, by cluster and resource
 	for _, x := range v.ledger.Excesses(v.s.Now) {
@@ -164,7 +165,7 @@ func (v *verifier) verifyCapacity() {
 				continue
 			}
 			for k, p := range a.Phases {
-				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || v.leaves && falls && p.From.Before(excess.from) && (a.Plan != nil || v.fits(v.empty, i, a.Phases)) {
+				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || v.leaves && falls && p.From.Before(excess.from) && (a.Plan != nil || t.Scaling == nil || v.fits(v.empty, i, a.Phases)) {
 					continue // more runs than there is room for, or a queue would have the room of a pause
 				}
 				if p.Cluster == x.Cluster && p.From.Add(tick).Before(orForever(x.To)) && p.To.After(x.From.Add(tick)) { // the ledger rounds times
