@@ -81,7 +81,7 @@ metadata:
 func Manifests(of []*kinds.Kind, o Options) (string, error) {
 	on := func(is bool) map[string]any { return map[string]any{"enabled": is} }
 	values := map[string]any{
-		"deploy": o.Image != "", "image": image(o.Image), "kinds": []any{},
+		"deploy": o.Image != "", "crds": map[string]any{"keep": false}, "image": image(o.Image), "kinds": []any{},
 		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "autoscaling": on(o.Autoscaling), "web": on(o.Web),
 	}
 	_, sorted, err := render(values)
@@ -115,15 +115,25 @@ func render(values map[string]any) ([]*release.Hook, []releaseutil.Manifest, err
 
 // renderIn renders the chart as it is installed in a namespace.
 func renderIn(namespace string, values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
+	return renderFor(common.ReleaseOptions{Name: "lull", Namespace: namespace, IsInstall: true}, nil, values)
+}
+
+// renderFor renders the chart for an installation or an upgrade. The cluster is what templates look up objects in; nil for none.
+func renderFor(o common.ReleaseOptions, cluster engine.ClientProvider, values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
 	c, err := load()
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "lull", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(c, values, o, common.DefaultCapabilities)
 	if err != nil {
 		return nil, nil, err
 	}
-	rendered, err := engine.Render(c, all)
+	var rendered map[string]string
+	if cluster == nil {
+		rendered, err = engine.Render(c, all)
+	} else {
+		rendered, err = engine.RenderWithClientProvider(c, all, cluster)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

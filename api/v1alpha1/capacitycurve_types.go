@@ -1,13 +1,12 @@
 package v1alpha1
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // CapacityCurveSpec says how much of a target may be used at which time.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minimum) || quantity(string(self.minimum)).compareTo(quantity(string(self.maximum))) <= 0",message="minimum: accepted: 0 to maximum"
+// +kubebuilder:validation:XValidation:rule="!has(self.minimum) || string(self.minimum).matches('[eE][-+]?[0-9]{3}') || string(self.maximum).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minimum)) || !isQuantity(string(self.maximum)) || quantity(string(self.minimum)).compareTo(quantity(string(self.maximum))) <= 0",message="minimum: accepted: 0 to maximum"
 // +kubebuilder:validation:XValidation:rule="has(self.method.schedule) || (has(self.policies) && size(self.policies) > 0)",message="policies: accepted: at least one, but for method schedule"
 type CapacityCurveSpec struct {
 	// zone names the GridZone whose intensity counts.
@@ -35,14 +34,14 @@ type CapacityCurveSpec struct {
 
 	// maximum, minimum, and the most by which the capacity changes from one slot to the next
 	// (by default any), in units of the resource.
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="accepted: a quantity above 0"
-	Maximum resource.Quantity `json:"maximum"`
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",message="accepted: a quantity of 0 and more"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).compareTo(quantity('1E')) <= 0",message="accepted: a quantity above 0, at most 1E"
+	Maximum Amount `json:"maximum"`
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1E')) <= 0",message="accepted: a quantity of 0 to 1E"
 	// +optional
-	Minimum *resource.Quantity `json:"minimum,omitempty"`
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="accepted: a quantity above 0"
+	Minimum *Amount `json:"minimum,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).compareTo(quantity('1E')) <= 0",message="accepted: a quantity above 0, at most 1E"
 	// +optional
-	Ramp *resource.Quantity `json:"ramp,omitempty"`
+	Ramp *Amount `json:"ramp,omitempty"`
 
 	// slot is how long a capacity lasts.
 	// +kubebuilder:default="1h"
@@ -197,7 +196,7 @@ type CapacityWindow struct {
 	// +kubebuilder:validation:Pattern=`^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$`
 	To string `json:"to"`
 	// capacity, 0 to maximum.
-	Capacity resource.Quantity `json:"capacity"`
+	Capacity Amount `json:"capacity"`
 }
 
 // CapacityCurveStatus is the capacity, and why.

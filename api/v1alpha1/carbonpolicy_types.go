@@ -93,21 +93,21 @@ type CarbonPolicySpec struct {
 	// defaultRuntime is the run time of a Job without the annotation
 	// lull.dev/runtime.
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be above 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('8760h')",message="must be above 0, at most 8760h"
 	// +optional
 	DefaultRuntime *metav1.Duration `json:"defaultRuntime,omitempty"`
 
 	// maxDelay is how long the start of a Job without the annotations
 	// lull.dev/max-delay and lull.dev/deadline may be delayed.
 	// +kubebuilder:default="24h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="must be 0s to 8760h"
 	// +optional
 	MaxDelay *metav1.Duration `json:"maxDelay,omitempty"`
 
 	// startMargin is kept between the planned end of a Job and its deadline, for
 	// scheduling and start-up.
 	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	StartMargin *metav1.Duration `json:"startMargin,omitempty"`
 
@@ -128,11 +128,11 @@ type CarbonPolicySpec struct {
 	// minRun and minPause are the least times between a start or change of scale and the
 	// next change, and between a pause and the next start. Deadlines outrank both.
 	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	MinRun *metav1.Duration `json:"minRun,omitempty"`
 	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	MinPause *metav1.Duration `json:"minPause,omitempty"`
 
@@ -147,7 +147,7 @@ type CarbonPolicySpec struct {
 	// scaleUpPatience is for how long a worker may lack a node, which may be about to be made
 	// for it, before no more workers are asked for than run.
 	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must be at least 0"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	ScaleUpPatience *metav1.Duration `json:"scaleUpPatience,omitempty"`
 
@@ -199,6 +199,7 @@ type PlannerSpec struct {
 	// capacity free for work to come that cannot wait: by default reserve is "learned", from the past
 	// week; a number states it.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 63 && size(self[k]) <= 256)",message="accepted: names of up to 63 and values of up to 256 characters"
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
 }

@@ -101,6 +101,7 @@ type GridZoneSpec struct {
 
 	// staleAfter is how old the newest information may be to be called current.
 	// +kubebuilder:default="2h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="accepted: 0s to 720h"
 	// +optional
 	StaleAfter *metav1.Duration `json:"staleAfter,omitempty"`
 }

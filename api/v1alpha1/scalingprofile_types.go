@@ -47,13 +47,20 @@ type ScalingPoint struct {
 // ProfilingCost is what a measurement took.
 type ProfilingCost struct {
 	// duration is how long each scale was measured, at least.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="accepted: 0s to 8760h"
 	Duration metav1.Duration `json:"duration"`
 	// share of the whole run that was done while profiling, where it is known.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
 	// +optional
 	Share *float64 `json:"share,omitempty"`
 	// energyKWh and emissionsG of the measurement.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000
 	// +optional
 	EnergyKWh float64 `json:"energyKWh,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000000
 	// +optional
 	EmissionsG float64 `json:"emissionsG,omitempty"`
 }

@@ -57,7 +57,7 @@ func explainCapacity(out io.Writer, c *v1alpha1.CapacityCurve) error {
 		fmt.Fprintf(out, "%s has not been looked at yet: is the controller running?\n", c.Name)
 		return nil
 	}
-	fmt.Fprintf(out, "%g of %s %s from %s: %s\n", st.Capacity, c.Spec.Maximum.String(), unit, st.Slot.UTC().Format("2006-01-02 15:04"), bindings[st.Reason])
+	fmt.Fprintf(out, "%g of %s %s from %s: %s\n", st.Capacity, c.Spec.Maximum, unit, st.Slot.UTC().Format("2006-01-02 15:04"), bindings[st.Reason])
 	fmt.Fprintf(out, "%s wants %g: %s\n", methodName(&c.Spec.Method), st.Wanted, st.Message)
 	fmt.Fprintf(out, "floor %g; used %g; waiting %g\n", st.Floor, st.Used, st.Waiting)
 	if f := st.CarbonFlex; f != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -15,7 +14,7 @@ func TestExplainCapacity(t *testing.T) {
 	hour := func(h int) metav1.Time { return metav1.NewTime(time.Date(2026, 10, 3, h, 0, 0, 0, time.UTC)) }
 	slot, learned := hour(14), hour(2)
 	c := &v1alpha1.CapacityCurve{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
-	c.Spec.Resource, c.Spec.Maximum = "cpu", resource.MustParse("150")
+	c.Spec.Resource, c.Spec.Maximum = "cpu", "150"
 	c.Spec.Method.CarbonFlex = &v1alpha1.CarbonFlexMethod{}
 	text := func() string {
 		var out strings.Builder

@@ -23,24 +23,35 @@ import (
 
 func newReleaseCommand() *cobra.Command {
 	var f clusterFlags
-	everything, undo := false, false
+	everything, undo, queues := false, false, false
+	var names []string
 	cmd := &cobra.Command{
-		Use:   "release [KIND/NAME | --all]",
+		Use:   "release [KIND/NAME | --all | --kinds KIND,... | --queues]",
 		Short: "Release held workloads at once",
 		Long: `Release lets one workload run and no longer be governed, or, with --all, pauses every
 CarbonPolicy and releases everything that carries a mark of Lull: before an upgrade, before Lull is
 removed, or whenever it must get out of the way. --all --undo lets the policies that it has
-paused work again; what runs by then is planned anew.`,
+paused work again; what runs by then is planned anew.
+
+--kinds is for kinds of workloads that Lull is about to lose the rights to: it deletes the bindings of
+their admission policies, so that no new workloads are held, and releases those there are, which are
+no longer governed. --queues does so with what waits in queues of Kueue. The Helm chart runs both
+before an upgrade that takes away kinds or Kueue.`,
 		Example: `  lull release job/train -n team-a
   lull release --all
   lull release --all -n team-a
-  lull release --all --undo`,
+  lull release --all --undo
+  lull release --kinds JobSet,RayJob`,
 		Args: takes(0, 1, "KIND/NAME of a workload, or --all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			switch {
 			case undo && !everything:
 				return errors.New("--undo: set without --all; accepted: lull release --all --undo")
+			case len(names) > 0 || queues:
+				if everything || len(args) > 0 || f.namespace != "" {
+					return errors.New("--kinds, --queues: set with KIND/NAME, --all or --namespace; accepted: without them")
+				}
 			case everything && len(args) == 1:
 				return fmt.Errorf("--all: given with %q; accepted: either KIND/NAME or --all", args[0])
 			case !everything && len(args) == 0:
@@ -49,6 +60,9 @@ paused work again; what runs by then is planned anew.`,
 			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if len(names) > 0 || queues {
+				return releaseKinds(ctx, out, c, names, queues)
 			}
 			if !everything {
 				w, err := f.workload(ctx, c, args[0])
@@ -66,6 +80,8 @@ paused work again; what runs by then is planned anew.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&everything, "all", false, "everything, in all namespaces or that of -n")
+	cmd.Flags().StringSliceVar(&names, "kinds", nil, "workloads of these kinds, for good, in all namespaces")
+	cmd.Flags().BoolVar(&queues, "queues", false, "what waits in queues of Kueue, for good, in all namespaces")
 	cmd.Flags().BoolVar(&undo, "undo", false, "with --all: let the policies work again")
 	return cmd
 }
@@ -130,10 +146,7 @@ func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace s
 		r.each(k, marked, func(w *kube.Workload) (bool, error) { return r.marked(ctx, w) })
 	}
 	if errors.Join(errs...) == nil { // an orphan is told from what could not be read
-		for _, q := range marks.Orphans() {
-			err := client.IgnoreNotFound(r.applier.UnparkQueued(ctx, q, false))
-			r.record(fmt.Sprintf("Workload %s/%s", q.Namespace, q.Name), err == nil, err)
-		}
+		r.orphans(ctx, marks)
 	}
 	return errors.Join(append(errs, r.end())...)
 }
@@ -205,6 +218,14 @@ func (r *releases) each(k *kinds.Kind, of []*kube.Workload, release func(*kube.W
 	_ = group.Wait() // each error has been recorded
 }
 
+// orphans sets active what Lull has set inactive in a queue, and of which no governed object is known.
+func (r *releases) orphans(ctx context.Context, marks *kube.Marks) {
+	for _, q := range marks.Orphans() {
+		err := client.IgnoreNotFound(r.applier.UnparkQueued(ctx, q, false))
+		r.record(fmt.Sprintf("Workload %s/%s", q.Namespace, q.Name), err == nil, err)
+	}
+}
+
 func (r *releases) end() error {
 	fmt.Fprintf(r.out, "%d workloads released\n", r.released)
 	if r.failed > 0 {
@@ -243,14 +264,7 @@ func (r *releases) marked(ctx context.Context, w *kube.Workload) (wrote bool, er
 
 // releaseOne releases a workload and takes it out of its policy.
 func releaseOne(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload) error {
-	ap := &kube.Applier{Client: c, Recorder: noEvents{}}
-	wrote, err := ap.Ungovern(ctx, w, time.Now())
-	for n := 1; apierrors.IsConflict(err) && n < attempts; n++ {
-		if w, err = kube.Fetch(ctx, c, w.Kind, client.ObjectKeyFromObject(w.Objects[0])); err != nil {
-			return err
-		}
-		wrote, err = ap.Ungovern(ctx, w, time.Now())
-	}
+	wrote, err := ungovern(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, w)
 	if err != nil {
 		return err
 	}
@@ -260,4 +274,16 @@ func releaseOne(ctx context.Context, out io.Writer, c client.Client, w *kube.Wor
 	}
 	_, err = fmt.Fprintf(out, "%s %s/%s runs and is no longer governed\n", w.Kind.Name, w.Namespace(), w.Name())
 	return err
+}
+
+// ungovern releases a workload and takes it out of its policy; wrote says that one governed it.
+func ungovern(ctx context.Context, c client.Client, ap *kube.Applier, w *kube.Workload) (wrote bool, err error) {
+	wrote, err = ap.Ungovern(ctx, w, time.Now())
+	for n := 1; apierrors.IsConflict(err) && n < attempts; n++ {
+		if w, err = kube.Fetch(ctx, c, w.Kind, client.ObjectKeyFromObject(w.Objects[0])); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		wrote, err = ap.Ungovern(ctx, w, time.Now())
+	}
+	return wrote, err
 }

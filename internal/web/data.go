@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 // Point is a value from a time on.
@@ -135,7 +136,7 @@ func overview(ctx context.Context, r client.Reader) (Overview, error) {
 	for i := range curves.Items {
 		c := &curves.Items[i]
 		x := Curve{
-			Name: c.Name, Resource: c.Spec.Resource, Maximum: c.Spec.Maximum.AsApproximateFloat64(), Capacity: c.Status.Capacity,
+			Name: c.Name, Resource: c.Spec.Resource, Maximum: kube.AmountOf(c.Spec.Maximum), Capacity: c.Status.Capacity,
 			Used: c.Status.Used, Waiting: c.Status.Waiting, Message: c.Status.Message, Ahead: []Point{},
 		}
 		problem(&x.Problem, meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady))

@@ -90,10 +90,10 @@ func TestCapacityOfNodes(t *testing.T) {
 				Containers: []corev1.Container{{Name: "work", Image: "example.invalid/work"}},
 			},
 		})
-		minimum := resource.MustParse("4")
+		minimum := v1alpha1.Amount("4")
 		b.capacityCurve(v1alpha1.CapacityCurveSpec{
-			Target: b.poolTarget(), Maximum: resource.MustParse("16"), Minimum: &minimum,
-			Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "16:00", Capacity: resource.MustParse("12")}}},
+			Target: b.poolTarget(), Maximum: v1alpha1.Amount("16"), Minimum: &minimum,
+			Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "16:00", Capacity: v1alpha1.Amount("12")}}},
 		})
 		b.Until("idle nodes to be cordoned", func() bool { return slices.Equal(b.cordoned(names), []int{1, 2, 3}) })
 		b.Run(2 * time.Second)
@@ -133,7 +133,7 @@ func TestCapacityOfNodes(t *testing.T) {
 // room if the curve says so; else nothing is stopped.
 func TestCapacityEvicts(t *testing.T) {
 	all := func(capacity string) v1alpha1.CapacityMethod {
-		return v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: resource.MustParse(capacity)}}}
+		return v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: v1alpha1.Amount(capacity)}}}
 	}
 	for evict, want := range map[v1alpha1.Eviction]int{v1alpha1.EvictLeastLost: 1, v1alpha1.EvictNever: 0} {
 		t.Run(string(evict), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestCapacityEvicts(t *testing.T) {
 				b.pool(2)
 				b.capacityCurve(v1alpha1.CapacityCurveSpec{
 					Target: b.poolTarget(), Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
-					Maximum: resource.MustParse("8"), Evict: evict, Method: all("8"),
+					Maximum: v1alpha1.Amount("8"), Evict: evict, Method: all("8"),
 				})
 				b.Until("the curve to be set", func() bool { return b.curve().Status.Capacity == 8 })
 				for _, name := range []string{"first", "second"} {
@@ -185,10 +185,10 @@ func TestCapacityWithoutCarbonData(t *testing.T) {
 		b.must(b.Client.Delete(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "series", Namespace: b.ns}}))
 		b.pool(2)
 		b.Controller()
-		minimum := resource.MustParse("4")
+		minimum := v1alpha1.Amount("4")
 		b.capacityCurve(v1alpha1.CapacityCurveSpec{
 			Target: b.poolTarget(), Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
-			Maximum: resource.MustParse("8"), Minimum: &minimum,
+			Maximum: v1alpha1.Amount("8"), Minimum: &minimum,
 			Method: v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}},
 		})
 		b.Until("it to say so", func() bool {

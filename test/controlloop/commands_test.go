@@ -64,6 +64,30 @@ func TestReleaseByHand(t *testing.T) {
 	})
 }
 
+// TestReleaseKinds: a kind that Lull is about to lose the rights to is released for good, and no new object of it is held, while the controller
+// goes on.
+func TestReleaseKinds(t *testing.T) {
+	onBed(t, dirtyThenClean(), nil, func(b *bed) {
+		b.Controller()
+		b.submit("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+		b.submit("runs", map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationInterruptible: "true"})
+		b.Until("a plan", func() bool { return b.plan("job-held").Status.State != "" && !b.suspended("runs") })
+		b.command([]string{"release", "--kinds", "Job"}, "workloads released\n")
+		for _, name := range []string{"held", "runs"} {
+			if a := b.get(name).Annotations; b.suspended(name) || a[v1alpha1.AnnotationPolicy] != "" || a[v1alpha1.AnnotationHold] != "" {
+				t.Errorf("%s: suspended %v, %v", name, b.suspended(name), a)
+			}
+		}
+		b.submit("new", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+		b.Run(10 * minute)
+		for _, name := range []string{"held", "runs", "new"} {
+			if b.suspended(name) {
+				t.Errorf("%s is held", name)
+			}
+		}
+	})
+}
+
 // TestOperatorsCommands: what a person asks for reads as it should.
 func TestOperatorsCommands(t *testing.T) {
 	onBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Planner = v1alpha1.PlannerSpec{Name: "joint"} }, func(b *bed) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/pkg/plan"
@@ -99,9 +97,9 @@ func TestPoliciesOfOtherCapacityDoNotWait(t *testing.T) {
 				w.AddNode(node)
 			}
 			b.capacityCurve(v1alpha1.CapacityCurveSpec{
-				Target: b.poolTarget(), Maximum: resource.MustParse("8"),
+				Target: b.poolTarget(), Maximum: v1alpha1.Amount("8"),
 				Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
-				Method:   v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "23:59", Capacity: resource.MustParse("8")}}},
+				Method:   v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "23:59", Capacity: v1alpha1.Amount("8")}}},
 			})
 		}
 		for _, b := range []*bed{slow, quick} {

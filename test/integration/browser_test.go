@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -34,7 +33,7 @@ func TestBrowser(t *testing.T) {
 	b.capacityCurve(v1alpha1.CapacityCurveSpec{
 		Target:   v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/os": "linux"}}},
 		Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}}, Mode: v1alpha1.ModeShadow,
-		Maximum: resource.MustParse("32"), Method: v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}},
+		Maximum: v1alpha1.Amount("32"), Method: v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}},
 	})
 	url := serve(t, "--ledger", database)
 	b.submit(b.job("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "8h"}))

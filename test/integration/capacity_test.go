@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -29,15 +28,17 @@ func TestCapacityDocs(t *testing.T) {
 
 // TestCapacityCurvesAreChecked: what makes no sense is refused with a message that names the field.
 func TestCapacityCurvesAreChecked(t *testing.T) {
-	schedule := v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "16:00", To: "24:00", Capacity: resource.MustParse("1")}}}
+	schedule := v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "16:00", To: "24:00", Capacity: v1alpha1.Amount("1")}}}
 	queue := v1alpha1.CapacityTarget{ClusterQueue: "q"}
-	ten, four := resource.MustParse("10"), resource.MustParse("4")
+	ten, four := v1alpha1.Amount("10"), v1alpha1.Amount("4")
 	for name, x := range map[string]struct {
 		spec v1alpha1.CapacityCurveSpec
 		want string
 	}{
 		"no maximum":         {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule}, "spec.maximum"},
 		"minimum above":      {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule, Maximum: four, Minimum: &ten}, "minimum: accepted: 0 to maximum"},
+		"takes forever":      {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule, Maximum: "1e-2000000000", Minimum: &ten}, "spec.maximum"},
+		"beyond all":         {v1alpha1.CapacityCurveSpec{Target: queue, Method: schedule, Maximum: "2E"}, "at most 1E"},
 		"no target":          {v1alpha1.CapacityCurveSpec{Method: schedule, Maximum: ten}, "spec.target"},
 		"two targets":        {v1alpha1.CapacityCurveSpec{Target: v1alpha1.CapacityTarget{ClusterQueue: "a", NodePool: "b"}, Method: schedule, Maximum: ten}, "spec.target"},
 		"no method":          {v1alpha1.CapacityCurveSpec{Target: queue, Maximum: ten}, "spec.method"},

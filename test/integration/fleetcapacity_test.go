@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,10 +74,10 @@ func TestQueueCapacity(t *testing.T) {
 	if before != 32 {
 		t.Fatalf("the lab's queue has %v CPUs, want 32", before)
 	}
-	minimum := resource.MustParse("1")
+	minimum := v1alpha1.Amount("1")
 	b.capacityCurve(v1alpha1.CapacityCurveSpec{
 		Target: v1alpha1.CapacityTarget{ClusterQueue: "lab"}, Policies: []v1alpha1.PolicyReference{{Namespace: b.ns, Name: "clean"}},
-		Maximum: resource.MustParse("16"), Minimum: &minimum,
+		Maximum: v1alpha1.Amount("16"), Minimum: &minimum,
 		Method: v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{Every: &metav1.Duration{Duration: 6 * time.Hour}, History: &metav1.Duration{Duration: 48 * time.Hour}}},
 	})
 	b.eventually("a cold start", func() bool {
@@ -135,7 +134,7 @@ func TestQueueCapacity(t *testing.T) {
 	}
 	c := b.curve()
 	changed := c.DeepCopy()
-	changed.Spec.Maximum = resource.MustParse("20")
+	changed.Spec.Maximum = "20"
 	must(t, env.client.Patch(context.Background(), changed, client.MergeFrom(c)))
 	b.eventually("it to be set again once the specification has changed", func() bool {
 		c := b.curve()
@@ -192,10 +191,10 @@ func TestQueueCapacityOfCohort(t *testing.T) {
 		must(t, err)
 		return q["cpu"]
 	}
-	minimum := resource.MustParse("2")
+	minimum := v1alpha1.Amount("2")
 	b.capacityCurve(v1alpha1.CapacityCurveSpec{
-		Target: v1alpha1.CapacityTarget{Cohort: "shared"}, Maximum: resource.MustParse("8"), Minimum: &minimum,
-		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "10:00", To: "24:00", Capacity: resource.MustParse("6")}}},
+		Target: v1alpha1.CapacityTarget{Cohort: "shared"}, Maximum: v1alpha1.Amount("8"), Minimum: &minimum,
+		Method: v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "10:00", To: "24:00", Capacity: v1alpha1.Amount("6")}}},
 	})
 	b.eventually("the least quota", func() bool { return quota() == 2 })
 	// Nobody governs these but Kueue.

@@ -47,7 +47,7 @@ spec:
 
 // allDay is a schedule of one capacity.
 func allDay(capacity string) []v1alpha1.CapacityWindow {
-	return []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: resource.MustParse(capacity)}}
+	return []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: v1alpha1.Amount(capacity)}}
 }
 
 // TestOperatorKarpenter: a NodePool of the real Karpenter, on its KWOK provider, is given limits by a
@@ -57,9 +57,9 @@ func TestOperatorKarpenter(t *testing.T) {
 	startController(t)
 	ctx := context.Background()
 	b := newBed(t, []float64{300}, nil)
-	minimum := resource.MustParse("4")
+	minimum := v1alpha1.Amount("4")
 	b.capacityCurve(v1alpha1.CapacityCurveSpec{
-		Target: v1alpha1.CapacityTarget{NodePool: "batch"}, Maximum: resource.MustParse("32"), Minimum: &minimum,
+		Target: v1alpha1.CapacityTarget{NodePool: "batch"}, Maximum: v1alpha1.Amount("32"), Minimum: &minimum,
 		Method: v1alpha1.CapacityMethod{Schedule: allDay("4")},
 	})
 	b.eventually("the curve to say that there is no Karpenter", func() bool {

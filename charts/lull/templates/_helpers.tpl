@@ -99,3 +99,24 @@ metadata:
   name: {{ index . 1 }}
   namespace: {{ (index . 0).Release.Namespace }}
 {{- end }}
+
+{{- /* An object of this release in the cluster, while it is upgraded; {} where there is none, and where the cluster cannot be asked
+     (helm template, Argo CD): (list . APIVERSION KIND NAMESPACE NAME). */}}
+{{- define "lull.live" -}}
+{{- $root := index . 0 }}
+{{- $out := dict }}
+{{- if $root.Release.IsUpgrade }}
+{{- $object := lookup (index . 1) (index . 2) (index . 3) (index . 4) }}
+{{- if eq (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $object) $root.Release.Name }}{{ $out = $object }}{{ end }}
+{{- end }}
+{{- toJson $out }}
+{{- end }}
+
+{{- /* Refuses an upgrade with which Helm would delete an object that holds data, because the annotation that tells Helm to keep it has
+     not been applied yet: (list . APIVERSION KIND NAMESPACE NAME VALUES FIRST). */}}
+{{- define "lull.guard" }}
+{{- $live := include "lull.live" . | fromJson }}
+{{- if and $live (ne (dig "metadata" "annotations" "helm.sh/resource-policy" "" $live) "keep") }}
+{{- fail (printf "%s: Helm would delete %s %s, and all that is in it; accepted: first %s" (index . 5) (index . 2) (index . 4) (index . 6)) }}
+{{- end }}
+{{- end }}

@@ -89,7 +89,7 @@ var (
 	// UnlistedKinds and OverdueHolds say what the watchdog cannot do.
 	UnlistedKinds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_failsafe_unlisted_kinds",
-		Help: "1 for a kind of workload that is held at admission and that the watchdog cannot list.",
+		Help: "1 for a kind of workload that the watchdog cannot list, and that is held at admission or had holds when it could last be listed.",
 	}, []string{"kind"})
 	OverdueHolds = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_overdue_holds",

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -163,7 +164,7 @@ func TestAmountsThatTakeForever(t *testing.T) {
 		if err == nil || len(err.Error()) > 200 || now["cpu"] != 3 {
 			t.Errorf("%.20q: %v, %v", text, now, err)
 		}
-		if _, err := parse(text); err == nil {
+		if _, err := kube.ReadAmount(text); err == nil {
 			t.Errorf("%.20q is accepted", text)
 		}
 	}

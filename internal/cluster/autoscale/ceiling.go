@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kube"
@@ -44,25 +42,11 @@ func Ceiling(nodes []corev1.Node, spec *v1alpha1.AutoscalingSpec, seen Seen) (ma
 }
 
 func amount(field string, name corev1.ResourceName, a v1alpha1.Amount) (float64, error) {
-	v, err := parse(string(a))
+	v, err := kube.ReadAmount(string(a))
 	if err != nil {
 		return 0, fmt.Errorf("%s.%s: %w", field, name, err)
 	}
 	return v, nil
-}
-
-// quantity is what parse accepts. ParseQuantity accepts 1e-2000000000, too, and takes forever to read it.
-var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{0,9})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`)
-
-// parse reads an amount of a resource, in base units.
-func parse(text string) (float64, error) {
-	if quantity.MatchString(text) {
-		if q, err := resource.ParseQuantity(text); err == nil && q.AsApproximateFloat64() <= mostAmount {
-			return q.AsApproximateFloat64(), nil
-		}
-	}
-	const most = 40
-	return 0, fmt.Errorf("%s; accepted: a quantity of 0 to 1E", text[:min(len(text), most)])
 }
 
 // addPools adds what NodePools may still add.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 const (
@@ -20,8 +22,6 @@ const (
 	mostPools, mostGroups, mostBytes = 500, 5000, 1 << 20
 	// mostNodes is the largest size of a node group.
 	mostNodes = 100_000
-	// mostAmount is the largest amount of a resource, in base units.
-	mostAmount = 1e18
 	// staleAfter is how old the status of cluster-autoscaler may be. It is written every ten seconds.
 	staleAfter = 10 * time.Minute
 	// timeFormat is that of cluster-autoscaler.
@@ -65,7 +65,7 @@ func readPools(ctx context.Context, r client.Reader) (map[string]Pool, error) {
 		}
 		pool := Pool{}
 		for name, text := range limits {
-			if pool[name], err = parse(fmt.Sprint(text)); err != nil {
+			if pool[name], err = kube.ReadAmount(fmt.Sprint(text)); err != nil {
 				return nil, fmt.Errorf("NodePool %s: spec.limits.%s: %w", u.GetName(), name, err)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,16 +63,16 @@ func demandOf(tasks ...decide.Task) Demand {
 
 func at(t testing.TB, method v1alpha1.CapacityMethod, demands ...Demand) *moment {
 	return &moment{
-		spec: &v1alpha1.CapacityCurveSpec{Resource: "cpu", Maximum: resource.MustParse("100"), Method: method},
+		spec: &v1alpha1.CapacityCurveSpec{Resource: "cpu", Maximum: v1alpha1.Amount("100"), Method: method},
 		now:  t0, slot: time.Hour, maximum: 100, minimum: 10, outlook: daily(t), demands: demands, history: &History{},
 	}
 }
 
 func TestSchedule(t *testing.T) {
 	m := at(t, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{
-		{From: "22:00", To: "06:00", Capacity: resource.MustParse("80")},
-		{From: "05:00", To: "11:00", Capacity: resource.MustParse("30")},
-		{From: "23:00", To: "24:00", Capacity: resource.MustParse("90")},
+		{From: "22:00", To: "06:00", Capacity: v1alpha1.Amount("80")},
+		{From: "05:00", To: "11:00", Capacity: v1alpha1.Amount("30")},
+		{From: "23:00", To: "24:00", Capacity: v1alpha1.Amount("90")},
 	}})
 	w := m.want()
 	if w.capacity != 30 || len(w.ahead) != 24 {

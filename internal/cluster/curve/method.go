@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan/carbonflex"
@@ -264,7 +265,7 @@ func (m *moment) schedule(windows []v1alpha1.CapacityWindow) wish {
 		c := m.minimum
 		for i := range windows {
 			if w := &windows[i]; contains(w, t) {
-				c = math.Max(c, w.Capacity.AsApproximateFloat64())
+				c = math.Max(c, kube.AmountOf(w.Capacity))
 			}
 		}
 		return c

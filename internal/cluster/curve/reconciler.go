@@ -296,19 +296,32 @@ func missingPolicies(ctx context.Context, reader client.Reader, policies []types
 }
 
 func boundsOf(spec *v1alpha1.CapacityCurveSpec) (capacity.Bounds, error) {
-	minimum, ramp := 0.0, 0.0
-	if spec.Minimum != nil {
-		minimum = spec.Minimum.AsApproximateFloat64()
+	read := func(field string, a *v1alpha1.Amount) (float64, error) {
+		if a == nil {
+			return 0, nil
+		}
+		v, err := kube.ReadAmount(string(*a))
+		if err != nil {
+			return 0, fmt.Errorf("spec.%s: %w", field, err)
+		}
+		return v, nil
 	}
-	if spec.Ramp != nil {
-		ramp = spec.Ramp.AsApproximateFloat64()
+	maximum, err1 := read("maximum", &spec.Maximum)
+	minimum, err2 := read("minimum", spec.Minimum)
+	ramp, err3 := read("ramp", spec.Ramp)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return capacity.Bounds{}, err
 	}
-	b, err := capacity.New(spec.Maximum.AsApproximateFloat64(), minimum, ramp)
+	b, err := capacity.New(maximum, minimum, ramp)
 	if err != nil {
 		return b, fmt.Errorf("spec: %w", err)
 	}
 	for i := range spec.Method.Schedule {
-		if v := spec.Method.Schedule[i].Capacity.AsApproximateFloat64(); !(v >= 0 && v <= b.Maximum) {
+		v, err := read(fmt.Sprintf("method.schedule[%d].capacity", i), &spec.Method.Schedule[i].Capacity)
+		if err != nil {
+			return b, err
+		}
+		if v > b.Maximum {
 			return b, fmt.Errorf("spec.method.schedule[%d].capacity: %v; accepted: 0 to the maximum (%v)", i, v, b.Maximum)
 		}
 	}
@@ -429,7 +442,7 @@ func (r *Reconciler) tellFlex(c *v1alpha1.CapacityCurve, m *memory) {
 		out.Rho = rounded(d.Rho)
 		for _, match := range d.Matches {
 			out.Matches = append(out.Matches, v1alpha1.CapacityMatch{
-				At: metav1.NewTime(match.Case.At.UTC()), Capacity: rounded(match.Case.Capacity * c.Spec.Maximum.AsApproximateFloat64()), Distance: rounded(match.Distance),
+				At: metav1.NewTime(match.Case.At.UTC()), Capacity: rounded(match.Case.Capacity * kube.AmountOf(c.Spec.Maximum)), Distance: rounded(match.Distance),
 			})
 		}
 	}

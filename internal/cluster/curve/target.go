@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/cluster/kueue"
 )
 
@@ -48,7 +49,7 @@ type target interface {
 
 // targetOf is the target of a curve. live reads the API server; nodes and pods are read from a cache.
 func targetOf(c *v1alpha1.CapacityCurve, live client.Reader, cached client.Reader, write client.Client) (target, error) {
-	maximum := c.Spec.Maximum.AsApproximateFloat64()
+	maximum := kube.AmountOf(c.Spec.Maximum)
 	t := &c.Spec.Target
 	quota := func(gvk schema.GroupVersionKind, name string, list func(*unstructured.Unstructured) (entries, error)) target {
 		return &quotaTarget{curve: c.Name, resource: c.Spec.Resource, maximum: maximum, gvk: gvk, name: name, list: list, live: live, write: write}

@@ -89,13 +89,7 @@ var bounded = []string{
 //
 // Without a kind the annotations that need one are not read.
 func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec, kind *kinds.Kind) (Options, error) {
-	o := Options{Runtime: time.Hour, MaxDelay: 24 * time.Hour, Progress: -1}
-	if spec.DefaultRuntime != nil {
-		o.Runtime = spec.DefaultRuntime.Duration
-	}
-	if spec.MaxDelay != nil {
-		o.MaxDelay = spec.MaxDelay.Duration
-	}
+	o := Options{Runtime: stated(spec.DefaultRuntime, time.Hour, maxStated), MaxDelay: stated(spec.MaxDelay, 24*time.Hour, maxStated), Progress: -1}
 	for _, name := range bounded {
 		if text := annotations[name]; kinds.TooLong(name, text) {
 			return o, annotationError(name, text, fmt.Sprintf("at most %d bytes", kinds.MaxLength(name)))
@@ -103,8 +97,8 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	}
 	if text, ok := annotations[v1alpha1.AnnotationRuntime]; ok {
 		d, err := units.ParseDuration(text)
-		if err != nil || d == 0 {
-			return o, annotationError(v1alpha1.AnnotationRuntime, text, units.AcceptedDurations+", above 0")
+		if err != nil || d == 0 || d > maxStated {
+			return o, annotationError(v1alpha1.AnnotationRuntime, text, units.AcceptedDurations+", above 0, at most 8760h")
 		}
 		o.Runtime, o.RuntimeStated = d, true
 	}
@@ -113,8 +107,8 @@ func ReadOptions(annotations map[string]string, spec *v1alpha1.CarbonPolicySpec,
 	}
 	if text, ok := annotations[v1alpha1.AnnotationMaxDelay]; ok {
 		d, err := units.ParseDuration(text)
-		if err != nil {
-			return o, annotationError(v1alpha1.AnnotationMaxDelay, text, units.AcceptedDurations)
+		if err != nil || d > maxStated {
+			return o, annotationError(v1alpha1.AnnotationMaxDelay, text, units.AcceptedDurations+", at most 8760h")
 		}
 		o.MaxDelay, o.maxDelayStated = d, true
 	}
@@ -223,9 +217,7 @@ func (o *Options) deadline(created time.Time) time.Time {
 // bounded is the deadline, and whether it is the next run of its CronJob that sets it.
 func (o *Options) bounded(created time.Time) (time.Time, bool) {
 	at := o.asked(created)
-	if o.longest > 0 {
-		at = earlier(at, o.allowed(created))
-	}
+	at = earlier(at, o.allowed(created))
 	next := o.next
 	if next.IsZero() {
 		return at, false
@@ -245,13 +237,14 @@ func (o *Options) asked(created time.Time) time.Time {
 	return at
 }
 
-// allowed is the latest deadline that the administrator allows: the longest delay and the run time after the creation. A
-// deadline that may be missed is itself the latest start.
+// allowed is the latest deadline that the administrator allows: the longest delay, by default a year, and the run time after the
+// creation. A deadline that may be missed is itself the latest start.
 func (o *Options) allowed(created time.Time) time.Time {
+	longest := min(cmp.Or(o.longest, maxStated), maxStated)
 	if o.soft {
-		return created.Add(o.longest)
+		return created.Add(longest)
 	}
-	return created.Add(o.longest + o.Runtime)
+	return created.Add(longest + o.Runtime)
 }
 
 // limitNote says that the administrator's limit shortens the delay that is asked for; "" if it does not.

@@ -22,6 +22,8 @@ type Marks struct {
 	// Reader is a cache, or the API server, from which Page objects are read at a time.
 	Reader client.Reader
 	Page   int64
+	// Governed finds also what carries no mark, as it runs, but names a policy.
+	Governed bool
 
 	queued map[types.UID]*kueue.Workload // by what they are of
 	found  map[types.UID]bool            // Workloads of which the object has been found
@@ -52,18 +54,22 @@ func (m *Marks) ReadQueues(ctx context.Context, namespace string) error {
 	return cmp.Or(err, unreadable)
 }
 
-// Of returns the workloads of a kind that carry any mark. Those of queues are known after ReadQueues.
+// Queued returns how many Workloads of Kueue carry a mark. They are known after ReadQueues.
+func (m *Marks) Queued() int { return len(m.queued) }
+
+// Of returns the workloads of a kind that carry any mark, or that are governed if those are asked for. Those of queues are known after ReadQueues.
 func (m *Marks) Of(ctx context.Context, k *kinds.Kind, namespace string) ([]*Workload, error) {
 	var out []*Workload
 	err := m.each(ctx, k.GVK(), namespace, func(u *unstructured.Unstructured) {
-		if !marked(u) && m.queued[u.GetUID()] == nil {
+		governed := m.Governed && u.GetAnnotations()[v1alpha1.AnnotationPolicy] != ""
+		if !marked(u) && m.queued[u.GetUID()] == nil && !governed {
 			return
 		}
 		w := NewWorkload(k, u).WithQueued(m.queued)
 		if w.Queued != nil {
 			m.found[w.Queued.UID] = true
 		}
-		if w.Marked() {
+		if w.Marked() || governed && !w.Facts.Finished {
 			out = append(out, w)
 		}
 	})

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"math"
 	"slices"
 	"time"
@@ -15,6 +16,19 @@ import (
 // maxRuntimeP95 bounds what a workload may say of its longest runs, and what is expected of any.
 const maxRuntimeP95 = 10 * 365 * 24 * time.Hour
 
+// What a policy or a workload may state at most, as in the schema of CarbonPolicies: objects that were written before the schema
+// said so may state more.
+const (
+	maxStated = 365 * 24 * time.Hour // run times and delays
+	maxGuard  = 7 * 24 * time.Hour   // startMargin, minRun, minPause, scaleUpPatience
+	maxDelays = 6 * time.Hour        // provisioningDelay
+)
+
+// stated is a duration of a policy, within what is accepted.
+func stated(d *metav1.Duration, otherwise, most time.Duration) time.Duration {
+	return max(0, min(DurationOf(d, otherwise), most))
+}
+
 // readRuntimeP95 reads the run time that a workload states for its longest runs; Runtime is read before.
 func (o *Options) readRuntimeP95(annotations map[string]string) error {
 	text, ok := annotations[v1alpha1.AnnotationRuntimeP95]
@@ -22,8 +36,8 @@ func (o *Options) readRuntimeP95(annotations map[string]string) error {
 		return nil
 	}
 	d, err := units.ParseDuration(text)
-	if err != nil || d == 0 || d > maxRuntimeP95 {
-		return annotationError(v1alpha1.AnnotationRuntimeP95, text, units.AcceptedDurations+", above 0, at most 10 years")
+	if err != nil || d == 0 || d > maxStated {
+		return annotationError(v1alpha1.AnnotationRuntimeP95, text, units.AcceptedDurations+", above 0, at most 8760h")
 	}
 	if o.RuntimeStated && d < o.Runtime {
 		return annotationError(v1alpha1.AnnotationRuntimeP95, text, "at least "+v1alpha1.AnnotationRuntime+", "+o.Runtime.String())

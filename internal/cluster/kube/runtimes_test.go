@@ -62,8 +62,8 @@ func TestRuntimeP95Annotation(t *testing.T) {
 	for _, tc := range []struct{ value, runtime, want string }{
 		{"5h", "", ""},
 		{"PT5H", "5h", ""},
-		{"87600h", "", ""},
-		{"87601h", "", "at most 10 years"},
+		{"8760h", "", ""},
+		{"8761h", "", "at most 8760h"},
 		{"0s", "", "above 0"},
 		{"-1h", "", "above 0"},
 		{"", "", "above 0"},

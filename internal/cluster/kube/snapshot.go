@@ -112,10 +112,7 @@ func Observe(in Input) (View, error) {
 	v.Workloads, v.Progress = make([]*Workload, 0, len(in.Workloads)), make([]Progress, 0, len(in.Workloads))
 	spec := &in.Policy.Spec
 	settings(s, spec)
-	patience := defaultPatience
-	if spec.ScaleUpPatience != nil {
-		patience = spec.ScaleUpPatience.Duration
-	}
+	patience := stated(spec.ScaleUpPatience, defaultPatience, maxGuard)
 	patience = in.Timeline.WallDuration(max(patience, provisioningDelay(spec)))
 	index := newPodIndex(in.Workloads)
 	pods := make([]podCount, len(in.Workloads))
@@ -165,12 +162,7 @@ func settings(s *decide.Snapshot, spec *v1alpha1.CarbonPolicySpec) {
 		s.Slot = spec.Slot.Duration
 	}
 	s.Objective, s.Horizon = objective(spec)
-	if spec.MinRun != nil {
-		s.MinRun = spec.MinRun.Duration
-	}
-	if spec.MinPause != nil {
-		s.MinPause = spec.MinPause.Duration
-	}
+	s.MinRun, s.MinPause = stated(spec.MinRun, s.MinRun, maxGuard), stated(spec.MinPause, s.MinPause, maxGuard)
 	if s.MinSaving = defaultMinSaving; spec.MinSaving != nil {
 		s.MinSaving = *spec.MinSaving
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +34,7 @@ func TestPatchStatus(t *testing.T) {
 		"the zone of a time, inside": {func(c *v1alpha1.CapacityCurve) { c.Status.Ahead[0].From = *slot(at.UTC()) }, false},
 		"a part of a second":         {func(c *v1alpha1.CapacityCurve) { c.Status.Slot = slot(at.Add(time.Millisecond)) }, false},
 		"an empty list for none":     {func(c *v1alpha1.CapacityCurve) { c.Status.Conditions = []metav1.Condition{} }, false},
-		"the specification":          {func(c *v1alpha1.CapacityCurve) { c.Spec.Maximum = resource.MustParse("7") }, false},
+		"the specification":          {func(c *v1alpha1.CapacityCurve) { c.Spec.Maximum = "7" }, false},
 		"an annotation":              {func(c *v1alpha1.CapacityCurve) { c.Annotations = map[string]string{"a": "b"} }, false},
 		"a second":                   {func(c *v1alpha1.CapacityCurve) { c.Status.Slot = slot(at.Add(time.Second)) }, true},
 		"a number":                   {func(c *v1alpha1.CapacityCurve) { c.Status.Capacity = 6 }, true},

@@ -89,7 +89,7 @@ func (z *ZoneReader) Config(ctx context.Context, zone *v1alpha1.GridZone) (sourc
 	if zone.Spec.Signal == v1alpha1.SignalMarginal {
 		cfg.Signal = carbon.Marginal
 	}
-	cfg.Refresh, cfg.Horizon, cfg.StaleAfter = DurationOf(zone.Spec.Refresh, 0), DurationOf(zone.Spec.Horizon, 0), DurationOf(zone.Spec.StaleAfter, 0)
+	cfg.Refresh, cfg.Horizon, cfg.StaleAfter = stated(zone.Spec.Refresh, 0, 24*time.Hour), stated(zone.Spec.Horizon, 0, 336*time.Hour), stated(zone.Spec.StaleAfter, 0, 720*time.Hour)
 	if f := zone.Spec.Fallback; f != nil {
 		cfg.Constant = &source.Constant{Value: f.Intensity, Low: f.Intensity / 3, High: f.Intensity * 2}
 		if f.Low != nil {

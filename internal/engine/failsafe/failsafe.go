@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"reflect"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,6 +76,9 @@ type Watchdog struct {
 	// services are what the API server said of kinds, queues and crons what it said of Kueue and of CronJobs.
 	services      map[schema.GroupVersionKind]lookup
 	queues, crons lookup
+	// held are the workloads of a kind that were held when it could last be listed, parked what was then held in queues.
+	held   map[schema.GroupVersionKind]int
+	parked int
 	// lifted is since when a policy holds nothing: it is gone, paused or in Shadow mode.
 	lifted map[client.ObjectKey]time.Time
 	// refused is the last problem of a WorkloadKind that was logged.
@@ -175,7 +176,9 @@ func (d *Watchdog) Look(ctx context.Context) error {
 	marks := &kube.Marks{Reader: d.Cache}
 	queues, err := d.queuesServed(ctx)
 	if err == nil && queues {
-		err = d.patiently(ctx, func(ctx context.Context) error { return marks.ReadQueues(ctx, "") })
+		if err = d.patiently(ctx, func(ctx context.Context) error { return marks.ReadQueues(ctx, "") }); err == nil {
+			d.parked = marks.Queued()
+		}
 	}
 	complete := all != nil && err == nil // an orphan is told from what could not be read
 	errs = append(errs, err)
@@ -184,7 +187,7 @@ func (d *Watchdog) Look(ctx context.Context) error {
 	for i, k := range all {
 		marked, problem, err := d.list(ctx, marks, k)
 		if err == nil || problem != nil { // an API server that does not answer says nothing of the kind
-			d.report(ctx, k, problem)
+			d.report(ctx, k.GroupKind().String(), kube.AdmissionPolicy(k), problem)
 		}
 		complete = complete && err == nil && problem == nil
 		due, unknown := d.due(policies, kube.WithCronJobs(marked, func() kube.CronJobs { return d.cronJobs(ctx) }))
@@ -389,6 +392,11 @@ func (d *Watchdog) queuesServed(ctx context.Context) (bool, error) {
 			return false, fmt.Errorf("look for Kueue: %w", err)
 		}
 		d.queues = lookup{served, now}
+		var problem error
+		if served == kube.Forbidden && d.parked > 0 {
+			problem = fmt.Errorf("%d Workloads of Kueue were held when the watchdog could last list them, and it no longer may: grant it with kueue.enabled of the chart, or run \"lull release --queues\"", d.parked)
+		}
+		d.report(ctx, "Workload.kueue.x-k8s.io", fleetRole(), problem)
 	}
 	return d.queues.service == kube.Served, nil
 }
@@ -414,6 +422,9 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 			if service, err = kube.HeldAtAdmission(ctx, d.Client, k); err != nil {
 				return nil, nil, err
 			}
+			if service == kube.NotServed && d.held[gvk] > 0 { // nobody holds more, but nobody releases these
+				service = kube.Forbidden
+			}
 		}
 		if d.services == nil {
 			d.services = map[schema.GroupVersionKind]lookup{}
@@ -425,44 +436,25 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 	case kube.NotServed:
 		return nil, nil, nil
 	case kube.Forbidden:
+		if n := d.held[gvk]; n > 0 {
+			return nil, fmt.Errorf("%d workloads of kind %s were held when the watchdog could last list them, and it no longer may: grant it with \"lull manifests --kinds\", or run \"lull release --kinds %s\"", n, k.Name, k.Name), nil
+		}
 		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant it with \"lull manifests --kinds\"", k.Name, k.AdmissionName()), nil
 	}
 	err = d.patiently(ctx, func(ctx context.Context) error {
 		marked, err = marks.Of(ctx, k, "")
 		return err
 	})
+	if err == nil {
+		if d.held == nil {
+			d.held = map[schema.GroupVersionKind]int{}
+		}
+		d.held[gvk] = 0
+		for _, w := range marked {
+			if w.Held() {
+				d.held[gvk]++
+			}
+		}
+	}
 	return marked, err, err
-}
-
-// report says once, and in metrics and readiness for as long as it lasts, that a kind cannot be listed.
-func (d *Watchdog) report(ctx context.Context, k *kinds.Kind, problem error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	name := k.GroupKind().String()
-	before := d.unlisted[name]
-	if problem == nil {
-		delete(d.unlisted, name)
-		metrics.UnlistedKinds.DeleteLabelValues(name)
-		return
-	}
-	if d.unlisted == nil {
-		d.unlisted = map[string]string{}
-	}
-	d.unlisted[name] = problem.Error()
-	metrics.UnlistedKinds.WithLabelValues(name).Set(1)
-	if before != problem.Error() {
-		log.FromContext(ctx).Error(problem, "A kind cannot be listed: its holds are released by nobody but the controller", "kind", name)
-		d.Applier.Recorder.Eventf(kube.AdmissionPolicy(k), nil, corev1.EventTypeWarning, "KindNotListed", "List", "%s", problem.Error())
-	}
-}
-
-// Check implements healthz.Checker: the watchdog is not ready while there is a kind that it cannot list.
-func (d *Watchdog) Check(*http.Request) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var errs []error
-	for _, why := range d.unlisted {
-		errs = append(errs, errors.New(why))
-	}
-	return errors.Join(errs...)
 }

@@ -83,6 +83,32 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
+// TestRightsTaken: a kind, or Kueue, that the watchdog could list, and of which it saw holds, and that nothing holds at admission any
+// more, is reported until it can be listed again. Of a kind without holds nothing is said.
+func TestRightsTaken(t *testing.T) {
+	future := with(v1alpha1.AnnotationLatestStart, at(time.Hour))
+	b := newBed(t, job("a", future), workload("a", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(time.Hour)}))
+	b.look()
+	b.clock.Step(askAgain)
+	b.forbidden["Job"], b.forbidden["Pod"], b.forbidden["Workload"] = true, true, true
+	for range 2 {
+		b.look()
+	}
+	err := b.dog.Check(nil)
+	if err == nil || !strings.Contains(err.Error(), "1 workloads of kind Job were held") || !strings.Contains(err.Error(), "1 Workloads of Kueue were held") || strings.Contains(err.Error(), "Pod") {
+		t.Errorf("ready: %v", err)
+	}
+	if len(b.events.reasons) != 2 {
+		t.Errorf("events %v", b.events.reasons)
+	}
+	b.forbidden = map[string]bool{}
+	b.clock.Step(askAgain)
+	b.look()
+	if err := b.dog.Check(nil); err != nil {
+		t.Errorf("granted again: %v", err)
+	}
+}
+
 // TestRefusedKind: what a kind holds that was refused, as another has its name, is released all the same.
 func TestRefusedKind(t *testing.T) {
 	var objects []client.Object

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -239,7 +239,7 @@ func (r *capacityRun) curve(m *provisioned) *v1alpha1.CapacityCurve {
 		Spec: v1alpha1.CapacityCurveSpec{
 			Zone: zoneName, Target: v1alpha1.CapacityTarget{Nodes: &metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: m.key}}},
 			Policies: []v1alpha1.PolicyReference{{Namespace: namespace, Name: m.key}},
-			Maximum:  *resource.NewQuantity(int64(r.week.Servers), resource.DecimalSI), Method: *m.method,
+			Maximum:  v1alpha1.Amount(strconv.FormatInt(int64(r.week.Servers), 10)), Method: *m.method,
 		},
 	}
 }
