@@ -117,6 +117,7 @@ func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 		w.AddNode(simkube.Node(fmt.Sprintf("node-%d", i), "8"))
 	}
 	w.administrate()
+	w.tenant()
 	for _, s := range w.outages {
 		w.Outage(s)
 	}
