@@ -180,6 +180,18 @@ func (c *cluster) startController(args ...string) (err error) {
 	})
 }
 
+// saved waits until slurmctld has saved its state: a crash loses what it was told in the seconds before.
+func (c *cluster) saved(t *testing.T) {
+	t.Helper()
+	since := time.Now()
+	if err := wait("slurmctld to save its state", func() bool {
+		info, err := os.Stat(c.dir + "/state/job_state")
+		return err == nil && info.ModTime().After(since)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // stopController ends slurmctld as a crash does.
 func (c *cluster) stopController(t *testing.T) {
 	t.Helper()

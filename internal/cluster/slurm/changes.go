@@ -159,7 +159,12 @@ func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
 		return
 	}
 	m := g.next(Released)
-	m.Text = fmt.Sprintf("released at %s: %s", clock(now), a.Reason.Message())
+	why := a.Reason.Message()
+	if a.Reason.Code == decide.CodeUnscheduled {
+		why = "waits in the queue of Slurm"
+	}
+	const most = 150
+	m.Text = fmt.Sprintf("released at %s: %s", clock(now), why[:min(most, len(why))])
 	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
 }
 

@@ -216,7 +216,7 @@ func (g *Governed) runtime(in *Input) time.Duration {
 	case g.Options.Runtime > 0:
 		return g.Options.Runtime
 	case g.Job.Limit > 0:
-		return g.Job.Limit
+		return min(g.Job.Limit, longest)
 	}
 	return in.Config.UnknownRuntime()
 }
