@@ -227,9 +227,9 @@ func environment(of []string) []string {
 	return append(out, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=64")
 }
 
-// bounded keeps the beginning of what is written.
+// bounded keeps the beginning of what is written. The buffer is no embedded field: its ReadFrom would have no bound.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	most int
 	over bool
 }
@@ -238,10 +238,10 @@ var _ io.Writer = (*bounded)(nil)
 
 // Write takes all, and keeps what fits.
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := b.most - b.Len(); len(p) > room {
-		b.over = true
-		_, _ = b.Buffer.Write(p[:max(0, room)])
-		return len(p), nil
-	}
-	return b.Buffer.Write(p)
+	room := b.most - b.kept.Len()
+	b.over = b.over || len(p) > room
+	b.kept.Write(p[:min(len(p), room)])
+	return len(p), nil
 }
+
+func (b *bounded) String() string { return b.kept.String() }
