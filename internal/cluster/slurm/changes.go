@@ -51,7 +51,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Pause:
 			if g.Job.Pending() {
 				c.wait(g, now, planned(g, a, now), a.Reason.Code)
-			} else if !t.Changing {
+			} else if !t.Changing && g.Latest.After(now) {
 				c.pause(g, t, now, a)
 			}
 		case decide.Release, decide.Resume:

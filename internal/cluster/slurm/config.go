@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -85,12 +86,7 @@ func ParseConfig(text []byte) (Config, error) {
 const maxName = 39
 
 func plainName(name string) bool {
-	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-' || r == '+') {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+") == ""
 }
 
 func valueOr(d *Duration, otherwise time.Duration) time.Duration {

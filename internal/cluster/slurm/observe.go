@@ -178,7 +178,7 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		why = TooLong
 	case j.Pending() && (j.Reason == reasonDepends || j.Reason == reasonDepends2):
 		why = Depends
-	case !j.Pending() && j.State != stateRunning && j.State != stateConfiguring && !(j.State == stateCompleting && m.Phase == Pausing):
+	case !j.Pending() && j.State != stateRunning && j.State != stateConfiguring && (j.State != stateCompleting || m.Phase != Pausing):
 		why = Other
 	case j.Restarts > 0 && m.Since.IsZero():
 		why = Requeued
@@ -247,8 +247,7 @@ func (g *Governed) deadline(in *Input, waves int) time.Time {
 	return out.Add(g.work(in, waves))
 }
 
-// byDeadline is the latest start for --deadline; zero if there is none. What an interrupted job has done does not count: Slurm removes
-// a job whose time limit would end after its deadline.
+// byDeadline is the latest start for --deadline; zero if there is none.
 func (g *Governed) byDeadline(in *Input) time.Time {
 	if g.Job.Deadline.IsZero() {
 		return time.Time{}
@@ -292,7 +291,11 @@ func (g *Governed) atRisk(in *Input) time.Duration {
 	return 0
 }
 
-func (g *Governed) interruptible() bool { return g.Options.Interruptible && g.Job.Requeue }
+// interruptible reports whether the job may be paused. After a requeue Slurm counts the whole time limit again, and removes a job that
+// cannot end by its --deadline then: one that has a deadline is not paused.
+func (g *Governed) interruptible() bool {
+	return g.Options.Interruptible && g.Job.Requeue && g.Job.Deadline.IsZero()
+}
 
 // task is the job as a task, and what is seen of its progress. It sets Latest.
 func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observation) {
@@ -311,12 +314,6 @@ func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observa
 		t.Remaining = max(0, work-g.ran(in))
 	}
 	g.Latest = t.Deadline.Add(-t.Remaining)
-	if by := g.byDeadline(in); !by.IsZero() && g.interruptible() {
-		t.LatestStart = by
-		if by.Before(g.Latest) {
-			g.Latest = by
-		}
-	}
 	seen := track.Observation{Source: "model", Speed: 1, Done: work - t.Remaining}
 	switch {
 	case j.State == stateCompleting: // it is being requeued

@@ -95,12 +95,12 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 
 func TestAJobIsATask(t *testing.T) {
 	type want struct {
-		kind                    workload.Kind
-		state                   decide.State
-		unscheduled, paused     bool
-		remaining, atRisk       time.Duration
-		latest, deadline, least time.Time
-		cpus                    float64
+		kind                workload.Kind
+		state               decide.State
+		unscheduled, paused bool
+		remaining, atRisk   time.Duration
+		latest, deadline    time.Time
+		cpus                float64
 	}
 	for name, tc := range map[string]struct {
 		change func(*Job)
@@ -132,10 +132,7 @@ func TestAJobIsATask(t *testing.T) {
 			j.Comment, j.Restarts, j.Submitted = j.Comment+",interruptible", 1, at("08:59:00")
 			j.AdminComment = Mark{Phase: Pausing, Since: at("08:00:00"), Done: 20 * time.Minute, Ran: 10 * time.Minute}.String()
 		}, want{kind: workload.Interruptible, state: decide.Waiting, paused: true, remaining: 30 * time.Minute, latest: at("16:30:00"), deadline: at("17:00:00"), cpus: 4}},
-		"paused, with a deadline that counts the time limit": {func(j *Job) {
-			j.Comment, j.Restarts, j.Submitted, j.Deadline = j.Comment+",interruptible", 1, at("08:59:00"), at("15:05:00")
-			j.AdminComment = Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00"), Done: 30 * time.Minute}.String()
-		}, want{kind: workload.Interruptible, state: decide.Waiting, paused: true, remaining: 30 * time.Minute, latest: at("14:00:00"), least: at("14:00:00"), deadline: at("15:00:00"), cpus: 4}},
+		"a job with a deadline is not interrupted": {func(j *Job) { j.Comment, j.Deadline = j.Comment+",interruptible", at("15:05:00") }, want{kind: workload.Rigid, state: decide.Waiting, remaining: time.Hour, latest: at("14:00:00"), deadline: at("15:00:00"), cpus: 4}},
 	} {
 		j := waiting()
 		tc.change(&j)
@@ -145,10 +142,7 @@ func TestAJobIsATask(t *testing.T) {
 			continue
 		}
 		x := &v.Snapshot.Tasks[0]
-		got := want{x.Kind, x.State, x.Unscheduled, x.Paused, x.Remaining, x.AtRisk, v.Jobs[0].Latest, x.Deadline, x.LatestStart, x.Request[cpu]}
-		if tc.least.IsZero() && !j.Deadline.IsZero() {
-			got.least = time.Time{}
-		}
+		got := want{x.Kind, x.State, x.Unscheduled, x.Paused, x.Remaining, x.AtRisk, v.Jobs[0].Latest, x.Deadline, x.Request[cpu]}
 		if got != tc.want {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, tc.want)
 		}

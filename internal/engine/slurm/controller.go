@@ -69,26 +69,21 @@ func New(o Options) (*Controller, error) {
 
 // Run reconciles until the context ends. While Slurm does not answer, it goes on trying: jobs that wait start by their begin times.
 func (c *Controller) Run(ctx context.Context) error {
-	for {
-		wake, err := c.Reconcile(ctx)
-		now := c.o.Clock.Now()
+	for ctx.Err() == nil {
 		wait := c.o.Interval
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if wake, err := c.Reconcile(ctx); err == nil {
+			wait = min(wait, max(shortest, wake.Sub(c.o.Clock.Now())))
+		} else if ctx.Err() == nil {
 			c.o.Log.Error("Reconciling failed; jobs that wait start by their begin times", "error", err.Error())
-		default:
-			wait = min(wait, max(shortest, wake.Sub(now)))
 		}
 		timer := c.o.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil
 		case <-timer.C():
 		}
+		timer.Stop()
 	}
+	return nil
 }
 
 // Reconcile observes, decides and applies once. It returns when to do so again at the latest.
