@@ -84,9 +84,9 @@ func listed(list string, n int) bool {
 // explain is the line of a job that Lull decides on.
 func (g *Governed) explain(now time.Time) string {
 	j := g.Job
-	text := "Lull has not planned it yet"
-	if g.Mark.Text != "" {
-		text = g.Mark.Text
+	text := g.Mark.Text
+	if text == "" {
+		text = "waits: Lull has not planned it yet"
 	}
 	switch {
 	case !j.Pending():
@@ -96,8 +96,8 @@ func (g *Governed) explain(now time.Time) string {
 	}
 	begin := ""
 	if j.Begin.After(now) {
-		begin = fmt.Sprintf(" Slurm starts it from %s on, with or without Lull.", j.Begin.Format(time.RFC3339))
+		begin = fmt.Sprintf("Slurm starts it from %s on, with or without Lull. ", j.Begin.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("Job %s waits: %s.%s It starts by %s at the latest. To start it now: scontrol update JobId=%s StartTime=now",
+	return fmt.Sprintf("Job %s %s. %sIts latest safe start is %s. To start it now: scontrol update JobId=%s StartTime=now",
 		j.ID, text, begin, g.Latest.Format(time.RFC3339), j.ID)
 }

@@ -301,7 +301,7 @@ func TestExplainFindsTasksOfArrays(t *testing.T) {
 	j.ID, j.Tasks = "12_[1-3,7-9:2]", 5
 	v := Observe(inputAt(t, j))
 	for name, want := range map[string]int{"12": 1, "12_2": 1, "12_9": 1, "12_8": 0, "1": 0, "12_": 0, "13_2": 0} {
-		if got := v.Explain(name, at("09:00:00")); len(got) != want || want > 0 && !strings.Contains(got[0], "starts by 2026-06-01T16:00:00Z at the latest") {
+		if got := v.Explain(name, at("09:00:00")); len(got) != want || want > 0 && !strings.Contains(got[0], "latest safe start is 2026-06-01T16:00:00Z") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
