@@ -174,10 +174,13 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 100).to(), "least saving in percent, against a start now, for which a job waits")
 	number(f, &o.watts, "watts-per-cpu", power.DefaultWattsPerCPU, between(0, power.MaxWatts), "power of a CPU that is in use")
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
-	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that all jobs run")
+	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say once what would be changed, and change nothing")
 	return cmd
 }
+
+// slurmSubstitute plans where the planner takes too long.
+const slurmSubstitute = "cheapest"
 
 // check checks the flags.
 func (o *slurmController) check() error {
@@ -212,6 +215,10 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--planner: %w", err)
 	}
+	substitute, err := NewPlanner(slurmSubstitute, nil, nil)
+	if err != nil {
+		return err
+	}
 	model, err := power.NewPerUnit(map[string]float64{"cpu": o.watts}, o.pue)
 	if err != nil {
 		return fmt.Errorf("--watts-per-cpu, --pue: %w", err)
@@ -232,7 +239,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 		log.Warn("The carbon intensity cannot be read", "error", oneLine(err))
 	}
 	c, err := engine.New(engine.Options{
-		Client: client, Planner: planner, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
+		Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
 			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model,

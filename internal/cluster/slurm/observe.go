@@ -190,7 +190,9 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 
 // begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
 func begins(j *Job, m *Mark, now time.Time) Why {
-	changed := !j.Begin.Equal(m.Begin)
+	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting.
+	passed := !j.Begin.IsZero() && !m.Begin.After(now) && !j.Begin.After(now)
+	changed := !j.Begin.Equal(m.Begin) && !passed
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue
 		return ""

@@ -65,8 +65,14 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"its begin time has passed, and nobody has marked it": {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
 		"its user has moved it ahead":                         {func(j *Job) { j.Begin = at("08:59:00") }, BeginChanged},
 		"its user has put it off":                             {func(j *Job) { j.Begin = at("12:00:00") }, BeginChanged},
-		"put off after its release":                           {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("10:00:00")}.String() }, BeginChanged},
-		"requeued by somebody else":                           {func(j *Job) { j.Restarts = 1 }, Requeued},
+		"Slurm has moved a begin time that has come": {func(j *Job) {
+			j.Begin, j.AdminComment = at("08:50:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
+		}, ""},
+		"put off after its begin time": {func(j *Job) {
+			j.Begin, j.AdminComment = at("12:00:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
+		}, BeginChanged},
+		"put off after its release": {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("10:00:00")}.String() }, BeginChanged},
+		"requeued by somebody else": {func(j *Job) { j.Restarts = 1 }, Requeued},
 		"paused by Lull": {func(j *Job) {
 			j.Restarts, j.AdminComment = 1, Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00")}.String()
 		}, ""},

@@ -29,8 +29,9 @@ type Options struct {
 	Outlook func(now time.Time) source.Outlook
 	// Interval is the longest time between two looks at the queue.
 	Interval time.Duration
-	// DecisionTime bounds a decision. A planner that takes longer is stopped, and the jobs run.
+	// DecisionTime bounds a decision. A planner that takes longer is stopped. If it has no plan by then, Substitute plans, which is fast.
 	DecisionTime time.Duration
+	Substitute   plan.Planner
 	// DryRun changes nothing.
 	DryRun bool
 	Clock  clock.Clock
@@ -120,11 +121,7 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decisi
 	}
 	c.records = known
 	r.Prepare()
-	limited, cancel := context.WithCancel(ctx) // a deadline would have planner joint search until then
-	defer cancel()
-	timer := time.AfterFunc(c.o.DecisionTime, cancel)
-	d, err := decide.Decide(limited, *s, c.o.Planner)
-	timer.Stop()
+	d, err := c.decideWithin(ctx, *s)
 	if err != nil {
 		c.o.Log.Error("The planner failed; jobs that wait start now", "error", err.Error())
 		return decide.RunAll(*s, decide.CodePlannerFailed)
@@ -134,6 +131,19 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decisi
 	}
 	d.Wake = r.Keep(&d, nil)
 	return d
+}
+
+// decideWithin decides within the time that a decision may take.
+func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot) (decide.Decision, error) {
+	limited, cancel := context.WithCancel(ctx) // a deadline would have planner joint search until then
+	defer cancel()
+	timer := time.AfterFunc(c.o.DecisionTime, cancel)
+	d, err := decide.Decide(limited, s, c.o.Planner)
+	if timer.Stop() || err == nil || ctx.Err() != nil {
+		return d, err
+	}
+	c.o.Log.Warn("The planner takes too long; another one plans", "jobs", len(s.Tasks), "limit", c.o.DecisionTime.String())
+	return decide.Decide(ctx, s, c.o.Substitute)
 }
 
 // apply carries changes out. What fails is tried again after the next look.

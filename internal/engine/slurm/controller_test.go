@@ -203,6 +203,27 @@ func TestAPlannerThatFailsHoldsNothing(t *testing.T) {
 	}
 }
 
+// TestAPlannerThatTakesTooLongIsReplaced for that decision.
+func TestAPlannerThatTakesTooLongIsReplaced(t *testing.T) {
+	j := job("1", "lull:max-delay=12h")
+	j.Begin = j.Submitted.Add(time.Hour)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	c, f, log := setup(t, j)
+	f.clock.SetTime(midnight.Add(8*time.Hour + 10*time.Minute))
+	c.o.Planner, c.o.Substitute, c.o.DecisionTime = slow{}, cheapest.Planner{}, 10*time.Millisecond
+	step(t, c, f, 0)
+	if f.jobs[0].Begin.Hour() != 14 || !strings.Contains(log.String(), "takes too long") {
+		t.Errorf("%+v\n%s", f.jobs[0], log)
+	}
+}
+
+type slow struct{ cheapest.Planner }
+
+func (slow) Plan(ctx context.Context, _ *plan.Problem) (plan.Result, error) {
+	<-ctx.Done()
+	return plan.Result{}, ctx.Err()
+}
+
 type failing struct{ cheapest.Planner }
 
 func (failing) Plan(context.Context, *plan.Problem) (plan.Result, error) {
