@@ -173,10 +173,13 @@ func empty(t *testing.T) {
 	}
 }
 
-// explain runs lull slurm explain.
+// explain runs lull slurm explain, as an ordinary user does.
 func explain(t *testing.T, id string) string {
 	t.Helper()
-	out, err := exec.Command(os.Getenv("LULL_BIN"), "slurm", "explain", id, "--slurm-bin", lab.root+"/usr/bin", "--config", lab.configFile()).CombinedOutput()
+	cmd := exec.Command(os.Getenv("LULL_BIN"), "slurm", "explain", id, "--slurm-bin", lab.root+"/usr/bin", "--config", lab.configFile())
+	cmd.Dir = lab.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("lull slurm explain: %v: %s", err, out)
 	}

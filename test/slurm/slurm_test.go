@@ -128,6 +128,9 @@ func TestRestartOfLull(t *testing.T) {
 	l := controller(t, file)
 	id := submit(t, "sleep 1", "--comment=lull:max-delay=5m,runtime=4s")
 	until(t, id, "planned", planned)
+	if text := explain(t, id); !strings.Contains(text, "for cleaner power; starts by ") || !strings.Contains(text, "latest safe start") {
+		t.Errorf("explain: %s", text)
+	}
 	l.kill()
 	// Now the clean seconds come at once: the new process moves the job to them.
 	controller(t, curve(t, [2]time.Duration{0, 5 * time.Minute}))
@@ -211,8 +214,8 @@ func TestWhatIsHeldStaysHeld(t *testing.T) {
 	if err := wait("Lull to leave them", func() bool { return strings.Count(l.log.String(), "UserHold") == 2 }); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(10 * time.Second) // its delay and the grace period are over
 	for _, id := range []string{held, later} {
+		until(t, id, "past its begin time", func(j job) bool { return time.Now().After(j.at(t, "StartTime").Add(2 * time.Second)) })
 		if j := show(t, id); j.state() != "PENDING" || j["Reason"] != "JobHeldUser" {
 			t.Errorf("%v", j)
 		}

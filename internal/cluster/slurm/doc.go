@@ -4,8 +4,8 @@
 // The package has a pure part and a client:
 //
 //   - Config and Options say which jobs may wait, and for how long.
-//   - Observe turns a Queue into a View: the snapshot, and for each job that Lull governs not, why.
-//   - Plan turns a decision into Changes: few updates, each of as many jobs as need the same.
+//   - Observe turns a Queue into a View: the snapshot, and the jobs that Lull leaves to Slurm, each with the reason.
+//   - Plan turns a decision into Changes. Jobs that need the same change share an update.
 //   - Client reads the queue and applies Changes. Commands does so with the client commands of Slurm.
 //
 // The state of a job that Slurm does not know is in its AdminComment (Mark), so Lull may be stopped and started at any time.

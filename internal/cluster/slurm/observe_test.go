@@ -312,3 +312,38 @@ func TestExplainFindsTasksOfArrays(t *testing.T) {
 		}
 	}
 }
+
+// TestLullMayDieInTheMiddleOfAPause: after the mark and before the requeue; after the requeue, until Slurm has started the job again.
+func TestLullMayDieInTheMiddleOfAPause(t *testing.T) {
+	j := waiting()
+	j.Comment, j.State, j.Started, j.Limit = "lull:max-delay=12h,interruptible", "RUNNING", at("08:15:00"), 2*time.Hour
+	j.AdminComment = Mark{Phase: Pausing, Since: at("08:00:00"), Done: 10 * time.Minute, Ran: 45 * time.Minute}.String()
+	for name, tc := range map[string]struct {
+		change          func(*Job)
+		done, remaining time.Duration
+		changing        bool
+	}{
+		"it runs on, as it was not requeued": {func(*Job) {}, 10 * time.Minute, 65 * time.Minute, false},
+		"it is being requeued":               {func(j *Job) { j.State = "COMPLETING" }, 10 * time.Minute, 65 * time.Minute, true},
+		"Slurm has started it again":         {func(j *Job) { j.Restarts, j.Started = 1, at("08:50:00") }, 55 * time.Minute, 55 * time.Minute, false},
+	} {
+		j := j
+		tc.change(&j)
+		v := Observe(inputAt(t, j))
+		if len(v.Jobs) != 1 {
+			t.Errorf("%s: left for %s", name, v.Left[0].Why)
+			continue
+		}
+		x := &v.Snapshot.Tasks[0]
+		if x.State != decide.Running || x.Changing != tc.changing || x.Remaining != tc.remaining {
+			t.Errorf("%s: %+v", name, x)
+		}
+		got := Plan(&v, &decide.Decision{Actions: []decide.Action{{Verb: decide.Continue}}, Order: []int{0}})
+		switch {
+		case tc.changing && !got.Empty():
+			t.Errorf("%s: changes %+v", name, got)
+		case !tc.changing && (len(got.Updates) != 1 || ReadMark(got.Updates[0].Comment).Phase != Released || ReadMark(got.Updates[0].Comment).Done != tc.done):
+			t.Errorf("%s: changes %+v", name, got)
+		}
+	}
+}
