@@ -143,15 +143,15 @@ func TestRestartOfLull(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfTheScriptStopsNoSubmission: neither an error when it runs nor one when it is read.
-func TestAnErrorOfTheScriptStopsNoSubmission(t *testing.T) {
-	empty(t)
+// script is the text of job_submit.lua, and replaces it for the time of a test.
+func script(t *testing.T) (text string, replace func(string)) {
+	t.Helper()
 	name := lab.dir + "/job_submit.lua"
 	good, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replace := func(text string) {
+	replace = func(text string) {
 		t.Helper()
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -159,16 +159,51 @@ func TestAnErrorOfTheScriptStopsNoSubmission(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond) // slurmctld compares modification times in seconds
 	}
 	t.Cleanup(func() { replace(string(good)); empty(t) })
+	return string(good), replace
+}
+
+// TestAnErrorOfTheScriptStopsNoSubmission: neither an error when it runs nor one when it is read.
+func TestAnErrorOfTheScriptStopsNoSubmission(t *testing.T) {
+	empty(t)
+	good, replace := script(t)
 	for what, text := range map[string]string{
-		"fails":          strings.Replace(string(good), "	local begin = job.begin_time\n", "	local begin = nil + 1\n", 1),
+		"fails":          strings.Replace(good, "	local begin = job.begin_time\n", "	local begin = nil + 1\n", 1),
 		"cannot be read": "function (\n",
 	} {
-		if text == string(good) {
+		if text == good {
 			t.Fatal("the script has changed: adapt this test")
 		}
 		replace(text)
 		id := submit(t, "true", "--comment=lull:max-delay=1s")
 		until(t, id, "completed, with a script that "+what, completed)
+	}
+}
+
+// TestASiteHasAScriptOfItsOwn, which loads that of Lull, as docs/slurm.md says.
+func TestASiteHasAScriptOfItsOwn(t *testing.T) {
+	empty(t)
+	good, replace := script(t)
+	if err := os.WriteFile(lab.dir+"/lull_job_submit.lua", []byte(good), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	replace(fmt.Sprintf(`dofile(%q)
+function slurm_job_submit(job_desc, part_list, submit_uid)
+	job_desc.admin_comment = "ticket-7"
+	pcall(lull_job_submit, job_desc, part_list)
+	return slurm.SUCCESS
+end
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+	return slurm.SUCCESS
+end
+return slurm.SUCCESS
+`, lab.dir+"/lull_job_submit.lua"))
+	id := submit(t, "true", "--comment=lull:max-delay=10m")
+	if j := show(t, id); j.state() != "PENDING" || !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: waits for the plan of Lull") {
+		t.Errorf("%v", j)
+	}
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	if j := until(t, id, "completed", completed); !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: released") {
+		t.Errorf("%v", j)
 	}
 }
 
