@@ -51,7 +51,7 @@ test: deps build ## unit, property and fuzz-seed tests, the simulated control lo
 	cd tools/release && $(GO) test ./...
 	$(INTEGRATION) -run '$(SMOKE)'
 
-SUITES := verify test test-lab test-seeds test-race test-integration test-operators test-browser test-fleet test-realnode test-demos test-upgrade
+SUITES := verify test test-lab test-seeds test-race test-integration test-operators test-browser test-fleet test-realnode test-slurm test-demos test-upgrade
 
 # One after another, as each needs both cores. A suite that fails does not keep the others from running.
 .PHONY: test-all
@@ -175,6 +175,13 @@ test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## a
 	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
+bin/slurm/version: tools/slurm.sh
+	./tools/slurm.sh bin/slurm
+
+.PHONY: test-slurm
+test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback (needs root)
+	LULL_SLURM=$(CURDIR)/bin/slurm LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags slurm -count=1 -timeout 30m ./test/slurm
+
 # What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.
 .PHONY: deps
 deps:
@@ -245,6 +252,7 @@ test-upgrade: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## an
 verify: generate lint licences vulnerabilities ## rewrite generated files, fail if one changed; formatting, modules, lint, licences, vulnerabilities
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || (echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1)
 	$(GO) vet -tags integration,fleet,operators,browser,realnode ./test/integration
+	$(GO) vet -tags slurm ./test/slurm
 	$(GO) mod tidy -diff
 	cd lab && $(GO) mod tidy -diff
 	@git diff --exit-code -- api charts kustomize docs/reference.md docs/reference-fields.md docs/reference-commands.md docs/licences.md || (echo "generated files are out of date: commit what make generate changed"; exit 1)

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lull.dev/lull/internal/cluster/slurm"
+)
+
+// TestSlurmInstallOverwritesNoOtherScript: a site may have a job_submit.lua of its own.
+func TestSlurmInstallOverwritesNoOtherScript(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "job_submit.lua")
+	install := func() (string, int) {
+		var out, problem bytes.Buffer
+		status := Main([]string{"slurm", "install", "--output", name}, nil, &out, &problem)
+		return out.String() + problem.String(), status
+	}
+	for range 2 { // anew after a change
+		if text, status := install(); status != exitOK || !strings.Contains(text, "JobSubmitPlugins=lua") {
+			t.Fatalf("%d: %s", status, text)
+		}
+		if text, err := os.ReadFile(name); err != nil || !strings.HasPrefix(string(text), slurm.JobSubmitBegins) {
+			t.Fatalf("%v: %.60s", err, text)
+		}
+	}
+	if err := os.WriteFile(name, []byte("-- ours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, status := install(); status != exitError || !strings.Contains(text, "not made by lull") {
+		t.Errorf("%d: %s", status, text)
+	}
+	if text, _ := os.ReadFile(name); string(text) != "-- ours\n" {
+		t.Errorf("overwrote it with %.60s", text)
+	}
+}
+
+// TestSlurmFlags: what cannot work is said before Slurm is asked.
+func TestSlurmFlags(t *testing.T) {
+	t.Setenv(zoneVariable, "")
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("maxdelay: 8h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"controller":                                "--zone: missing",
+		"controller --zone DE --interval 1ms":       "--interval",
+		"controller --zone DE --slot 2d":            "--slot",
+		"controller --zone DE --planner best":       "--planner",
+		"controller --zone DE --min-saving 100":     "--min-saving",
+		"controller --zone DE --config " + bad:      "maxdelay",
+		"install --config " + bad:                   "maxdelay",
+		"explain":                                   "the number of a job",
+		"controller --zone DE --slurm-bin /nowhere": "/nowhere/squeue",
+	} {
+		var out, problem bytes.Buffer
+		if status := Main(append([]string{"slurm"}, strings.Fields(args)...), nil, &out, &problem); status != exitError || !strings.Contains(problem.String(), want) {
+			t.Errorf("lull slurm %s: %d, %s; want %q", args, status, problem.String(), want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lull.dev/lull/pkg/decide"
+)
+
+// Update is one change of the begin time or the AdminComment of jobs.
+type Update struct {
+	IDs []string
+	// Begin is the begin time to set; zero leaves it. Now lets the jobs start now.
+	Begin time.Time
+	Now   bool
+	// Comment is the AdminComment.
+	Comment string
+}
+
+// Changes are what a decision changes, in the order in which to carry them out.
+type Changes struct {
+	Updates []Update
+	// Pauses are the jobs to be requeued after their AdminComment says so: a job whose comment cannot be written is not paused.
+	Pauses []Update
+}
+
+// Empty reports whether nothing is to be changed.
+func (c *Changes) Empty() bool { return len(c.Updates) == 0 && len(c.Pauses) == 0 }
+
+// rounding is by how much a begin time may differ from the one that is wanted.
+const rounding = time.Second
+
+// Plan says what a decision on a view changes. A job that is as the decision wants it is left as it is.
+//
+//   - A job that waits gets the time of its plan as its begin time, or its latest safe start if that is earlier, or if it has no plan:
+//     Slurm starts it then, with or without Lull.
+//   - A job that is released gets the begin time now.
+//   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
+//   - A job that waits for other jobs gets its latest safe start.
+//
+// Jobs that need the same change share an update.
+func Plan(v *View, d *decide.Decision) Changes {
+	var c changes
+	now := v.Snapshot.Now
+	for _, i := range d.Order {
+		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
+		switch a.Verb {
+		case decide.Wait:
+			c.wait(g, now, planned(g, a, now), a.Reason.Code)
+		case decide.Pause:
+			if g.Job.Pending() {
+				c.wait(g, now, planned(g, a, now), a.Reason.Code)
+			} else if !t.Changing && g.Latest.After(now) {
+				c.pause(g, t, now, a)
+			}
+		case decide.Release, decide.Resume:
+			c.release(g, now, a)
+		case decide.Continue:
+			if g.Mark.Phase != Released && !t.Changing {
+				c.release(g, now, a)
+			}
+		}
+	}
+	for i := range v.Dependent {
+		g := &v.Dependent[i]
+		c.wait(g, now, g.Latest, codeDepends)
+	}
+	return c.Changes
+}
+
+// codeDepends is the reason of a job that waits for other jobs first.
+const codeDepends decide.Code = "Depends"
+
+// planned is the begin time of a job that waits.
+func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
+	at := a.Reason.PlannedStart
+	if keeps := a.Keeps(); len(keeps) > 0 && keeps[0].From.After(now) {
+		at = keeps[0].From
+	}
+	if !at.After(now) || at.After(g.Latest) {
+		at = g.Latest
+	}
+	return at.Truncate(time.Second) // the grain of Slurm
+}
+
+// changes collects updates that are the same.
+type changes struct {
+	Changes
+	at map[change]int
+}
+
+// change is what updates that are the same have in common.
+type change struct {
+	begin   int64
+	now     bool
+	comment string
+}
+
+func (c *changes) add(id string, u Update) {
+	key := change{now: u.Now, comment: u.Comment}
+	if !u.Begin.IsZero() {
+		key.begin = u.Begin.Unix()
+	}
+	if i, known := c.at[key]; known {
+		c.Updates[i].IDs = append(c.Updates[i].IDs, id)
+		return
+	}
+	if c.at == nil {
+		c.at = map[change]int{}
+	}
+	c.at[key] = len(c.Updates)
+	u.IDs = []string{id}
+	c.Updates = append(c.Updates, u)
+}
+
+// reasons say what a job waits for.
+var reasons = map[decide.Code]string{
+	decide.CodeCleanerLater:   "for cleaner power",
+	decide.CodeSharedCapacity: "by the plan of all jobs that share the cluster",
+	decide.CodeClusterQueue:   "as the queue is full",
+	decide.CodeDeadlineAtRisk: "for room",
+	decide.CodeTooSoon:        "as it was paused a moment ago",
+	codeDepends:               "for other jobs",
+}
+
+// clock is a time as people read it. The minute that has begun is not later than the time itself.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
+
+// wait sets the begin time of a job.
+func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
+	if !begin.After(now) {
+		return // it starts as it is
+	}
+	m := g.next(Held)
+	if g.paused() || !m.Since.IsZero() {
+		m.Phase = Paused
+	}
+	m.Begin = begin
+	why := reasons[code]
+	if why == "" {
+		why = "by its plan"
+	}
+	m.Text = fmt.Sprintf("waits until %s %s; starts by %s at the latest", clock(begin), why, clock(g.Latest))
+	if code == codeDepends {
+		m.Text = fmt.Sprintf("waits for other jobs, then for cleaner power; starts by %s at the latest", clock(g.Latest))
+	}
+	same := g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
+	if same && g.Mark.Text == m.Text {
+		return
+	}
+	c.add(g.Job.ID, Update{Begin: begin, Comment: m.String()})
+}
+
+// release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
+// a minute by default, but at once at a job that is changed.
+func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
+	if g.Mark.Phase == Released && !g.Job.Begin.After(now) {
+		return
+	}
+	m := g.next(Released)
+	why := a.Reason.Message()
+	if a.Reason.Code == decide.CodeUnscheduled {
+		why = "waits in the queue of Slurm"
+	}
+	const most = 150
+	m.Text = fmt.Sprintf("released at %s: %s", clock(now), why[:min(most, len(why))])
+	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
+}
+
+// pause requeues a running job.
+func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Action) {
+	m := g.next(Pausing)
+	m.Since, m.Runs = g.submitted(), g.Job.Restarts
+	m.Ran = max(0, now.Sub(g.Job.Started)-t.AtRisk)
+	m.Text = "is paused at " + clock(now)
+	if at := a.Reason.PlannedStart; at.After(now) {
+		m.Text += fmt.Sprintf(", goes on at %s", clock(at))
+	}
+	m.Text += fmt.Sprintf(", by %s at the latest", clock(g.Latest))
+	c.Pauses = append(c.Pauses, Update{IDs: []string{g.Job.ID}, Comment: m.String()})
+}
+
+// next is the mark of a job in another phase.
+func (g *Governed) next(p Phase) Mark {
+	return Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before}
+}
+
+// Jobs lists the jobs that are changed.
+func (c *Changes) Jobs() []string {
+	var out []string
+	for i := range c.Updates {
+		out = append(out, c.Updates[i].IDs...)
+	}
+	for i := range c.Pauses {
+		out = append(out, c.Pauses[i].IDs...)
+	}
+	slices.Sort(out)
+	return out
+}

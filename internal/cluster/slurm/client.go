@@ -1,0 +1,247 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Client is a Slurm cluster, as far as Lull reads and changes it.
+type Client interface {
+	// Check says which version there is, and whether Lull can work with it.
+	Check(ctx context.Context) (About, error)
+	// Observe reads the queue and the nodes.
+	Observe(ctx context.Context) (Queue, error)
+	// Update sets begin times and AdminComments. A job that has started or ended meanwhile is not an error.
+	Update(ctx context.Context, u Update) error
+	// Requeue ends jobs and puts them back into the queue.
+	Requeue(ctx context.Context, ids []string) error
+}
+
+// About is what Check tells.
+type About struct {
+	// Version is that of the commands, such as 22.05.8.
+	Version string
+	// Lua reports whether slurmctld runs job_submit.lua. Without it a job that may wait starts at once if it finds room before Lull sees it.
+	Lua bool
+	// Tested reports whether the version is one that Lull's tests run on.
+	Tested bool
+}
+
+// ErrCommand marks a command of Slurm that failed.
+var ErrCommand = errors.New("command failed")
+
+// ErrVersion marks a version of Slurm that Lull cannot work with.
+var ErrVersion = errors.New("unsupported version of Slurm")
+
+const (
+	// commandTime bounds a command.
+	commandTime = 30 * time.Second
+	// mostOutput bounds what is read of a command: 100,000 jobs and more.
+	mostOutput = 128 << 20
+	// atOnce is how many jobs one command changes: their names stay far below the limit of the length of a command.
+	atOnce = 500
+	// oldest is the first version, as year and month, that has all columns; tested is that on which the tests run.
+	oldest, tested = 2011, 2205
+)
+
+// Commands is a Client that runs squeue, sinfo and scontrol.
+type Commands struct {
+	// Dir is where they are; empty for PATH.
+	Dir string
+}
+
+var _ Client = Commands{}
+
+// Check implements Client.
+func (c Commands) Check(ctx context.Context) (About, error) {
+	var a About
+	out, err := c.run(ctx, "squeue", "--version")
+	if err != nil {
+		return a, err
+	}
+	release, err := a.read(out)
+	if err != nil {
+		return a, err
+	}
+	if a.Tested = release == tested; release < oldest {
+		return a, fmt.Errorf("%w: %s; accepted: 20.11 and later", ErrVersion, a.Version)
+	}
+	out, err = c.run(ctx, "scontrol", "show", "config")
+	if err != nil {
+		return a, err
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "JobSubmitPlugins" {
+			for _, plugin := range strings.Split(value, ",") {
+				a.Lua = a.Lua || strings.TrimSpace(plugin) == "lua"
+			}
+		}
+	}
+	if _, err = c.Observe(ctx); err != nil { // the columns are there
+		return a, err
+	}
+	return a, nil
+}
+
+// read reads "slurm 22.05.8" or "slurm-wlm 22.05.8", and returns 2205 for it.
+func (a *About) read(text string) (release int, err error) {
+	words := strings.Fields(text)
+	if len(words) == 2 && strings.HasPrefix(words[0], "slurm") {
+		a.Version = words[1]
+		if parts := strings.SplitN(words[1], ".", 3); len(parts) >= 2 {
+			year, bad := strconv.Atoi(parts[0])
+			month, alsoBad := strconv.Atoi(parts[1])
+			if bad == nil && alsoBad == nil && year >= 0 && year < 100 && month >= 0 && month < 100 {
+				return 100*year + month, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%w: squeue --version says %q; accepted: as \"slurm 22.05.8\"", ErrVersion, clipped(strings.TrimSpace(text)))
+}
+
+// Observe implements Client by one call of squeue and one of sinfo.
+func (c Commands) Observe(ctx context.Context) (Queue, error) {
+	var q Queue
+	end := newWord()
+	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--Format="+format(jobColumns, end))
+	if err != nil {
+		return q, err
+	}
+	var bad []Bad
+	q.Jobs, q.Bad = parseJobs(out, end)
+	out, err = c.run(ctx, "sinfo", "--noheader", "--all", "--Node", "--Format="+format(nodeColumns, end))
+	if err != nil {
+		return q, err
+	}
+	q.Nodes, bad = parseNodes(out, end)
+	q.Bad = append(q.Bad, bad...)
+	return q, nil
+}
+
+// newWord is a word that nobody can know.
+func newWord() string {
+	b := make([]byte, 8)
+	_, _ = rand.Read(b) // never fails
+	return "e" + hex.EncodeToString(b)
+}
+
+// Update implements Client by scontrol update.
+func (c Commands) Update(ctx context.Context, u Update) error {
+	args := []string{"AdminComment=" + u.Comment}
+	switch {
+	case u.Now:
+		args = append(args, "StartTime=now")
+	case !u.Begin.IsZero():
+		args = append(args, "StartTime="+u.Begin.UTC().Format(timeLayout))
+	}
+	var errs []error
+	for ids := u.IDs; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
+		_, err := c.run(ctx, "scontrol", append([]string{"update", "JobId=" + strings.Join(ids[:min(atOnce, len(ids))], ",")}, args...)...)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Requeue implements Client by scontrol requeue.
+func (c Commands) Requeue(ctx context.Context, ids []string) error {
+	var errs []error
+	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
+		_, err := c.run(ctx, "scontrol", "requeue", strings.Join(ids[:min(atOnce, len(ids))], ","))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// raced are messages of jobs that have started or ended since the look: the next look sees them as they are.
+var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution"}
+
+// run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
+func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	path := name
+	if c.Dir != "" {
+		path = c.Dir + "/" + name
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = environment(os.Environ())
+	cmd.WaitDelay = time.Second
+	stdout, stderr := &bounded{most: mostOutput}, &bounded{most: 64 << 10}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err := cmd.Run()
+	switch {
+	case stdout.over:
+		return "", fmt.Errorf("%w: %s: more than %d MiB of output", ErrCommand, name, mostOutput>>20)
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
+	case err != nil && !onlyRaced(stderr.String()):
+		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
+	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless
+		return "", fmt.Errorf("%w: %s: %s", ErrVersion, name, firstLine(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// onlyRaced reports whether all that a command complains of is jobs that have started or ended.
+func onlyRaced(stderr string) bool {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	for _, line := range lines {
+		is := false
+		for _, message := range raced {
+			is = is || strings.Contains(line, message)
+		}
+		if !is {
+			return false
+		}
+	}
+	return true
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	const most = 300
+	return strings.ToValidUTF8(line[:min(len(line), most)], "?")
+}
+
+// environment is one in which the commands answer as they are parsed: users may set defaults for them by variables.
+func environment(of []string) []string {
+	out := make([]string, 0, len(of)+4)
+	for _, v := range of {
+		name, _, _ := strings.Cut(v, "=")
+		if name == "TZ" || name == "LC_ALL" || name == "SLURM_TIME_FORMAT" || name == "SLURM_BITSTR_LEN" || name == "SLURM_CLUSTERS" ||
+			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SINFO_") || strings.HasPrefix(name, "SCONTROL_") {
+			continue
+		}
+		out = append(out, v)
+	}
+	return append(out, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=64")
+}
+
+// bounded keeps the beginning of what is written. The buffer is no embedded field: its ReadFrom would have no bound.
+type bounded struct {
+	kept bytes.Buffer
+	most int
+	over bool
+}
+
+var _ io.Writer = (*bounded)(nil)
+
+// Write takes all, and keeps what fits.
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.most - b.kept.Len()
+	b.over = b.over || len(p) > room
+	b.kept.Write(p[:min(len(p), room)])
+	return len(p), nil
+}
+
+func (b *bounded) String() string { return b.kept.String() }

@@ -1,0 +1,91 @@
+package slurm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// commands returns a client whose commands are scripts.
+func commands(t *testing.T, scripts map[string]string) Commands {
+	t.Helper()
+	dir := t.TempDir()
+	for name, script := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Commands{Dir: dir}
+}
+
+// TestAJobThatHasStartedMeanwhileIsNoError, but any other complaint of scontrol is.
+func TestAJobThatHasStartedMeanwhileIsNoError(t *testing.T) {
+	for stderr, fails := range map[string]bool{
+		"Job is no longer pending execution for job 6":                                               false,
+		"Invalid job id specified for job 999\nJob is no longer pending execution for job 6":         false,
+		"Job is no longer pending execution for job 6\nslurm_update error: Access/permission denied": true,
+		"Access/permission denied for job 6":                                                         true,
+		"":                                                                                           true,
+	} {
+		c := commands(t, map[string]string{"scontrol": "cat >&2 <<'EOF'\n" + stderr + "\nEOF\nexit 1"})
+		if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); (err != nil) != fails || err != nil && !errors.Is(err, ErrCommand) {
+			t.Errorf("%q: %v", stderr, err)
+		}
+	}
+}
+
+// TestManyJobsTakeFewCommands: up to 500 in each.
+func TestManyJobsTakeFewCommands(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	c := commands(t, map[string]string{"scontrol": `echo "$@" >>` + log})
+	ids := slices.Repeat([]string{"1234567_[1-9]"}, 1100)
+	if err := errors.Join(c.Update(t.Context(), Update{IDs: ids, Begin: at("10:00:00"), Comment: "a b"}), c.Requeue(t.Context(), []string{"1", "2"})); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[2], " AdminComment=a b StartTime=2026-06-01T10:00:00") || lines[3] != "requeue 1,2" {
+		t.Errorf("%d lines, the last ones %q", len(lines), lines[max(0, len(lines)-2):])
+	}
+}
+
+// TestVersionsAreChecked at the start.
+func TestVersionsAreChecked(t *testing.T) {
+	row := `case "$1" in --version) echo "$VERSION_LINE";; esac`
+	for says, want := range map[string]error{
+		"slurm 22.05.8": nil, "slurm-wlm 24.11.5": nil, "slurm 19.05.7": ErrVersion, "command 1": ErrVersion, "": ErrVersion,
+	} {
+		t.Setenv("VERSION_LINE", says)
+		a, err := commands(t, map[string]string{"squeue": row, "sinfo": "", "scontrol": "echo 'JobSubmitPlugins        = defaults,lua'"}).Check(t.Context())
+		if !errors.Is(err, want) || err == nil && (!a.Lua || a.Tested != strings.Contains(says, "22.05")) {
+			t.Errorf("%q: %+v, %v", says, a, err)
+		}
+	}
+	t.Setenv("VERSION_LINE", "slurm 22.05.8")
+	c := commands(t, map[string]string{"squeue": row + "\necho 'squeue: error: Invalid job format specification: admin_comment' >&2", "sinfo": "", "scontrol": ""})
+	if _, err := c.Check(t.Context()); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "admin_comment") {
+		t.Errorf("a squeue without the column: %v", err)
+	}
+}
+
+// TestTheEnvironmentChangesNoColumn: users set defaults of squeue by variables.
+func TestTheEnvironmentChangesNoColumn(t *testing.T) {
+	got := environment([]string{"PATH=/bin", "TZ=Asia/Tokyo", "SQUEUE_STATES=all", "SINFO_FORMAT=%n", "SLURM_TIME_FORMAT=relative", "SLURM_CONF=/x"})
+	want := []string{"PATH=/bin", "SLURM_CONF=/x", "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=64"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestAnAnswerWithoutAnEndIsCutOff: memory is bounded, and no part of such an answer is taken for all of it.
+func TestAnAnswerWithoutAnEndIsCutOff(t *testing.T) {
+	begin := time.Now()
+	c := commands(t, map[string]string{"squeue": "head -c 200000000 /dev/zero", "sinfo": ""})
+	if _, err := c.Observe(t.Context()); !errors.Is(err, ErrCommand) || !strings.Contains(err.Error(), "128 MiB") {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}

@@ -1,0 +1,119 @@
+package slurm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// ErrConfig marks a configuration that cannot be used.
+var ErrConfig = errors.New("invalid configuration")
+
+// Duration is a time.Duration that is written as ParseDuration reads it.
+type Duration time.Duration
+
+// UnmarshalJSON reads a duration such as "8h".
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("%s is not a duration; accepted: as \"8h\", \"1d12h\" or \"90s\"", clipped(string(text)))
+	}
+	v, err := ParseDuration(s)
+	*d = Duration(v)
+	return err
+}
+
+// Config is what the administrator states, in a file of YAML.
+type Config struct {
+	// Grace is how long job_submit.lua holds a job that Lull has not planned yet.
+	Grace *Duration `json:"grace,omitempty"`
+	// Margin is kept between the end of a job at its time limit and its --deadline.
+	Margin *Duration `json:"margin,omitempty"`
+	// Runtime is that of jobs which state neither a run time nor a time limit.
+	Runtime *Duration `json:"runtime,omitempty"`
+	// Defaults say which jobs may wait without a comment of their own. The first entry that matches counts.
+	Defaults []Default `json:"defaults,omitempty"`
+}
+
+// Default states options for jobs of a partition, a QOS or an account. Those that are empty match every job.
+type Default struct {
+	Partition     string   `json:"partition,omitempty"`
+	QOS           string   `json:"qos,omitempty"`
+	Account       string   `json:"account,omitempty"`
+	MaxDelay      Duration `json:"maxDelay,omitempty"`
+	Runtime       Duration `json:"runtime,omitempty"`
+	Interruptible bool     `json:"interruptible,omitempty"`
+	Checkpoint    Duration `json:"checkpoint,omitempty"`
+}
+
+// The values of a Config that does not state them.
+const (
+	DefaultGrace   = 10 * time.Minute
+	DefaultMargin  = 5 * time.Minute
+	DefaultRuntime = time.Hour
+)
+
+// ParseConfig reads a file of YAML. Unknown fields are errors. The error wraps ErrConfig.
+func ParseConfig(text []byte) (Config, error) {
+	var c Config
+	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	for i := range c.Defaults {
+		d := &c.Defaults[i]
+		switch {
+		case d.Partition == "" && d.QOS == "" && d.Account == "":
+			return c, fmt.Errorf("%w: defaults[%d]: matches every job; accepted: a partition, a qos or an account", ErrConfig, i)
+		case d.MaxDelay == 0:
+			return c, fmt.Errorf("%w: defaults[%d]: maxDelay: 0; accepted: above 0s", ErrConfig, i)
+		case d.Checkpoint > 0 && !d.Interruptible:
+			return c, fmt.Errorf("%w: defaults[%d]: checkpoint without interruptible", ErrConfig, i)
+		}
+		for _, name := range []string{d.Partition, d.QOS, d.Account} {
+			if len(name) > maxName || !plainName(name) {
+				return c, fmt.Errorf("%w: defaults[%d]: %q; accepted: letters, digits and . _ - +, up to %d", ErrConfig, i, clipped(name), maxName)
+			}
+		}
+	}
+	return c, nil
+}
+
+// maxName bounds the names of partitions, QOS and accounts: squeue is asked for so many characters.
+const maxName = 39
+
+func plainName(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+") == ""
+}
+
+func valueOr(d *Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return time.Duration(*d)
+}
+
+// GraceTime is Grace, or its default.
+func (c *Config) GraceTime() time.Duration { return valueOr(c.Grace, DefaultGrace) }
+
+// MarginTime is Margin, or its default.
+func (c *Config) MarginTime() time.Duration { return valueOr(c.Margin, DefaultMargin) }
+
+// UnknownRuntime is Runtime, or its default.
+func (c *Config) UnknownRuntime() time.Duration {
+	return max(time.Second, valueOr(c.Runtime, DefaultRuntime))
+}
+
+// options returns what the administrator states for a job, and whether anything is.
+func (c *Config) options(j *Job) (Options, bool) {
+	for i := range c.Defaults {
+		d := &c.Defaults[i]
+		if (d.Partition == "" || d.Partition == j.Partition) && (d.QOS == "" || d.QOS == j.QOS) && (d.Account == "" || d.Account == j.Account) {
+			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint)}, true
+		}
+	}
+	return Options{}, false
+}

@@ -1,0 +1,83 @@
+package slurm
+
+import (
+	"strings"
+	"time"
+)
+
+// Job is one line of squeue: a job, or the tasks of an array that have not started.
+type Job struct {
+	// ID names it to scontrol: 12, 12_3 or 12_[4-9].
+	ID string
+	// Number is its number, that of the array for tasks that have not started.
+	Number int
+	// Tasks is how many tasks of an array it stands for, at most Throttle of which run at a time; 1 and 0 for others.
+	Tasks, Throttle int
+	// Cut reports that squeue shows not all of the tasks.
+	Cut bool
+	// State and Reason are those of squeue, such as PENDING and BeginTime.
+	State, Reason string
+	// Submitted, Begin, Started are zero if squeue states none. Begin is the begin time (EligibleTime): StartTime may be an estimate
+	// of the scheduler.
+	Submitted, Begin, Started time.Time
+	// Limit is the time limit; 0 if there is none.
+	Limit time.Duration
+	// Deadline is that of --deadline; zero if there is none.
+	Deadline time.Time
+	CPUs     int
+	Restarts int
+	// Requeue reports whether Slurm may requeue it.
+	Requeue                 bool
+	Partition, QOS, Account string
+	// Het reports that it is a part of a heterogeneous job.
+	Het bool
+	// Comment is its user's, AdminComment holds the Mark. Both are cut to the width that squeue is asked for.
+	Comment, AdminComment string
+}
+
+// The states and reasons of Slurm that matter.
+const (
+	statePending     = "PENDING"
+	stateRunning     = "RUNNING"
+	stateConfiguring = "CONFIGURING"
+	stateCompleting  = "COMPLETING"
+	reasonHeld       = "JobHeld" // JobHeldUser and JobHeldAdmin
+	reasonDepends    = "Dependency"
+	reasonDepends2   = "DependencyNeverSatisfied"
+)
+
+// Pending reports whether the job has not started.
+func (j *Job) Pending() bool { return j.State == statePending }
+
+// Held reports whether its user or an operator holds it.
+func (j *Job) Held() bool { return j.Pending() && strings.HasPrefix(j.Reason, reasonHeld) }
+
+// uses reports whether the job has nodes.
+func (j *Job) uses() bool {
+	switch j.State {
+	case stateRunning, stateConfiguring, stateCompleting, "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED":
+		return true
+	}
+	return false
+}
+
+// Node is one line of sinfo.
+type Node struct {
+	Name string
+	// CPUs are those that jobs use or can use now: none of a node that is down or drained.
+	CPUs int
+}
+
+// Bad is a line that cannot be read, and why. A job of such a line is left to Slurm.
+type Bad struct {
+	// Line is its beginning.
+	Line string
+	Err  error
+}
+
+// Queue is what one look at Slurm tells.
+type Queue struct {
+	Jobs  []Job
+	Nodes []Node
+	Bad   []Bad
+}

@@ -1,0 +1,90 @@
+-- Made by "lull slurm install" (Lull @VERSION@). It holds jobs that may wait for clean power until Lull has planned them:
+-- for @GRACE@ s, or for the delay that they state if that is shorter. After that Slurm starts them, with or without Lull.
+-- Another job_submit.lua can load this file with dofile, and call lull_job_submit(job_desc, part_list) from its slurm_job_submit.
+
+local lull_grace = @GRACE@
+local lull_defaults = {
+@DEFAULTS@}
+
+-- Seconds of a duration such as 8h or 1d12h30m; nil if it is none.
+local function lull_seconds(text)
+	local units, total, rest = { d = 86400, h = 3600, m = 60, s = 1 }, 0, text
+	while rest ~= "" do
+		local n, unit, after = string.match(rest, "^(%d+)([dhms])(.*)$")
+		if n == nil then
+			return nil
+		end
+		total, rest = total + tonumber(n) * units[unit], after
+	end
+	return total
+end
+
+-- How long a job may wait by its comment or by the administrator; nil if it may not. A job that states no delay of its own may have a
+-- deadline, which this script does not see: Lull does.
+local function lull_delay(job, partition)
+	local options = nil
+	for word in string.gmatch(job.comment or "", "[^%s;]+") do
+		local part = string.match(word, "^lull:(.*)$")
+		options = part or options
+	end
+	local delay = nil
+	for _, d in ipairs(lull_defaults) do
+		local is = (d.partition == nil or d.partition == partition) and (d.qos == nil or d.qos == job.qos) and (d.account == nil or d.account == (job.account or job.default_account))
+		if is then
+			delay = d.delay
+			break
+		end
+	end
+	if options == nil then
+		return delay
+	end
+	delay = delay or lull_grace
+	for entry in string.gmatch(options, "[^,]+") do
+		local value = string.match(entry, "^max%-delay=(.*)$")
+		if entry == "off" then
+			return nil
+		elseif value ~= nil then
+			delay = lull_seconds(value)
+		end
+	end
+	return delay
+end
+
+function lull_job_submit(job, partitions)
+	local begin = job.begin_time
+	if begin ~= nil and begin ~= 0 and begin ~= slurm.NO_VAL then
+		return -- the user states a begin time
+	end
+	local partition = job.partition
+	for name, p in pairs(partitions or {}) do
+		if partition == nil and p.flag_default ~= nil and p.flag_default ~= 0 then
+			partition = name
+		end
+	end
+	local delay = lull_delay(job, partition)
+	if delay == nil or delay <= 0 or lull_grace <= 0 then
+		return
+	end
+	local at = os.time() + math.min(delay, lull_grace)
+	local note = ""
+	if job.admin_comment ~= nil and job.admin_comment ~= "" then
+		note = job.admin_comment .. " "
+	end
+	job.begin_time = at
+	job.admin_comment = string.format("%slull: waits for the plan of Lull; starts by %s at the latest without one [begin=%d phase=held]", note, os.date("!%Y-%m-%dT%H:%MZ", at), at)
+end
+
+-- An error here must not keep a job from being submitted.
+function slurm_job_submit(job, partitions, uid)
+	local ok, why = pcall(lull_job_submit, job, partitions)
+	if not ok then
+		slurm.log_info("lull: job_submit.lua: %s", tostring(why))
+	end
+	return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+	return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

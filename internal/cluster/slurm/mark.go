@@ -1,0 +1,124 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Phase is what Lull has done to a job.
+type Phase string
+
+// The phases of a job. A job without a mark has none.
+const (
+	// Held: its begin time is Lull's, or that of job_submit.lua.
+	Held Phase = "held"
+	// Released: its begin time has come, or Lull has set it to now.
+	Released Phase = "released"
+	// Pausing: it is about to be requeued, or has been, and its begin time is still that of Slurm.
+	Pausing Phase = "pausing"
+	// Paused: it has been requeued, and its begin time is Lull's.
+	Paused Phase = "paused"
+)
+
+// Mark is what Lull keeps of a job in its AdminComment, behind the words that people read:
+//
+//	lull: waits until 2026-06-01T13:00Z for cleaner power; starts by 2026-06-01T17:00Z at the latest [begin=1780318800 phase=held]
+//
+// Users cannot change an AdminComment.
+type Mark struct {
+	Phase Phase
+	// Begin is the begin time that was set. If the job has another one, somebody else has set that.
+	Begin time.Time
+	// Since is when the job was submitted: Slurm states the time of its last requeue. Zero if it was never paused.
+	Since time.Time
+	// Done is the work that earlier runs have saved, as run time. With Pausing, Ran is what the present run adds to it once the job has
+	// been requeued, which it is when it has more than Runs restarts.
+	Done, Ran time.Duration
+	Runs      int
+	// Text is what people read.
+	Text string
+	// Before is what others have written into the AdminComment. It is kept.
+	Before string
+}
+
+const markWord = "lull: "
+
+// ReadMark reads an AdminComment. One that has no mark, or one that cannot be read, is all Before.
+func ReadMark(comment string) Mark {
+	none := Mark{Before: comment}
+	at := strings.LastIndex(comment, markWord)
+	if at < 0 {
+		return none
+	}
+	m := Mark{Before: strings.TrimSuffix(comment[:at], " ")}
+	text, state, found := cutLast(comment[at+len(markWord):], " [")
+	if !found || !strings.HasSuffix(state, "]") {
+		return none
+	}
+	m.Text = text
+	for _, field := range strings.Fields(strings.TrimSuffix(state, "]")) {
+		key, value, _ := strings.Cut(field, "=")
+		if key == "phase" {
+			m.Phase = Phase(value)
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 || n > mostUnix {
+			return none
+		}
+		switch key {
+		case "begin":
+			m.Begin = time.Unix(n, 0).UTC()
+		case "since":
+			m.Since = time.Unix(n, 0).UTC()
+		case "done":
+			m.Done = seconds(n)
+		case "ran":
+			m.Ran = seconds(n)
+		case "runs":
+			m.Runs = int(n)
+		}
+	}
+	switch m.Phase {
+	case Held, Released, Pausing, Paused:
+		return m
+	}
+	return none
+}
+
+// mostUnix is the end of the year 9999.
+const mostUnix = 253402300799
+
+func seconds(n int64) time.Duration { return min(time.Duration(n), longest/time.Second) * time.Second }
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// String is the mark as an AdminComment.
+func (m Mark) String() string {
+	var b strings.Builder
+	if m.Before != "" {
+		b.WriteString(m.Before + " ")
+	}
+	fmt.Fprintf(&b, "%s%s [", markWord, m.Text)
+	if !m.Begin.IsZero() {
+		fmt.Fprintf(&b, "begin=%d ", m.Begin.Unix())
+	}
+	if !m.Since.IsZero() {
+		fmt.Fprintf(&b, "since=%d ", m.Since.Unix())
+	}
+	if m.Done > 0 {
+		fmt.Fprintf(&b, "done=%d ", int64(m.Done/time.Second))
+	}
+	if m.Phase == Pausing {
+		fmt.Fprintf(&b, "ran=%d runs=%d ", int64(m.Ran/time.Second), m.Runs)
+	}
+	return b.String() + "phase=" + string(m.Phase) + "]"
+}

@@ -1,0 +1,358 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/track"
+	"lull.dev/lull/pkg/workload"
+)
+
+// ClusterName is the name of the cluster in snapshots.
+const ClusterName = "slurm"
+
+// Input is what a snapshot is made from.
+type Input struct {
+	Now    time.Time
+	Queue  Queue
+	Config *Config
+	Carbon carbon.Outlook
+	// Zone names the grid zone.
+	Zone string
+	// Slot is the resolution of planning, Margin what Lull releases a job before its latest safe start.
+	Slot, Margin time.Duration
+	// MinRun and MinPause are the least times between changes of a job, MinSaving the least share that waiting must save.
+	MinRun, MinPause time.Duration
+	MinSaving        float64
+	Power            power.PerUnit
+}
+
+// Why says why Lull leaves a job to Slurm: one word, stable.
+type Why string
+
+// The reasons for which Lull leaves a job to Slurm.
+const (
+	// NotOptedIn: neither its comment nor the administrator lets it wait.
+	NotOptedIn Why = "NotOptedIn"
+	// NoSlack: it states no delay and no deadline, or opts out.
+	NoSlack Why = "NoSlack"
+	// BadComment: the part of its comment for Lull cannot be read.
+	BadComment Why = "BadComment"
+	// UserHold: its user or an operator holds it.
+	UserHold Why = "UserHold"
+	// OwnBegin: it was submitted with --begin.
+	OwnBegin Why = "OwnBegin"
+	// BeginChanged: somebody else has changed the begin time that Lull had set.
+	BeginChanged Why = "BeginChanged"
+	// Requeued: somebody else has requeued it.
+	Requeued Why = "Requeued"
+	// Depends: it waits for other jobs.
+	Depends Why = "Depends"
+	// Heterogeneous: it is a part of a heterogeneous job.
+	Heterogeneous Why = "Heterogeneous"
+	// TooLong: squeue cuts its comment or the list of its tasks.
+	TooLong Why = "TooLong"
+	// Other: it is in a state in which nothing can be changed, such as SUSPENDED.
+	Other Why = "Other"
+)
+
+// messages say it in words.
+var messages = map[Why]string{
+	NotOptedIn:    "neither its comment nor the administrator lets it wait",
+	NoSlack:       "it may not wait: it states neither a delay nor a deadline, or it opts out",
+	UserHold:      "its user or an operator holds it",
+	OwnBegin:      "it was submitted with a begin time of its own",
+	BeginChanged:  "somebody else has changed its begin time",
+	Requeued:      "somebody else has requeued it",
+	Depends:       "it waits for other jobs; once they have ended, it may wait for clean power",
+	Heterogeneous: "it is a part of a heterogeneous job",
+	TooLong:       "its comment, or the list of the tasks of its array, is too long to read",
+	Other:         "nothing can be changed in its state",
+}
+
+// Left is a job that Lull leaves to Slurm.
+type Left struct {
+	Job *Job
+	Why Why
+	// Message says it in words.
+	Message string
+
+	mark    Mark
+	options Options
+}
+
+// Governed is a job that Lull decides on.
+type Governed struct {
+	Job     *Job
+	Mark    Mark
+	Options Options
+	// Latest is its latest safe start, if it waits now: no begin time is later.
+	Latest time.Time
+}
+
+// View is a snapshot and what it was made from, task by task.
+type View struct {
+	Snapshot decide.Snapshot
+	Jobs     []Governed
+	Seen     []track.Observation
+	// Left are the other jobs. Dependent are those of them that wait for other jobs, and may wait for clean power after that.
+	Left      []Left
+	Dependent []Governed
+}
+
+// Observe translates a queue into a snapshot. A job that cannot be read, that nobody lets wait, or that its user or an operator holds or
+// has changed is no task: Slurm runs it as if there were no Lull, and the CPUs that it uses are load.
+//
+// Complexity: O(jobs).
+func Observe(in Input) View {
+	here := decide.Cluster{
+		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: map[string]float64{cpu: 0}, Load: map[string]float64{cpu: 0},
+		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
+	}
+	for i := range in.Queue.Nodes {
+		here.Capacity[cpu] += float64(in.Queue.Nodes[i].CPUs)
+	}
+	v := View{Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	for i := range in.Queue.Jobs {
+		j := &in.Queue.Jobs[i]
+		g, why, message := govern(&in, j)
+		if why == "" {
+			v.Jobs = append(v.Jobs, g)
+			continue
+		}
+		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
+		if j.uses() {
+			here.Load[cpu] += float64(j.CPUs)
+		}
+	}
+	here.Load[cpu] = min(here.Load[cpu], here.Capacity[cpu])
+	v.Snapshot.Clusters = []decide.Cluster{here}
+	v.bound(&in, here.Capacity[cpu])
+	v.Snapshot.Tasks = make([]decide.Task, len(v.Jobs))
+	v.Seen = make([]track.Observation, len(v.Jobs))
+	for i := range v.Jobs {
+		v.Snapshot.Tasks[i], v.Seen[i] = v.Jobs[i].task(&in, here.Capacity[cpu])
+	}
+	return v
+}
+
+// bound keeps the jobs that wait for other jobs, with their latest starts: once those have ended, such a job is to wait for clean power, not to
+// start before Lull has seen it.
+func (v *View) bound(in *Input, capacity float64) {
+	for i := range v.Left {
+		j := v.Left[i].Job
+		if v.Left[i].Why != Depends || j.Reason != reasonDepends || begins(j, &v.Left[i].mark, in.Now) != "" {
+			continue
+		}
+		g := Governed{Job: j, Mark: v.Left[i].mark, Options: v.Left[i].options}
+		if g.task(in, capacity); g.Latest.After(in.Now) {
+			v.Dependent = append(v.Dependent, g)
+		}
+	}
+}
+
+const cpu = "cpu"
+
+// govern says whether Lull decides on a job; if not, why.
+func govern(in *Input, j *Job) (g Governed, why Why, message string) {
+	defaults, byDefault := in.Config.options(j)
+	o, stated, err := ReadComment(j.Comment, defaults)
+	m := ReadMark(j.AdminComment)
+	g = Governed{Job: j, Mark: m, Options: o}
+	switch {
+	case !stated && !byDefault:
+		why = NotOptedIn
+	case err != nil:
+		return g, BadComment, err.Error()
+	case o.Off || o.MaxDelay == 0 && j.Deadline.IsZero():
+		why = NoSlack
+	case j.Held():
+		why = UserHold
+	case j.Het:
+		why = Heterogeneous
+	case stated && len(j.Comment) >= commentWidth || len(j.AdminComment) >= adminWidth || j.Cut:
+		why = TooLong
+	case j.Pending() && (j.Reason == reasonDepends || j.Reason == reasonDepends2):
+		why = Depends
+	case !j.Pending() && j.State != stateRunning && j.State != stateConfiguring && (j.State != stateCompleting || m.Phase != Pausing):
+		why = Other
+	case j.Restarts > 0 && m.Since.IsZero():
+		why = Requeued
+	case j.Pending():
+		why = begins(j, &m, in.Now)
+	}
+	return g, why, messages[why]
+}
+
+// begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
+func begins(j *Job, m *Mark, now time.Time) Why {
+	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting.
+	passed := !j.Begin.IsZero() && !m.Begin.After(now) && !j.Begin.After(now)
+	changed := !j.Begin.Equal(m.Begin) && !passed
+	switch {
+	case m.Phase == Pausing: // Slurm sets one for a requeue
+		return ""
+	case m.Phase == "" && j.Begin.After(now):
+		return OwnBegin
+	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now):
+		return BeginChanged
+	}
+	return ""
+}
+
+// submitted is when the job was submitted.
+func (g *Governed) submitted() time.Time {
+	if !g.Mark.Since.IsZero() {
+		return g.Mark.Since
+	}
+	return g.Job.Submitted
+}
+
+// runtime is how long the job is expected to take from its beginning to its end, on as many CPUs as its array may use.
+func (g *Governed) runtime(in *Input) time.Duration {
+	switch {
+	case g.Options.Runtime > 0:
+		return g.Options.Runtime
+	case g.Job.Limit > 0:
+		return min(g.Job.Limit, longest)
+	}
+	return in.Config.UnknownRuntime()
+}
+
+// id is unique and sorts by age: planners take ties in the order of IDs. It stays while tasks of an array start.
+func (g *Governed) id() string {
+	part := ""
+	if _, tasks, isArray := strings.Cut(g.Job.ID, "_"); isArray && g.Job.Tasks == 1 {
+		part = tasks
+	}
+	return fmt.Sprintf("%d/%010d/%s", g.submitted().Unix(), g.Job.Number, part)
+}
+
+// work is the run time of all of the job, done or not.
+func (g *Governed) work(in *Input, waves int) time.Duration {
+	return g.runtime(in) * time.Duration(waves)
+}
+
+// deadline is when the job should have ended: its work after the end of its delay, and a run up to its time limit before its --deadline.
+func (g *Governed) deadline(in *Input, waves int) time.Time {
+	var out time.Time
+	if g.Options.MaxDelay > 0 {
+		out = g.submitted().Add(g.Options.MaxDelay)
+	}
+	if by := g.byDeadline(in); !by.IsZero() && (out.IsZero() || by.Before(out)) {
+		out = by
+	}
+	return out.Add(g.work(in, waves))
+}
+
+// byDeadline is the latest start for --deadline; zero if there is none.
+func (g *Governed) byDeadline(in *Input) time.Time {
+	if g.Job.Deadline.IsZero() {
+		return time.Time{}
+	}
+	length := g.Job.Limit
+	if length == 0 {
+		length = g.runtime(in)
+	}
+	return g.Job.Deadline.Add(-length - in.Config.MarginTime())
+}
+
+// saved is the work of earlier runs.
+func (g *Governed) saved() time.Duration {
+	if g.Mark.Phase == Pausing && g.Job.Restarts > g.Mark.Runs {
+		return g.Mark.Done + g.Mark.Ran // the requeue that the mark announced has come
+	}
+	return g.Mark.Done
+}
+
+// done is the work that is saved, that of the present run included.
+func (g *Governed) done(in *Input) time.Duration {
+	return min(g.saved()+g.ran(in)-g.atRisk(in), g.runtime(in))
+}
+
+// ran is how long the present run has taken.
+func (g *Governed) ran(in *Input) time.Duration {
+	if g.Job.Pending() || g.Job.Started.IsZero() || g.Job.Started.After(in.Now) {
+		return 0
+	}
+	return in.Now.Sub(g.Job.Started)
+}
+
+// atRisk is the work since the last checkpoint of a job that saves at intervals, or all of a run that cannot be paused.
+func (g *Governed) atRisk(in *Input) time.Duration {
+	switch ran := g.ran(in); {
+	case !g.interruptible():
+		return ran
+	case g.Options.Checkpoint > 0:
+		return ran % g.Options.Checkpoint
+	}
+	return 0
+}
+
+// interruptible reports whether the job may be paused. After a requeue Slurm counts the whole time limit again, and removes a job that
+// cannot end by its --deadline then: one that has a deadline is not paused.
+func (g *Governed) interruptible() bool {
+	return g.Options.Interruptible && g.Job.Requeue && g.Job.Deadline.IsZero()
+}
+
+// task is the job as a task, and what is seen of its progress. It sets Latest.
+func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observation) {
+	j := g.Job
+	width, waves := g.shape(capacity)
+	work := g.work(in, waves)
+	t := decide.Task{
+		ID: g.id(), Submitted: g.submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
+		Request: map[string]float64{cpu: width}, State: decide.Waiting,
+	}
+	if g.interruptible() {
+		t.Kind, t.Checkpoint = workload.Interruptible, g.Options.Checkpoint
+		t.Remaining = work - g.done(in)
+		t.AtRisk = min(g.atRisk(in), t.Remaining)
+	} else {
+		t.Remaining = max(0, work-g.ran(in))
+	}
+	g.Latest = t.Deadline.Add(-t.Remaining)
+	seen := track.Observation{Source: "model", Speed: 1, Done: work - t.Remaining}
+	switch {
+	case j.State == stateCompleting: // it is being requeued
+		t.State, t.Cluster, t.Changing = decide.Running, ClusterName, true
+	case !j.Pending():
+		t.State, t.Cluster, t.Changed = decide.Running, ClusterName, j.Started
+		seen.Running, seen.Wanted, seen.Since = 1, 1, j.Started
+	case g.released(in.Now):
+		t.State, t.Cluster, t.Unscheduled = decide.Running, ClusterName, true
+		seen.Wanted = 1
+	case g.paused():
+		t.Paused, t.Cluster, t.Changed = true, ClusterName, j.Submitted // the time of the requeue
+	}
+	return t, seen
+}
+
+// shape is how many CPUs a job uses at a time, and how often in succession: the tasks of an array run beside each other, as many as its
+// throttle and the cluster let.
+func (g *Governed) shape(capacity float64) (cpus float64, waves int) {
+	each := float64(max(1, g.Job.CPUs))
+	width := g.Job.Tasks
+	if g.Job.Throttle > 0 {
+		width = min(width, g.Job.Throttle)
+	}
+	width = max(1, min(width, int(capacity/each)))
+	return each * float64(width), (g.Job.Tasks + width - 1) / width
+}
+
+// released reports whether a pending job may start now: it is in Slurm's queue.
+func (g *Governed) released(now time.Time) bool {
+	switch g.Mark.Phase {
+	case Released:
+		return true
+	case Held, Paused:
+		return !g.Mark.Begin.After(now)
+	}
+	return false
+}
+
+func (g *Governed) paused() bool { return g.Mark.Phase == Pausing || g.Mark.Phase == Paused }

@@ -1,0 +1,136 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrComment marks a comment of a job whose part for Lull cannot be read.
+var ErrComment = errors.New("invalid comment")
+
+// Options are what a job states for Lull, or what the administrator states for its partition, QOS or account.
+type Options struct {
+	// MaxDelay is how long after its submission the job starts at the latest. With 0 it waits only if it has a deadline.
+	MaxDelay time.Duration
+	// Runtime is the run time expected; 0 takes the time limit.
+	Runtime time.Duration
+	// Interruptible jobs may be paused by a requeue. Checkpoint is how often such a job saves what it has done; 0 if it saves
+	// when it gets SIGTERM.
+	Interruptible bool
+	Checkpoint    time.Duration
+	// Off says that the job may not wait, whatever the administrator states.
+	Off bool
+}
+
+// prefix begins the part of a comment that is for Lull.
+const prefix = "lull:"
+
+// The keys of a comment.
+const (
+	keyMaxDelay      = "max-delay"
+	keyRuntime       = "runtime"
+	keyInterruptible = "interruptible"
+	keyCheckpoint    = "checkpoint"
+	keyOff           = "off"
+)
+
+const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION or off"
+
+// ReadComment reads the part of a comment that is for Lull, such as lull:max-delay=8h,interruptible, over what stands
+// otherwise. The part begins with "lull:" at the beginning of a word, and ends before a space or a semicolon.
+//
+// stated reports whether the comment has such a part. The error wraps ErrComment and names what cannot be read.
+func ReadComment(comment string, otherwise Options) (o Options, stated bool, err error) {
+	part := ""
+	for _, word := range strings.FieldsFunc(comment, func(r rune) bool { return r == ';' || r <= ' ' }) {
+		if rest, ours := strings.CutPrefix(word, prefix); ours {
+			if stated {
+				return otherwise, true, fmt.Errorf("%w: two parts begin with %s; accepted: one", ErrComment, prefix)
+			}
+			part, stated = rest, true
+		}
+	}
+	if !stated {
+		return otherwise, false, nil
+	}
+	o = otherwise
+	seen := map[string]bool{}
+	for _, entry := range strings.Split(part, ",") {
+		if entry == "" {
+			continue
+		}
+		key, value, hasValue := strings.Cut(entry, "=")
+		if seen[key] {
+			return otherwise, true, fmt.Errorf("%w: %s is stated twice", ErrComment, key)
+		}
+		seen[key] = true
+		if err := o.set(key, value, hasValue); err != nil {
+			return otherwise, true, err
+		}
+	}
+	if o.Checkpoint > 0 && !o.Interruptible {
+		return otherwise, true, fmt.Errorf("%w: checkpoint without interruptible", ErrComment)
+	}
+	return o, true, nil
+}
+
+// set takes over one entry of a comment.
+func (o *Options) set(key, value string, hasValue bool) error {
+	to := map[string]*time.Duration{keyMaxDelay: &o.MaxDelay, keyRuntime: &o.Runtime, keyCheckpoint: &o.Checkpoint}[key]
+	switch {
+	case to != nil:
+		d, err := ParseDuration(value)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrComment, key, err)
+		}
+		*to = d
+	case hasValue || key != keyInterruptible && key != keyOff:
+		return fmt.Errorf("%w: %q; accepted: %s", ErrComment, clipped(key), acceptedKeys)
+	case key == keyInterruptible:
+		o.Interruptible = true
+	default:
+		o.Off = true
+	}
+	return nil
+}
+
+// longest bounds durations: what waits longer than a year is a mistake.
+const longest = 366 * 24 * time.Hour
+
+var durationPart = regexp.MustCompile(`^(\d{1,9})(d|h|m|s)`)
+
+// ParseDuration reads a duration such as 8h, 1d12h or 90s: whole numbers with d, h, m or s. The script of job_submit reads the same.
+func ParseDuration(text string) (time.Duration, error) {
+	units := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute, "s": time.Second}
+	total, rest := time.Duration(0), text
+	for rest != "" || text == "" {
+		part := durationPart.FindStringSubmatch(rest)
+		if part == nil {
+			return 0, fmt.Errorf("%q is not a duration; accepted: as 8h, 1d12h or 90s", clipped(text))
+		}
+		n, _ := strconv.ParseInt(part[1], 10, 64) // at most nine digits
+		if time.Duration(n) > longest/units[part[2]] {
+			total = longest + 1
+		} else if total <= longest {
+			total += time.Duration(n) * units[part[2]]
+		}
+		rest = rest[len(part[0]):]
+	}
+	if total > longest {
+		return 0, fmt.Errorf("%q is too long; accepted: up to 366d", clipped(text))
+	}
+	return total, nil
+}
+
+// clipped is a text of a user as messages show it.
+func clipped(text string) string {
+	const most = 40
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "?") + "..."
+	}
+	return text
+}

@@ -1,0 +1,92 @@
+package slurm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestACommentStatesOptions(t *testing.T) {
+	site := Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: time.Minute}
+	for comment, want := range map[string]Options{
+		"lull:max-delay=8h": {MaxDelay: 8 * time.Hour, Interruptible: true, Checkpoint: time.Minute},
+		"for the paper; lull:max-delay=1d12h,runtime=90m,checkpoint=30m": {MaxDelay: 36 * time.Hour, Runtime: 90 * time.Minute, Interruptible: true, Checkpoint: 30 * time.Minute},
+		"lull:":                  site,
+		"lull:off;project=green": {MaxDelay: time.Hour, Interruptible: true, Checkpoint: time.Minute, Off: true},
+		"notlull:max-delay=8h":   site,
+		"":                       site,
+	} {
+		o, stated, err := ReadComment(comment, site)
+		if err != nil || o != want || stated != strings.Contains(" "+comment, " lull:") {
+			t.Errorf("%q: %+v, %v, %v", comment, o, stated, err)
+		}
+	}
+}
+
+func TestACommentThatCannotBeReadSaysWhy(t *testing.T) {
+	for comment, want := range map[string]string{
+		"lull:max-delay=soon":               "as 8h, 1d12h or 90s",
+		"lull:max-delay=":                   "not a duration",
+		"lull:max-delay":                    "not a duration",
+		"lull:max-delay=1.5h":               "not a duration",
+		"lull:max-delay=400d":               "up to 366d",
+		"lull:max-delay=999999999d9999s":    "up to 366d",
+		"lull:maxdelay=8h":                  "max-delay=DURATION",
+		"lull:interruptible=yes":            "accepted",
+		"lull:max-delay=1h,max-delay=2h":    "twice",
+		"lull:max-delay=1h lull:runtime=1h": "two parts",
+		"lull:max-delay=1h,checkpoint=30m":  "without interruptible",
+	} {
+		_, stated, err := ReadComment(comment, Options{})
+		if !stated || !errors.Is(err, ErrComment) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", comment, err, want)
+		}
+	}
+}
+
+func TestTheConfigurationSaysWhatIsWrong(t *testing.T) {
+	c, err := ParseConfig([]byte("grace: 2m\ndefaults:\n- {partition: batch, qos: low, maxDelay: 1d}\n- {account: a.b, maxDelay: 2h, interruptible: true}\n"))
+	if err != nil || c.GraceTime() != 2*time.Minute || c.MarginTime() != DefaultMargin {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if o, by := c.options(&Job{Partition: "batch", QOS: "low"}); !by || o.MaxDelay != 24*time.Hour {
+		t.Errorf("%+v", o)
+	}
+	if o, by := c.options(&Job{Partition: "batch", Account: "a.b"}); !by || !o.Interruptible {
+		t.Errorf("%+v", o)
+	}
+	if _, by := c.options(&Job{Partition: "batch"}); by {
+		t.Error("matches half of a default")
+	}
+	for text, want := range map[string]string{
+		"graze: 2m":                  "graze",
+		"grace: 2":                   "not a duration",
+		"grace: x":                   "not a duration",
+		"defaults: [{maxDelay: 1h}]": "every job",
+		"defaults: [{partition: a}]": "maxDelay",
+		"defaults: [{partition: 'a\" }--', maxDelay: 1h}]":                     "letters",
+		"defaults: [{partition: a, maxDelay: 1h, checkpoint: 10m}]":            "without interruptible",
+		"defaults: [{account: " + strings.Repeat("a", 40) + ", maxDelay: 1h}]": "up to 39",
+	} {
+		if _, err := ParseConfig([]byte(text)); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+}
+
+func TestTheScriptHasTheDefaults(t *testing.T) {
+	c, err := ParseConfig([]byte("grace: 2m\ndefaults:\n- {partition: batch, qos: low, maxDelay: 1d}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := JobSubmit(&c, "v1")
+	for _, want := range []string{JobSubmitBegins, "local lull_grace = 120\n", "\t{ partition = \"batch\", qos = \"low\", delay = 86400 },\n}"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "@") {
+		t.Error("something is not replaced")
+	}
+}

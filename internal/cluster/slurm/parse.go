@@ -1,0 +1,274 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrLine marks a line of squeue or sinfo that cannot be read.
+var ErrLine = errors.New("invalid line")
+
+// column is one column of squeue -O, as wide as asked for.
+type column struct {
+	name  string
+	width int
+}
+
+// jobColumns are the columns of a look, 0.8 KB a job. A comment may hold any character: fixed widths need no separator, and a line
+// ends with a word that no user knows (see rows).
+var jobColumns = []column{
+	{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"State", 16}, {"Reason", 32},
+	{"SubmitTime", 20}, {"EligibleTime", 20}, {"StartTime", 20}, {"TimeLimit", 16}, {"Deadline", 20},
+	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12},
+	{adminComment, adminWidth}, {"Comment", commentWidth},
+}
+
+// adminWidth and commentWidth are how much is read of what others write. adminComment is a column that squeue knows, though its manual does not list it.
+const (
+	adminComment = "admin_comment"
+	adminWidth   = 320
+	commentWidth = 200
+)
+
+// nodeColumns are those of sinfo -O.
+var nodeColumns = []column{{"NodeHost", 64}, {"CPUsState", 40}}
+
+// format is the argument of -O. After the last column comes the word that ends a line.
+func format(columns []column, end string) string {
+	parts := make([]string, len(columns))
+	for i, c := range columns {
+		parts[i] = fmt.Sprintf("%s:%d", c.name, c.width)
+	}
+	return strings.Join(parts, ",") + end
+}
+
+// rows splits an answer into lines, each of fixed columns and ended by a word that was chosen for this answer. So a comment with line
+// breaks cannot pass for the line of another job: it makes its own line longer, and that is bad.
+func rows(text, end string, columns []column, each func(fields []string) error) (bad []Bad) {
+	width := 0
+	for _, c := range columns {
+		width += c.width
+	}
+	for text != "" {
+		line, rest, ended := strings.Cut(text, end+"\n")
+		text = rest
+		var err error
+		switch {
+		case !ended:
+			err = fmt.Errorf("%w: it does not end", ErrLine)
+		case strings.Contains(line, "\n"):
+			err = fmt.Errorf("%w: a comment or a name has a line break", ErrLine)
+		case len(line) != width:
+			err = fmt.Errorf("%w: %d characters; accepted: %d", ErrLine, len(line), width)
+		default:
+			err = each(split(line, columns))
+		}
+		if err != nil {
+			bad = append(bad, Bad{Line: strings.TrimSpace(strings.ToValidUTF8(line[:min(len(line), 12)], "?")), Err: err})
+		}
+	}
+	return bad
+}
+
+func split(line string, columns []column) []string {
+	fields := make([]string, len(columns))
+	for i, c := range columns {
+		fields[i] = strings.TrimRight(line[:c.width], " ")
+		line = line[c.width:]
+	}
+	return fields
+}
+
+// parseJobs reads the answer of squeue.
+func parseJobs(text, end string) (jobs []Job, bad []Bad) {
+	bad = rows(text, end, jobColumns, func(f []string) error {
+		j, err := parseJob(f)
+		if err == nil {
+			jobs = append(jobs, j)
+		}
+		return err
+	})
+	return jobs, bad
+}
+
+// parseJob reads the fields of a line, in the order of jobColumns.
+func parseJob(f []string) (Job, error) {
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", AdminComment: none(f[17]), Comment: none(f[18])}
+	var err error
+	fail := func(name, text string, cause error) {
+		if cause != nil && err == nil {
+			err = fmt.Errorf("%w: %s: %q", ErrLine, name, clipped(text))
+		}
+	}
+	whole := func(i int) int {
+		n, cause := strconv.Atoi(f[i])
+		if cause == nil && n < 0 {
+			cause = strconv.ErrRange
+		}
+		fail(jobColumns[i].name, f[i], cause)
+		return n
+	}
+	at := func(i int) time.Time {
+		t, cause := parseTime(f[i])
+		fail(jobColumns[i].name, f[i], cause)
+		return t
+	}
+	number, array := whole(0), whole(1)
+	j.Submitted, j.Begin, j.Started, j.Deadline = at(5), at(6), at(7), at(9)
+	j.CPUs, j.Restarts = whole(10), whole(11)
+	limit, cause := parseLimit(f[8])
+	fail("TimeLimit", f[8], cause)
+	j.Limit = limit
+	if j.Submitted.IsZero() {
+		fail("SubmitTime", f[5], ErrLine)
+	}
+	j.Number, j.Tasks, j.ID = number, 1, strconv.Itoa(number)
+	if tasks := none(f[2]); tasks != "" {
+		if cause := j.array(array, tasks); cause != nil {
+			fail("ArrayTaskID", tasks, cause)
+		}
+	}
+	return j, err
+}
+
+// mostTasks bounds the tasks of an array.
+const mostTasks = 4 << 20
+
+// array reads the tasks of an array that a line stands for, such as 3, 4-9%2, 1,5-7 or 1-9:4. squeue ends a long list with "...".
+func (j *Job) array(array int, tasks string) error {
+	j.Number = array
+	list, throttle, limited := strings.Cut(tasks, "%")
+	if limited {
+		n, err := strconv.Atoi(throttle)
+		if err != nil || n < 0 {
+			return ErrLine
+		}
+		j.Throttle = n
+	}
+	if before, cut := strings.CutSuffix(list, "..."); cut {
+		j.Cut, list = true, strings.TrimSuffix(before, ",")
+		if i := strings.LastIndexByte(list, ','); i >= 0 {
+			list = list[:i] // the last one may be a part of a number
+		}
+	}
+	j.Tasks = 0
+	for _, part := range strings.Split(list, ",") {
+		n, err := countTasks(part)
+		if err != nil || j.Tasks+n > mostTasks {
+			return ErrLine
+		}
+		j.Tasks += n
+	}
+	switch {
+	case j.Cut:
+		j.ID = strconv.Itoa(array)
+	case j.Pending() && (j.Tasks > 1 || strings.ContainsAny(list, ",-")):
+		j.ID = fmt.Sprintf("%d_[%s]", array, list)
+	default:
+		j.ID = fmt.Sprintf("%d_%s", array, list)
+	}
+	return nil
+}
+
+// countTasks counts the tasks of 3, 4-9 or 1-9:4.
+func countTasks(part string) (int, error) {
+	span, stride, strided := strings.Cut(part, ":")
+	step := 1
+	if strided {
+		n, err := strconv.Atoi(stride)
+		if err != nil || n < 1 {
+			return 0, ErrLine
+		}
+		step = n
+	}
+	from, to, isSpan := strings.Cut(span, "-")
+	a, err := strconv.Atoi(from)
+	if err != nil || a < 0 {
+		return 0, ErrLine
+	}
+	if !isSpan {
+		return 1, nil
+	}
+	b, err := strconv.Atoi(to)
+	if err != nil || b < a {
+		return 0, ErrLine
+	}
+	return (b-a)/step + 1, nil
+}
+
+// none is a text without what squeue prints for nothing.
+func none(text string) string {
+	if text == "(null)" || text == "N/A" {
+		return ""
+	}
+	return text
+}
+
+// timeLayout is how Slurm states times with SLURM_TIME_FORMAT=standard and TZ=UTC, and takes them.
+const timeLayout = "2006-01-02T15:04:05"
+
+func parseTime(text string) (time.Time, error) {
+	switch none(text) {
+	case "", "Unknown", "NONE":
+		return time.Time{}, nil
+	}
+	return time.Parse(timeLayout, text)
+}
+
+// parseLimit reads a time limit such as 30:00, 1:00:00 or 1-02:03:04; 0 for none.
+func parseLimit(text string) (time.Duration, error) {
+	switch text {
+	case "UNLIMITED", "INFINITE", "NOT_SET", "INVALID":
+		return 0, nil
+	}
+	days, clock, dated := strings.Cut(text, "-")
+	if !dated {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, ErrLine
+	}
+	rest := 0
+	for _, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 1e6 {
+			return 0, ErrLine
+		}
+		rest = rest*60 + n
+	}
+	d, err := strconv.Atoi(days)
+	if err != nil || d < 0 || d > 1e5 {
+		return 0, ErrLine
+	}
+	return time.Duration(d)*24*time.Hour + time.Duration(rest)*time.Second, nil
+}
+
+// parseNodes reads the answer of sinfo, which has a line for each node of each partition.
+func parseNodes(text, end string) (nodes []Node, bad []Bad) {
+	seen := map[string]bool{}
+	bad = rows(text, end, nodeColumns, func(f []string) error {
+		if seen[f[0]] {
+			return nil
+		}
+		counts := strings.Split(f[1], "/") // allocated, idle, other, all
+		if f[0] == "" || len(counts) != 4 {
+			return fmt.Errorf("%w: CPUsState: %q", ErrLine, clipped(f[1]))
+		}
+		n := Node{Name: f[0]}
+		for _, c := range counts[:2] {
+			v, err := strconv.Atoi(c)
+			if err != nil || v < 0 {
+				return fmt.Errorf("%w: CPUsState: %q", ErrLine, clipped(f[1]))
+			}
+			n.CPUs += v
+		}
+		seen[f[0]] = true
+		nodes = append(nodes, n)
+		return nil
+	})
+	return nodes, bad
+}

@@ -1,0 +1,220 @@
+// Package slurm is the controller for a Slurm cluster: it observes the queue, decides by pkg/decide, and applies what was decided. It is to
+// Slurm what package controller is to Kubernetes, and shares its decisions, its planners and its feeds.
+package slurm
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"lull.dev/lull/internal/carbon/source"
+	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/reserve"
+	"lull.dev/lull/pkg/track"
+)
+
+// Options say what a Controller works with.
+type Options struct {
+	Client slurm.Client
+	// Input has all that stays the same: the configuration, the zone, the slot, the power.
+	Input   slurm.Input
+	Planner plan.Planner
+	// Outlook says what is known of the carbon intensity. It does not wait for a provider.
+	Outlook func(now time.Time) source.Outlook
+	// Interval is the longest time between two looks at the queue.
+	Interval time.Duration
+	// DecisionTime bounds a decision. A planner that takes longer is stopped. If it has no plan by then, Substitute plans, which is fast.
+	DecisionTime time.Duration
+	Substitute   plan.Planner
+	// DryRun changes nothing.
+	DryRun bool
+	Clock  clock.Clock
+	Log    *slog.Logger
+}
+
+const (
+	// shortest is the least time between two looks.
+	shortest = time.Second
+	// threshold is the relative deviation of progress, run time and forecast for which a job is planned anew.
+	threshold = 0.05
+)
+
+// Controller decides on the jobs of one Slurm cluster. What it remembers only saves work: it may be stopped and started at any time.
+type Controller struct {
+	o        Options
+	records  map[string]*track.Record
+	outlooks track.Outlooks
+	round    track.Round
+	reported map[string]string
+}
+
+// New returns a Controller.
+func New(o Options) (*Controller, error) {
+	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}}
+	c.o.Planner = plan.ForSequence(o.Planner)
+	if _, learned := plan.KeptReserve(o.Planner); learned {
+		learner, err := reserve.New(reserve.Default())
+		if err != nil {
+			return nil, err
+		}
+		c.round.Reserve = learner
+	}
+	return c, nil
+}
+
+// Run reconciles until the context ends. While Slurm does not answer, it goes on trying: jobs that wait start by their begin times.
+func (c *Controller) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wait := c.o.Interval
+		if wake, err := c.Reconcile(ctx); err == nil {
+			wait = min(wait, max(shortest, wake.Sub(c.o.Clock.Now())))
+		} else if ctx.Err() == nil {
+			c.o.Log.Error("Reconciling failed; jobs that wait start by their begin times", "error", err.Error())
+		}
+		timer := c.o.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// Reconcile observes, decides and applies once. It returns when to do so again at the latest.
+func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) {
+	q, err := c.o.Client.Observe(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	in := c.o.Input
+	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
+	out := c.o.Outlook(in.Now)
+	in.Carbon = out.Outlook
+	view := slurm.Observe(in)
+	c.report(&q, &view)
+	d := c.decide(ctx, &view)
+	changes := slurm.Plan(&view, &d)
+	return d.Wake, c.apply(ctx, &view, &changes)
+}
+
+// decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
+func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decision {
+	s := &view.Snapshot
+	r := &c.round
+	r.Snapshot, r.Seen, r.Records = s, view.Seen, r.Records[:0]
+	r.Rules = track.Rules{Forecast: c.outlooks.Name(s.Clusters, s.Now, threshold), Threshold: threshold}
+	known := make(map[string]*track.Record, len(s.Tasks))
+	for i := range s.Tasks {
+		rec := c.records[s.Tasks[i].ID]
+		if rec == nil {
+			rec = &track.Record{}
+		}
+		known[s.Tasks[i].ID] = rec
+		r.Records = append(r.Records, rec)
+	}
+	c.records = known
+	r.Prepare()
+	d, err := c.decideWithin(ctx, *s)
+	if err != nil {
+		c.o.Log.Error("The planner failed; jobs that wait start now", "error", err.Error())
+		return decide.RunAll(*s, decide.CodePlannerFailed)
+	}
+	for _, v := range decide.Verify(*s, d) {
+		c.o.Log.Error("A decision breaks an invariant", "rule", v.Rule, "task", v.Task, "message", v.Message)
+	}
+	d.Wake = r.Keep(&d, nil)
+	return d
+}
+
+// decideWithin decides within the time that a decision may take.
+func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot) (decide.Decision, error) {
+	limited, cancel := context.WithCancel(ctx) // a deadline would have planner joint search until then
+	defer cancel()
+	timer := time.AfterFunc(c.o.DecisionTime, cancel)
+	d, err := decide.Decide(limited, s, c.o.Planner)
+	if timer.Stop() || err == nil || ctx.Err() != nil {
+		return d, err
+	}
+	c.o.Log.Warn("The planner takes too long; another one plans", "jobs", len(s.Tasks), "limit", c.o.DecisionTime.String())
+	return decide.Decide(ctx, s, c.o.Substitute)
+}
+
+// apply carries changes out. What fails is tried again after the next look.
+func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes) error {
+	var errs []error
+	if c.o.DryRun {
+		for _, u := range append(changes.Updates, changes.Pauses...) {
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
+		}
+		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
+		return nil
+	}
+	for _, u := range changes.Updates {
+		if err := c.o.Client.Update(ctx, u); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
+	}
+	for _, p := range changes.Pauses {
+		if err := c.o.Client.Update(ctx, p); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := c.o.Client.Requeue(ctx, p.IDs); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.o.Log.Info("Requeued jobs", "jobs", names(p.IDs), "adminComment", p.Comment)
+	}
+	if !changes.Empty() {
+		c.o.Log.Info("Reconciled", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
+	}
+	return errors.Join(errs...)
+}
+
+// mostNames bounds the list of jobs in a line of the log.
+const mostNames = 20
+
+func names(ids []string) string {
+	if len(ids) > mostNames {
+		return strings.Join(ids[:mostNames], ",") + ",..."
+	}
+	return strings.Join(ids, ",")
+}
+
+func beginText(u slurm.Update) string {
+	switch {
+	case u.Now:
+		return "now"
+	case u.Begin.IsZero():
+		return ""
+	}
+	return u.Begin.UTC().Format(time.RFC3339)
+}
+
+// report logs, once each, lines that cannot be read, and jobs that may wait and are left to Slurm.
+func (c *Controller) report(q *slurm.Queue, view *slurm.View) {
+	now := map[string]string{}
+	tell := func(key, why, message string, args ...any) {
+		if now[key] = why; c.reported[key] != why {
+			c.o.Log.Info(message, args...)
+		}
+	}
+	for _, b := range q.Bad {
+		tell("line "+b.Line, b.Err.Error(), "Cannot read a line; its job is left to Slurm", "begins", b.Line, "error", b.Err.Error())
+	}
+	for _, l := range view.Left {
+		if l.Why != slurm.NotOptedIn && l.Why != slurm.NoSlack {
+			tell(l.Job.ID, string(l.Why), "Left a job to Slurm", "job", l.Job.ID, "reason", l.Why, "message", l.Message)
+		}
+	}
+	c.reported = now
+}

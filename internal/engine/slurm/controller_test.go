@@ -1,0 +1,265 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	testclock "k8s.io/utils/clock/testing"
+
+	"lull.dev/lull/internal/carbon/source"
+	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/cheapest"
+	"lull.dev/lull/pkg/power"
+	"lull.dev/lull/pkg/units"
+)
+
+// fake is a Slurm that starts jobs at their begin times, by the clock of the test.
+type fake struct {
+	clock  *testclock.FakeClock
+	jobs   []slurm.Job
+	cpus   int
+	failed error
+	calls  []string
+}
+
+func (f *fake) Check(context.Context) (slurm.About, error) { return slurm.About{}, nil }
+
+func (f *fake) Observe(context.Context) (slurm.Queue, error) {
+	if f.failed != nil {
+		return slurm.Queue{}, f.failed
+	}
+	now := f.clock.Now()
+	for i := range f.jobs {
+		if j := &f.jobs[i]; j.Pending() && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
+		}
+	}
+	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}}, nil
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func (f *fake) used() (n int) {
+	for i := range f.jobs {
+		if f.jobs[i].State == "RUNNING" {
+			n += f.jobs[i].CPUs
+		}
+	}
+	return n
+}
+
+func (f *fake) each(ids []string, do func(*slurm.Job)) {
+	for i := range f.jobs {
+		if slices.Contains(ids, f.jobs[i].ID) {
+			do(&f.jobs[i])
+		}
+	}
+}
+
+func (f *fake) Update(_ context.Context, u slurm.Update) error {
+	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
+	f.each(u.IDs, func(j *slurm.Job) {
+		j.AdminComment = u.Comment
+		switch {
+		case u.Now:
+			j.Begin = f.clock.Now()
+		case !u.Begin.IsZero():
+			j.Begin, j.Reason = u.Begin, "BeginTime"
+		}
+	})
+	return nil
+}
+
+func (f *fake) Requeue(_ context.Context, ids []string) error {
+	f.calls = append(f.calls, "requeue "+strings.Join(ids, ","))
+	f.each(ids, func(j *slurm.Job) {
+		now := f.clock.Now()
+		j.State, j.Reason, j.Submitted, j.Begin, j.Restarts = "PENDING", "BeginTime", now, now.Add(121*time.Second), j.Restarts+1
+	})
+	return nil
+}
+
+var midnight = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+
+// setup returns a controller at 8:00 of a day whose power is clean from 8:00 to 9:00 and from 14:00 on.
+func setup(t *testing.T, jobs ...slurm.Job) (*Controller, *fake, *bytes.Buffer) {
+	t.Helper()
+	var samples []carbon.Sample
+	for h := range 48 {
+		v := units.CarbonIntensity(500)
+		if h == 8 || h >= 14 {
+			v = 100
+		}
+		samples = append(samples, carbon.Sample{From: midnight.Add(time.Duration(h) * time.Hour), To: midnight.Add(time.Duration(h+1) * time.Hour), Value: v})
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{Zone: "X"}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := power.NewPerUnit(map[string]float64{"cpu": 3.5}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{clock: testclock.NewFakeClock(midnight.Add(8 * time.Hour)), jobs: jobs, cpus: 8}
+	log := &bytes.Buffer{}
+	c, err := New(Options{
+		Client: f, Planner: cheapest.Planner{}, Interval: 10 * time.Second, DecisionTime: time.Minute, Clock: f.clock, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Outlook: func(time.Time) source.Outlook { return source.Outlook{Outlook: carbon.Outlook{Expected: series}} },
+		Input:   slurm.Input{Config: &slurm.Config{}, Zone: "X", Slot: 15 * time.Minute, Margin: 20 * time.Second, Power: model},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, f, log
+}
+
+func job(id, comment string) slurm.Job {
+	at := midnight.Add(8 * time.Hour)
+	return slurm.Job{ID: id, Number: int(id[0]), Tasks: 1, State: "PENDING", Reason: "Priority", Submitted: at, Begin: at, Limit: time.Hour, CPUs: 8, Requeue: true, Comment: comment}
+}
+
+func step(t *testing.T, c *Controller, f *fake, d time.Duration) {
+	t.Helper()
+	f.clock.Step(d)
+	if _, err := c.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJobsTakeTurnsInCleanHours: two jobs that fill the cluster; the second waits for the next clean hours.
+func TestJobsTakeTurnsInCleanHours(t *testing.T) {
+	c, f, _ := setup(t, job("1", "lull:max-delay=12h"), job("2", "lull:max-delay=12h"))
+	f.cpus = 0 // nothing starts before the first look
+	if _, err := f.Observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.cpus = 8
+	f.jobs[1].Begin = f.jobs[1].Begin.Add(time.Second) // Slurm starts the first one
+	f.jobs[1].AdminComment = slurm.Mark{Phase: slurm.Held, Begin: f.jobs[1].Begin}.String()
+	step(t, c, f, 0)
+	if f.jobs[0].State != "RUNNING" || f.jobs[1].Begin.Hour() != 14 {
+		t.Fatalf("%+v\n%+v", f.jobs[0], f.jobs[1])
+	}
+	calls := len(f.calls)
+	for range 5 { // plans stand: nothing is changed
+		step(t, c, f, 10*time.Second)
+	}
+	if len(f.calls) != calls {
+		t.Errorf("changed again: %v", f.calls[calls:])
+	}
+	f.jobs = f.jobs[1:]
+	f.clock.SetTime(midnight.Add(14 * time.Hour))
+	step(t, c, f, 0)
+	if f.jobs[0].State != "RUNNING" || slurm.ReadMark(f.jobs[0].AdminComment).Phase != slurm.Released {
+		t.Errorf("%+v", f.jobs[0])
+	}
+}
+
+// TestAPausedJobGoesOnWithWhatIsLeft over a restart of Lull in the middle of the pause.
+func TestAPausedJobGoesOnWithWhatIsLeft(t *testing.T) {
+	j := job("1", "lull:max-delay=12h,runtime=2h,interruptible")
+	c, f, _ := setup(t, j)
+	step(t, c, f, 0)
+	if f.jobs[0].State != "RUNNING" {
+		t.Fatalf("%+v", f.jobs[0])
+	}
+	step(t, c, f, time.Hour)
+	if i := slices.Index(f.calls, "requeue 1"); i < 1 || f.calls[i-1] != "update 1" || f.jobs[0].State != "PENDING" {
+		t.Fatalf("calls %v, %+v", f.calls, f.jobs[0])
+	}
+	again, _, _ := setup(t)
+	again.o.Client, again.o.Clock = f, f.clock
+	step(t, again, f, 5*time.Second)
+	m := slurm.ReadMark(f.jobs[0].AdminComment)
+	if m.Phase != slurm.Paused || m.Done != time.Hour || f.jobs[0].Begin.Hour() != 14 {
+		t.Errorf("%+v, begins %v", m, f.jobs[0].Begin)
+	}
+}
+
+// TestAPlannerThatFailsHoldsNothing: all jobs run, and the log says why.
+func TestAPlannerThatFailsHoldsNothing(t *testing.T) {
+	j := job("1", "lull:max-delay=12h")
+	j.Begin = j.Submitted.Add(time.Hour)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	c, f, log := setup(t, j)
+	f.clock.SetTime(midnight.Add(8*time.Hour + 10*time.Minute))
+	c.o.Planner = failing{}
+	step(t, c, f, 0)
+	if f.jobs[0].Begin.After(f.clock.Now()) || !strings.Contains(log.String(), "The planner failed") {
+		t.Errorf("%+v\n%s", f.jobs[0], log)
+	}
+}
+
+// TestAPlannerThatTakesTooLongIsReplaced for that decision.
+func TestAPlannerThatTakesTooLongIsReplaced(t *testing.T) {
+	j := job("1", "lull:max-delay=12h")
+	j.Begin = j.Submitted.Add(time.Hour)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	c, f, log := setup(t, j)
+	f.clock.SetTime(midnight.Add(8*time.Hour + 10*time.Minute))
+	c.o.Planner, c.o.Substitute, c.o.DecisionTime = slow{}, cheapest.Planner{}, 10*time.Millisecond
+	step(t, c, f, 0)
+	if f.jobs[0].Begin.Hour() != 14 || !strings.Contains(log.String(), "takes too long") {
+		t.Errorf("%+v\n%s", f.jobs[0], log)
+	}
+}
+
+type slow struct{ cheapest.Planner }
+
+func (slow) Plan(ctx context.Context, _ *plan.Problem) (plan.Result, error) {
+	<-ctx.Done()
+	return plan.Result{}, ctx.Err()
+}
+
+type failing struct{ cheapest.Planner }
+
+func (failing) Plan(context.Context, *plan.Problem) (plan.Result, error) {
+	return plan.Result{}, errors.New("no")
+}
+
+// TestSlurmThatDoesNotAnswerIsTriedAgain: the controller goes on when it answers.
+func TestSlurmThatDoesNotAnswerIsTriedAgain(t *testing.T) {
+	c, f, log := setup(t, job("1", "lull:max-delay=12h"))
+	f.failed = slurm.ErrCommand
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	for !f.clock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	f.failed = nil // the controller waits
+	f.clock.Step(10 * time.Second)
+	for !f.clock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil || !strings.Contains(log.String(), "Reconciling failed") || len(f.calls) == 0 {
+		t.Errorf("%v, calls %v\n%s", err, f.calls, log)
+	}
+}
+
+// TestADryRunChangesNothing, and says what would be.
+func TestADryRunChangesNothing(t *testing.T) {
+	j := job("1", "lull:max-delay=12h")
+	j.Begin = j.Submitted.Add(2 * time.Hour)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	c, f, log := setup(t, j)
+	c.o.DryRun = true
+	step(t, c, f, 0)
+	if len(f.calls) > 0 || !strings.Contains(log.String(), "Would change jobs") {
+		t.Errorf("calls %v\n%s", f.calls, log)
+	}
+}

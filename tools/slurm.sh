@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Unpacks Debian's Slurm and munge into a folder, for tests. It installs nothing on this machine: their programs find their libraries and
+# plugins by LD_LIBRARY_PATH and PluginDir (test/slurm).
+#
+#   tools/slurm.sh DIR
+set -euo pipefail
+
+to=$(mkdir -p "$1" && cd "$1" && pwd)
+packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 liblua5.1-0 libhwloc15 libnuma1 libjson-c5 libreadline8)
+command -v apt-get >/dev/null || { echo "Slurm for the tests comes from Debian packages, and there is no apt-get. Run them on Debian 12." >&2; exit 1; }
+
+debs=$(mktemp -d)
+trap 'rm -rf "$debs"' EXIT
+download() { (cd "$debs" && apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}"); }
+# The lists of packages may be old, or not there.
+download 2>"$debs/errors" || { apt-get update -qq && download; } || { cat "$debs/errors" >&2; exit 1; }
+
+rm -rf "$to/root" "$to/version"
+mkdir "$to/root"
+for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$to/root"; done
+
+lib=$to/root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")
+export LD_LIBRARY_PATH=$lib:$lib/slurm-wlm
+ln -sfn "$lib" "$to/lib"
+missing=$(ldd "$to"/root/usr/sbin/* "$to"/root/usr/bin/s* "$lib"/slurm-wlm/{auth_munge,cred_munge,job_submit_lua,select_cons_tres,proctrack_linuxproc}.so 2>/dev/null | grep 'not found' | sort -u || true)
+[ -z "$missing" ] || { echo "Slurm needs libraries that are not there:" >&2; echo "$missing" >&2; exit 1; }
+dpkg-deb -f "$debs"/slurmctld_*.deb Version >"$to/version"
+echo "Slurm for the tests: $(cat "$to/version") in $to"
