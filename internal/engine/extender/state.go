@@ -39,7 +39,7 @@ type State struct {
 	powers   powers
 	pods     map[types.UID]placed
 	on       map[string]map[types.UID]bool // the Pods of each node, also of one that is not known
-	let      map[types.UID]placed // passed, and not yet seen on a node
+	let      map[types.UID]placed          // passed, and not yet seen on a node
 	// capacity is that of all nodes that take Pods, used what is asked for on them.
 	capacity, used map[string]float64
 	load           history
