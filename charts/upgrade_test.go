@@ -112,6 +112,7 @@ func TestValueGoes(t *testing.T) {
 		"web.enabled":         {to: false, goes: roles("web")},
 		"extender.enabled":    {to: false, goes: []string{"ClusterRole lull-extender", "ClusterRoleBinding lull-extender", "ClusterRoleBinding lull-extender-metrics", "ServiceAccount lull-extender"}},
 		"metrics.secure":      {to: false, goes: append(roles("metrics"), "ClusterRole lull-metrics-reader", "ClusterRoleBinding lull-extender-metrics", "ClusterRoleBinding lull-failsafe-metrics")},
+		"rbac.aggregate":      {to: false, goes: []string{"ClusterRole lull-edit", "ClusterRole lull-view"}},
 		"ledger.postgres":     {to: postgres}, "ledger.volume.existingClaim": {to: "mine"}, "ledger.enabled": {to: false},
 	}
 	for _, path := range flags(t) {
@@ -266,4 +267,41 @@ func TestUpgradeGuards(t *testing.T) {
 		}
 	}
 
+}
+
+// TestAggregatedRoles: who may view or edit a namespace by the roles of Kubernetes may do so with what of Lull is in it, and no more: only the
+// controller writes CarbonPlans and any status, and what is cluster-wide is for administrators.
+func TestAggregatedRoles(t *testing.T) {
+	want := map[string]string{
+		"lull-view": "rbac.authorization.k8s.io/aggregate-to-view=true: carbonpolicies,carbonplans,scalingprofiles,follows [get list watch]; capacitycurves,gridzones,workloadkinds [get list watch]",
+		"lull-edit": "rbac.authorization.k8s.io/aggregate-to-admin=true,rbac.authorization.k8s.io/aggregate-to-edit=true: carbonpolicies,scalingprofiles,follows [create update patch delete deletecollection]",
+	}
+	got := map[string]string{}
+	for name, content := range names(t, everything()) {
+		if !strings.Contains(content, "rbac.authorization.k8s.io/aggregate-to-") {
+			continue
+		}
+		var role struct {
+			Metadata struct{ Labels map[string]string }
+			Rules    []struct{ APIGroups, Resources, Verbs []string }
+		}
+		if err := yaml.Unmarshal([]byte(content), &role); err != nil {
+			t.Fatal(err)
+		}
+		var labels, rules []string
+		for k, v := range role.Metadata.Labels {
+			labels = append(labels, k+"="+v)
+		}
+		slices.Sort(labels)
+		for _, r := range role.Rules {
+			if !slices.Equal(r.APIGroups, []string{"lull.dev"}) {
+				t.Errorf("%s: %v", name, r.APIGroups)
+			}
+			rules = append(rules, strings.Join(r.Resources, ",")+" "+fmt.Sprint(r.Verbs))
+		}
+		got[strings.TrimPrefix(name, "ClusterRole ")] = strings.Join(labels, ",") + ": " + strings.Join(rules, "; ")
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%q, want\n%q", got, want)
+	}
 }

@@ -201,6 +201,10 @@ type FollowRefusal struct {
 // ConditionConfigured says that a specification can be carried out.
 const ConditionConfigured = "Configured"
 
+// ConditionNotRemoved says that something of the service could not be removed from a cluster where it is no longer, and why. It is
+// absent if there is nothing left.
+const ConditionNotRemoved = "NotRemoved"
+
 // FollowFinalizer keeps a Follow until what it has made is removed; FollowOwner is the annotation by
 // which what it has made names its UID.
 const (

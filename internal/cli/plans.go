@@ -61,6 +61,10 @@ func drawPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int) error {
 		_, err := fmt.Fprintln(out, "No workload waits or runs.")
 		return err
 	}
+	from := "UTC, from " + start.UTC().Truncate(time.Hour).Format("2006-01-02 15:04")
+	if start.IsZero() {
+		hours, from = 0, "no hours are planned yet"
+	}
 	start = start.UTC().Truncate(time.Hour)
 	sort.SliceStable(open, func(a, b int) bool {
 		x, y := open[a].Status.Deadline, open[b].Status.Deadline
@@ -79,7 +83,7 @@ func drawPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int) error {
 		}
 		axis.WriteByte(' ')
 	}
-	fmt.Fprintf(tw, "WORKLOAD\tSTATE\tDEADLINE\t%s (UTC, from %s)\n", axis, start.Format("2006-01-02 15:04"))
+	fmt.Fprintf(tw, "WORKLOAD\tSTATE\tDEADLINE\t%s (%s)\n", axis, from)
 	for _, p := range open {
 		deadline := "may not wait"
 		if d := p.Status.Deadline; d != nil {

@@ -42,6 +42,11 @@ batch/job/late    Waiting  10-04 00:00   ...22+......
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	out.Reset()
+	want = "WORKLOAD       STATE    DEADLINE      (no hours are planned yet)\nbatch/job/new  Waiting  10-04 00:00  \n"
+	if err := drawPlans(&out, []v1alpha1.CarbonPlan{plan("new", v1alpha1.PlanWaiting, 20)}, 12); err != nil || out.String() != want {
+		t.Errorf("without phases: %v\n%q, want\n%q", err, out.String(), want)
+	}
+	out.Reset()
 	if err := drawPlans(&out, nil, 12); err != nil || out.String() != "No workload waits or runs.\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}

@@ -136,7 +136,7 @@ func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace s
 	case queues == kube.Served:
 		errs = append(errs, marks.ReadQueues(ctx, namespace))
 	}
-	r := &releases{out: out, client: c, applier: &kube.Applier{Client: c, Recorder: noEvents{}}}
+	r := &releases{out: out, client: c, applier: &kube.Applier{Client: c, Recorder: &eventRecorder{ctx: ctx, client: c}}}
 	for _, k := range all {
 		marked, err := marks.Of(ctx, k, namespace)
 		if err != nil {
@@ -264,7 +264,7 @@ func (r *releases) marked(ctx context.Context, w *kube.Workload) (wrote bool, er
 
 // releaseOne releases a workload and takes it out of its policy.
 func releaseOne(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload) error {
-	wrote, err := ungovern(ctx, c, &kube.Applier{Client: c, Recorder: noEvents{}}, w)
+	wrote, err := ungovern(ctx, c, &kube.Applier{Client: c, Recorder: &eventRecorder{ctx: ctx, client: c}}, w)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -136,6 +137,10 @@ func TestReleaseAllGoesOn(t *testing.T) {
 			}
 			if !runs(t, c, "a") {
 				t.Errorf("the Job is still held: %v\n%s", err, out.String())
+			}
+			var events eventsv1.EventList
+			if err := c.List(t.Context(), &events, client.InNamespace("n")); err != nil || len(events.Items) != 1 || events.Items[0].Regarding.Name != "a" || events.Items[0].Reason != "Release" {
+				t.Errorf("Events: %+v, %v", events.Items, err)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func releaseKinds(ctx context.Context, out io.Writer, c client.Client, names []s
 	} else if queues == kube.Served {
 		errs = append(errs, marks.ReadQueues(ctx, ""))
 	}
-	r := &releases{out: out, client: c, applier: &kube.Applier{Client: c, Recorder: noEvents{}}}
+	r := &releases{out: out, client: c, applier: &kube.Applier{Client: c, Recorder: &eventRecorder{ctx: ctx, client: c}}}
 	for _, k := range known {
 		if !goes(k) && !queued {
 			continue

@@ -25,7 +25,7 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// noEvents is the recorder of commands: the annotation on the object says what was done.
+// noEvents is the recorder of a profiling run, which scales its own workload many times.
 type noEvents struct{}
 
 func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

@@ -86,6 +86,7 @@ type explanation struct {
 	plan     *v1alpha1.CarbonPlan // nil where there is none yet
 	profiles map[string]*v1alpha1.ScalingProfile
 	clusters []v1alpha1.ComputeCluster // to which the policy may send it; none for this one
+	missing  string                    // what is gone that a decision takes
 }
 
 func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanation, error) {
@@ -101,11 +102,19 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 		}
 		return nil, fmt.Errorf("%s %s/%s is not governed: no CarbonPolicy of its namespace selected it when it was created%s", w.Kind.Name, w.Namespace(), w.Name(), unknown)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: name}, &x.policy); err != nil {
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: name}, &x.policy); {
+	case apierrors.IsNotFound(err):
+		x.missing = fmt.Sprintf("CarbonPolicy %s is not there: Lull holds nothing for it. Create it again, or name another one in the annotation %s", name, v1alpha1.AnnotationPolicy)
+	case err != nil:
 		return nil, fmt.Errorf("read CarbonPolicy %s: %w", name, err)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Name: x.policy.Spec.Zone}, &x.zone); err != nil {
-		return nil, fmt.Errorf("read GridZone %s: %w", x.policy.Spec.Zone, err)
+	if x.missing == "" {
+		switch err := c.Get(ctx, client.ObjectKey{Name: x.policy.Spec.Zone}, &x.zone); {
+		case apierrors.IsNotFound(err):
+			x.missing = fmt.Sprintf("GridZone %s, which CarbonPolicy %s names, is not there: Lull holds nothing for it. kubectl get gridzones lists those there are", x.policy.Spec.Zone, name)
+		case err != nil:
+			return nil, fmt.Errorf("read GridZone %s: %w", x.policy.Spec.Zone, err)
+		}
 	}
 	for _, name := range x.policy.Spec.Clusters {
 		var cc v1alpha1.ComputeCluster
@@ -141,20 +150,27 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 }
 
 func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) error {
-	fmt.Fprintf(out, "%s %s/%s, governed by CarbonPolicy %s (planner %s) in zone %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.policy.Name, x.policy.Spec.Planner.Name, x.zone.Name)
+	if x.missing != "" {
+		fmt.Fprintf(out, "%s %s/%s: %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.missing)
+	} else {
+		fmt.Fprintf(out, "%s %s/%s, governed by CarbonPolicy %s (planner %s) in zone %s\n", x.w.Kind.Name, x.w.Namespace(), x.w.Name(), x.policy.Name, x.policy.Spec.Planner.Name, x.zone.Name)
+	}
 	if text := kube.UnknownAnnotations(x.w.Annotations()); text != "" {
 		fmt.Fprintf(out, "warning: %s\n", text)
 	}
 	last, told := kube.ReadRecord(x.w.Annotations())
 	switch {
 	case x.plan != nil:
+		if told && last.Verb != decide.Wait && string(last.Reason) != x.plan.Status.Reason { // the plan says only that it runs, or has ended
+			fmt.Fprintf(out, "%s at %s: %s (%s)\n", last.Verb, last.At.UTC().Format(time.RFC3339), last.Message, last.Reason)
+		}
 		x.writePlan(out)
 	case told:
 		fmt.Fprintf(out, "%s: %s (%s)\n", last.Verb, last.Message, last.Reason)
 	default:
 		fmt.Fprintln(out, "no plan yet: the controller has not seen it")
 	}
-	if x.w.Facts.Finished || last.Reason == kube.CodeInvalid {
+	if x.w.Facts.Finished || last.Reason == kube.CodeInvalid || x.missing != "" {
 		return nil
 	}
 	return x.whatIf(ctx, out, now)

@@ -74,8 +74,8 @@ func TestExplainReleased(t *testing.T) {
 		if err := c.Update(ctx, again); err != nil {
 			t.Fatal(err)
 		}
-		if err := explainWorkload(ctx, &out, c, fetch()); err == nil || !strings.Contains(err.Error(), "CarbonPolicy batch") {
-			t.Errorf("governed again: %v", err) // its policy is asked for, and is not there
+		if err := explainWorkload(ctx, &out, c, fetch()); err != nil || !strings.Contains(out.String(), "CarbonPolicy batch is not there") {
+			t.Errorf("governed again: %v\n%s", err, out.String())
 		}
 	}
 }
@@ -155,6 +155,46 @@ func TestExplainExcluded(t *testing.T) {
 		}
 		if err := explainWorkload(ctx, &bytes.Buffer{}, c, w); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestExplainWithoutPolicyOrZone: a workload whose policy or zone is gone is explained by what stands on it and in its plan; one that was released
+// says why, and not only that it runs.
+func TestExplainWithoutPolicyOrZone(t *testing.T) {
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}}
+	for name, tc := range map[string]struct {
+		there []client.Object
+		want  string
+	}{
+		"no policy":       {nil, "CarbonPolicy p is not there"},
+		"no zone":         {[]client.Object{policy}, "GridZone z, which CarbonPolicy p names, is not there"},
+		"nothing is gone": {[]client.Object{policy, zone}, "governed by CarbonPolicy p"},
+	} {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "a", Annotations: map[string]string{
+			v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationDecision: `{"verb":"Release","reason":"ZoneUnknown","message":"nothing is known of its zone","at":"2026-03-01T12:00:00Z"}`,
+		}}}
+		w0 := kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": "a"}}})
+		p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Name: kube.PlanName(w0), Namespace: "n"}, Status: v1alpha1.CarbonPlanStatus{State: v1alpha1.PlanRunning, Message: "running", Reason: "Running"}}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tc.there, j, p)...).Build()
+		w, err := kube.Fetch(t.Context(), c, job[0], client.ObjectKeyFromObject(j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Facts.Finished = name == "nothing is gone" // there is nothing to decide otherwise
+		var out bytes.Buffer
+		if err := explainWorkload(t.Context(), &out, c, w); err != nil || !strings.Contains(out.String(), tc.want) ||
+			!strings.Contains(out.String(), "Release at 2026-03-01T12:00:00Z: nothing is known of its zone (ZoneUnknown)") {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
 		}
 	}
 }

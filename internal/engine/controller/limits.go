@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,20 +48,26 @@ func (l Limits) bounded(build PlannerFactory) PlannerFactory {
 	}
 }
 
-// slowness is until when substitutes plan for policies (wall time).
-type slowness map[types.NamespacedName]time.Time
+// slowness says for which namespaces substitutes plan: a tenant with many policies costs others no more time than one with one.
+type slowness map[string]slow
 
-// isSlow reports whether a substitute plans for a policy, and until when.
-func (r *CarbonPolicyReconciler) isSlow(policy types.NamespacedName) (time.Time, bool) {
+// slow is until when (wall time) a substitute plans, and the policy whose decision took too long.
+type slow struct {
+	until  time.Time
+	policy string
+}
+
+// isSlow reports whether a substitute plans for a policy, and why.
+func (r *CarbonPolicyReconciler) isSlow(policy types.NamespacedName) (slow, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	until, is := r.slow[policy]
-	return until, is && r.Clock.Now().Before(until)
+	s, is := r.slow[policy.Namespace]
+	return s, is && r.Clock.Now().Before(s.until)
 }
 
 // decideWithin decides within the time that a decision may take. If the planner takes longer, its substitute plans, for
 // this decision if the planner has no plan by then, and for those of the next minutes: so a policy costs others that
-// time once in a while, and not at each look.
+// time once in a while, and not at each look. The same holds for all policies of a namespace together.
 //
 // The context of the planner has no deadline: planner joint would search until then.
 func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snapshot, planner plan.Planner, policy types.NamespacedName) (decide.Decision, error) {
@@ -72,7 +79,7 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 	if err != nil {
 		return decide.Decision{}, err
 	}
-	if _, slow := r.isSlow(policy); slow {
+	if _, is := r.isSlow(policy); is {
 		return decide.Decide(ctx, s, cheap)
 	}
 	limited, cancel := context.WithCancel(ctx)
@@ -83,7 +90,8 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 		return d, err
 	}
 	r.mu.Lock()
-	r.slow[policy] = now.Add(slowAgain)
+	maps.DeleteFunc(r.slow, func(_ string, s slow) bool { return !now.Before(s.until) })
+	r.slow[policy.Namespace] = slow{now.Add(slowAgain), policy.Name}
 	r.mu.Unlock()
 	if err != nil {
 		return decide.Decide(ctx, s, cheap)
@@ -93,9 +101,9 @@ func (r *CarbonPolicyReconciler) decideWithin(ctx context.Context, s decide.Snap
 
 // tooSlow says that a substitute plans for a policy; "" if its own planner does.
 func (r *CarbonPolicyReconciler) tooSlow(policy types.NamespacedName) string {
-	until, slow := r.isSlow(policy)
-	if !slow {
+	s, is := r.isSlow(policy)
+	if !is {
 		return ""
 	}
-	return fmt.Sprintf("a decision took longer than the %v that the administrator allows: planner %s plans until %s", r.Limits.DecisionTime, substitute, until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("a decision of CarbonPolicy %s took longer than the %v that the administrator allows: planner %s plans for all policies of the namespace until %s", s.policy, r.Limits.DecisionTime, substitute, s.until.UTC().Format(time.RFC3339))
 }

@@ -79,6 +79,16 @@ func TestSlowPlannerIsReplaced(t *testing.T) {
 					}
 				}
 				look(1, time.Second)
+				// Another policy of the tenant, and the same one made anew, do not cost others that time again; one of another tenant is planned as ever.
+				policy.Name = "another"
+				look(1, 0)
+				if text := r.tooSlow(policy); !strings.Contains(text, "CarbonPolicy p ") {
+					t.Errorf("another policy of the namespace says %q", text)
+				}
+				if text := r.tooSlow(types.NamespacedName{Namespace: "m", Name: "p"}); text != "" {
+					t.Errorf("a policy of another namespace says %q", text)
+				}
+				policy.Name = "p"
 				if text := r.tooSlow(policy); !strings.Contains(text, "1s") || !strings.Contains(text, "cheapest") {
 					t.Errorf("the policy says %q", text)
 				}

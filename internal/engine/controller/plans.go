@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +75,11 @@ func statePlan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan, fre
 		return err
 	}
 	state := func() error {
-		return c.Status().Patch(ctx, p.DeepCopy(), client.RawPatch(types.JSONPatchType, body))
+		err := c.Status().Patch(ctx, p.DeepCopy(), client.RawPatch(types.JSONPatchType, body))
+		if apierrors.IsInvalid(err) {
+			err = fmt.Errorf("CarbonPlan %s states the plan of another workload than the one with UID %s; if that one is gone, delete the CarbonPlan: %w", p.Name, p.Spec.Workload.UID, err)
+		}
+		return err
 	}
 	if !fresh {
 		if err := state(); !apierrors.IsNotFound(err) {

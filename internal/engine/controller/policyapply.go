@@ -154,7 +154,6 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	delete(r.planners, req.NamespacedName)
 	delete(r.memories, req.NamespacedName)
 	delete(r.uses, req.NamespacedName)
-	delete(r.slow, req.NamespacedName)
 	r.mu.Unlock()
 	r.Curves.Forget(req.NamespacedName)
 	if r.Meter != nil {

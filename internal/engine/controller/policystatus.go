@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +35,7 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	}
 	next := metav1.NewTime(wake.Truncate(time.Second))
 	s.NextDecision = &next
-	if refused := refusals(failed); problem == nil && refused != "" {
+	if refused := refusals(append(r.writer.refusals(view.Workloads, view.Finished), failed)...); problem == nil && refused != "" {
 		condition(&s.Conditions, v1alpha1.ConditionReady, false, "", "ChangesRefused", clipped(refused, mostMessage), policy.Generation)
 	} else {
 		condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
@@ -116,17 +115,20 @@ func (r *CarbonPolicyReconciler) overlaps(ctx context.Context, policy *v1alpha1.
 	return text, nil
 }
 
-// refusals says how many changes of workloads the API server refused for good, and why it refused the first; "" where it refused none.
-func refusals(err error) string {
+// refusals says how many changes of workloads and of their plans the API server refused for good, and why it refused the first; "" where it
+// refused none.
+func refusals(errs ...error) string {
 	var all []error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors that were joined are wanted, not what they wrap
-		all = joined.Unwrap()
-	} else if err != nil {
-		all = []error{err}
+	for _, err := range errs {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors that were joined are wanted, not what they wrap
+			all = append(all, joined.Unwrap()...)
+		} else if err != nil {
+			all = append(all, err)
+		}
 	}
 	n, first := 0, ""
 	for _, err := range all {
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		if refusedForGood(err) {
 			if n++; n == 1 {
 				first = err.Error()
 			}
@@ -135,7 +137,7 @@ func refusals(err error) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the API server refuses %d changes of workloads; the watchdog releases what is held at its latest safe start. The first: %s", n, first)
+	return fmt.Sprintf("the API server refuses %d changes of workloads or their plans; the watchdog releases what is held at its latest safe start. The first: %s", n, first)
 }
 
 // unknownAnnotations names the workloads whose annotations are unknown, in the order of their names, and what is meant; "" where

@@ -86,6 +86,7 @@ func TestRefusedChanges(t *testing.T) {
 		"refused":          {nil, errors.Join(forbidden("a"), forbidden("b")), "ChangesRefused", "refuses 2 changes of workloads"},
 		"one of two":       {nil, errors.Join(apierrors.NewTimeoutError("slow", 1), forbidden("b")), "ChangesRefused", `jobs.batch "b" is forbidden: Lull's controller may change only a`},
 		"an outage":        {nil, errors.Join(apierrors.NewTimeoutError("slow", 1)), "Deciding", ""},
+		"a plan, refused":  {nil, nil, "ChangesRefused", "refuses 1 changes of workloads or their plans"},
 		"it cannot decide": {errors.New("no zone"), errors.Join(forbidden("a")), "NotDeciding", "no zone"},
 	} {
 		policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}}
@@ -94,7 +95,13 @@ func TestRefusedChanges(t *testing.T) {
 			Clock:  clock.RealClock{}, Curves: curve.NewStore(), slow: slowness{}, planners: planners{},
 			Planner: func(string, map[string]string, []string) (plan.Planner, error) { return cheapest.Planner{}, nil },
 		}
-		if err := r.writeStatus(t.Context(), policy, &kube.View{}, feedback.New(), tc.problem, tc.failed, time.Now()); err != nil {
+		view := &kube.View{}
+		if name == "a plan, refused" {
+			view.Workloads = []*kube.Workload{aJob(t, "a")}
+			r.writer = newWriter()
+			r.writer.refused[writeKey{writePlan, "n", "a"}] = forbidden("a")
+		}
+		if err := r.writeStatus(t.Context(), policy, view, feedback.New(), tc.problem, tc.failed, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 // writer carries out writes beside the reconcilers: what need not be in the API before the
@@ -26,6 +29,8 @@ type writer struct {
 	mu      sync.Mutex
 	pending map[writeKey]func(context.Context) error
 	spaces  map[string]*writeSpace
+	// refused are the writes that the API server last refused for good, as a webhook or a lack of rights does.
+	refused map[writeKey]error
 }
 
 // writeSpace has the writes of a namespace. waits says which of them wait for those that are in the queue or under way; waiting
@@ -55,6 +60,9 @@ const (
 	writersAtOnce, writersOfNamespace = 16, 4
 	// shortestRewrite and longestRewrite bound the pause after a write that failed.
 	shortestRewrite, longestRewrite = 100 * time.Millisecond, 5 * time.Second
+	// A write that is refused for good is tried again every refusedRewrite after refusedTries, about a minute.
+	refusedTries   = 20
+	refusedRewrite = time.Minute
 )
 
 func newWriter() *writer {
@@ -64,7 +72,7 @@ func newWriter() *writer {
 				workqueue.NewTypedItemExponentialFailureRateLimiter[writeKey](shortestRewrite, longestRewrite),
 				workqueue.TypedRateLimitingQueueConfig[writeKey]{Name: "statements"})
 		}),
-		pending: map[writeKey]func(context.Context) error{}, spaces: map[string]*writeSpace{},
+		pending: map[writeKey]func(context.Context) error{}, spaces: map[string]*writeSpace{}, refused: map[writeKey]error{},
 	}
 }
 
@@ -83,8 +91,32 @@ func (q *writer) put(key writeKey, write func(context.Context) error) {
 func (q *writer) drop(key writeKey) {
 	q.mu.Lock()
 	delete(q.pending, key)
+	delete(q.refused, key)
 	q.mu.Unlock()
 }
+
+// refusals are the errors of the writes about some workloads that were refused for good when they were last tried.
+func (q *writer) refusals(of ...[]*kube.Workload) (out []error) {
+	if q == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.refused) == 0 {
+		return nil
+	}
+	for _, w := range slices.Concat(of...) {
+		for _, what := range []writeKind{writeTell, writePlan} {
+			if err := q.refused[writeKey{what, w.Namespace(), w.UID()}]; err != nil {
+				out = append(out, err)
+			}
+		}
+	}
+	return out
+}
+
+// refusedForGood reports whether an error of a write is not one that passes by itself.
+func refusedForGood(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
 // Start implements manager.Runnable. It is run by the leader alone.
 func (q *writer) Start(ctx context.Context) error {
@@ -127,6 +159,9 @@ func (q *writer) next(ctx context.Context) bool {
 	changed := apierrors.IsConflict(err) && key.what != writePlan
 	if err == nil || changed || apierrors.IsNotFound(err) || ctx.Err() != nil {
 		queue.Forget(key)
+		q.mu.Lock()
+		delete(q.refused, key)
+		q.mu.Unlock()
 		return true
 	}
 	if queue.NumRequeues(key) == 0 {
@@ -136,8 +171,19 @@ func (q *writer) next(ctx context.Context) bool {
 	if _, newer := q.pending[key]; !newer {
 		q.pending[key] = write
 	}
+	tries := queue.NumRequeues(key)
+	switch {
+	case !refusedForGood(err):
+		delete(q.refused, key)
+	case key.what != writePlan || apierrors.IsForbidden(err) || tries >= refusedTries: // the plan of an earlier workload of this name goes with it
+		q.refused[key] = err
+	}
 	q.mu.Unlock()
-	queue.AddRateLimited(key)
+	if refusedForGood(err) && tries >= refusedTries {
+		queue.AddAfter(key, refusedRewrite)
+	} else {
+		queue.AddRateLimited(key)
+	}
 	return true
 }
 

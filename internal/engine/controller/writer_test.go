@@ -12,8 +12,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
 )
 
 // withWriter runs a test with a writer in virtual time, which passes only while everything waits. begin starts the
@@ -121,6 +125,64 @@ func TestWriterGivesWayToAnother(t *testing.T) {
 				t.Errorf("%s: written: %q; want new", what, got)
 			}
 			nothingMore(t, out, what+": written after its successor")
+		})
+	}
+}
+
+// aJob is a Job of namespace n.
+func aJob(t *testing.T, uid string) *kube.Workload {
+	t.Helper()
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "n", "name": uid, "uid": uid}}})
+}
+
+// TestWriterRemembersRefusals: what a webhook refuses is known until the write succeeds, is taken back, or fails in another way; a plan that is
+// Invalid, as the one of an earlier workload of its name is still there, only when that lasts. What is refused for good is tried less often.
+func TestWriterRemembersRefusals(t *testing.T) {
+	jobs := schema.GroupResource{Resource: "jobs"}
+	forbidden := apierrors.NewForbidden(jobs, "a", errors.New("a webhook says no"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "CarbonPlan"}, "a", nil)
+	workload := aJob(t, "a")
+	for name, tc := range map[string]struct {
+		what          writeKind
+		err           error
+		early, lasts  int // refusals after a second, and after two minutes
+		most, atLeast int // tries within ten minutes
+	}{
+		"refused":           {writeTell, forbidden, 1, 1, 35, 25},
+		"a plan, refused":   {writePlan, forbidden, 1, 1, 35, 25},
+		"an earlier plan":   {writePlan, invalid, 0, 1, 35, 25},
+		"away for a moment": {writeTell, errors.New("timeout"), 0, 0, 200, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withWriter(t, func(t *testing.T, q *writer, begin func()) {
+				begin()
+				key, tries := writeKey{tc.what, "n", "a"}, 0
+				q.put(key, func(context.Context) error { tries++; return tc.err })
+				known := func(after time.Duration, want int) {
+					t.Helper()
+					time.Sleep(after)
+					synctest.Wait()
+					if got := len(q.refusals([]*kube.Workload{workload})); got != want {
+						t.Errorf("%d refusals are known, want %d", got, want)
+					}
+				}
+				known(time.Second, tc.early)
+				known(2*time.Minute, tc.lasts)
+				known(8*time.Minute, tc.lasts)
+				if tries > tc.most || tries < tc.atLeast {
+					t.Errorf("%d tries", tries)
+				}
+				q.put(key, func(context.Context) error { return nil })
+				known(2*time.Minute, 0)
+				q.put(key, func(context.Context) error { return forbidden })
+				known(2*time.Minute, 1)
+				q.drop(key)
+				known(0, 0)
+			})
 		})
 	}
 }

@@ -38,10 +38,12 @@ type State struct {
 	nodes    map[string]*node
 	powers   powers
 	pods     map[types.UID]placed
-	let      map[types.UID]placed // passed, and not yet seen on a node
+	on       map[string]map[types.UID]bool // the Pods of each node, also of one that is not known
+	let      map[types.UID]placed          // passed, and not yet seen on a node
 	// capacity is that of all nodes that take Pods, used what is asked for on them.
 	capacity, used map[string]float64
 	load           history
+	recounted      time.Time
 }
 
 // placed is what a Pod asks for, and where.
@@ -79,7 +81,7 @@ const remembered = 14 * 24
 func NewState(c Configuration, clk clock.PassiveClock) (*State, error) {
 	s := &State{
 		Clock: clk, System: kinds.DefaultNamespace, rules: map[types.NamespacedName]*rule{}, byName: map[string][]*rule{}, zones: map[string]*zone{}, nodes: map[string]*node{},
-		pods: map[types.UID]placed{}, let: map[types.UID]placed{}, capacity: map[string]float64{}, used: map[string]float64{},
+		pods: map[types.UID]placed{}, on: map[string]map[types.UID]bool{}, let: map[types.UID]placed{}, capacity: map[string]float64{}, used: map[string]float64{},
 		powers: newPowers(),
 	}
 	var err error
@@ -186,15 +188,23 @@ func (s *State) SetNode(n *corev1.Node) {
 	now := &node{name: n.Name, offers: kube.Offers(n), capacity: kube.Amounts(n.Status.Allocatable), labels: n.Labels}
 	now.power = s.powers.add(s.powerOf(now))
 	if old != nil {
-		now.pods = old.pods
-		s.count(old, -1)
+		s.leave(old)
 	}
 	s.nodes[n.Name] = now
-	s.powers.set(now.name, now.power, now.pods > 0)
+	s.powers.set(now.name, now.power, false)
 	s.count(now, 1)
-	if old == nil || old.offers != now.offers {
-		s.recount()
+	for uid := range s.on[n.Name] {
+		s.use(s.pods[uid], 1)
 	}
+}
+
+// leave takes a node out of the sums, with its Pods. Complexity: O(Pods of the node).
+func (s *State) leave(n *node) {
+	for uid := range s.on[n.name] {
+		s.use(s.pods[uid], -1)
+	}
+	s.count(n, -1)
+	delete(s.nodes, n.name)
 }
 
 // DeleteNode forgets a node.
@@ -202,10 +212,8 @@ func (s *State) DeleteNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.nodes[name]; n != nil {
-		s.count(n, -1)
-		delete(s.nodes, name)
+		s.leave(n)
 		s.powers.remove(name)
-		s.recount()
 	}
 }
 
@@ -215,9 +223,13 @@ func (s *State) count(n *node, sign float64) {
 	}
 }
 
-// recount sums what is used anew, after nodes have come or gone.
+// recount sums what is offered and used anew: sums of many changes round.
 func (s *State) recount() {
 	clear(s.used)
+	clear(s.capacity)
+	for _, n := range s.nodes {
+		s.count(n, 1)
+	}
 	for _, n := range s.nodes {
 		s.add(n, -n.pods)
 	}
@@ -290,6 +302,10 @@ func (s *State) SetPod(p *corev1.Pod) {
 	owner := metav1.GetControllerOf(p)
 	now := placed{node: p.Spec.NodeName, request: kube.Requests(p), daemon: owner != nil && owner.Kind == "DaemonSet"}
 	s.pods[p.UID] = now
+	if s.on[now.node] == nil {
+		s.on[now.node] = map[types.UID]bool{}
+	}
+	s.on[now.node][p.UID] = true
 	s.use(now, 1)
 }
 
@@ -304,6 +320,9 @@ func (s *State) forget(uid types.UID) {
 	if old, known := s.pods[uid]; known {
 		s.use(old, -1)
 		delete(s.pods, uid)
+		if delete(s.on[old.node], uid); len(s.on[old.node]) == 0 {
+			delete(s.on, old.node)
+		}
 	}
 	if old, known := s.let[uid]; known {
 		add(s.used, old.request, -1)
@@ -330,12 +349,20 @@ const letFor = 5 * time.Second
 func (s *State) Observe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire(s.Clock.Now())
+	now := s.Clock.Now()
+	s.expire(now)
+	if now.Sub(s.recounted) >= recountEvery {
+		s.recount()
+		s.recounted = now
+	}
 	share := 0.0
 	for r, c := range s.capacity {
 		if c > 0 {
 			share = math.Max(share, s.used[r]/c)
 		}
 	}
-	s.load.add(s.Clock.Now(), share)
+	s.load.add(now, share)
 }
+
+// recountEvery bounds how far rounding can take the sums.
+const recountEvery = time.Hour

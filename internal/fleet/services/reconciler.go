@@ -47,6 +47,8 @@ type Reconciler struct {
 const (
 	// movingAgain and settledAgain are how soon a service is looked at again, at most.
 	movingAgain, settledAgain = 500 * time.Millisecond, 15 * time.Second
+	// removingAgain is how soon it is tried again to remove what could not be removed.
+	removingAgain = 5 * time.Second
 	// placedAtOnce is how many services are looked at at a time.
 	placedAtOnce = 8
 	// callTimeout bounds a look at one service: a cluster that hangs keeps no other.
@@ -188,6 +190,9 @@ func (s *service) advance(ctx context.Context, c *choice) time.Duration {
 		}
 	} else if gone && st.State == v1alpha1.FollowRemoving {
 		st.State = v1alpha1.FollowSettled
+	}
+	if s.stateUnremoved() && st.Next == "" {
+		wait = removingAgain
 	}
 	if !keeping {
 		wait = min(wait, 2*time.Second)
@@ -435,12 +440,27 @@ func (s *service) cleared(ctx context.Context, p *v1alpha1.FollowPlacement) bool
 	return all && err == nil
 }
 
+// stateUnremoved states what could not be removed, and reports whether there is anything.
+func (s *service) stateUnremoved() bool {
+	conditions := &s.f.Status.Conditions
+	if len(s.unremoved) == 0 {
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionNotRemoved)
+		return false
+	}
+	message := strings.Join(s.unremoved, "; ")
+	if meta.FindStatusCondition(*conditions, v1alpha1.ConditionNotRemoved) == nil {
+		s.note(corev1.EventTypeWarning, "NotRemoved", "what is left of the service cannot be removed: "+message)
+	}
+	s.condition(v1alpha1.ConditionNotRemoved, true, "NotRemoved", message)
+	return true
+}
+
 // leave removes all that was made.
 func (s *service) leave(ctx context.Context) time.Duration {
 	s.f.Status.Cluster, s.f.Status.Next = "", ""
 	s.f.Status.State = v1alpha1.FollowRemoving
 	s.clear(ctx)
-	if len(s.unremoved) > 0 {
+	if s.stateUnremoved() {
 		s.condition(v1alpha1.ConditionReady, false, "NotRemoved", strings.Join(s.unremoved, "; "))
 	}
 	return 2 * movingAgain

@@ -3,6 +3,7 @@ package services
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -116,6 +117,38 @@ func TestDeletedFollowSaysWhatKeepsIt(t *testing.T) {
 	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	if len(f.Status.Placements) != 1 || c == nil || c.Reason != "NotRemoved" || c.Message != "toronto: it has not been looked at yet" {
 		t.Errorf("%+v, %+v", f.Status.Placements, c)
+	}
+}
+
+// TestMovedServiceSaysWhatIsLeft: a service that has moved, and of which something is left where it was, says what and why until it is gone.
+func TestMovedServiceSaysWhatIsLeft(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	f, _ := followOf("", "")
+	f.Status.Placements, f.Status.State = []v1alpha1.FollowPlacement{{Cluster: "toronto"}}, v1alpha1.FollowSettled
+	toronto := &v1alpha1.ComputeCluster{ObjectMeta: metav1.ObjectMeta{Name: "toronto"}}
+	there := fake.NewClientBuilder().WithScheme(scheme).WithObjects(toronto).Build()
+	step := func() (*metav1.Condition, time.Duration, []event) {
+		s := &service{Reconciler: &Reconciler{Reader: there, Clusters: hub.NewClusters()}, f: f}
+		wait := s.advance(t.Context(), &choice{due: time.Hour})
+		return meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionNotRemoved), wait, s.events
+	}
+	for _, events := range []int{1, 0} {
+		c, wait, told := step()
+		if c == nil || c.Status != metav1.ConditionTrue || c.Message != "toronto: it has not been looked at yet" || len(told) != events {
+			t.Errorf("%+v, events %v", c, told)
+		}
+		if wait > removingAgain {
+			t.Errorf("tried again after %v", wait)
+		}
+	}
+	if err := there.Delete(t.Context(), toronto); err != nil {
+		t.Fatal(err)
+	}
+	if c, _, _ := step(); c != nil || len(f.Status.Placements) != 0 {
+		t.Errorf("nothing is left, and it says %+v", c)
 	}
 }
 
