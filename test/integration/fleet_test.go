@@ -296,7 +296,7 @@ func clusterLost(t *testing.T, dir string, at map[string]client.Client) {
 	}
 }
 
-// fleetFailsafe: with the controller gone, what is gated on a hub is let go at its latest start
+// fleetFailsafe: with the controller gone, what is gated on a hub is released at its latest start
 // and sent to a cluster where it may be.
 func fleetFailsafe(t *testing.T, _ string, at map[string]client.Client) {
 	controller := startController(t)
@@ -323,7 +323,7 @@ func fleetFailsafe(t *testing.T, _ string, at map[string]client.Client) {
 		return b.finished("gated")
 	})
 	if why := b.decision("gated"); why != "Failsafe" {
-		t.Errorf("let go for %q, want Failsafe", why)
+		t.Errorf("released for %q, want Failsafe", why)
 	}
 }
 

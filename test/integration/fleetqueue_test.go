@@ -133,7 +133,7 @@ func TestQueueWithoutGates(t *testing.T) {
 	}
 }
 
-// TestQueueFailsafe: with the controller gone, the watchdog lets go in time what is gated and what was
+// TestQueueFailsafe: with the controller gone, the watchdog releases in time what is gated and what was
 // taken out of its queue.
 func TestQueueFailsafe(t *testing.T) {
 	queueLab(t)
@@ -167,7 +167,7 @@ func TestQueueFailsafe(t *testing.T) {
 	failsafe(t)
 	b.eventually("both to finish without the controller", func() bool { return b.finished("paused") && b.finished("gated") })
 	if ran := b.decision("gated"); ran != "Failsafe" {
-		t.Errorf("the gated Job was let go for %q, want Failsafe", ran)
+		t.Errorf("the gated Job was released for %q, want Failsafe", ran)
 	}
 	if end := b.gridTime(b.get("gated").Status.CompletionTime.Time).Sub(gridStart).Hours(); end > 32 {
 		t.Errorf("the gated Job ended at hour %.1f, its deadline is 32", end)

@@ -162,7 +162,7 @@ func (x asPrinted) run(t *testing.T) {
 	})
 	planned := b.plan(x.plan).Status
 	most := 0
-	b.eventually("it to be let go", func() bool {
+	b.eventually("it to be released", func() bool {
 		f := read()
 		most = max(most, f.Workers)
 		return !f.Suspended
@@ -170,7 +170,7 @@ func (x asPrinted) run(t *testing.T) {
 	// A release that comes late, on a slow machine, may be by another plan than the first.
 	released := b.plan(x.plan).Status
 	if at := b.gridTime(time.Now()); at.Before(gridStart.Add(7*time.Hour + 40*time.Minute)) {
-		t.Errorf("let go at %v of the series, the clean hour begins at 08:00; plan %+v", at, planned.Phases)
+		t.Errorf("released at %v of the series, the clean hour begins at 08:00; plan %+v", at, planned.Phases)
 	}
 	b.eventually("its plan to run with pods", func() bool {
 		f := read()
@@ -297,9 +297,9 @@ func TestAnyOtherKind(t *testing.T) {
 		return u, crunchKind(t).Read(u.Object)
 	}
 	b.eventually("a plan", func() bool { return len(b.plan("crunch-numbers").Status.Phases) > 0 })
-	b.eventually("it to be let go", func() bool { _, f := read(); return !f.Suspended })
+	b.eventually("it to be released", func() bool { _, f := read(); return !f.Suspended })
 	if at := b.gridTime(time.Now()); at.Before(gridStart.Add(7*time.Hour + 40*time.Minute)) {
-		t.Errorf("let go at %v of the series, want the clean hours from 08:00", at)
+		t.Errorf("released at %v of the series, want the clean hours from 08:00", at)
 	}
 	u, _ := read()
 	patch := client.MergeFrom(u.DeepCopy())

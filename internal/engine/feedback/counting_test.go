@@ -135,7 +135,7 @@ func TestCountingWithoutNodes(t *testing.T) {
 }
 
 // TestBaselineFollowsTheWork: work that takes twice as long as was expected would have done so as submitted too; what
-// is let go at once saves nothing; what was paused, and may have done work twice, is compared with what was expected.
+// is released at once saves nothing; what was paused, and may have done work twice, is compared with what was expected.
 func TestBaselineFollowsTheWork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind               workload.Kind
