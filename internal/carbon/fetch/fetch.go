@@ -143,7 +143,7 @@ func (c *Client) init() {
 	})
 }
 
-// ErrLinkLocal: an address is one at which clouds serve the metadata of instances, with their credentials.
+// ErrLinkLocal marks an address that is not reached, as it is one at which clouds serve the metadata of instances, with their credentials.
 var ErrLinkLocal = errors.New("link-local addresses are not reached")
 
 // outward is the default transport, except that it reaches no link-local address, whatever name leads there.
