@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
 )
 
 // crdSchema is what of a schema bounds a value.
@@ -48,6 +50,20 @@ func TestMaxima(t *testing.T) {
 			t.Fatal(err)
 		}
 		bounded(t, name+".spec", reflect.TypeOf(spec), crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	}
+}
+
+// TestDefaultKinds: a policy that names no kinds governs the same ones whether the API server has filled them in or not.
+func TestDefaultKinds(t *testing.T) {
+	text, err := os.ReadFile("lull/files/crd/lull.dev_carbonpolicies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "              kinds:\n                default:\n")
+	list, _, _ := strings.Cut(after, "                description:")
+	var got []string
+	if err := yaml.Unmarshal([]byte(list), &got); err != nil || !slices.Equal(got, kinds.DefaultNames) {
+		t.Errorf("%v, want %v, %v", got, kinds.DefaultNames, err)
 	}
 }
 

@@ -134,7 +134,6 @@ var longFunctions = map[string]string{
 	"internal/studies/reproduce/week.go:build":              "one experiment",
 	"internal/engine/controller/manager.go:Run":             "what the controller is made of",
 	"internal/cli/simulate.go:scenario":                     "one step for each flag",
-	"internal/cluster/kube/annotations.go:ReadOptions":      "one step for each annotation",
 }
 
 // TestLengths: no file is longer than a reader keeps in mind.

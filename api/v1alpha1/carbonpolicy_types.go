@@ -44,7 +44,7 @@ type CarbonPolicySpec struct {
 	// WorkloadKinds, by their spec.kind; a kind of another group than the built-in one of that name with its
 	// group: Job.batch.volcano.sh. Kinds that run pods without an end (Deployment, RayCluster)
 	// and bare Pods are governed only where they are named.
-	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob"}
+	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob","AppWrapper"}
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1

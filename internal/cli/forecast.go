@@ -156,7 +156,7 @@ func (o forecastOptions) open() (*zoneFeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	feeds := &source.Feeds{Get: &fetch.Client{Cache: fetch.NewCache(o.cacheDir)}, Dir: o.cacheDir}
+	feeds := &source.Feeds{Get: &fetch.Client{Cache: fetch.NewCache(o.cacheDir), Quote: true}, Dir: o.cacheDir}
 	feed, err := feeds.Feed("cli", cfg)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func (o *profileOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.prometheus.url != "" {
-		get := &fetch.Client{Cache: fetch.NewCache("")}
+		get := &fetch.Client{Cache: fetch.NewCache(""), Quote: true}
 		m.Power = meter.New(o.prometheus.url, o.prometheus.tokenFile, 0, get, m.Clock).Measure
 	}
 	perUnit, err := wattsPerUnit(o.watts)

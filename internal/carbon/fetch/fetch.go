@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -82,10 +85,13 @@ type Response struct {
 // safe for concurrent use.
 type Client struct {
 	// HTTP sends requests; nil means one that verifies TLS, bounds each try to 15
-	// seconds and follows redirects within one host only.
+	// seconds, follows redirects within one host only, and reaches no link-local address.
 	HTTP *http.Client
 	// Transport is that of the client which takes the place of a nil HTTP; nil means the default one.
 	Transport http.RoundTripper
+	// Quote puts the beginning of an answer that refuses into the error, for people at a terminal. Without it whoever names an address
+	// cannot read, in a status, what is served there.
+	Quote bool
 	// Cache keeps answers; nil means in memory for as long as the client lives.
 	Cache *Cache
 	// Now and Sleep are the clock; nil means the real one.
@@ -116,7 +122,11 @@ func (c *Client) init() {
 	c.once.Do(func() {
 		c.hosts = map[string]*host{}
 		if c.HTTP == nil {
-			c.HTTP = &http.Client{Transport: c.Transport, Timeout: defaultTimeout, CheckRedirect: sameHost}
+			transport := c.Transport
+			if transport == nil {
+				transport = outward()
+			}
+			c.HTTP = &http.Client{Transport: transport, Timeout: defaultTimeout, CheckRedirect: sameHost}
 		}
 		if c.Cache == nil {
 			c.Cache = NewCache("")
@@ -131,6 +141,32 @@ func (c *Client) init() {
 			c.Jitter = func(string, int) float64 { return rand.Float64() }
 		}
 	})
+}
+
+// ErrLinkLocal marks an address that is not reached, as it is one at which clouds serve the metadata of instances, with their credentials.
+var ErrLinkLocal = errors.New("link-local addresses are not reached")
+
+// outward is the default transport, except that it reaches no link-local address, whatever name leads there.
+func outward() http.RoundTripper {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: notLinkLocal}
+	transport.DialContext = dialer.DialContext
+	return transport
+}
+
+// metadataOfAWS is at no link-local address.
+var metadataOfAWS = netip.MustParseAddr("fd00:ec2::254")
+
+// notLinkLocal is the Control of a net.Dialer: it sees the address to which a name has been resolved.
+func notLinkLocal(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := to.Addr().Unmap().WithZone(""); ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip == metadataOfAWS {
+		return fmt.Errorf("%w: %s", ErrLinkLocal, ip)
+	}
+	return nil
 }
 
 // sameHost follows redirects within the host alone: headers may carry secrets.
@@ -308,7 +344,7 @@ func (c *Client) try(ctx context.Context, target *url.URL, r Request, kept entry
 // judge turns a status into an error.
 func (c *Client) judge(name string, res *http.Response, body []byte) (again bool, _ error) {
 	said := ""
-	if text := strings.TrimSpace(string(body[:min(len(body), 200)])); text != "" {
+	if text := strings.TrimSpace(string(body[:min(len(body), 200)])); text != "" && c.Quote {
 		said = fmt.Sprintf(": %q", text)
 	}
 	switch code := res.StatusCode; {
@@ -335,7 +371,7 @@ type StatusError struct {
 	text string
 }
 
-// Error is the status, and the beginning of the body.
+// Error is the status, and with Quote the beginning of the body.
 func (e *StatusError) Error() string { return e.text }
 
 // retryAfter reads the header in its two forms; a minute where it says nothing,
