@@ -101,7 +101,7 @@ func TestValues(t *testing.T) {
 	if want := map[string]int{"- --metrics-secure\n": 3, "- --max-delay=48h\n": 3, "except: [169.254.0.0/16]": 3, "credentials: {name: scrape, key: token}": 1}; !maps.Equal(all, want) {
 		t.Errorf("options in the manifests: %v, want %v", all, want)
 	}
-	if len(hooks) != 9 || len(manifests) < 60 || kept != 8 {
+	if len(hooks) != 8 || len(manifests) < 60 || kept != 8 {
 		t.Errorf("%d hooks, %d manifests, %d kept", len(hooks), len(manifests), kept)
 	}
 	for want, values := range map[string]map[string]any{

@@ -170,7 +170,7 @@ func TestReleaseRemoved(t *testing.T) {
 			return set(set(v, "kinds", []any{}), "hooks.releaseRemoved", false)
 		}, ""},
 	} {
-		hooks, _, err := render(tc.change(everything()))
+		hooks, _, err := renderFor(common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsUpgrade: true}, nil, tc.change(everything()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,8 +273,8 @@ func TestUpgradeGuards(t *testing.T) {
 // controller writes CarbonPlans and any status, and what is cluster-wide is for administrators.
 func TestAggregatedRoles(t *testing.T) {
 	want := map[string]string{
-		"lull-view": "rbac.authorization.k8s.io/aggregate-to-view=true: carbonpolicies,carbonplans,scalingprofiles,follows [get list watch]; capacitycurves,gridzones,workloadkinds [get list watch]",
-		"lull-edit": "rbac.authorization.k8s.io/aggregate-to-admin=true,rbac.authorization.k8s.io/aggregate-to-edit=true: carbonpolicies,scalingprofiles,follows [create update patch delete deletecollection]",
+		"lull-view": "rbac.authorization.k8s.io/aggregate-to-view=true: carbonpolicies,carbonplans,scalingprofiles [get list watch]; capacitycurves,gridzones,workloadkinds [get list watch]",
+		"lull-edit": "rbac.authorization.k8s.io/aggregate-to-admin=true,rbac.authorization.k8s.io/aggregate-to-edit=true: carbonpolicies,scalingprofiles [create update patch delete deletecollection]",
 	}
 	got := map[string]string{}
 	for name, content := range names(t, everything()) {

@@ -125,7 +125,7 @@ const releasesAtOnce = 32
 // releaseAll releases everything that carries a mark of Lull. What cannot be released or listed keeps no other from its
 // release. The error names the kinds that could not be listed; each workload that could not be released has a line in out.
 func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace string) error {
-	all, errs := listable(ctx, out, c, namespace)
+	all, complete, errs := listable(ctx, out, c, namespace)
 	marks := &kube.Marks{Reader: c, Page: 500}
 	queues, err := kube.QueuesServed(ctx, c, client.InNamespace(namespace))
 	switch {
@@ -145,21 +145,21 @@ func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace s
 		}
 		r.each(k, marked, func(w *kube.Workload) (bool, error) { return r.marked(ctx, w) })
 	}
-	if errors.Join(errs...) == nil { // an orphan is told from what could not be read
+	if errors.Join(errs...) == nil && complete { // an orphan is told from what could not be read
 		r.orphans(ctx, marks)
 	}
 	return errors.Join(append(errs, r.end())...)
 }
 
 // listable are the kinds whose objects may be listed. The errors name the others, except kinds that are not there, or that
-// nothing holds at admission.
-func listable(ctx context.Context, out io.Writer, c client.Client, namespace string) (all []*kinds.Kind, errs []error) {
+// nothing holds at admission. In a single namespace, kinds that may not be listed are printed instead; complete says that there are none.
+func listable(ctx context.Context, out io.Writer, c client.Client, namespace string) (all []*kinds.Kind, complete bool, errs []error) {
 	known, err := kube.HeldKinds(ctx, c)
 	if known == nil {
 		errs = append(errs, fmt.Errorf("only the built-in kinds are known: %w", err))
 		known = kinds.Builtin()
 	}
-	var unheld []string
+	var unheld, unread []string
 	for _, k := range known {
 		service, err := kube.ServiceOf(ctx, c, k, client.InNamespace(namespace))
 		if err == nil && service == kube.Forbidden {
@@ -170,6 +170,8 @@ func listable(ctx context.Context, out io.Writer, c client.Client, namespace str
 		switch {
 		case err != nil:
 			errs = append(errs, err)
+		case service == kube.Forbidden && namespace != "": // who may release in a namespace need not be allowed to read all kinds
+			unread = append(unread, k.Name)
 		case service == kube.Forbidden:
 			errs = append(errs, fmt.Errorf("%s may not be listed: what Lull holds of this kind is not released", k.Name))
 		case service == kube.Served:
@@ -179,7 +181,10 @@ func listable(ctx context.Context, out io.Writer, c client.Client, namespace str
 	if slices.Sort(unheld); len(unheld) > 0 {
 		fmt.Fprintf(out, "Not listed, as it is forbidden and nothing holds these kinds at admission: %s\n", strings.Join(unheld, ", "))
 	}
-	return all, errs
+	if slices.Sort(unread); len(unread) > 0 {
+		fmt.Fprintf(out, "Not listed, as it is forbidden; what Lull holds of these kinds is not released: %s\n", strings.Join(unread, ", "))
+	}
+	return all, len(unread) == 0, errs
 }
 
 // releases counts what is released, and writes a line for each workload that cannot be.

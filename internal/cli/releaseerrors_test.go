@@ -114,20 +114,26 @@ func TestReleaseAllGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lists map[string]error
 		held  string
+		all   bool // in all namespaces
 		fails bool
 		want  []string
 	}{
 		"Kueue is away":          {lists: map[string]error{"Workload": away}, fails: true, want: []string{"look for Kueue: the API server does not answer"}},
 		"Kueue is forbidden":     {lists: map[string]error{"Workload": forbidden}, want: []string{"Workloads of Kueue may not be listed"}},
 		"a kind is away":         {lists: map[string]error{"JobSet": away}, fails: true, want: []string{"look for kind JobSet: the API server does not answer"}},
-		"a held kind, forbidden": {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", fails: true, want: []string{"RayJob may not be listed"}},
+		"a held kind, forbidden": {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", all: true, fails: true, want: []string{"RayJob may not be listed"}},
+		"the same, a namespace":  {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", want: []string{"Not listed, as it is forbidden; what Lull holds of these kinds is not released: RayJob"}},
 		"nothing holds the kind": {lists: map[string]error{"Deployment": forbidden}, want: []string{"nothing holds these kinds at admission: Deployment\n"}},
 		"no WorkloadKinds":       {lists: map[string]error{"WorkloadKind": forbidden}, fails: true, want: []string{"only the built-in kinds are known"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := refusing(t, tc.lists, nil, map[string]bool{tc.held: true}, heldJob("a"))
 			var out bytes.Buffer
-			err := releaseAll(t.Context(), &out, c, "n")
+			namespace := "n"
+			if tc.all {
+				namespace = ""
+			}
+			err := releaseAll(t.Context(), &out, c, namespace)
 			if !tc.fails && err != nil {
 				t.Error(err)
 			}

@@ -92,7 +92,7 @@ func TestUnscheduled(t *testing.T) {
 		huge.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("500")
 		w.Create(huge, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "nobodys", Namespace: second.ns}, Spec: huge.Spec.Template.Spec})
 		w.Until("its plan to say that it has no node", func() bool { return first.plan("job-huge").Status.Reason == "Unscheduled" })
-		first.command([]string{"explain", "job/huge", "-n", first.ns}, "Running: ", "no node has room for its pods", "(Unscheduled)\n")
+		first.command([]string{"explain", "job/huge", "-n", first.ns}, "Running: ", "no node has room for them", "(Unscheduled)\n")
 		var pod corev1.Pod
 		second.read("nobodys", &pod)
 		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
@@ -104,7 +104,7 @@ func TestUnscheduled(t *testing.T) {
 				t.Errorf("planned from hour %v (%s), want 14, when power is clean", at, b.plan("job-waits").Status.Message)
 			}
 		}
-		if p := first.plan("job-huge").Status; p.EnergyKWh != 0 || p.State != v1alpha1.PlanRunning || !strings.Contains(p.Message, "no node has room for its pods") {
+		if p := first.plan("job-huge").Status; p.EnergyKWh != 0 || p.State != v1alpha1.PlanRunning || !strings.Contains(p.Message, "no node has room for them") {
 			t.Errorf("what does not run: %+v", p)
 		}
 	})

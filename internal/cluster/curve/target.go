@@ -319,6 +319,9 @@ func (q *quotaTarget) totals(ctx context.Context) (map[string]float64, map[strin
 // set makes the quantities of the curve's resource sum to the capacity; the others keep their proportion
 // to the maximum.
 func (q *quotaTarget) set(ctx context.Context, capacity float64) (string, error) {
+	if q.maximum <= 0 {
+		return "", fmt.Errorf("%s: spec.maximum of CapacityCurve %s: 0, or not readable; accepted: an amount above 0", q, q.curve)
+	}
 	u, now, before, err := q.read(ctx)
 	if err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 )
 
 // quantity is what ReadAmount accepts. ParseQuantity accepts 1e-2000000000, too, and takes forever to read it.
-var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{0,9})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`)
+var quantity = regexp.MustCompile(`^([0-9]{1,19}(\.[0-9]{0,18})?|\.[0-9]{1,18})([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$`)
 
 // mostAmount bounds an amount of a resource.
 const mostAmount = 1e18

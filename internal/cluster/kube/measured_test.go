@@ -32,7 +32,8 @@ func (learned) Startup(*Workload) time.Duration { return 0 }
 
 func (l learned) Observed(*Workload) []v1alpha1.ObservedPoint { return l.points }
 
-func (learned) MostWorkers(*Workload) int { return 0 }
+func (learned) MostWorkers(*Workload) int                         { return 0 }
+func (learned) PodlessSince(*Workload, bool, time.Time) time.Time { return time.Time{} }
 
 func (l learned) Quantiles(*Workload, time.Duration) []workload.RunTimeQuantile {
 	return l.quantiles

@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/carbon"
@@ -21,29 +20,30 @@ import (
 // another tenant: at first that is released when it would be too late, and after the patience the claim counts for nothing.
 func TestJobWithoutPodsHoldsNobody(t *testing.T) {
 	for name, tc := range map[string]struct {
-		released time.Duration // before now
-		failed   time.Duration // its last pod, before now; 0 for none
-		counts   bool
+		podless time.Duration // for which it has had no pod, as far as was seen
+		change  func(*batchv1.Job)
+		counts  bool
 	}{
-		"just released":       {released: time.Minute, counts: true},
-		"released long ago":   {released: 10 * time.Minute},
-		"pod failed just now": {released: time.Hour, failed: time.Minute, counts: true},
-		"pod failed long ago": {released: time.Hour, failed: 10 * time.Minute},
+		"just released":     {podless: 0, counts: true},
+		"for nine minutes":  {podless: 9 * time.Minute, counts: true},
+		"for ten minutes":   {podless: 10 * time.Minute},
+		"it tells of a pod": {podless: time.Hour, counts: true, change: func(j *batchv1.Job) { j.Status.Active = 1 }},
+		"in a queue":        {podless: time.Hour, counts: true, change: func(j *batchv1.Job) { j.Labels["kueue.x-k8s.io/queue-name"], j.Status.StartTime = "q", nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := newJob("claim", running, annotate(v1alpha1.AnnotationRuntime, "8760h"), annotate(v1alpha1.AnnotationMaxDelay, "0s"), func(j *batchv1.Job) {
-				j.Status.Active, j.Status.StartTime = 0, &metav1.Time{Time: now.Add(-tc.released)}
+				j.Status.Active = 0
 				j.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000000")}
+				if j.Labels == nil {
+					j.Labels = map[string]string{}
+				}
+				if tc.change != nil {
+					tc.change(j)
+				}
 			})
-			var pods []corev1.Pod
-			if tc.failed > 0 {
-				state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(-tc.failed))}}
-				pods = []corev1.Pod{{
-					ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: claim.UID}}},
-					Status:     corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
-				}}
-			}
-			v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &claim)}, Pods: pods})
+			stated := policy
+			stated.ScaleUpPatience = hours(168) // of the tenant who claims: it does not count
+			v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: stated}, Workloads: []*Workload{workloadOf(t, &claim)}, Learned: podless{since: now.Add(-tc.podless)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestJobWithoutPodsHoldsNobody(t *testing.T) {
 			if got := len(use.Stretches) > 0; got != tc.counts {
 				t.Errorf("takes capacity: %v, want %v", got, tc.counts)
 			}
-			if tc.counts && v.DeniedAt.IsZero() {
+			if tc.counts && tc.change == nil && v.DeniedAt.IsZero() {
 				t.Error("no decision is due when the patience is over")
 			}
 			for _, after := range []time.Duration{0, 8 * time.Hour, 10 * time.Hour, 40 * time.Hour} {
@@ -77,6 +77,14 @@ func TestJobWithoutPodsHoldsNobody(t *testing.T) {
 		})
 	}
 }
+
+// podless has seen no pod since a time.
+type podless struct {
+	learned
+	since time.Time
+}
+
+func (p podless) PodlessSince(*Workload, bool, time.Time) time.Time { return p.since }
 
 // falling is an intensity that falls for 96 hours.
 func falling(t *testing.T, from time.Time) *carbon.Series {

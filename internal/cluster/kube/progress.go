@@ -123,13 +123,6 @@ func Changed(w *Workload) (time.Time, bool) {
 
 // add counts a pod of a workload. One that finds no node is denied after the patience (wall time).
 func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patience time.Duration) {
-	seen := now
-	if ended(pod) {
-		_, seen, _ = Ran(pod)
-	}
-	if seen.After(c.seen) {
-		c.seen = seen
-	}
 	switch {
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		c.running++
@@ -167,18 +160,24 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 	}
 }
 
+// podlessPatience is for how long (wall time) a released workload may have no pod before it takes no capacity. It is longer than
+// Kubernetes waits between a pod of a Job that has failed and the next (six minutes), and no tenant can change it.
+const podlessPatience = 10 * time.Minute
+
 // podless counts a released workload whose pods nobody can make, for example for want of a ServiceAccount or because a
-// ResourceQuota refuses them, like one whose pods find no node: after the patience (wall time) since it was released, or since it
-// last had a pod, it takes no capacity. Otherwise it would keep room from others for as long as it exists.
-func (c *podCount) podless(w *Workload, now time.Time, patience time.Duration) {
-	since := sinceOf(w)
-	if c.running+c.pending > 0 || w.Facts.Suspended || w.Facts.Active || !w.Kind.TellsActive() || since.IsZero() {
+// ResourceQuota refuses them, like one whose pods find no node: it takes no capacity. Otherwise it would keep room from others for as
+// long as it exists.
+func (c *podCount) podless(w *Workload, learned Learned, now time.Time) {
+	inQueue := w.Facts.Queue != "" && w.Facts.Started.IsZero()
+	none := c.running+c.pending == 0 && !w.Facts.Suspended && !w.Facts.Active && w.Kind.TellsActive() && !inQueue
+	if learned == nil {
 		return
 	}
-	if c.seen.After(since) {
-		since = c.seen
+	since := learned.PodlessSince(w, none, now)
+	if !none {
+		return
 	}
-	if until := since.Add(patience); until.After(now) {
+	if until := since.Add(podlessPatience); until.After(now) {
 		c.deniedAt = earlier(c.deniedAt, until)
 	} else {
 		c.unmade = true
@@ -272,7 +271,7 @@ func earlier(a, b time.Time) time.Time {
 // Ran is when a pod's containers ran, by its status: to is zero while they do. False where none has
 // begun, and where the status does not say.
 func Ran(pod *corev1.Pod) (from, to time.Time, ran bool) {
-	over := ended(pod)
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	for i := range pod.Status.ContainerStatuses {
 		state := &pod.Status.ContainerStatuses[i].State
 		switch {
@@ -289,9 +288,4 @@ func Ran(pod *corev1.Pod) (from, to time.Time, ran bool) {
 		to = time.Time{}
 	}
 	return from, to, !from.IsZero()
-}
-
-// ended reports whether a pod has ended.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -46,7 +46,7 @@ func ServiceOf(ctx context.Context, live client.Reader, k *kinds.Kind, o ...clie
 // NotServed for one that nothing holds.
 func HeldAtAdmission(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
 	err := live.Get(ctx, client.ObjectKey{Name: k.AdmissionName()}, AdmissionPolicy(k))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return NotServed, nil
 	}
 	if err == nil || apierrors.IsForbidden(err) {

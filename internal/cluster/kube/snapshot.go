@@ -129,7 +129,7 @@ func Observe(in Input) (View, error) {
 		if len(in.Clusters) > 0 {
 			pods[i] = w.counted()
 		} else {
-			pods[i].podless(w, in.Now, patience)
+			pods[i].podless(w, in.Learned, in.Now)
 		}
 		isTask[i] = v.add(in, w, pods[i])
 		v.DeniedAt = earlier(v.DeniedAt, pods[i].deniedAt)

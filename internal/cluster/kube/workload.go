@@ -250,9 +250,7 @@ type podCount struct {
 	// one will count as such.
 	running, pending, denied int
 	deniedAt                 time.Time
-	// seen is when the last sign of a pod was: now of one that is there, else the end of the last one.
-	seen time.Time
-	// unmade says that it was released, and has had no pod, for longer than the patience: see podless.
+	// unmade says that it was released, and has had no pod for podlessPatience: see podless.
 	unmade bool
 	// first is when the longest running one started, latest the one that started last.
 	first, latest time.Time

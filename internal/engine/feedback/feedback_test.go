@@ -356,3 +356,33 @@ func TestRenewedPlanIsDue(t *testing.T) {
 		t.Errorf("due %+v, stated %+v, %d plans made by decisions", due, s.Trigger, s.Plans)
 	}
 }
+
+// TestPodlessSince: the time without a pod counts from the first look that found none, and begins anew after each pod.
+func TestPodlessSince(t *testing.T) {
+	m, w := New(), job(t, `metadata: {name: a, uid: a}`)
+	t0 := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, look := range []struct {
+		after   time.Duration
+		podless bool
+		since   time.Duration
+	}{
+		{0, false, -1},
+		{time.Minute, true, time.Minute}, // the only pod was deleted an instant ago
+		{9 * time.Minute, true, time.Minute},
+		{10 * time.Minute, false, -1}, // it has one again
+		{11 * time.Minute, true, 11 * time.Minute},
+	} {
+		got := m.PodlessSince(w, look.podless, t0.Add(look.after))
+		want := time.Time{}
+		if look.since >= 0 {
+			want = t0.Add(look.since)
+		}
+		if !got.Equal(want) {
+			t.Errorf("after %v: %v, want %v", look.after, got, want)
+		}
+	}
+	m.Forget(&kube.View{})
+	if len(m.podless) > 0 {
+		t.Error("a workload that is gone is remembered")
+	}
+}

@@ -7,6 +7,7 @@
 package feedback
 
 import (
+	"maps"
 	"math"
 	"sort"
 	"strings"
@@ -85,6 +86,8 @@ type Memory struct {
 	// capacity names what the plans may use, as it was last.
 	capacity string
 
+	// podless is since when (wall time) released workloads have had no pod.
+	podless map[types.UID]time.Time
 	// profiles are the ScalingProfiles as they were last seen: see Profiles.
 	profiles map[string]seenProfile
 
@@ -122,7 +125,7 @@ type family struct {
 
 // New returns an empty memory.
 func New() *Memory {
-	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}, used: Used{EnergyKWh: map[string]float64{}}}
+	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}, podless: map[types.UID]time.Time{}, used: Used{EnergyKWh: map[string]float64{}}}
 }
 
 // Family names the workloads that a workload is like: by the annotation lull.dev/family,
@@ -241,6 +244,20 @@ func (m *Memory) Startup(w *kube.Workload) time.Duration {
 	return m.family(m.familyOf(w)).startup
 }
 
+// PodlessSince implements kube.Learned.
+func (m *Memory) PodlessSince(w *kube.Workload, podless bool, now time.Time) time.Time {
+	since, known := m.podless[w.UID()]
+	switch {
+	case !podless:
+		delete(m.podless, w.UID())
+		return time.Time{}
+	case !known:
+		since = now
+		m.podless[w.UID()] = now
+	}
+	return since
+}
+
 // familyOf is the family of a workload, which is worked out once.
 func (m *Memory) familyOf(w *kube.Workload) string {
 	if r := m.records[w.UID()]; r != nil {
@@ -323,6 +340,7 @@ func (m *Memory) Forget(view *kube.View) {
 			delete(m.records, uid)
 		}
 	}
+	maps.DeleteFunc(m.podless, func(uid types.UID, _ time.Time) bool { return !keep[uid] })
 }
 
 // Prepare gives each task of the view its standing plan, or none if the task is to be planned
