@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lull.dev/lull/internal/cluster/slurm"
 )
 
 // lag is what Slurm adds on a busy machine between a begin time that has come and the start.
@@ -331,6 +333,20 @@ func TestAnOperatorsRequeueStands(t *testing.T) {
 	}
 	if j := show(t, id); j["StartTime"] != requeued["StartTime"] {
 		t.Errorf("requeued: %v; now: %v", requeued, j)
+	}
+}
+
+// TestAJobThatHasEndedIsNotRequeued: a job ends between the observation and the pause that follows from it.
+func TestAJobThatHasEndedIsNotRequeued(t *testing.T) {
+	empty(t)
+	id := submit(t, "true", "--requeue")
+	until(t, id, "completed", completed)
+	if err := (slurm.Commands{Dir: lab.root + "/usr/bin"}).Requeue(t.Context(), []string{id}); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(time.Second)
+	if j := show(t, id); !completed(j) || j["Restarts"] != "0" {
+		t.Errorf("%v", j)
 	}
 }
 

@@ -23,7 +23,7 @@ type Client interface {
 	Observe(ctx context.Context) (Queue, error)
 	// Update sets begin times and AdminComments. A job that has started or ended meanwhile is not an error.
 	Update(ctx context.Context, u Update) error
-	// Requeue ends jobs and puts them back into the queue.
+	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
 }
 
@@ -152,18 +152,20 @@ func (c Commands) Update(ctx context.Context, u Update) error {
 	return errors.Join(errs...)
 }
 
-// Requeue implements Client by scontrol requeue.
+// Requeue implements Client by scontrol requeue Incomplete. Without that word Slurm runs a job anew that has ended since it was observed, as
+// long as it knows the job (MinJobAge). The manual of 22.05 has the word;
+// a scontrol without it takes it for the number of a job, and fails.
 func (c Commands) Requeue(ctx context.Context, ids []string) error {
 	var errs []error
 	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		_, err := c.run(ctx, "scontrol", "requeue", strings.Join(ids[:min(atOnce, len(ids))], ","))
+		_, err := c.run(ctx, "scontrol", "requeue", "Incomplete", strings.Join(ids[:min(atOnce, len(ids))], ","))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // raced are messages of jobs that have started or ended since the look: the next look sees them as they are.
-var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution"}
+var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution", "Job has already finished"}
 
 // run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
 func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {

@@ -48,8 +48,23 @@ func TestManyJobsTakeFewCommands(t *testing.T) {
 	}
 	text, err := os.ReadFile(log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[2], " AdminComment=a b StartTime=2026-06-01T10:00:00") || lines[3] != "requeue 1,2" {
+	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[2], " AdminComment=a b StartTime=2026-06-01T10:00:00") || lines[3] != "requeue Incomplete 1,2" {
 		t.Errorf("%d lines, the last ones %q", len(lines), lines[max(0, len(lines)-2):])
+	}
+}
+
+// TestAJobThatHasEndedIsNotRequeued: this scontrol does what that of Slurm does with a job that ended after it was observed.
+func TestAJobThatHasEndedIsNotRequeued(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	c := commands(t, map[string]string{"scontrol": `if [ "$1 $2" = "requeue Incomplete" ]; then
+	echo "Job has already finished for job $3" >&2; exit 1
+fi
+echo "$@" >>` + log})
+	if err := c.Requeue(t.Context(), []string{"7"}); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(log); err == nil {
+		t.Errorf("requeued a job that has ended: %s", text)
 	}
 }
 
