@@ -229,7 +229,7 @@ func TestWhatAUserDecidesStands(t *testing.T) {
 	// Power is clean meanwhile: another job, which Lull releases, has run, and this one has not moved.
 	other := submitAs()
 	until(t, other, "completed", completed)
-	if j := show(t, later); j["StartTime"] != edited["StartTime"] || j["AdminComment"] != edited["AdminComment"] {
+	if j := show(t, later); j["StartTime"] != edited["StartTime"] || !strings.Contains(j["AdminComment"], "phase=left") {
 		t.Errorf("edited: %v; now: %v", edited, j)
 	}
 	asNobody(t, "scontrol", "update", "JobId="+later, "StartTime=now")

@@ -38,6 +38,7 @@ const rounding = time.Second
 //   - A job that is released gets the begin time now.
 //   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
 //   - A job that waits for other jobs gets its latest safe start.
+//   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
@@ -66,7 +67,20 @@ func Plan(v *View, d *decide.Decision) Changes {
 		g := &v.Dependent[i]
 		c.wait(g, now, g.Latest, codeDepends)
 	}
+	for i := range v.Left {
+		c.handOver(&v.Left[i])
+	}
 	return c.Changes
+}
+
+// handOver notes that somebody else has changed the begin time of a job. Without the note nobody could tell once that time has come.
+func (c *changes) handOver(l *Left) {
+	if l.Why != BeginChanged || l.mark.Phase == HandedOver {
+		return
+	}
+	m := l.mark
+	m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
+	c.add(l.Job.ID, Update{Comment: m.String()})
 }
 
 // codeDepends is the reason of a job that waits for other jobs first.

@@ -176,6 +176,8 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		why = Heterogeneous
 	case stated && len(j.Comment) >= commentWidth || len(j.AdminComment) >= adminWidth || j.Cut:
 		why = TooLong
+	case m.Phase == HandedOver:
+		why = BeginChanged
 	case j.Pending() && (j.Reason == reasonDepends || j.Reason == reasonDepends2):
 		why = Depends
 	case !j.Pending() && j.State != stateRunning && j.State != stateConfiguring && (j.State != stateCompleting || m.Phase != Pausing):
@@ -188,6 +190,9 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	return g, why, messages[why]
 }
 
+// promptly is how long after the submission of a job Slurm sets its begin time at most, if the job states none and waits for no other job.
+const promptly = 5 * time.Second
+
 // begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
 func begins(j *Job, m *Mark, now time.Time) Why {
 	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting.
@@ -196,7 +201,7 @@ func begins(j *Job, m *Mark, now time.Time) Why {
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue
 		return ""
-	case m.Phase == "" && j.Begin.After(now):
+	case m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
 		return OwnBegin
 	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now):
 		return BeginChanged

@@ -62,9 +62,15 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"held by its user":               {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
 		"held by an operator":            {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
 		"submitted with --begin":         {func(j *Job) { j.AdminComment = "" }, OwnBegin},
-		"its begin time has passed, and nobody has marked it": {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
-		"its user has moved it ahead":                         {func(j *Job) { j.Begin = at("08:59:00") }, BeginChanged},
-		"its user has put it off":                             {func(j *Job) { j.Begin = at("12:00:00") }, BeginChanged},
+		"its begin time has passed, and nobody has marked it":              {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
+		"submitted with --begin, which has come while the cluster is full": {func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", at("08:30:00"), "Resources" }, OwnBegin},
+		"Slurm took a moment to accept it":                                 {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:02") }, ""},
+		"handed over, and its begin time has come":                         {func(j *Job) { j.AdminComment, j.Begin = Mark{Phase: HandedOver}.String(), at("08:59:00") }, BeginChanged},
+		"handed over, and runs": {func(j *Job) {
+			j.AdminComment, j.State, j.Started = Mark{Phase: HandedOver}.String(), "RUNNING", at("08:59:00")
+		}, BeginChanged},
+		"its user has moved it ahead": {func(j *Job) { j.Begin = at("08:59:00") }, BeginChanged},
+		"its user has put it off":     {func(j *Job) { j.Begin = at("12:00:00") }, BeginChanged},
 		"Slurm has moved a begin time that has come": {func(j *Job) {
 			j.Begin, j.AdminComment = at("08:50:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
@@ -243,6 +249,30 @@ func TestADecisionBecomesBeginTimes(t *testing.T) {
 			if !u.Begin.Equal(w.Begin) || u.Now != w.Now || !strings.Contains(u.Comment, w.Comment) {
 				t.Errorf("%s: %+v, want %+v", name, u, w)
 			}
+		}
+	}
+}
+
+// TestABeginTimeOfAUserStandsOnceItHasCome: the cluster is full then. The mark of the time before says whose begin time it is.
+func TestABeginTimeOfAUserStandsOnceItHasCome(t *testing.T) {
+	for _, phase := range []Phase{Held, Released} {
+		j := waiting()
+		j.Begin, j.AdminComment = at("11:00:00"), Mark{Phase: phase, Begin: at("10:00:00"), Text: "waits", Before: "site"}.String()
+		got := decided(t, inputAt(t, j))
+		if len(got.Updates) != 1 || got.Updates[0].Now || !got.Updates[0].Begin.IsZero() {
+			t.Fatalf("%s: %+v", phase, got)
+		}
+		if m := ReadMark(got.Updates[0].Comment); m.Phase != HandedOver || m.Before != "site" {
+			t.Errorf("%s: %+v", phase, m)
+		}
+		j.AdminComment, j.Reason = got.Updates[0].Comment, "Resources"
+		in := inputAt(t, j)
+		in.Now = at("11:30:00")
+		if v := Observe(in); len(v.Left) != 1 || v.Left[0].Why != BeginChanged {
+			t.Errorf("%s: taken over: %+v", phase, v.Jobs)
+		}
+		if got := decided(t, in); !got.Empty() {
+			t.Errorf("%s: changed again: %+v", phase, got)
 		}
 	}
 }
