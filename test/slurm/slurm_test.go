@@ -350,6 +350,31 @@ func TestAJobThatHasEndedIsNotRequeued(t *testing.T) {
 	}
 }
 
+// TestATaskOfAnArrayIsHeldAndAnotherEdited: what users do to single tasks stands, and the others wait together.
+func TestATaskOfAnArrayIsHeldAndAnotherEdited(t *testing.T) {
+	empty(t)
+	l := controller(t, curve(t, [2]time.Duration{25 * time.Second, 15 * time.Minute}))
+	array := submit(t, "sleep 1", "--array=1-6", "--comment=lull:max-delay=10m,runtime=4s")
+	until(t, array+"_6", "planned", planned)
+	must(t, "scontrol", "hold", array+"_1")
+	must(t, "scontrol", "update", "JobId="+array+"_2", "StartTime=now+600")
+	edited := show(t, array+"_2")
+	if err := wait("Lull to leave them", func() bool {
+		return strings.Contains(l.log.String(), "UserHold") && strings.Contains(l.log.String(), "BeginChanged")
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, task := range []string{"_3", "_6"} {
+		until(t, array+task, "completed", completed)
+	}
+	if j := show(t, array+"_1"); j.state() != "PENDING" || j["Reason"] != "JobHeldUser" {
+		t.Errorf("%v", j)
+	}
+	if j := show(t, array+"_2"); j.state() != "PENDING" || j["StartTime"] != edited["StartTime"] {
+		t.Errorf("edited: %v; now: %v", edited, j)
+	}
+}
+
 // TestArraysDependenciesAndDefaults: the tasks of an array wait together; a job that waits for another is not started before it, and then
 // waits for clean power; the administrator's defaults count for a partition, and a job can opt out.
 func TestArraysDependenciesAndDefaults(t *testing.T) {

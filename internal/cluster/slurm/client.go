@@ -109,11 +109,12 @@ func (a *About) read(text string) (release int, err error) {
 	return 0, fmt.Errorf("%w: squeue --version says %q; accepted: as \"slurm 22.05.8\"", ErrVersion, clipped(strings.TrimSpace(text)))
 }
 
-// Observe implements Client by one call of squeue and one of sinfo.
+// Observe implements Client by one call of squeue and one of sinfo. Without --array-unique one line would stand for all pending tasks of an
+// array, also for those that somebody has held or given another begin time, and for those that Lull has paused.
 func (c Commands) Observe(ctx context.Context) (Queue, error) {
 	var q Queue
 	end := newWord()
-	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--Format="+format(jobColumns, end))
+	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--array-unique", "--Format="+format(jobColumns, end))
 	if err != nil {
 		return q, err
 	}

@@ -87,6 +87,17 @@ func TestVersionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestTasksThatDifferHaveLinesOfTheirOwn: squeue joins the pending tasks of an array otherwise.
+func TestTasksThatDifferHaveLinesOfTheirOwn(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if _, err := commands(t, map[string]string{"squeue": `echo " $@ " >` + log, "sinfo": ""}).Observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), " --array-unique ") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 // TestTheEnvironmentChangesNoColumn: users set defaults of squeue by variables.
 func TestTheEnvironmentChangesNoColumn(t *testing.T) {
 	got := environment([]string{"PATH=/bin", "TZ=Asia/Tokyo", "SQUEUE_STATES=all", "SINFO_FORMAT=%n", "SLURM_TIME_FORMAT=relative", "SLURM_CONF=/x"})

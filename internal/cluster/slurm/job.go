@@ -50,7 +50,7 @@ const (
 func (j *Job) Pending() bool { return j.State == statePending }
 
 // Held reports whether its user or an operator holds it.
-func (j *Job) Held() bool { return j.Pending() && strings.HasPrefix(j.Reason, reasonHeld) }
+func (j *Job) Held() bool { return j.Pending() && strings.Contains(j.Reason, reasonHeld) }
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {

@@ -134,8 +134,14 @@ func Observe(in Input) View {
 	v.bound(&in, here.Capacity[cpu])
 	v.Snapshot.Tasks = make([]decide.Task, len(v.Jobs))
 	v.Seen = make([]track.Observation, len(v.Jobs))
+	ids := make(map[string]bool, len(v.Jobs))
 	for i := range v.Jobs {
-		v.Snapshot.Tasks[i], v.Seen[i] = v.Jobs[i].task(&in, here.Capacity[cpu])
+		t, seen := v.Jobs[i].task(&in, here.Capacity[cpu])
+		if ids[t.ID] { // two groups of tasks of one array
+			t.ID += v.Jobs[i].Job.ID
+		}
+		ids[t.ID] = true
+		v.Snapshot.Tasks[i], v.Seen[i] = t, seen
 	}
 	return v
 }

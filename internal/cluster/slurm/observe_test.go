@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -274,6 +275,48 @@ func TestABeginTimeOfAUserStandsOnceItHasCome(t *testing.T) {
 		if got := decided(t, in); !got.Empty() {
 			t.Errorf("%s: changed again: %+v", phase, got)
 		}
+	}
+}
+
+// TestTasksOfAnArrayAreTakenOneByOne: one is held, one has another begin time, one is paused; the others wait together.
+func TestTasksOfAnArrayAreTakenOneByOne(t *testing.T) {
+	array := func(tasks string, set map[string]string) string {
+		values := map[string]string{"JobID": "1" + tasks[:1], "ArrayTaskID": tasks, "Comment": "lull:max-delay=8h,interruptible", adminComment: Mark{Phase: Held, Begin: at("10:00:00")}.String()}
+		for k, v := range set {
+			values[k] = v
+		}
+		return line(values)
+	}
+	jobs, bad := parseJobs(array("4-9", nil)+
+		array("1", map[string]string{"Reason": "JobHeldUser,Priority"})+
+		array("2", map[string]string{"EligibleTime": "2026-06-01T11:00:00"})+
+		array("3", map[string]string{"RestartCnt": "1", adminComment: Mark{Phase: Paused, Begin: at("10:00:00"), Since: at("08:00:00")}.String()})+
+		array("20-22", nil), end)
+	if len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	jobs[1].Reason = "Priority,JobHeldUser"
+	in := inputAt(t, jobs...)
+	v := Observe(in)
+	left, ids := map[string]Why{}, map[string]bool{}
+	for _, l := range v.Left {
+		left[l.Job.ID] = l.Why
+	}
+	for i := range v.Snapshot.Tasks {
+		ids[v.Snapshot.Tasks[i].ID] = true
+	}
+	if len(left) != 2 || left["12_1"] != UserHold || left["12_2"] != BeginChanged || len(ids) != 3 {
+		t.Errorf("left %v, tasks %v", left, ids)
+	}
+	var changed []string
+	for _, u := range decided(t, in).Updates {
+		if !u.Begin.IsZero() {
+			changed = append(changed, u.IDs...)
+		}
+	}
+	slices.Sort(changed)
+	if want := []string{"12_3", "12_[20-22]", "12_[4-9]"}; !slices.Equal(changed, want) {
+		t.Errorf("begin times of %v are set; want %v", changed, want)
 	}
 }
 
