@@ -245,23 +245,36 @@ func (g *Governed) id() string {
 
 // work is the run time of all of the job, done or not.
 func (g *Governed) work(in *Input, waves int) time.Duration {
-	return g.runtime(in) * time.Duration(waves)
+	return inSuccession(g.runtime(in), waves)
 }
 
-// deadline is when the job should have ended: its work after the end of its delay, and a run up to its time limit before its --deadline.
+// mostWork bounds the run time of a job: as slots of a second it is a number that planners take.
+const mostWork = 50 * longest
+
+// inSuccession is how long waves take that each take d, mostWork at most.
+func inSuccession(d time.Duration, waves int) time.Duration {
+	if d > mostWork/time.Duration(waves) {
+		return mostWork
+	}
+	return d * time.Duration(waves)
+}
+
+// deadline is when the job should have ended: its work after the end of its delay, or its work after the latest start for its
+// --deadline.
 func (g *Governed) deadline(in *Input, waves int) time.Time {
 	var out time.Time
 	if g.Options.MaxDelay > 0 {
 		out = g.submitted().Add(g.Options.MaxDelay)
 	}
-	if by := g.byDeadline(in); !by.IsZero() && (out.IsZero() || by.Before(out)) {
+	if by := g.byDeadline(in, waves); !by.IsZero() && (out.IsZero() || by.Before(out)) {
 		out = by
 	}
 	return out.Add(g.work(in, waves))
 }
 
-// byDeadline is the latest start for --deadline; zero if there is none.
-func (g *Governed) byDeadline(in *Input) time.Time {
+// byDeadline is the latest start for --deadline, at which all waves of an array end before it if each runs up to its time limit; zero if there
+// is none.
+func (g *Governed) byDeadline(in *Input, waves int) time.Time {
 	if g.Job.Deadline.IsZero() {
 		return time.Time{}
 	}
@@ -269,7 +282,7 @@ func (g *Governed) byDeadline(in *Input) time.Time {
 	if length == 0 {
 		length = g.runtime(in)
 	}
-	return g.Job.Deadline.Add(-length - in.Config.MarginTime())
+	return g.Job.Deadline.Add(-inSuccession(length, waves) - in.Config.MarginTime())
 }
 
 // saved is the work of earlier runs.

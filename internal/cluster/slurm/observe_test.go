@@ -125,6 +125,9 @@ func TestAJobIsATask(t *testing.T) {
 		"no limit":               {func(j *Job) { j.Limit = 0 }, want{kind: workload.Rigid, state: decide.Waiting, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 4}},
 		"an array runs in waves": {func(j *Job) { j.Tasks, j.ID = 20, "12_[1-20]" }, want{kind: workload.Rigid, state: decide.Waiting, remaining: 3 * time.Hour, latest: at("16:00:00"), deadline: at("19:00:00"), cpus: 32}},
 		"an array runs as many tasks as its throttle says": {func(j *Job) { j.Tasks, j.Throttle, j.ID = 6, 3, "12_[1-6]" }, want{kind: workload.Rigid, state: decide.Waiting, remaining: 2 * time.Hour, latest: at("16:00:00"), deadline: at("18:00:00"), cpus: 12}},
+		"all waves of an array end before its deadline": {func(j *Job) {
+			j.Tasks, j.Throttle, j.ID, j.Deadline, j.Comment = 6, 2, "12_[1-6]", at("15:05:00"), j.Comment+",runtime=30m"
+		}, want{kind: workload.Rigid, state: decide.Waiting, remaining: 90 * time.Minute, latest: at("12:00:00"), deadline: at("13:30:00"), cpus: 8}},
 		"released, and waiting for room": {func(j *Job) {
 			j.Reason, j.Begin, j.AdminComment = "Resources", at("08:30:00"), Mark{Phase: Released}.String()
 		}, want{kind: workload.Rigid, state: decide.Running, unscheduled: true, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 4}},
