@@ -144,7 +144,8 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
 // wait sets the begin time of a job.
 func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if !begin.After(now) {
-		return // it starts as it is
+		c.startNow(g, now)
+		return
 	}
 	m := g.next(Held)
 	if g.paused() || !m.Since.IsZero() {
@@ -164,6 +165,16 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 		return
 	}
 	c.add(g.Job.ID, Update{Begin: begin, Comment: m.String()})
+}
+
+// startNow pulls back the begin time of a job whose latest safe start has come, such as after a change of its time limit.
+func (c *changes) startNow(g *Governed, now time.Time) {
+	if !g.Job.Begin.After(now) {
+		return // it starts as it is
+	}
+	m := g.next(Released)
+	m.Text = fmt.Sprintf("released at %s: its latest safe start was %s", clock(now), clock(g.Latest))
+	c.add(g.Job.ID, Update{Now: true, Comment: m.String()})
 }
 
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in

@@ -155,7 +155,7 @@ func (v *View) bound(in *Input, capacity float64) {
 			continue
 		}
 		g := Governed{Job: j, Mark: v.Left[i].mark, Options: v.Left[i].options}
-		if g.task(in, capacity); g.Latest.After(in.Now) {
+		if g.task(in, capacity); g.Latest.After(in.Now) || j.Begin.After(in.Now) {
 			v.Dependent = append(v.Dependent, g)
 		}
 	}

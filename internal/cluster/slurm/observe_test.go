@@ -1,6 +1,8 @@
 package slurm
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -335,6 +337,61 @@ func TestNoBeginTimeIsLaterThanTheLatestSafeStart(t *testing.T) {
 		if len(got.Updates) != 1 || !got.Updates[0].Begin.Equal(at("16:00:00")) {
 			t.Errorf("%+v: %+v", a, got)
 		}
+	}
+}
+
+// TestEveryPendingJobStartsInTime: for jobs, marks and decisions of any kind, no begin time is later than the latest safe start once the
+// changes are made. Where that has come, the job starts now.
+func TestEveryPendingJobStartsInTime(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	minutes := func(n int) time.Duration { return time.Duration(random.IntN(n)) * time.Minute }
+	verbs := []decide.Verb{decide.Wait, decide.Pause, decide.Release, decide.Resume, decide.Continue}
+	late := 0
+	for range 20000 {
+		j := waiting()
+		j.Comment = fmt.Sprintf("lull:max-delay=%dm", 1+random.IntN(300))
+		j.Submitted = at("09:00:00").Add(-minutes(300))
+		j.Begin = at("06:00:00").Add(minutes(1200))
+		j.Limit = time.Minute + minutes(600)
+		if random.IntN(2) == 0 {
+			j.Deadline = at("09:00:00").Add(minutes(900))
+		}
+		m := Mark{Phase: []Phase{"", Held, Released, Paused, Pausing}[random.IntN(5)], Begin: j.Begin}
+		if m.Phase == Paused || m.Phase == Pausing {
+			m.Since, j.Restarts = j.Submitted, 1
+		}
+		if j.AdminComment = m.String(); m.Phase == "" {
+			j.AdminComment = ""
+		}
+		if random.IntN(4) == 0 {
+			j.Reason = reasonDepends
+		}
+		v := Observe(inputAt(t, j))
+		now := v.Snapshot.Now
+		d := decide.Decision{}
+		for i := range v.Jobs {
+			d.Order = append(d.Order, i)
+			d.Actions = append(d.Actions, decide.Action{Verb: verbs[random.IntN(len(verbs))], Reason: decide.Reason{PlannedStart: now.Add(minutes(900) - time.Hour)}})
+		}
+		begin := j.Begin
+		for _, u := range Plan(&v, &d).Updates {
+			if u.Now {
+				begin = now
+			} else if !u.Begin.IsZero() {
+				begin = u.Begin
+			}
+		}
+		for _, g := range append(v.Jobs, v.Dependent...) {
+			if j.Begin.After(now) && j.Begin.After(g.Latest) {
+				late++
+			}
+			if begin.After(now) && begin.After(g.Latest.Add(rounding)) {
+				t.Fatalf("begins %v, latest safe start %v: %+v, mark %+v, %+v", begin, g.Latest, j, m, d.Actions)
+			}
+		}
+	}
+	if late < 100 {
+		t.Errorf("%d jobs were late before; want 100 and more, or this tests nothing", late)
 	}
 }
 
