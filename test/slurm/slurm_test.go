@@ -367,7 +367,7 @@ func TestATaskOfAnArrayIsHeldAndAnotherEdited(t *testing.T) {
 	for _, task := range []string{"_3", "_6"} {
 		until(t, array+task, "completed", completed)
 	}
-	if j := show(t, array+"_1"); j.state() != "PENDING" || j["Reason"] != "JobHeldUser" {
+	if j := show(t, array+"_1"); j.state() != "PENDING" || !strings.HasPrefix(j["Reason"], "JobHeld") {
 		t.Errorf("%v", j)
 	}
 	if j := show(t, array+"_2"); j.state() != "PENDING" || j["StartTime"] != edited["StartTime"] {

@@ -56,6 +56,8 @@ const (
 	Heterogeneous Why = "Heterogeneous"
 	// TooLong: squeue cuts its comment or the list of its tasks.
 	TooLong Why = "TooLong"
+	// Invalid: what Slurm says of it makes no task that can be planned.
+	Invalid Why = "Invalid"
 	// Other: it is in a state in which nothing can be changed, such as SUSPENDED.
 	Other Why = "Other"
 )
@@ -117,12 +119,15 @@ func Observe(in Input) View {
 		here.Capacity[cpu] += float64(in.Queue.Nodes[i].CPUs)
 	}
 	v := View{Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	ids := map[string]bool{}
 	for i := range in.Queue.Jobs {
 		j := &in.Queue.Jobs[i]
 		g, why, message := govern(&in, j)
 		if why == "" {
-			v.Jobs = append(v.Jobs, g)
-			continue
+			if message = v.add(&in, g, here.Capacity[cpu], ids); message == "" {
+				continue
+			}
+			why = Invalid
 		}
 		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
 		if j.uses() {
@@ -132,18 +137,33 @@ func Observe(in Input) View {
 	here.Load[cpu] = min(here.Load[cpu], here.Capacity[cpu])
 	v.Snapshot.Clusters = []decide.Cluster{here}
 	v.bound(&in, here.Capacity[cpu])
-	v.Snapshot.Tasks = make([]decide.Task, len(v.Jobs))
-	v.Seen = make([]track.Observation, len(v.Jobs))
-	ids := make(map[string]bool, len(v.Jobs))
-	for i := range v.Jobs {
-		t, seen := v.Jobs[i].task(&in, here.Capacity[cpu])
-		if ids[t.ID] { // two groups of tasks of one array
-			t.ID += v.Jobs[i].Job.ID
-		}
-		ids[t.ID] = true
-		v.Snapshot.Tasks[i], v.Seen[i] = t, seen
-	}
 	return v
+}
+
+// add adds a job as a task. A message says why it cannot be one: such a job must not keep the others from being planned.
+func (v *View) add(in *Input, g Governed, capacity float64, ids map[string]bool) (message string) {
+	t, seen := g.task(in, capacity)
+	if ids[t.ID] && g.Job.Tasks > 1 { // two groups of tasks of one array
+		t.ID += g.Job.ID
+	}
+	if message = invalid(&t, ids[t.ID]); message == "" {
+		ids[t.ID] = true
+		v.Jobs, v.Seen, v.Snapshot.Tasks = append(v.Jobs, g), append(v.Seen, seen), append(v.Snapshot.Tasks, t)
+	}
+	return message
+}
+
+// invalid says why a snapshot with a task would be invalid; "" if it would not.
+func invalid(t *decide.Task, twice bool) string {
+	switch {
+	case twice:
+		return "squeue lists it twice"
+	case t.Remaining < 0 || t.Remaining > mostWork:
+		return fmt.Sprintf("its remaining run time is %v; accepted: 0 to %v", t.Remaining, mostWork)
+	case t.AtRisk < 0 || t.AtRisk > t.Remaining || t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:
+		return fmt.Sprintf("its run time at risk is %v; accepted: 0 to what remains (%v) and to its checkpoint interval (%v)", t.AtRisk, t.Remaining, t.Checkpoint)
+	}
+	return ""
 }
 
 // bound keeps the jobs that wait for other jobs, with their latest starts: once those have ended, such a job is to wait for clean power, not to
@@ -303,7 +323,7 @@ func (g *Governed) ran(in *Input) time.Duration {
 	if g.Job.Pending() || g.Job.Started.IsZero() || g.Job.Started.After(in.Now) {
 		return 0
 	}
-	return in.Now.Sub(g.Job.Started)
+	return min(in.Now.Sub(g.Job.Started), mostWork)
 }
 
 // atRisk is the work since the last checkpoint of a job that saves at intervals, or all of a run that cannot be paused.
