@@ -181,6 +181,19 @@ func TestAnErrorOfTheScriptStopsNoSubmission(t *testing.T) {
 	}
 }
 
+// TestSomebodyWaitsForAShell: a srun is not held, whatever its comment says. A comment that cannot be read holds nothing either.
+func TestSomebodyWaitsForAShell(t *testing.T) {
+	empty(t)
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	begin := time.Now()
+	must(t, "salloc", "--comment=lull:max-delay=10m", "--immediate=30", "true")
+	id := submit(t, "true", "--comment=lull:max-delay=10m,runtime=x")
+	until(t, id, "completed", completed)
+	if took := time.Since(begin); took > 30*time.Second+lag {
+		t.Errorf("took %v", took)
+	}
+}
+
 // TestASiteHasAScriptOfItsOwn, which loads that of Lull, as docs/slurm.md says.
 func TestASiteHasAScriptOfItsOwn(t *testing.T) {
 	empty(t)

@@ -38,6 +38,7 @@ const rounding = time.Second
 //   - A job that is released gets the begin time now.
 //   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
 //   - A job that waits for other jobs gets its latest safe start.
+//   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
 //
 // Jobs that need the same change share an update.
@@ -69,6 +70,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	}
 	for i := range v.Left {
 		c.handOver(&v.Left[i])
+		c.releaseLeft(&v.Left[i], now)
 	}
 	return c.Changes
 }
@@ -165,6 +167,24 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 		return
 	}
 	c.add(g.Job.ID, Update{Begin: begin, Comment: m.String()})
+}
+
+// releaseLeft releases a job that Lull does not plan, such as one whose comment cannot be read, and that waits by a begin time of
+// Lull or of job_submit.lua: what nobody plans must not wait. A job that is held, or that waits for other jobs, is not touched.
+func (c *changes) releaseLeft(l *Left, now time.Time) {
+	j := l.Job
+	switch l.Why {
+	case NotOptedIn, NoSlack, BadComment, Heterogeneous, Interactive, TooLong, Invalid:
+	default:
+		return
+	}
+	m := l.mark
+	if m.Phase != Held && m.Phase != Paused || !j.Pending() || j.Held() || !j.Begin.After(now) || !j.Begin.Equal(m.Begin) {
+		return
+	}
+	m.Phase, m.Begin = Released, time.Time{}
+	m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
+	c.add(j.ID, Update{Now: true, Comment: m.String()})
 }
 
 // startNow pulls back the begin time of a job whose latest safe start has come, such as after a change of its time limit.

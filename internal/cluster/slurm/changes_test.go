@@ -242,6 +242,34 @@ func TestOneJobDoesNotKeepTheOthersFromBeingPlanned(t *testing.T) {
 	}
 }
 
+// TestWhatNobodyPlansDoesNotWait: job_submit.lua holds a job that Lull leaves to Slurm then.
+func TestWhatNobodyPlansDoesNotWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(*Job)
+		releases bool
+	}{
+		"a comment that cannot be read":     {func(j *Job) { j.Comment = "lull:max-delay=8h,runtime=x" }, true},
+		"opted out after it was submitted":  {func(j *Job) { j.Comment = "lull:off" }, true},
+		"a part of a heterogeneous job":     {func(j *Job) { j.Het = true }, true},
+		"a list of tasks that is cut":       {func(j *Job) { j.Cut = true }, true},
+		"a shell of salloc":                 {func(j *Job) { j.Interactive = true }, true},
+		"no mark":                           {func(j *Job) { j.Comment, j.AdminComment = "lull:off", "" }, false},
+		"a begin time of its user":          {func(j *Job) { j.Comment, j.Begin = "lull:off", at("11:00:00") }, false},
+		"held":                              {func(j *Job) { j.Comment, j.Reason = "lull:off", "JobHeldUser" }, false},
+		"its begin time has come":           {func(j *Job) { j.Comment, j.Begin = "lull:off", at("08:59:00") }, false},
+		"it runs":                           {func(j *Job) { j.Comment, j.State, j.Started = "lull:off", "RUNNING", at("08:59:00") }, false},
+		"requeued by somebody else":         {func(j *Job) { j.Restarts = 1 }, false},
+		"an operator has written behind it": {func(j *Job) { j.Comment = "lull:off"; j.AdminComment = "ticket" }, false},
+	} {
+		j := waiting()
+		tc.change(&j)
+		got := decided(t, inputAt(t, j))
+		if tc.releases != (len(got.Updates) == 1 && got.Updates[0].Now && ReadMark(got.Updates[0].Comment).Phase == Released) || !tc.releases && !got.Empty() {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestJobsThatNeedTheSameShareAnUpdate(t *testing.T) {
 	var jobs []Job
 	for i, id := range []string{"1", "2", "3_[1-9]", "4"} {

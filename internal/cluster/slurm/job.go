@@ -29,6 +29,8 @@ type Job struct {
 	// Requeue reports whether Slurm may requeue it.
 	Requeue                 bool
 	Partition, QOS, Account string
+	// Interactive reports that it has no batch script: a shell of salloc or a srun waits for it.
+	Interactive bool
 	// Het reports that it is a part of a heterogeneous job.
 	Het bool
 	// Comment is its user's, AdminComment holds the Mark. Both are cut to the width that squeue is asked for.

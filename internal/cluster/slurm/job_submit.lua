@@ -51,6 +51,9 @@ local function lull_delay(job, partition)
 end
 
 function lull_job_submit(job, partitions)
+	if job.script == nil or job.script == "" then
+		return -- somebody waits for it: salloc or srun
+	end
 	local begin = job.begin_time
 	if begin ~= nil and begin ~= 0 and begin ~= slurm.NO_VAL then
 		return -- the user states a begin time

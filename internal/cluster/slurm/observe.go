@@ -54,6 +54,8 @@ const (
 	Depends Why = "Depends"
 	// Heterogeneous: it is a part of a heterogeneous job.
 	Heterogeneous Why = "Heterogeneous"
+	// Interactive: it has no batch script.
+	Interactive Why = "Interactive"
 	// TooLong: squeue cuts its comment or the list of its tasks.
 	TooLong Why = "TooLong"
 	// Invalid: what Slurm says of it makes no task that can be planned.
@@ -72,6 +74,7 @@ var messages = map[Why]string{
 	Requeued:      "somebody else has requeued it",
 	Depends:       "it waits for other jobs; once they have ended, it may wait for clean power",
 	Heterogeneous: "it is a part of a heterogeneous job",
+	Interactive:   "somebody waits for it: it was submitted by salloc or srun",
 	TooLong:       "its comment, or the list of the tasks of its array, is too long to read",
 	Other:         "nothing can be changed in its state",
 }
@@ -200,6 +203,8 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		why = UserHold
 	case j.Het:
 		why = Heterogeneous
+	case j.Interactive:
+		why = Interactive
 	case stated && len(j.Comment) >= commentWidth || len(j.AdminComment) >= adminWidth || j.Cut:
 		why = TooLong
 	case m.Phase == HandedOver:

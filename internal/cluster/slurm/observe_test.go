@@ -84,6 +84,7 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"requeued by Lull, with the begin time of Slurm": {func(j *Job) { j.Restarts, j.AdminComment = 1, Mark{Phase: Pausing, Since: at("08:00:00")}.String() }, ""},
 		"waits for other jobs":                           {func(j *Job) { j.Reason = "Dependency" }, Depends},
 		"a part of a heterogeneous job":                  {func(j *Job) { j.Het = true }, Heterogeneous},
+		"a shell of salloc":                              {func(j *Job) { j.Interactive = true }, Interactive},
 		"a list of tasks that is cut":                    {func(j *Job) { j.Cut = true }, TooLong},
 		"a comment that is cut":                          {func(j *Job) { j.Comment += strings.Repeat(" ", commentWidth) }, TooLong},
 		"suspended":                                      {func(j *Job) { j.State = "SUSPENDED" }, Other},
