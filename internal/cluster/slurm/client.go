@@ -87,8 +87,12 @@ func (c Commands) Check(ctx context.Context) (About, error) {
 			}
 		}
 	}
-	if _, err = c.Observe(ctx); err != nil { // the columns are there
+	q, err := c.Observe(ctx)
+	if err != nil { // a column is missing
 		return a, err
+	}
+	if err := q.Readable(); err != nil {
+		return a, fmt.Errorf("%w: %s: %w", ErrVersion, a.Version, err)
 	}
 	return a, nil
 }
@@ -125,7 +129,10 @@ func (c Commands) Observe(ctx context.Context) (Queue, error) {
 		return q, err
 	}
 	q.Nodes, bad = parseNodes(out, end)
-	q.Bad = append(q.Bad, bad...)
+	for _, b := range bad {
+		b.Node = true
+		q.Bad = append(q.Bad, b)
+	}
 	return q, nil
 }
 

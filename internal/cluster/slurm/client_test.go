@@ -87,6 +87,31 @@ func TestVersionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestAnswersOfAnotherFormAreNoEmptyQueue: at the start that is an error, and one odd job is not.
+func TestAnswersOfAnotherFormAreNoEmptyQueue(t *testing.T) {
+	bad := []Bad{{Line: "7", Err: ErrLine}}
+	for name, tc := range map[string]struct {
+		queue Queue
+		fails bool
+	}{
+		"nothing":                  {Queue{}, false},
+		"one odd job of two":       {Queue{Jobs: make([]Job, 1), Bad: bad}, false},
+		"all jobs":                 {Queue{Bad: bad, Nodes: make([]Node, 9)}, true},
+		"more than half":           {Queue{Jobs: make([]Job, 1), Bad: append(bad, bad...)}, true},
+		"all nodes":                {Queue{Jobs: make([]Job, 9), Bad: []Bad{{Err: ErrLine, Node: true}}}, true},
+		"an odd node among others": {Queue{Nodes: make([]Node, 3), Bad: []Bad{{Err: ErrLine, Node: true}}}, false},
+	} {
+		if err := tc.queue.Readable(); (err != nil) != tc.fails || err != nil && !errors.Is(err, ErrLine) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	squeue := `case "$1" in --version) echo "slurm 22.05.8";; *) echo "12 PENDING";; esac`
+	_, err := commands(t, map[string]string{"squeue": squeue, "sinfo": "", "scontrol": ""}).Check(t.Context())
+	if !errors.Is(err, ErrVersion) || !errors.Is(err, ErrLine) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestTasksThatDifferHaveLinesOfTheirOwn: squeue joins the pending tasks of an array otherwise.
 func TestTasksThatDifferHaveLinesOfTheirOwn(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -75,6 +76,8 @@ type Bad struct {
 	// Line is its beginning.
 	Line string
 	Err  error
+	// Node reports that it is a line of sinfo.
+	Node bool
 }
 
 // Queue is what one look at Slurm tells.
@@ -82,4 +85,23 @@ type Queue struct {
 	Jobs  []Job
 	Nodes []Node
 	Bad   []Bad
+}
+
+// Readable returns an error that wraps ErrLine if fewer than half of the lines of squeue or of sinfo can be read. That is not one odd job, but
+// a Slurm whose answers have another form.
+func (q *Queue) Readable() error {
+	bad := map[bool]int{}
+	first := map[bool]error{}
+	for _, b := range q.Bad {
+		if bad[b.Node]++; first[b.Node] == nil {
+			first[b.Node] = b.Err
+		}
+	}
+	if n := bad[false]; n > len(q.Jobs) {
+		return fmt.Errorf("squeue: %d of %d lines cannot be read; the first: %w", n, n+len(q.Jobs), first[false])
+	}
+	if n := bad[true]; n > len(q.Nodes) {
+		return fmt.Errorf("sinfo: %d of %d lines cannot be read; the first: %w", n, n+len(q.Nodes), first[true])
+	}
+	return nil
 }

@@ -93,6 +93,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	if err != nil {
 		return time.Time{}, err
 	}
+	if err := q.Readable(); err != nil {
+		c.o.Log.Error("Slurm answers in another form; the jobs of lines that cannot be read are left to Slurm", "error", err.Error())
+	}
 	in := c.o.Input
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)

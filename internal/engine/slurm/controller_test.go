@@ -27,6 +27,7 @@ type fake struct {
 	jobs   []slurm.Job
 	cpus   int
 	failed error
+	bad    []slurm.Bad
 	calls  []string
 }
 
@@ -42,7 +43,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
 		}
 	}
-	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}}, nil
+	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -248,6 +249,17 @@ func TestSlurmThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil || !strings.Contains(log.String(), "Reconciling failed") || len(f.calls) == 0 {
 		t.Errorf("%v, calls %v\n%s", err, f.calls, log)
+	}
+}
+
+// TestLinesOfAnotherFormAreAnError in the log, each time, until the answers can be read again.
+func TestLinesOfAnotherFormAreAnError(t *testing.T) {
+	c, f, log := setup(t)
+	f.bad = []slurm.Bad{{Line: "7", Err: slurm.ErrLine}}
+	step(t, c, f, 0)
+	step(t, c, f, time.Second)
+	if n := strings.Count(log.String(), "level=ERROR msg=\"Slurm answers in another form"); n != 2 {
+		t.Errorf("%d errors\n%s", n, log)
 	}
 }
 
