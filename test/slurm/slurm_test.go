@@ -201,7 +201,10 @@ func TestASiteHasAScriptOfItsOwn(t *testing.T) {
 	if err := os.WriteFile(lab.dir+"/lull_job_submit.lua", []byte(good), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replace(fmt.Sprintf(`dofile(%q)
+	replace(fmt.Sprintf(`local loaded, why = pcall(dofile, %q)
+if not loaded then
+	slurm.log_info("lull: %%s", tostring(why))
+end
 function slurm_job_submit(job_desc, part_list, submit_uid)
 	job_desc.admin_comment = "ticket-7"
 	pcall(lull_job_submit, job_desc, part_list)
@@ -216,8 +219,20 @@ return slurm.SUCCESS
 	if j := show(t, id); j.state() != "PENDING" || !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: waits for the plan of Lull") {
 		t.Errorf("%v", j)
 	}
-	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	l := controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
 	if j := until(t, id, "completed", completed); !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: released") {
+		t.Errorf("%v", j)
+	}
+	l.kill()
+	// The file of Lull is missing when slurmctld starts: it starts, and jobs are submitted as they are.
+	if err := os.Remove(lab.dir + "/lull_job_submit.lua"); err != nil {
+		t.Fatal(err)
+	}
+	lab.stopController(t)
+	if err := lab.startController(); err != nil {
+		t.Fatal(err)
+	}
+	if j := show(t, submit(t, "true", "--comment=lull:max-delay=10m")); j["AdminComment"] != "ticket-7" && !strings.HasPrefix(j["AdminComment"], "ticket-7 ") {
 		t.Errorf("%v", j)
 	}
 }
