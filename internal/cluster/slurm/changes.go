@@ -72,7 +72,16 @@ func Plan(v *View, d *decide.Decision) Changes {
 		c.handOver(&v.Left[i])
 		c.releaseLeft(&v.Left[i], now)
 	}
+	slices.SortStableFunc(c.Updates, func(a, b Update) int { return order(&a) - order(&b) })
 	return c.Changes
+}
+
+// order puts releases first: should Slurm stop answering midway, no job that may start waits.
+func order(u *Update) int {
+	if u.Now {
+		return 0
+	}
+	return 1
 }
 
 // handOver notes that somebody else has changed the begin time of a job. Without the note nobody could tell once that time has come.

@@ -231,14 +231,15 @@ func TestOneJobDoesNotKeepTheOthersFromBeingPlanned(t *testing.T) {
 	ancient.Comment += ",interruptible,checkpoint=1s"
 	in := inputAt(t, waiting(), huge, twice, ancient)
 	v := Observe(in)
-	if len(v.Jobs) != 3 || len(v.Left) != 1 || v.Left[0].Why != Invalid || v.Left[0].Message == "" {
+	if len(v.Jobs) != 3 || len(v.Left) != 1 || v.Left[0].Why != Other || v.Left[0].Message == "" {
 		t.Fatalf("%d jobs, left %+v", len(v.Jobs), v.Left)
 	}
 	if got := v.Snapshot.Tasks[1].Remaining; got != mostWork || v.Jobs[1].Latest != at("16:00:00") {
 		t.Errorf("remaining %v, latest %v", got, v.Jobs[1].Latest)
 	}
-	if got := decided(t, in); len(got.Updates) < 2 || got.Updates[0].IDs[0] != "12" {
-		t.Errorf("%+v", got)
+	changed := decided(t, in)
+	if got := changed.Jobs(); !slices.Equal(got, []string{"12", "13_[1-4000000]", "14"}) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -267,6 +268,15 @@ func TestWhatNobodyPlansDoesNotWait(t *testing.T) {
 		if tc.releases != (len(got.Updates) == 1 && got.Updates[0].Now && ReadMark(got.Updates[0].Comment).Phase == Released) || !tc.releases && !got.Empty() {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// TestReleasesComeFirst: of a job that waits and one that may start.
+func TestReleasesComeFirst(t *testing.T) {
+	waits, starts := waiting(), waiting()
+	starts.ID, starts.Number, starts.Comment = "13", 13, "lull:off"
+	if got := decided(t, inputAt(t, waits, starts)); len(got.Updates) != 2 || !got.Updates[0].Now || got.Updates[1].Now {
+		t.Errorf("%+v", got)
 	}
 }
 

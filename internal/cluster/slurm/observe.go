@@ -127,10 +127,9 @@ func Observe(in Input) View {
 		j := &in.Queue.Jobs[i]
 		g, why, message := govern(&in, j)
 		if why == "" {
-			if message = v.add(&in, g, here.Capacity[cpu], ids); message == "" {
+			if why, message = v.add(&in, g, here.Capacity[cpu], ids); why == "" {
 				continue
 			}
-			why = Invalid
 		}
 		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
 		if j.uses() {
@@ -143,24 +142,26 @@ func Observe(in Input) View {
 	return v
 }
 
-// add adds a job as a task. A message says why it cannot be one: such a job must not keep the others from being planned.
-func (v *View) add(in *Input, g Governed, capacity float64, ids map[string]bool) (message string) {
+// add adds a job as a task. why says why it cannot be one: such a job must not keep the others from being planned.
+func (v *View) add(in *Input, g Governed, capacity float64, ids map[string]bool) (why Why, message string) {
 	t, seen := g.task(in, capacity)
 	if ids[t.ID] && g.Job.Tasks > 1 { // two groups of tasks of one array
 		t.ID += g.Job.ID
 	}
-	if message = invalid(&t, ids[t.ID]); message == "" {
-		ids[t.ID] = true
-		v.Jobs, v.Seen, v.Snapshot.Tasks = append(v.Jobs, g), append(v.Seen, seen), append(v.Snapshot.Tasks, t)
+	if ids[t.ID] {
+		return Other, "squeue lists it twice" // its first line is a task
 	}
-	return message
+	if message = invalid(&t); message != "" {
+		return Invalid, message
+	}
+	ids[t.ID] = true
+	v.Jobs, v.Seen, v.Snapshot.Tasks = append(v.Jobs, g), append(v.Seen, seen), append(v.Snapshot.Tasks, t)
+	return "", ""
 }
 
 // invalid says why a snapshot with a task would be invalid; "" if it would not.
-func invalid(t *decide.Task, twice bool) string {
+func invalid(t *decide.Task) string {
 	switch {
-	case twice:
-		return "squeue lists it twice"
 	case t.Remaining < 0 || t.Remaining > mostWork:
 		return fmt.Sprintf("its remaining run time is %v; accepted: 0 to %v", t.Remaining, mostWork)
 	case t.AtRisk < 0 || t.AtRisk > t.Remaining || t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:

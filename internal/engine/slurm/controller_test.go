@@ -28,7 +28,9 @@ type fake struct {
 	cpus   int
 	failed error
 	bad    []slurm.Bad
-	calls  []string
+	// refuses is a job of which an update fails.
+	refuses string
+	calls   []string
 }
 
 func (f *fake) Check(context.Context) (slurm.About, error) { return slurm.About{}, nil }
@@ -72,6 +74,9 @@ func (f *fake) each(ids []string, do func(*slurm.Job)) {
 
 func (f *fake) Update(_ context.Context, u slurm.Update) error {
 	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
+	if slices.Contains(u.IDs, f.refuses) {
+		return slurm.ErrCommand
+	}
 	f.each(u.IDs, func(j *slurm.Job) {
 		j.AdminComment = u.Comment
 		switch {
@@ -249,6 +254,29 @@ func TestSlurmThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil || !strings.Contains(log.String(), "Reconciling failed") || len(f.calls) == 0 {
 		t.Errorf("%v, calls %v\n%s", err, f.calls, log)
+	}
+}
+
+// TestApplyingStopsAtTheFirstError, after the releases; what failed goes last in the next round.
+func TestApplyingStopsAtTheFirstError(t *testing.T) {
+	c, f, _ := setup(t)
+	f.refuses = "2"
+	round := func() string {
+		f.calls = nil
+		changes := slurm.Changes{
+			Updates: []slurm.Update{{IDs: []string{"1"}, Now: true}, {IDs: []string{"2"}}, {IDs: []string{"3"}}},
+			Pauses:  []slurm.Update{{IDs: []string{"4"}}},
+		}
+		if err := c.apply(t.Context(), &slurm.View{}, &changes); !errors.Is(err, slurm.ErrCommand) {
+			t.Errorf("%v", err)
+		}
+		return strings.Join(f.calls, ", ")
+	}
+	if got := round(); got != "update 1, update 2" {
+		t.Error(got)
+	}
+	if got := round(); got != "update 1, update 3, update 2" {
+		t.Error(got)
 	}
 }
 
