@@ -95,7 +95,7 @@ next submission.`,
 					return fmt.Errorf("--output: %w", err)
 				}
 				if !strings.HasPrefix(string(old), slurm.JobSubmitBegins) {
-					return fmt.Errorf("--output: %s is there, and not made by lull; accepted: another file. Load that in yours with dofile, and call lull_job_submit(job_desc, part_list) from slurm_job_submit", to)
+					return fmt.Errorf("--output: %s is there, and not made by lull; accepted: another file. Load that in yours with pcall(dofile, FILE), call lull_job_submit(job_desc, part_list) from slurm_job_submit, and touch yours after each install", to)
 				}
 			}
 			if err := writeWhole(to, []byte(script)); err != nil {

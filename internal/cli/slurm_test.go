@@ -29,11 +29,24 @@ func TestSlurmInstallOverwritesNoOtherScript(t *testing.T) {
 	if err := os.WriteFile(name, []byte("-- ours\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, status := install(); status != exitError || !strings.Contains(text, "not made by lull") {
+	if text, status := install(); status != exitError || !strings.Contains(text, "not made by lull") || !strings.Contains(text, "pcall(dofile, FILE)") || !strings.Contains(text, "touch yours") {
 		t.Errorf("%d: %s", status, text)
 	}
 	if text, _ := os.ReadFile(name); string(text) != "-- ours\n" {
 		t.Errorf("overwrote it with %.60s", text)
+	}
+}
+
+// TestSlurmASiteLoadsTheScriptInPcall, by the page and by the script itself: else slurmctld does not start once the file is missing.
+func TestSlurmASiteLoadsTheScriptInPcall(t *testing.T) {
+	page, err := os.ReadFile("../../docs/slurm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"docs/slurm.md": string(page), "job_submit.lua": slurm.JobSubmit(&slurm.Config{}, "test")} {
+		if !strings.Contains(text, "pcall(dofile, ") || strings.Contains(text, "dofile(") || !strings.Contains(strings.ToLower(text), "touch ") {
+			t.Errorf("%s: want pcall(dofile, ...) and touch", name)
+		}
 	}
 }
 

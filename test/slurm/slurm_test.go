@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lull.dev/lull/internal/cluster/slurm"
 )
 
 // lag is what Slurm adds on a busy machine between a begin time that has come and the start.
@@ -179,6 +181,19 @@ func TestAnErrorOfTheScriptStopsNoSubmission(t *testing.T) {
 	}
 }
 
+// TestSomebodyWaitsForAShell: a srun is not held, whatever its comment says. A comment that cannot be read holds nothing either.
+func TestSomebodyWaitsForAShell(t *testing.T) {
+	empty(t)
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	begin := time.Now()
+	must(t, "salloc", "--comment=lull:max-delay=10m", "--immediate=30", "true")
+	id := submit(t, "true", "--comment=lull:max-delay=10m,runtime=x")
+	until(t, id, "completed", completed)
+	if took := time.Since(begin); took > 30*time.Second+lag {
+		t.Errorf("took %v", took)
+	}
+}
+
 // TestASiteHasAScriptOfItsOwn, which loads that of Lull, as docs/slurm.md says.
 func TestASiteHasAScriptOfItsOwn(t *testing.T) {
 	empty(t)
@@ -186,7 +201,10 @@ func TestASiteHasAScriptOfItsOwn(t *testing.T) {
 	if err := os.WriteFile(lab.dir+"/lull_job_submit.lua", []byte(good), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replace(fmt.Sprintf(`dofile(%q)
+	replace(fmt.Sprintf(`local loaded, why = pcall(dofile, %q)
+if not loaded then
+	slurm.log_info("lull: %%s", tostring(why))
+end
 function slurm_job_submit(job_desc, part_list, submit_uid)
 	job_desc.admin_comment = "ticket-7"
 	pcall(lull_job_submit, job_desc, part_list)
@@ -201,8 +219,20 @@ return slurm.SUCCESS
 	if j := show(t, id); j.state() != "PENDING" || !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: waits for the plan of Lull") {
 		t.Errorf("%v", j)
 	}
-	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	l := controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
 	if j := until(t, id, "completed", completed); !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: released") {
+		t.Errorf("%v", j)
+	}
+	l.kill()
+	// The file of Lull is missing when slurmctld starts: it starts, and jobs are submitted as they are.
+	if err := os.Remove(lab.dir + "/lull_job_submit.lua"); err != nil {
+		t.Fatal(err)
+	}
+	lab.stopController(t)
+	if err := lab.startController(); err != nil {
+		t.Fatal(err)
+	}
+	if j := show(t, submit(t, "true", "--comment=lull:max-delay=10m")); j["AdminComment"] != "ticket-7" && !strings.HasPrefix(j["AdminComment"], "ticket-7 ") {
 		t.Errorf("%v", j)
 	}
 }
@@ -227,7 +257,7 @@ func TestWhatAUserDecidesStands(t *testing.T) {
 	// Power is clean meanwhile: another job, which Lull releases, has run, and this one has not moved.
 	other := submitAs()
 	until(t, other, "completed", completed)
-	if j := show(t, later); j["StartTime"] != edited["StartTime"] || j["AdminComment"] != edited["AdminComment"] {
+	if j := show(t, later); j["StartTime"] != edited["StartTime"] || !strings.Contains(j["AdminComment"], "phase=left") {
 		t.Errorf("edited: %v; now: %v", edited, j)
 	}
 	asNobody(t, "scontrol", "update", "JobId="+later, "StartTime=now")
@@ -331,6 +361,45 @@ func TestAnOperatorsRequeueStands(t *testing.T) {
 	}
 	if j := show(t, id); j["StartTime"] != requeued["StartTime"] {
 		t.Errorf("requeued: %v; now: %v", requeued, j)
+	}
+}
+
+// TestAJobThatHasEndedIsNotRequeued: a job ends between the observation and the pause that follows from it.
+func TestAJobThatHasEndedIsNotRequeued(t *testing.T) {
+	empty(t)
+	id := submit(t, "true", "--requeue")
+	until(t, id, "completed", completed)
+	if err := (slurm.Commands{Dir: lab.root + "/usr/bin"}).Requeue(t.Context(), []string{id}); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(time.Second)
+	if j := show(t, id); !completed(j) || j["Restarts"] != "0" {
+		t.Errorf("%v", j)
+	}
+}
+
+// TestATaskOfAnArrayIsHeldAndAnotherEdited: what users do to single tasks stands, and the others wait together.
+func TestATaskOfAnArrayIsHeldAndAnotherEdited(t *testing.T) {
+	empty(t)
+	l := controller(t, curve(t, [2]time.Duration{25 * time.Second, 15 * time.Minute}))
+	array := submit(t, "sleep 1", "--array=1-6", "--comment=lull:max-delay=10m,runtime=4s")
+	until(t, array+"_6", "planned", planned)
+	must(t, "scontrol", "hold", array+"_1")
+	must(t, "scontrol", "update", "JobId="+array+"_2", "StartTime=now+600")
+	edited := show(t, array+"_2")
+	if err := wait("Lull to leave them", func() bool {
+		return strings.Contains(l.log.String(), "UserHold") && strings.Contains(l.log.String(), "BeginChanged")
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, task := range []string{"_3", "_6"} {
+		until(t, array+task, "completed", completed)
+	}
+	if j := show(t, array+"_1"); j.state() != "PENDING" || !strings.HasPrefix(j["Reason"], "JobHeld") {
+		t.Errorf("%v", j)
+	}
+	if j := show(t, array+"_2"); j.state() != "PENDING" || j["StartTime"] != edited["StartTime"] {
+		t.Errorf("edited: %v; now: %v", edited, j)
 	}
 }
 

@@ -38,6 +38,8 @@ const rounding = time.Second
 //   - A job that is released gets the begin time now.
 //   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
 //   - A job that waits for other jobs gets its latest safe start.
+//   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
+//   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
@@ -66,7 +68,30 @@ func Plan(v *View, d *decide.Decision) Changes {
 		g := &v.Dependent[i]
 		c.wait(g, now, g.Latest, codeDepends)
 	}
+	for i := range v.Left {
+		c.handOver(&v.Left[i])
+		c.releaseLeft(&v.Left[i], now)
+	}
+	slices.SortStableFunc(c.Updates, func(a, b Update) int { return order(&a) - order(&b) })
 	return c.Changes
+}
+
+// order puts releases first: should Slurm stop answering midway, no job that may start waits.
+func order(u *Update) int {
+	if u.Now {
+		return 0
+	}
+	return 1
+}
+
+// handOver notes that somebody else has changed the begin time of a job. Without the note nobody could tell once that time has come.
+func (c *changes) handOver(l *Left) {
+	if l.Why != BeginChanged || l.mark.Phase == HandedOver {
+		return
+	}
+	m := l.mark
+	m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
+	c.add(l.Job.ID, Update{Comment: m.String()})
 }
 
 // codeDepends is the reason of a job that waits for other jobs first.
@@ -130,7 +155,8 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
 // wait sets the begin time of a job.
 func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if !begin.After(now) {
-		return // it starts as it is
+		c.startNow(g, now)
+		return
 	}
 	m := g.next(Held)
 	if g.paused() || !m.Since.IsZero() {
@@ -150,6 +176,34 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 		return
 	}
 	c.add(g.Job.ID, Update{Begin: begin, Comment: m.String()})
+}
+
+// releaseLeft releases a job that Lull does not plan, such as one whose comment cannot be read, and that waits by a begin time of
+// Lull or of job_submit.lua: what nobody plans must not wait. A job that is held, or that waits for other jobs, is not touched.
+func (c *changes) releaseLeft(l *Left, now time.Time) {
+	j := l.Job
+	switch l.Why {
+	case NotOptedIn, NoSlack, BadComment, Heterogeneous, Interactive, TooLong, Invalid:
+	default:
+		return
+	}
+	m := l.mark
+	if m.Phase != Held && m.Phase != Paused || !j.Pending() || j.Held() || !j.Begin.After(now) || !j.Begin.Equal(m.Begin) {
+		return
+	}
+	m.Phase, m.Begin = Released, time.Time{}
+	m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
+	c.add(j.ID, Update{Now: true, Comment: m.String()})
+}
+
+// startNow pulls back the begin time of a job whose latest safe start has come, such as after a change of its time limit.
+func (c *changes) startNow(g *Governed, now time.Time) {
+	if !g.Job.Begin.After(now) {
+		return // it starts as it is
+	}
+	m := g.next(Released)
+	m.Text = fmt.Sprintf("released at %s: its latest safe start was %s", clock(now), clock(g.Latest))
+	c.add(g.Job.ID, Update{Now: true, Comment: m.String()})
 }
 
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in

@@ -23,7 +23,7 @@ type Client interface {
 	Observe(ctx context.Context) (Queue, error)
 	// Update sets begin times and AdminComments. A job that has started or ended meanwhile is not an error.
 	Update(ctx context.Context, u Update) error
-	// Requeue ends jobs and puts them back into the queue.
+	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
 }
 
@@ -87,8 +87,12 @@ func (c Commands) Check(ctx context.Context) (About, error) {
 			}
 		}
 	}
-	if _, err = c.Observe(ctx); err != nil { // the columns are there
+	q, err := c.Observe(ctx)
+	if err != nil { // a column is missing
 		return a, err
+	}
+	if err := q.Readable(); err != nil {
+		return a, fmt.Errorf("%w: %s: %w", ErrVersion, a.Version, err)
 	}
 	return a, nil
 }
@@ -109,11 +113,12 @@ func (a *About) read(text string) (release int, err error) {
 	return 0, fmt.Errorf("%w: squeue --version says %q; accepted: as \"slurm 22.05.8\"", ErrVersion, clipped(strings.TrimSpace(text)))
 }
 
-// Observe implements Client by one call of squeue and one of sinfo.
+// Observe implements Client by one call of squeue and one of sinfo. Without --array-unique one line would stand for all pending tasks of an
+// array, also for those that somebody has held or given another begin time, and for those that Lull has paused.
 func (c Commands) Observe(ctx context.Context) (Queue, error) {
 	var q Queue
 	end := newWord()
-	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--Format="+format(jobColumns, end))
+	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--array-unique", "--Format="+format(jobColumns, end))
 	if err != nil {
 		return q, err
 	}
@@ -124,7 +129,10 @@ func (c Commands) Observe(ctx context.Context) (Queue, error) {
 		return q, err
 	}
 	q.Nodes, bad = parseNodes(out, end)
-	q.Bad = append(q.Bad, bad...)
+	for _, b := range bad {
+		b.Node = true
+		q.Bad = append(q.Bad, b)
+	}
 	return q, nil
 }
 
@@ -152,18 +160,20 @@ func (c Commands) Update(ctx context.Context, u Update) error {
 	return errors.Join(errs...)
 }
 
-// Requeue implements Client by scontrol requeue.
+// Requeue implements Client by scontrol requeue Incomplete. Without that word Slurm runs a job anew that has ended since it was observed, as
+// long as it knows the job (MinJobAge). The manual of 22.05 has the word;
+// a scontrol without it takes it for the number of a job, and fails.
 func (c Commands) Requeue(ctx context.Context, ids []string) error {
 	var errs []error
 	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		_, err := c.run(ctx, "scontrol", "requeue", strings.Join(ids[:min(atOnce, len(ids))], ","))
+		_, err := c.run(ctx, "scontrol", "requeue", "Incomplete", strings.Join(ids[:min(atOnce, len(ids))], ","))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // raced are messages of jobs that have started or ended since the look: the next look sees them as they are.
-var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution"}
+var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution", "Job has already finished"}
 
 // run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
 func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {

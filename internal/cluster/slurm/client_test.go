@@ -48,8 +48,23 @@ func TestManyJobsTakeFewCommands(t *testing.T) {
 	}
 	text, err := os.ReadFile(log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[2], " AdminComment=a b StartTime=2026-06-01T10:00:00") || lines[3] != "requeue 1,2" {
+	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[2], " AdminComment=a b StartTime=2026-06-01T10:00:00") || lines[3] != "requeue Incomplete 1,2" {
 		t.Errorf("%d lines, the last ones %q", len(lines), lines[max(0, len(lines)-2):])
+	}
+}
+
+// TestAJobThatHasEndedIsNotRequeued: this scontrol does what that of Slurm does with a job that ended after it was observed.
+func TestAJobThatHasEndedIsNotRequeued(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	c := commands(t, map[string]string{"scontrol": `if [ "$1 $2" = "requeue Incomplete" ]; then
+	echo "Job has already finished for job $3" >&2; exit 1
+fi
+echo "$@" >>` + log})
+	if err := c.Requeue(t.Context(), []string{"7"}); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(log); err == nil {
+		t.Errorf("requeued a job that has ended: %s", text)
 	}
 }
 
@@ -69,6 +84,42 @@ func TestVersionsAreChecked(t *testing.T) {
 	c := commands(t, map[string]string{"squeue": row + "\necho 'squeue: error: Invalid job format specification: admin_comment' >&2", "sinfo": "", "scontrol": ""})
 	if _, err := c.Check(t.Context()); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "admin_comment") {
 		t.Errorf("a squeue without the column: %v", err)
+	}
+}
+
+// TestAnswersOfAnotherFormAreNoEmptyQueue: at the start that is an error, and one odd job is not.
+func TestAnswersOfAnotherFormAreNoEmptyQueue(t *testing.T) {
+	bad := []Bad{{Line: "7", Err: ErrLine}}
+	for name, tc := range map[string]struct {
+		queue Queue
+		fails bool
+	}{
+		"nothing":                  {Queue{}, false},
+		"one odd job of two":       {Queue{Jobs: make([]Job, 1), Bad: bad}, false},
+		"all jobs":                 {Queue{Bad: bad, Nodes: make([]Node, 9)}, true},
+		"more than half":           {Queue{Jobs: make([]Job, 1), Bad: append(bad, bad...)}, true},
+		"all nodes":                {Queue{Jobs: make([]Job, 9), Bad: []Bad{{Err: ErrLine, Node: true}}}, true},
+		"an odd node among others": {Queue{Nodes: make([]Node, 3), Bad: []Bad{{Err: ErrLine, Node: true}}}, false},
+	} {
+		if err := tc.queue.Readable(); (err != nil) != tc.fails || err != nil && !errors.Is(err, ErrLine) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	squeue := `case "$1" in --version) echo "slurm 22.05.8";; *) echo "12 PENDING";; esac`
+	_, err := commands(t, map[string]string{"squeue": squeue, "sinfo": "", "scontrol": ""}).Check(t.Context())
+	if !errors.Is(err, ErrVersion) || !errors.Is(err, ErrLine) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestTasksThatDifferHaveLinesOfTheirOwn: squeue joins the pending tasks of an array otherwise.
+func TestTasksThatDifferHaveLinesOfTheirOwn(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if _, err := commands(t, map[string]string{"squeue": `echo " $@ " >` + log, "sinfo": ""}).Observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), " --array-unique ") {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

@@ -52,7 +52,7 @@ type Default struct {
 
 // The values of a Config that does not state them.
 const (
-	DefaultGrace   = 10 * time.Minute
+	DefaultGrace   = 2 * time.Minute
 	DefaultMargin  = 5 * time.Minute
 	DefaultRuntime = time.Hour
 )

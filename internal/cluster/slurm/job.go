@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -29,6 +30,8 @@ type Job struct {
 	// Requeue reports whether Slurm may requeue it.
 	Requeue                 bool
 	Partition, QOS, Account string
+	// Interactive reports that it has no batch script: a shell of salloc or a srun waits for it.
+	Interactive bool
 	// Het reports that it is a part of a heterogeneous job.
 	Het bool
 	// Comment is its user's, AdminComment holds the Mark. Both are cut to the width that squeue is asked for.
@@ -50,7 +53,7 @@ const (
 func (j *Job) Pending() bool { return j.State == statePending }
 
 // Held reports whether its user or an operator holds it.
-func (j *Job) Held() bool { return j.Pending() && strings.HasPrefix(j.Reason, reasonHeld) }
+func (j *Job) Held() bool { return j.Pending() && strings.Contains(j.Reason, reasonHeld) }
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {
@@ -73,6 +76,8 @@ type Bad struct {
 	// Line is its beginning.
 	Line string
 	Err  error
+	// Node reports that it is a line of sinfo.
+	Node bool
 }
 
 // Queue is what one look at Slurm tells.
@@ -80,4 +85,23 @@ type Queue struct {
 	Jobs  []Job
 	Nodes []Node
 	Bad   []Bad
+}
+
+// Readable returns an error that wraps ErrLine if fewer than half of the lines of squeue or of sinfo can be read. That is not one odd job, but
+// a Slurm whose answers have another form.
+func (q *Queue) Readable() error {
+	bad := map[bool]int{}
+	first := map[bool]error{}
+	for _, b := range q.Bad {
+		if bad[b.Node]++; first[b.Node] == nil {
+			first[b.Node] = b.Err
+		}
+	}
+	if n := bad[false]; n > len(q.Jobs) {
+		return fmt.Errorf("squeue: %d of %d lines cannot be read; the first: %w", n, n+len(q.Jobs), first[false])
+	}
+	if n := bad[true]; n > len(q.Nodes) {
+		return fmt.Errorf("sinfo: %d of %d lines cannot be read; the first: %w", n, n+len(q.Nodes), first[true])
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 -- Made by "lull slurm install" (Lull @VERSION@). It holds jobs that may wait for clean power until Lull has planned them:
 -- for @GRACE@ s, or for the delay that they state if that is shorter. After that Slurm starts them, with or without Lull.
--- Another job_submit.lua can load this file with dofile, and call lull_job_submit(job_desc, part_list) from its slurm_job_submit.
+-- Another job_submit.lua can load this file with pcall(dofile, FILE), and call lull_job_submit(job_desc, part_list) from its slurm_job_submit.
+-- Touch the other file after each change of this one: slurmctld compares the time of the other one only.
 
 local lull_grace = @GRACE@
 local lull_defaults = {
@@ -51,6 +52,9 @@ local function lull_delay(job, partition)
 end
 
 function lull_job_submit(job, partitions)
+	if job.script == nil or job.script == "" then
+		return -- somebody waits for it: salloc or srun
+	end
 	local begin = job.begin_time
 	if begin ~= nil and begin ~= 0 and begin ~= slurm.NO_VAL then
 		return -- the user states a begin time

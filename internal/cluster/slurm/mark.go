@@ -20,6 +20,8 @@ const (
 	Pausing Phase = "pausing"
 	// Paused: it has been requeued, and its begin time is Lull's.
 	Paused Phase = "paused"
+	// HandedOver: somebody else has given it another begin time. Lull leaves it to Slurm from then on.
+	HandedOver Phase = "left"
 )
 
 // Mark is what Lull keeps of a job in its AdminComment, behind the words that people read:
@@ -82,7 +84,7 @@ func ReadMark(comment string) Mark {
 		}
 	}
 	switch m.Phase {
-	case Held, Released, Pausing, Paused:
+	case Held, Released, Pausing, Paused, HandedOver:
 		return m
 	}
 	return none

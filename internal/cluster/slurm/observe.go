@@ -54,8 +54,12 @@ const (
 	Depends Why = "Depends"
 	// Heterogeneous: it is a part of a heterogeneous job.
 	Heterogeneous Why = "Heterogeneous"
+	// Interactive: it has no batch script.
+	Interactive Why = "Interactive"
 	// TooLong: squeue cuts its comment or the list of its tasks.
 	TooLong Why = "TooLong"
+	// Invalid: what Slurm says of it makes no task that can be planned.
+	Invalid Why = "Invalid"
 	// Other: it is in a state in which nothing can be changed, such as SUSPENDED.
 	Other Why = "Other"
 )
@@ -70,6 +74,7 @@ var messages = map[Why]string{
 	Requeued:      "somebody else has requeued it",
 	Depends:       "it waits for other jobs; once they have ended, it may wait for clean power",
 	Heterogeneous: "it is a part of a heterogeneous job",
+	Interactive:   "somebody waits for it: it was submitted by salloc or srun",
 	TooLong:       "its comment, or the list of the tasks of its array, is too long to read",
 	Other:         "nothing can be changed in its state",
 }
@@ -117,12 +122,14 @@ func Observe(in Input) View {
 		here.Capacity[cpu] += float64(in.Queue.Nodes[i].CPUs)
 	}
 	v := View{Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	ids := map[string]bool{}
 	for i := range in.Queue.Jobs {
 		j := &in.Queue.Jobs[i]
 		g, why, message := govern(&in, j)
 		if why == "" {
-			v.Jobs = append(v.Jobs, g)
-			continue
+			if why, message = v.add(&in, g, here.Capacity[cpu], ids); why == "" {
+				continue
+			}
 		}
 		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
 		if j.uses() {
@@ -132,12 +139,35 @@ func Observe(in Input) View {
 	here.Load[cpu] = min(here.Load[cpu], here.Capacity[cpu])
 	v.Snapshot.Clusters = []decide.Cluster{here}
 	v.bound(&in, here.Capacity[cpu])
-	v.Snapshot.Tasks = make([]decide.Task, len(v.Jobs))
-	v.Seen = make([]track.Observation, len(v.Jobs))
-	for i := range v.Jobs {
-		v.Snapshot.Tasks[i], v.Seen[i] = v.Jobs[i].task(&in, here.Capacity[cpu])
-	}
 	return v
+}
+
+// add adds a job as a task. why says why it cannot be one: such a job must not keep the others from being planned.
+func (v *View) add(in *Input, g Governed, capacity float64, ids map[string]bool) (why Why, message string) {
+	t, seen := g.task(in, capacity)
+	if ids[t.ID] && g.Job.Tasks > 1 { // two groups of tasks of one array
+		t.ID += g.Job.ID
+	}
+	if ids[t.ID] {
+		return Other, "squeue lists it twice" // its first line is a task
+	}
+	if message = invalid(&t); message != "" {
+		return Invalid, message
+	}
+	ids[t.ID] = true
+	v.Jobs, v.Seen, v.Snapshot.Tasks = append(v.Jobs, g), append(v.Seen, seen), append(v.Snapshot.Tasks, t)
+	return "", ""
+}
+
+// invalid says why a snapshot with a task would be invalid; "" if it would not.
+func invalid(t *decide.Task) string {
+	switch {
+	case t.Remaining < 0 || t.Remaining > mostWork:
+		return fmt.Sprintf("its remaining run time is %v; accepted: 0 to %v", t.Remaining, mostWork)
+	case t.AtRisk < 0 || t.AtRisk > t.Remaining || t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:
+		return fmt.Sprintf("its run time at risk is %v; accepted: 0 to what remains (%v) and to its checkpoint interval (%v)", t.AtRisk, t.Remaining, t.Checkpoint)
+	}
+	return ""
 }
 
 // bound keeps the jobs that wait for other jobs, with their latest starts: once those have ended, such a job is to wait for clean power, not to
@@ -149,7 +179,7 @@ func (v *View) bound(in *Input, capacity float64) {
 			continue
 		}
 		g := Governed{Job: j, Mark: v.Left[i].mark, Options: v.Left[i].options}
-		if g.task(in, capacity); g.Latest.After(in.Now) {
+		if g.task(in, capacity); g.Latest.After(in.Now) || j.Begin.After(in.Now) {
 			v.Dependent = append(v.Dependent, g)
 		}
 	}
@@ -174,8 +204,12 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		why = UserHold
 	case j.Het:
 		why = Heterogeneous
+	case j.Interactive:
+		why = Interactive
 	case stated && len(j.Comment) >= commentWidth || len(j.AdminComment) >= adminWidth || j.Cut:
 		why = TooLong
+	case m.Phase == HandedOver:
+		why = BeginChanged
 	case j.Pending() && (j.Reason == reasonDepends || j.Reason == reasonDepends2):
 		why = Depends
 	case !j.Pending() && j.State != stateRunning && j.State != stateConfiguring && (j.State != stateCompleting || m.Phase != Pausing):
@@ -188,6 +222,9 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	return g, why, messages[why]
 }
 
+// promptly is how long after the submission of a job Slurm sets its begin time at most, if the job states none and waits for no other job.
+const promptly = 5 * time.Second
+
 // begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
 func begins(j *Job, m *Mark, now time.Time) Why {
 	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting.
@@ -196,7 +233,7 @@ func begins(j *Job, m *Mark, now time.Time) Why {
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue
 		return ""
-	case m.Phase == "" && j.Begin.After(now):
+	case m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
 		return OwnBegin
 	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now):
 		return BeginChanged
@@ -234,23 +271,36 @@ func (g *Governed) id() string {
 
 // work is the run time of all of the job, done or not.
 func (g *Governed) work(in *Input, waves int) time.Duration {
-	return g.runtime(in) * time.Duration(waves)
+	return inSuccession(g.runtime(in), waves)
 }
 
-// deadline is when the job should have ended: its work after the end of its delay, and a run up to its time limit before its --deadline.
+// mostWork bounds the run time of a job: as slots of a second it is a number that planners take.
+const mostWork = 50 * longest
+
+// inSuccession is how long waves take that each take d, mostWork at most.
+func inSuccession(d time.Duration, waves int) time.Duration {
+	if d > mostWork/time.Duration(waves) {
+		return mostWork
+	}
+	return d * time.Duration(waves)
+}
+
+// deadline is when the job should have ended: its work after the end of its delay, or its work after the latest start for its
+// --deadline.
 func (g *Governed) deadline(in *Input, waves int) time.Time {
 	var out time.Time
 	if g.Options.MaxDelay > 0 {
 		out = g.submitted().Add(g.Options.MaxDelay)
 	}
-	if by := g.byDeadline(in); !by.IsZero() && (out.IsZero() || by.Before(out)) {
+	if by := g.byDeadline(in, waves); !by.IsZero() && (out.IsZero() || by.Before(out)) {
 		out = by
 	}
 	return out.Add(g.work(in, waves))
 }
 
-// byDeadline is the latest start for --deadline; zero if there is none.
-func (g *Governed) byDeadline(in *Input) time.Time {
+// byDeadline is the latest start for --deadline, at which all waves of an array end before it if each runs up to its time limit; zero if there
+// is none.
+func (g *Governed) byDeadline(in *Input, waves int) time.Time {
 	if g.Job.Deadline.IsZero() {
 		return time.Time{}
 	}
@@ -258,7 +308,7 @@ func (g *Governed) byDeadline(in *Input) time.Time {
 	if length == 0 {
 		length = g.runtime(in)
 	}
-	return g.Job.Deadline.Add(-length - in.Config.MarginTime())
+	return g.Job.Deadline.Add(-inSuccession(length, waves) - in.Config.MarginTime())
 }
 
 // saved is the work of earlier runs.
@@ -279,7 +329,7 @@ func (g *Governed) ran(in *Input) time.Duration {
 	if g.Job.Pending() || g.Job.Started.IsZero() || g.Job.Started.After(in.Now) {
 		return 0
 	}
-	return in.Now.Sub(g.Job.Started)
+	return min(in.Now.Sub(g.Job.Started), mostWork)
 }
 
 // atRisk is the work since the last checkpoint of a job that saves at intervals, or all of a run that cannot be paused.

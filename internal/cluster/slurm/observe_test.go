@@ -7,7 +7,6 @@ import (
 
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
-	"lull.dev/lull/pkg/plan/cheapest"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
@@ -62,9 +61,15 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"held by its user":               {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
 		"held by an operator":            {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
 		"submitted with --begin":         {func(j *Job) { j.AdminComment = "" }, OwnBegin},
-		"its begin time has passed, and nobody has marked it": {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
-		"its user has moved it ahead":                         {func(j *Job) { j.Begin = at("08:59:00") }, BeginChanged},
-		"its user has put it off":                             {func(j *Job) { j.Begin = at("12:00:00") }, BeginChanged},
+		"its begin time has passed, and nobody has marked it":              {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
+		"submitted with --begin, which has come while the cluster is full": {func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", at("08:30:00"), "Resources" }, OwnBegin},
+		"Slurm took a moment to accept it":                                 {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:02") }, ""},
+		"handed over, and its begin time has come":                         {func(j *Job) { j.AdminComment, j.Begin = Mark{Phase: HandedOver}.String(), at("08:59:00") }, BeginChanged},
+		"handed over, and runs": {func(j *Job) {
+			j.AdminComment, j.State, j.Started = Mark{Phase: HandedOver}.String(), "RUNNING", at("08:59:00")
+		}, BeginChanged},
+		"its user has moved it ahead": {func(j *Job) { j.Begin = at("08:59:00") }, BeginChanged},
+		"its user has put it off":     {func(j *Job) { j.Begin = at("12:00:00") }, BeginChanged},
 		"Slurm has moved a begin time that has come": {func(j *Job) {
 			j.Begin, j.AdminComment = at("08:50:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
@@ -79,6 +84,7 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"requeued by Lull, with the begin time of Slurm": {func(j *Job) { j.Restarts, j.AdminComment = 1, Mark{Phase: Pausing, Since: at("08:00:00")}.String() }, ""},
 		"waits for other jobs":                           {func(j *Job) { j.Reason = "Dependency" }, Depends},
 		"a part of a heterogeneous job":                  {func(j *Job) { j.Het = true }, Heterogeneous},
+		"a shell of salloc":                              {func(j *Job) { j.Interactive = true }, Interactive},
 		"a list of tasks that is cut":                    {func(j *Job) { j.Cut = true }, TooLong},
 		"a comment that is cut":                          {func(j *Job) { j.Comment += strings.Repeat(" ", commentWidth) }, TooLong},
 		"suspended":                                      {func(j *Job) { j.State = "SUSPENDED" }, Other},
@@ -118,6 +124,9 @@ func TestAJobIsATask(t *testing.T) {
 		"no limit":               {func(j *Job) { j.Limit = 0 }, want{kind: workload.Rigid, state: decide.Waiting, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 4}},
 		"an array runs in waves": {func(j *Job) { j.Tasks, j.ID = 20, "12_[1-20]" }, want{kind: workload.Rigid, state: decide.Waiting, remaining: 3 * time.Hour, latest: at("16:00:00"), deadline: at("19:00:00"), cpus: 32}},
 		"an array runs as many tasks as its throttle says": {func(j *Job) { j.Tasks, j.Throttle, j.ID = 6, 3, "12_[1-6]" }, want{kind: workload.Rigid, state: decide.Waiting, remaining: 2 * time.Hour, latest: at("16:00:00"), deadline: at("18:00:00"), cpus: 12}},
+		"all waves of an array end before its deadline": {func(j *Job) {
+			j.Tasks, j.Throttle, j.ID, j.Deadline, j.Comment = 6, 2, "12_[1-6]", at("15:05:00"), j.Comment+",runtime=30m"
+		}, want{kind: workload.Rigid, state: decide.Waiting, remaining: 90 * time.Minute, latest: at("12:00:00"), deadline: at("13:30:00"), cpus: 8}},
 		"released, and waiting for room": {func(j *Job) {
 			j.Reason, j.Begin, j.AdminComment = "Resources", at("08:30:00"), Mark{Phase: Released}.String()
 		}, want{kind: workload.Rigid, state: decide.Running, unscheduled: true, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 4}},
@@ -169,181 +178,6 @@ func TestLoadIsWhatOthersUse(t *testing.T) {
 		c := Observe(inputAt(t, mine, other, pending)).Snapshot.Clusters[0]
 		if c.Load[cpu] != want || c.Capacity[cpu] != 32 {
 			t.Errorf("load %v of %v; want %v", c.Load, c.Capacity, want)
-		}
-	}
-}
-
-// decided observes, decides and returns what is changed.
-func decided(t *testing.T, in Input) Changes {
-	t.Helper()
-	v := Observe(in)
-	d, err := decide.Decide(t.Context(), v.Snapshot, cheapest.Planner{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Plan(&v, &d)
-}
-
-func TestADecisionBecomesBeginTimes(t *testing.T) {
-	fresh := func() Job {
-		j := waiting()
-		j.Begin, j.Reason, j.AdminComment = j.Submitted, "Priority", ""
-		return j
-	}
-	for name, tc := range map[string]struct {
-		job  func() Job
-		now  string
-		want []Update // of the comment, a part
-	}{
-		"a new job waits until it is clean": {fresh, "09:00:00", []Update{{Begin: at("14:00:00"), Comment: "waits until 2026-06-01T14:00Z for cleaner power; starts by 2026-06-01T16:00Z at the latest [begin=1780322400 phase=held]"}}},
-		"as held by job_submit.lua":         {waiting, "09:00:00", []Update{{Begin: at("14:00:00"), Comment: "phase=held"}}},
-		"as it is already": {func() Job {
-			j := waiting()
-			j.Begin = at("14:00:00")
-			j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: "waits until 2026-06-01T14:00Z for cleaner power; starts by 2026-06-01T16:00Z at the latest"}.String()
-			return j
-		}, "09:00:00", nil},
-		"power is clean": {waiting, "14:00:00", []Update{{Now: true, Comment: "released at 2026-06-01T14:00Z: waits in the queue of Slurm"}}},
-		"power is clean before it is known": {func() Job {
-			j := waiting()
-			j.Begin = at("15:00:00")
-			j.AdminComment = Mark{Phase: Held, Begin: j.Begin}.String()
-			return j
-		}, "14:00:00", []Update{{Now: true, Comment: "released at 2026-06-01T14:00Z: runs now at 100"}}},
-		"released before": {func() Job {
-			j := waiting()
-			j.Begin, j.AdminComment = at("13:59:00"), Mark{Phase: Released, Text: "released"}.String()
-			return j
-		}, "14:00:00", nil},
-		"its delay ends before it is clean": {func() Job {
-			j := waiting()
-			j.Comment = "lull:max-delay=2h"
-			return j
-		}, "09:59:59", []Update{{Now: true, Comment: "released"}}},
-		"what others have written is kept": {func() Job {
-			j := fresh()
-			j.AdminComment = "ticket 7"
-			return j
-		}, "09:00:00", []Update{{Begin: at("14:00:00"), Comment: "ticket 7 lull: waits until"}}},
-		"a job that waits for others may wait as long as it may": {func() Job {
-			j := fresh()
-			j.Reason, j.Begin = "Dependency", time.Time{}
-			return j
-		}, "09:00:00", []Update{{Begin: at("16:00:00"), Comment: "waits for other jobs, then for cleaner power"}}},
-	} {
-		in := inputAt(t, tc.job())
-		in.Now = at(tc.now)
-		got := decided(t, in)
-		if len(got.Updates) != len(tc.want) || len(got.Pauses) > 0 {
-			t.Errorf("%s: %+v", name, got)
-			continue
-		}
-		for i, u := range got.Updates {
-			w := tc.want[i]
-			if !u.Begin.Equal(w.Begin) || u.Now != w.Now || !strings.Contains(u.Comment, w.Comment) {
-				t.Errorf("%s: %+v, want %+v", name, u, w)
-			}
-		}
-	}
-}
-
-// TestNoBeginTimeIsLaterThanTheLatestSafeStart, whatever the plan says.
-func TestNoBeginTimeIsLaterThanTheLatestSafeStart(t *testing.T) {
-	v := Observe(inputAt(t, waiting()))
-	for _, a := range []decide.Action{
-		{Verb: decide.Wait, Reason: decide.Reason{PlannedStart: at("18:00:00")}},
-		{Verb: decide.Wait},
-		{Verb: decide.Wait, Phases: []decide.Phase{{From: at("23:00:00"), To: at("23:30:00")}}},
-	} {
-		got := Plan(&v, &decide.Decision{Actions: []decide.Action{a}, Order: []int{0}})
-		if len(got.Updates) != 1 || !got.Updates[0].Begin.Equal(at("16:00:00")) {
-			t.Errorf("%+v: %+v", a, got)
-		}
-	}
-}
-
-func TestJobsThatNeedTheSameShareAnUpdate(t *testing.T) {
-	var jobs []Job
-	for i, id := range []string{"1", "2", "3_[1-9]", "4"} {
-		j := waiting()
-		j.ID, j.Number = id, i+1
-		jobs = append(jobs, j)
-	}
-	jobs[3].Comment = "lull:max-delay=9h"
-	got := decided(t, inputAt(t, jobs...))
-	if len(got.Updates) != 2 || strings.Join(got.Updates[0].IDs, ",") != "1,2,3_[1-9]" {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestAPauseIsMarkedBeforeItIsMade: the mark says what is done, so that a process that starts after the requeue knows it.
-func TestAPauseIsMarkedBeforeItIsMade(t *testing.T) {
-	j := waiting()
-	j.Comment, j.State, j.Started, j.Limit = "lull:max-delay=12h,interruptible,checkpoint=10m", "RUNNING", at("08:15:00"), 4*time.Hour
-	j.AdminComment = Mark{Phase: Released, Before: "site"}.String()
-	got := decided(t, inputAt(t, j))
-	if len(got.Pauses) != 1 || len(got.Updates) != 0 {
-		t.Fatalf("%+v", got)
-	}
-	m := ReadMark(got.Pauses[0].Comment)
-	if m.Phase != Pausing || m.Ran != 40*time.Minute || m.Runs != 0 || !m.Since.Equal(at("08:00:00")) || m.Before != "site" {
-		t.Errorf("%+v", m)
-	}
-	// Slurm has requeued it: the next look gives it the begin time of its plan.
-	j.State, j.Reason, j.Restarts, j.Submitted, j.Begin, j.AdminComment = "PENDING", "BeginTime", 1, at("09:00:00"), at("09:02:01"), got.Pauses[0].Comment
-	in := inputAt(t, j)
-	in.Now = at("09:15:00")
-	got = decided(t, in)
-	if len(got.Updates) != 1 || !got.Updates[0].Begin.Equal(at("14:00:00")) {
-		t.Fatalf("%+v", got)
-	}
-	if m := ReadMark(got.Updates[0].Comment); m.Phase != Paused || m.Done != 40*time.Minute || !m.Since.Equal(at("08:00:00")) {
-		t.Errorf("%+v", m)
-	}
-}
-
-func TestExplainFindsTasksOfArrays(t *testing.T) {
-	j := waiting()
-	j.ID, j.Tasks = "12_[1-3,7-9:2]", 5
-	v := Observe(inputAt(t, j))
-	for name, want := range map[string]int{"12": 1, "12_2": 1, "12_9": 1, "12_8": 0, "1": 0, "12_": 0, "13_2": 0} {
-		if got := v.Explain(name, at("09:00:00")); len(got) != want || want > 0 && !strings.Contains(got[0], "latest safe start is 2026-06-01T16:00:00Z") {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-}
-
-// TestLullMayDieInTheMiddleOfAPause: after the mark and before the requeue; after the requeue, until Slurm has started the job again.
-func TestLullMayDieInTheMiddleOfAPause(t *testing.T) {
-	j := waiting()
-	j.Comment, j.State, j.Started, j.Limit = "lull:max-delay=12h,interruptible", "RUNNING", at("08:15:00"), 2*time.Hour
-	j.AdminComment = Mark{Phase: Pausing, Since: at("08:00:00"), Done: 10 * time.Minute, Ran: 45 * time.Minute}.String()
-	for name, tc := range map[string]struct {
-		change          func(*Job)
-		done, remaining time.Duration
-		changing        bool
-	}{
-		"it runs on, as it was not requeued": {func(*Job) {}, 10 * time.Minute, 65 * time.Minute, false},
-		"it is being requeued":               {func(j *Job) { j.State = "COMPLETING" }, 10 * time.Minute, 65 * time.Minute, true},
-		"Slurm has started it again":         {func(j *Job) { j.Restarts, j.Started = 1, at("08:50:00") }, 55 * time.Minute, 55 * time.Minute, false},
-	} {
-		j := j
-		tc.change(&j)
-		v := Observe(inputAt(t, j))
-		if len(v.Jobs) != 1 {
-			t.Errorf("%s: left for %s", name, v.Left[0].Why)
-			continue
-		}
-		x := &v.Snapshot.Tasks[0]
-		if x.State != decide.Running || x.Changing != tc.changing || x.Remaining != tc.remaining {
-			t.Errorf("%s: %+v", name, x)
-		}
-		got := Plan(&v, &decide.Decision{Actions: []decide.Action{{Verb: decide.Continue}}, Order: []int{0}})
-		switch {
-		case tc.changing && !got.Empty():
-			t.Errorf("%s: changes %+v", name, got)
-		case !tc.changing && (len(got.Updates) != 1 || ReadMark(got.Updates[0].Comment).Phase != Released || ReadMark(got.Updates[0].Comment).Done != tc.done):
-			t.Errorf("%s: changes %+v", name, got)
 		}
 	}
 }

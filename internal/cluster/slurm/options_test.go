@@ -90,3 +90,14 @@ func TestTheScriptHasTheDefaults(t *testing.T) {
 		t.Error("something is not replaced")
 	}
 }
+
+// TestTheGracePeriodIsShort: job_submit.lua does not see --deadline, and Slurm refuses a job that cannot end by it after the grace period.
+func TestTheGracePeriodIsShort(t *testing.T) {
+	c := Config{}
+	if got := c.GraceTime(); got != 2*time.Minute {
+		t.Errorf("%v", got)
+	}
+	if script := JobSubmit(&c, "test"); !strings.Contains(script, "local lull_grace = 120\n") {
+		t.Errorf("%s", script)
+	}
+}

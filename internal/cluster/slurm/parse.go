@@ -22,7 +22,7 @@ type column struct {
 var jobColumns = []column{
 	{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"State", 16}, {"Reason", 32},
 	{"SubmitTime", 20}, {"EligibleTime", 20}, {"StartTime", 20}, {"TimeLimit", 16}, {"Deadline", 20},
-	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12},
+	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
@@ -96,7 +96,7 @@ func parseJobs(text, end string) (jobs []Job, bad []Bad) {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", AdminComment: none(f[17]), Comment: none(f[18])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", AdminComment: none(f[18]), Comment: none(f[19])}
 	var err error
 	fail := func(name, text string, cause error) {
 		if cause != nil && err == nil {

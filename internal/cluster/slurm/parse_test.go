@@ -18,7 +18,7 @@ func line(set map[string]string) string {
 	values := map[string]string{
 		"JobID": "12", "ArrayJobID": "12", "ArrayTaskID": "N/A", "State": "PENDING", "Reason": "BeginTime",
 		"SubmitTime": "2026-06-01T08:00:00", "EligibleTime": "2026-06-01T10:00:00", "StartTime": "N/A", "TimeLimit": "1:00:00", "Deadline": "N/A",
-		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A",
+		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1",
 		adminComment: "(null)", "Comment": "(null)",
 	}
 	for k, v := range set {
@@ -60,6 +60,10 @@ func TestALineIsAJob(t *testing.T) {
 		"one task of an array": {
 			map[string]string{"JobID": "14", "ArrayTaskID": "3", "TimeLimit": "30:00"},
 			Job{ID: "12_3", Number: 12, Tasks: 1, Limit: 30 * time.Minute},
+		},
+		"a shell of salloc": {
+			map[string]string{"BatchFlag": "0"},
+			Job{ID: "12", Number: 12, Tasks: 1, Interactive: true, Limit: time.Hour},
 		},
 		"a list of tasks that squeue cuts": {
 			map[string]string{"ArrayTaskID": "1,3,5,70,72,7...", "TimeLimit": "UNLIMITED"},

@@ -4,8 +4,8 @@ package slurm
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +52,8 @@ type Controller struct {
 	outlooks track.Outlooks
 	round    track.Round
 	reported map[string]string
+	// failed is a job whose update failed in the last round; empty for none.
+	failed string
 }
 
 // New returns a Controller.
@@ -92,6 +94,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	q, err := c.o.Client.Observe(ctx)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if err := q.Readable(); err != nil {
+		c.o.Log.Error("Slurm answers in another form; the jobs of lines that cannot be read are left to Slurm", "error", err.Error())
 	}
 	in := c.o.Input
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
@@ -146,9 +151,9 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot) (decid
 	return decide.Decide(ctx, s, c.o.Substitute)
 }
 
-// apply carries changes out. What fails is tried again after the next look.
+// apply carries changes out, up to the first error: a Slurm that does not answer would keep each command waiting. What is left is tried again after
+// the next observation. An update that failed goes last then, so that it does not keep the others from being made.
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes) error {
-	var errs []error
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
 			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
@@ -156,28 +161,37 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
 	}
+	before := c.failed
+	c.failed = ""
+	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
 	for _, u := range changes.Updates {
 		if err := c.o.Client.Update(ctx, u); err != nil {
-			errs = append(errs, err)
-			continue
+			c.failed = u.IDs[0]
+			return err
 		}
 		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
 		if err := c.o.Client.Update(ctx, p); err != nil {
-			errs = append(errs, err)
-			continue
+			return err
 		}
 		if err := c.o.Client.Requeue(ctx, p.IDs); err != nil {
-			errs = append(errs, err)
-			continue
+			return err
 		}
 		c.o.Log.Info("Requeued jobs", "jobs", names(p.IDs), "adminComment", p.Comment)
 	}
 	if !changes.Empty() {
 		c.o.Log.Info("Reconciled", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// last is 1 for the update of a job that failed before.
+func last(u *slurm.Update, failed string) int {
+	if failed != "" && slices.Contains(u.IDs, failed) {
+		return 1
+	}
+	return 0
 }
 
 // mostNames bounds the list of jobs in a line of the log.

@@ -27,7 +27,10 @@ type fake struct {
 	jobs   []slurm.Job
 	cpus   int
 	failed error
-	calls  []string
+	bad    []slurm.Bad
+	// refuses is a job of which an update fails.
+	refuses string
+	calls   []string
 }
 
 func (f *fake) Check(context.Context) (slurm.About, error) { return slurm.About{}, nil }
@@ -42,7 +45,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
 		}
 	}
-	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}}, nil
+	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -71,6 +74,9 @@ func (f *fake) each(ids []string, do func(*slurm.Job)) {
 
 func (f *fake) Update(_ context.Context, u slurm.Update) error {
 	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
+	if slices.Contains(u.IDs, f.refuses) {
+		return slurm.ErrCommand
+	}
 	f.each(u.IDs, func(j *slurm.Job) {
 		j.AdminComment = u.Comment
 		switch {
@@ -248,6 +254,40 @@ func TestSlurmThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil || !strings.Contains(log.String(), "Reconciling failed") || len(f.calls) == 0 {
 		t.Errorf("%v, calls %v\n%s", err, f.calls, log)
+	}
+}
+
+// TestApplyingStopsAtTheFirstError, after the releases; what failed goes last in the next round.
+func TestApplyingStopsAtTheFirstError(t *testing.T) {
+	c, f, _ := setup(t)
+	f.refuses = "2"
+	round := func() string {
+		f.calls = nil
+		changes := slurm.Changes{
+			Updates: []slurm.Update{{IDs: []string{"1"}, Now: true}, {IDs: []string{"2"}}, {IDs: []string{"3"}}},
+			Pauses:  []slurm.Update{{IDs: []string{"4"}}},
+		}
+		if err := c.apply(t.Context(), &slurm.View{}, &changes); !errors.Is(err, slurm.ErrCommand) {
+			t.Errorf("%v", err)
+		}
+		return strings.Join(f.calls, ", ")
+	}
+	if got := round(); got != "update 1, update 2" {
+		t.Error(got)
+	}
+	if got := round(); got != "update 1, update 3, update 2" {
+		t.Error(got)
+	}
+}
+
+// TestLinesOfAnotherFormAreAnError in the log, each time, until the answers can be read again.
+func TestLinesOfAnotherFormAreAnError(t *testing.T) {
+	c, f, log := setup(t)
+	f.bad = []slurm.Bad{{Line: "7", Err: slurm.ErrLine}}
+	step(t, c, f, 0)
+	step(t, c, f, time.Second)
+	if n := strings.Count(log.String(), "level=ERROR msg=\"Slurm answers in another form"); n != 2 {
+		t.Errorf("%d errors\n%s", n, log)
 	}
 }
 
