@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
+	"lull.dev/lull/internal/base/outfile"
 	"lull.dev/lull/internal/base/version"
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/cluster/slurm"
@@ -89,7 +90,7 @@ next submission.`,
 				_, err := io.WriteString(cmd.OutOrStdout(), script)
 				return err
 			}
-			if _, err := os.Stat(to); err == nil {
+			if there, err := os.Stat(to); err == nil && there.Mode().IsRegular() {
 				old, err := os.ReadFile(to)
 				if err != nil {
 					return fmt.Errorf("--output: %w", err)
@@ -98,7 +99,7 @@ next submission.`,
 					return fmt.Errorf("--output: %s is there, and not made by lull; accepted: another file. Load that in yours with pcall(dofile, FILE), call lull_job_submit(job_desc, part_list) from slurm_job_submit, and touch yours after each install", to)
 				}
 			}
-			if err := writeWhole(to, []byte(script)); err != nil {
+			if err := outfile.WriteFile(to, []byte(script)); err != nil { // at once: slurmctld may read it at any time
 				return fmt.Errorf("--output: %w", err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), `Wrote %s. It must be in the folder of slurm.conf.
@@ -114,15 +115,6 @@ Then run lull slurm controller as SlurmUser, root or an operator.
 	o.registerConfig(cmd.Flags())
 	cmd.Flags().StringVarP(&to, "output", "o", "job_submit.lua", "file to write, - for standard output")
 	return cmd
-}
-
-// writeWhole replaces a file at once: slurmctld may read it at any time.
-func writeWhole(name string, text []byte) error {
-	temporary := name + ".new"
-	if err := os.WriteFile(temporary, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temporary, name)
 }
 
 // slurmController are the flags of lull slurm controller.

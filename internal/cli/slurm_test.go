@@ -37,6 +37,32 @@ func TestSlurmInstallOverwritesNoOtherScript(t *testing.T) {
 	}
 }
 
+// TestSlurmInstallKeepsLinksAndDevices: a link is followed, and a device stays one.
+func TestSlurmInstallKeepsLinksAndDevices(t *testing.T) {
+	dir := t.TempDir()
+	file, link, device := filepath.Join(dir, "shared.lua"), filepath.Join(dir, "job_submit.lua"), filepath.Join(dir, "null")
+	for of, name := range map[string]string{file: link, os.DevNull: device} {
+		if err := os.Symlink(of, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{link, link, device} {
+		var out, problem bytes.Buffer
+		if status := Main([]string{"slurm", "install", "--output", name}, nil, &out, &problem); status != exitOK {
+			t.Fatalf("%s: %s", name, problem.String())
+		}
+		if info, err := os.Lstat(name); err != nil || info.Mode().Type() != os.ModeSymlink {
+			t.Errorf("%s is no link any more: %v, %v", name, info, err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), slurm.JobSubmitBegins) {
+		t.Errorf("%v: %.60s", err, text)
+	}
+	if info, err := os.Stat(device); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		t.Errorf("%s is no device any more: %v, %v", device, info, err)
+	}
+}
+
 // TestSlurmASiteLoadsTheScriptInPcall, by the page and by the script itself: else slurmctld does not start once the file is missing.
 func TestSlurmASiteLoadsTheScriptInPcall(t *testing.T) {
 	page, err := os.ReadFile("../../docs/slurm.md")
