@@ -88,7 +88,7 @@ func (a amounts) values() map[string]float64 {
 
 // NewLoads returns one that knows no pods and no nodes.
 func NewLoads() *Loads {
-	return &Loads{spaces: map[string]*podSpace{}, nodes: map[string]corev1.ResourceList{}, offer: amounts{}}
+	return &Loads{spaces: map[string]*podSpace{}, nodes: map[string]corev1.ResourceList{}, offer: amounts{}, offered: map[string]float64{}}
 }
 
 // SetPod takes a pod in, in place of what was known of one of its name. The pod must not be modified afterwards.
@@ -155,13 +155,11 @@ func (l *Loads) DeleteNode(name string) {
 func (l *Loads) Capacity(now time.Time) map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.nodes) == 0 && l.offered != nil && now.Sub(l.offeredAt) < nodesGrace {
-		return maps.Clone(l.offered)
-	}
-	l.offered, l.offeredAt = l.offer.values(), now
-	if len(l.nodes) == 0 {
-		l.offered = nil
-		return map[string]float64{}
+	switch {
+	case len(l.nodes) > 0:
+		l.offered, l.offeredAt = l.offer.values(), now
+	case now.Sub(l.offeredAt) >= nodesGrace:
+		l.offered = map[string]float64{}
 	}
 	return maps.Clone(l.offered)
 }

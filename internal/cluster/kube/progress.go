@@ -168,11 +168,11 @@ const podlessPatience = 10 * time.Minute
 // ResourceQuota refuses them, like one whose pods find no node: it takes no capacity. Otherwise it would keep room from others for as
 // long as it exists.
 func (c *podCount) podless(w *Workload, learned Learned, now time.Time) {
-	inQueue := w.Facts.Queue != "" && w.Facts.Started.IsZero()
-	none := c.running+c.pending == 0 && !w.Facts.Suspended && !w.Facts.Active && w.Kind.TellsActive() && !inQueue
 	if learned == nil {
 		return
 	}
+	inQueue := w.Facts.Queue != "" && w.Facts.Started.IsZero()
+	none := c.running+c.pending == 0 && !w.Facts.Suspended && !w.Facts.Active && w.Kind.TellsActive() && !inQueue
 	since := learned.PodlessSince(w, none, now)
 	if !none {
 		return

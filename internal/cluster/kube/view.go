@@ -46,8 +46,8 @@ type Learned interface {
 	Observed(w *Workload) []v1alpha1.ObservedPoint
 	// MostWorkers is the scale beyond which more were denied; 0 where none was.
 	MostWorkers(w *Workload) int
-	// PodlessSince is told at each look whether a released workload has no pod, and returns since when (wall time) it has had none, as
-	// far as has been seen; zero if it has one.
+	// PodlessSince records at each observation whether a released workload has no pod. It returns the time (wall time) of the first
+	// observation without one; zero if it has one.
 	PodlessSince(w *Workload, podless bool, now time.Time) time.Time
 }
 

@@ -3,6 +3,7 @@ package slurm
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lull.dev/lull/pkg/decide"
@@ -214,11 +215,14 @@ func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
 	}
 	m := g.next(Released)
 	why := a.Reason.Message()
-	if a.Reason.Code == decide.CodeUnscheduled {
+	switch a.Reason.Code {
+	case decide.CodeUnscheduled:
 		why = "waits in the queue of Slurm"
+	case decide.CodeNoRoom:
+		why = "other jobs leave no room for it in time, so it waits in the queue of Slurm"
 	}
 	const most = 150
-	m.Text = fmt.Sprintf("released at %s: %s", clock(now), why[:min(most, len(why))])
+	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
 	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
 }
 
