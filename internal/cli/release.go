@@ -145,7 +145,7 @@ func releaseAll(ctx context.Context, out io.Writer, c client.Client, namespace s
 		}
 		r.each(k, marked, func(w *kube.Workload) (bool, error) { return r.marked(ctx, w) })
 	}
-	if errors.Join(errs...) == nil && complete { // an orphan is told from what could not be read
+	if errors.Join(errs...) == nil && complete { // without all governed objects nobody can say what is an orphan
 		r.orphans(ctx, marks)
 	}
 	return errors.Join(append(errs, r.end())...)
@@ -223,7 +223,7 @@ func (r *releases) each(k *kinds.Kind, of []*kube.Workload, release func(*kube.W
 	_ = group.Wait() // each error has been recorded
 }
 
-// orphans sets active what Lull has set inactive in a queue, and of which no governed object is known.
+// orphans activates the Workloads in queues that Lull has set inactive and whose governed object is gone.
 func (r *releases) orphans(ctx context.Context, marks *kube.Marks) {
 	for _, q := range marks.Orphans() {
 		err := client.IgnoreNotFound(r.applier.UnparkQueued(ctx, q, false))

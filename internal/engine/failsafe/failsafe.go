@@ -181,7 +181,7 @@ func (d *Watchdog) Look(ctx context.Context) error {
 			d.parked = marks.Queued()
 		}
 	}
-	complete := all != nil && err == nil // an orphan is told from what could not be read
+	complete := all != nil && err == nil // without all governed objects nobody can say what is an orphan
 	errs = append(errs, err)
 	var running sync.WaitGroup // a kind whose writes are slow does not keep the others from it
 	released := make([]outcome, len(all))
