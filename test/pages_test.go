@@ -124,3 +124,25 @@ func TestFaultsOfPages(t *testing.T) {
 		t.Error(fault)
 	}
 }
+
+// TestContributingNamesWhatThereIs checks that the worked examples of CONTRIBUTING.md name files that exist, and what is in them.
+func TestContributingNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+\\.[a-z]+)` \\| (?:`(\\w+)`)? ?\\|").FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 25 {
+		t.Fatalf("only %d rows", len(rows))
+	}
+	for _, row := range rows {
+		text, err := os.ReadFile(filepath.Join("..", row[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if row[2] != "" && !regexp.MustCompile(`(?m)^\s*(?:func|type|var)? ?(?:\([^)]*\) )?`+row[2]+`\b`).Match(text) {
+			t.Errorf("%s declares no %s", row[1], row[2])
+		}
+	}
+}
