@@ -176,7 +176,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	pages := []string{"README.md", "CONTRIBUTING.md", "charts/lull/templates/NOTES.txt"}
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "charts/lull/templates/NOTES.txt"}
 	err = filepath.WalkDir(filepath.Join(tree, "docs"), func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, strings.TrimPrefix(path, tree+"/"))
