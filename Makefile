@@ -299,6 +299,16 @@ fuzz: ## fuzz every parser for FUZZTIME each
 		$(GO) test ./$$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME); \
 	done
 
+# A link to a page that is not there is an error of Hugo's; check follows every link of what Hugo wrote, and its fragment.
+.PHONY: site
+site: bin/hugo ## the pages of docs/ as a static site in dist/site; fails on a broken link
+	./bin/hugo --config tools/site/hugo.toml --noBuildLock --cleanDestinationDir
+	cd tools/site && $(GO) test ./check && $(GO) run ./check ../../dist/site
+
+bin/hugo: tools/site/go.mod tools/site/go.sum
+	@echo "Building Hugo; the first time this takes minutes."
+	cd tools/site && $(GO) build -ldflags '-s -w' -o ../../$@ github.com/gohugoio/hugo
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin dist demo-report.html fidelity.md

@@ -184,7 +184,7 @@ func run(out string, big bool) error {
 	}
 	defer os.RemoveAll(dir)
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "# Benchmarks\n\nWritten by `go run ./bench%s`, not by hand (the last section: bench/decisions.md); CPU seconds of one process on %d cores of a shared machine, memory of that process.\nInstances are those of `lull plan generate` (seed 0). Gap: distance to the plan's own proven bound.\n\n", map[bool]string{true: " -big"}[big], runtime.NumCPU())
+	fmt.Fprintf(&text, "# Benchmarks\n\nFor readers who choose or judge a planner: how close to the best possible each one comes, and how long it takes.\n\nWritten by `go run ./bench%s`, not by hand (the last section: bench/decisions.md); CPU seconds of one process on %d cores of a shared machine, memory of that process.\nInstances are those of `lull plan generate` (seed 0). Gap: distance to the plan's own proven bound.\n\n", map[bool]string{true: " -big"}[big], runtime.NumCPU())
 	text.WriteString("## Planner joint and what it is held to\n\nOthers: a re-implementation of Caspian's published structure and its linear program in compact form (CLP), CPU time and gap to the exact LP bound on instances of the same size; measured before on a machine of this kind, not in this run.\n\n| instance | CPU s | at most | gap | at most | MiB | others |\n|---|---|---|---|---|---|---|\n")
 	for i, t := range targets {
 		if t.big && !big {

@@ -43,7 +43,7 @@ func cell(text string) string {
 // TestReferenceCommands writes every command with its flags.
 func TestReferenceCommands(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Commands\n\nEvery command and flag, as `lull COMMAND --help` says it (generated).\n")
+	b.WriteString("# Commands\n\nFor everyone who types `lull`: every command and flag.\n\nEvery command and flag, as `lull COMMAND --help` says it (generated).\n")
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Runnable() && !c.Hidden && c.Name() != "help" {
@@ -95,7 +95,7 @@ func TestReferenceFields(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	var b strings.Builder
-	b.WriteString("# Fields\n\nEvery field of every custom resource (group `lull.dev`, version `v1alpha1`; generated). `kubectl explain` says the same.\nWhat is accepted is said by the API server where something else is written.\n")
+	b.WriteString("# Fields\n\nFor everyone who writes Lull's resources: every field, its type, default and meaning.\n\nEvery field of every custom resource (group `lull.dev`, version `v1alpha1`; generated). `kubectl explain` says the same.\nWhat is accepted is said by the API server where something else is written.\n")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -176,7 +176,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	pages := []string{"README.md", "CONTRIBUTING.md", "charts/lull/templates/NOTES.txt"}
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "charts/lull/templates/NOTES.txt"}
 	err = filepath.WalkDir(filepath.Join(tree, "docs"), func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, strings.TrimPrefix(path, tree+"/"))

@@ -85,6 +85,7 @@ var elsewhere = []struct{ command, by string }{
 	{"make test", "is what runs this"},
 	{"go test -count=1 -timeout 90m -run TestControlLoop", "make test-seeds"},
 	{"make verify", "CI"},
+	{"make site", "builds Hugo, which takes minutes"},
 	{"make bin/lull", "what runs this has built it"},
 	{"make demo DEMO=multicluster", "runs for half an hour and needs the evaluation data; its table is in docs"},
 	{"make demo DEMO=extender", "runs for one to two hours and needs the evaluation data; its table is in docs"},

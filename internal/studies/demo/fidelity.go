@@ -319,6 +319,8 @@ func conclude(o Options, trials []*trial) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Live against simulated
 
+For readers who want to know whether to trust the simulator: the same Jobs live and simulated, side by side.
+
 Written by `+"`lull demo fidelity`"+`: elastic Jobs of 24 h (1 to %d workers, measured profiles and power) on a
 real control plane (pods on KWOK nodes; the work of their pods is played at the profile's
 throughput), planner %s, recorded intensities of 2022 (Electricity Maps, life-cycle) %d
