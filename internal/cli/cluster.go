@@ -24,8 +24,13 @@ type clusterFlags struct {
 	all                   bool
 }
 
-func (f *clusterFlags) register(cmd *cobra.Command) {
+// registerKubeconfig adds the flag of commands that are about no namespace.
+func (f *clusterFlags) registerKubeconfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+}
+
+func (f *clusterFlags) register(cmd *cobra.Command) {
+	f.registerKubeconfig(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace (default that of the kubeconfig's context)")
 }
 
@@ -50,6 +55,9 @@ func (f *clusterFlags) scope() (string, error) {
 
 // connect returns a client that reads and writes at the API server.
 func (f *clusterFlags) connect(ctx context.Context) (client.Client, error) {
+	if c, given := ctx.Value(clusterKey{}).(client.Client); given {
+		return c, nil
+	}
 	cfg, given := ctx.Value(clusterKey{}).(*rest.Config)
 	if !given {
 		var err error

@@ -206,7 +206,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		f := invalid.GetFlag()
 		accepted := ""
 		switch f.Value.(type) {
-		case numberValue[float64], numberValue[int], numberValue[int64], numberValue[uint64], *numbersValue[int], *numbersValue[float64], *durationValue:
+		case numberValue[float64], numberValue[int], numberValue[int64], numberValue[uint64], *numbersValue[int], *numbersValue[float64], *durationValue, *choiceValue:
 			accepted = invalid.Unwrap().Error()
 		default:
 			accepted = map[string]string{"bool": "true or false", "stringToString": "NAME=VALUE"}[f.Value.Type()]

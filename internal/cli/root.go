@@ -51,7 +51,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitError
 }
 
-// clusterKey is the key of the configuration of a cluster in the context of a command.
+// clusterKey is the key of a cluster in the context of a command: its configuration, or a client.
 type clusterKey struct{}
 
 // RunOn runs a command that reads or changes a cluster once (release, status, explain and so on) on the cluster of config,
@@ -83,7 +83,7 @@ the cost of a deadline, and proves what it saved.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
 	return root
 }
 
