@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ import (
 type clusterFlags struct {
 	kubeconfig, namespace string
 	all                   bool
+	timeout               time.Duration // of each call; 0 for none
 }
 
 // registerKubeconfig adds the flag of commands that are about no namespace.
@@ -64,6 +66,9 @@ func (f *clusterFlags) connect(ctx context.Context) (client.Client, error) {
 		if cfg, err = restConfig(f.kubeconfig); err != nil {
 			return nil, err
 		}
+	}
+	if f.timeout > 0 {
+		cfg.Timeout, cfg.WarningHandler = f.timeout, rest.NoWarnings{}
 	}
 	cfg.QPS = -1 // a command that releases thousands of workloads must not queue in the client
 	scheme, err := controller.NewScheme()

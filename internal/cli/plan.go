@@ -76,9 +76,6 @@ named, and the plan of the others is written), 1 for any other error.`,
 	number(f, &o.safe, "safe", plan.SafeProbability, between(0, 1).from().to(), "probability of the run time by which deadlines of jobs of uncertain length are guarded")
 	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("planner", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return append(plannerNames(), "list"), cobra.ShellCompDirectiveNoFileComp
-	})
 	return cmd
 }
 
