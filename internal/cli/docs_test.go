@@ -72,6 +72,14 @@ func TestReferenceCommands(t *testing.T) {
 		}
 	}
 	walk(newRoot())
+	b.WriteString("\n## Exit status\n\n| status | command | meaning |\n|---|---|---|\n")
+	for _, r := range exitRows() {
+		command := r.command
+		if strings.HasPrefix(command, "lull ") {
+			command = "`" + command + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.status, command, cell(r.meaning))
+	}
 	generated(t, "reference-commands.md", b.String())
 }
 
