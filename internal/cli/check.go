@@ -35,7 +35,7 @@ Exit status: 0 when the plan is feasible, 3 when it is not (every fault is named
 			return runCheck(cmd.Context(), file, args[0], format, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", `instance file, "-" for standard input`)
+	cmd.Flags().StringVarP(&file, "filename", "f", "", `instance file, "-" for standard input`)
 	textFlag(cmd.Flags(), &format)
 	return cmd
 }

@@ -95,9 +95,9 @@ var flagCompletions = map[string]cobra.CompletionFunc{
 	"unit":                       words("workload", "worker-hour", "label:"),
 	"source":                     sources,
 	// files
-	"file":                        filesThatEnd("json"),
-	"lull simulate --file":        filesThatEnd("yaml", "yml"),
-	"filename":                    filesThatEnd("yaml", "yml", "json"),
+	"filename":                    filesThatEnd("json"),
+	"lull simulate --filename":    filesThatEnd("yaml", "yml"),
+	"lull profile --filename":     filesThatEnd("yaml", "yml", "json"),
 	"lull plan --start":           filesThatEnd("json"),
 	"lull plan --output":          filesThatEnd("json"),
 	"lull plan generate --output": filesThatEnd("json"),

@@ -306,7 +306,10 @@ func manifestsOf(t *testing.T, page, block string, decode func([]byte) error) (n
 
 // accepted checks that a command is there and knows the flags it is given.
 func accepted(words []string) error {
-	c, rest, err := newRoot().Find(words)
+	root := newRoot()
+	root.InitDefaultCompletionCmd() // as Execute does
+	root.InitDefaultHelpCmd()
+	c, rest, err := root.Find(words)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -199,4 +200,38 @@ func TestEveryTableHasItsFormats(t *testing.T) {
 			t.Errorf("%s: -o accepts %v", c.CommandPath(), v.accepted)
 		}
 	})
+}
+
+// TestFlagsHaveOneName: a flag that means the same has the same name in every command; names that it had are accepted.
+func TestFlagsHaveOneName(t *testing.T) {
+	found := map[string]bool{}
+	eachCommand(newRoot(), func(c *cobra.Command) {
+		c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if known, is := otherNames[f.Name]; is {
+				t.Errorf("%s --%s: the name is --%s", c.CommandPath(), f.Name, known)
+			}
+			for shorthand, name := range map[string]string{"f": "filename", "n": "namespace", "o": "output", "A": "all-namespaces", "v": "verbose"} {
+				if f.Shorthand == shorthand && f.Name != name {
+					t.Errorf("%s: -%s is --%s, elsewhere --%s", c.CommandPath(), shorthand, f.Name, name)
+				}
+			}
+			found[f.Name] = true
+		})
+	})
+	for old, name := range otherNames {
+		if !found[name] {
+			t.Errorf("--%s stands for --%s, which no command has", old, name)
+		}
+	}
+	for args, want := range map[string]string{
+		"plan --file absent.json":     "absent.json",
+		"simulate --file absent.yaml": "absent.yaml",
+		"check --file absent.json x":  "absent.json",
+		"fakegrid --listen nowhere":   "--bind-address: ",
+		"failsafe --every 1ms":        "--interval: 1ms",
+	} {
+		if got := failure(t, strings.Fields(args)...); !strings.Contains(got, want) {
+			t.Errorf("lull %s: %s", args, got)
+		}
+	}
 }

@@ -73,6 +73,7 @@ the cost of a deadline, and proves what it saved.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand(), newExitStatusTopic())
+	root.SetGlobalNormalizationFunc(oneName)
 	return root
 }
 

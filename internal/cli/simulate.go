@@ -100,7 +100,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "scenario file (YAML)")
+	f.StringVarP(&o.file, "filename", "f", "", "scenario file (YAML)")
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
 	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
