@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/engine/controller"
@@ -143,4 +144,31 @@ func podNamespace() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// reach connects, and checks the namespace that is asked for.
+func (f *clusterFlags) reach(ctx context.Context) (client.Client, string, error) {
+	c, err := f.connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	ns, err := f.scope()
+	return c, ns, errors.Join(err, checkNamespace(ctx, c, ns))
+}
+
+// plans reads the plans of the namespaces that are asked for.
+func (f *clusterFlags) plans(ctx context.Context) ([]v1alpha1.CarbonPlan, error) {
+	c, ns, err := f.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return plansIn(ctx, c, ns)
+}
+
+func plansIn(ctx context.Context, c client.Client, namespace string) ([]v1alpha1.CarbonPlan, error) {
+	var plans v1alpha1.CarbonPlanList
+	if err := c.List(ctx, &plans, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list CarbonPlans: %w", err)
+	}
+	return plans.Items, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,13 +13,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/engine/controller"
 )
 
@@ -232,6 +237,80 @@ func TestFlagsHaveOneName(t *testing.T) {
 	} {
 		if got := failure(t, strings.Fields(args)...); !strings.Contains(got, want) {
 			t.Errorf("lull %s: %s", args, got)
+		}
+	}
+}
+
+// TestExplainForPrograms: lull explain -o json has what it says in words: the plan, its hours and what would change it.
+func TestExplainForPrograms(t *testing.T) {
+	job, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train", UID: "a", Annotations: map[string]string{
+		v1alpha1.AnnotationPolicy: "clean", v1alpha1.AnnotationDecision: `{"verb":"Wait","reason":"CleanerLater","message":"power is cleaner later","at":"2026-11-27T00:00:00Z"}`,
+	}}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}
+	start := metav1.NewTime(time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC))
+	p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: kube.PlanName(kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "train", "namespace": "team-a", "uid": "a"},
+	}}))}}
+	p.Status.State, p.Status.Phases = v1alpha1.PlanWaiting, []v1alpha1.PlanPhase{{From: start, To: metav1.NewTime(start.Add(time.Hour)), Workers: 2}}
+	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "de"}}
+	for hour := range 4 {
+		zone.Status.Forecast = append(zone.Status.Forecast, v1alpha1.ForecastPoint{Time: metav1.NewTime(start.Add(time.Duration(hour-1) * time.Hour)), Intensity: 300})
+	}
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "clean"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "de"}}
+	text, _, err := lullOn(t, clusterOf(t, j, p, zone, policy), "explain", "job/train", "-n", "team-a", "-o", "json")
+	var r explanationReport
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Workload != (workloadReference{"Job", "team-a", "train"}) || r.Policy != "clean" || r.Zone != "de" || r.Decision == nil || r.Decision.Reason != "CleanerLater" || r.Plan == nil || r.Plan.State != v1alpha1.PlanWaiting {
+		t.Errorf("%s", text)
+	}
+	var workers []string
+	for _, h := range r.Hours {
+		workers = append(workers, h.Workers)
+	}
+	if !slices.Equal(workers, []string{"-", "2", "-"}) || r.WhatIf == nil {
+		t.Errorf("workers %v: %s", workers, text)
+	}
+}
+
+// TestFilesForPrograms: what reads files prints the same for programs, and -o json of simulate and advise is --json -.
+func TestFilesForPrograms(t *testing.T) {
+	dir := t.TempDir()
+	instance, plan, export := dir+"/i.json", dir+"/p.json", dir+"/ledger.jsonl"
+	lull(t, exitOK, "plan", "generate", "--jobs", "5", "-o", instance)
+	lull(t, exitOK, "plan", "-f", instance, "-o", plan)
+	var check checkReport
+	if err := json.Unmarshal([]byte(stdout(t, "check", "-f", instance, plan, "-o", "json")), &check); err != nil || check.Planned != 5 || check.Faults == nil || check.EmissionsG <= 0 {
+		t.Errorf("%+v, %v", check, err)
+	}
+	book := bookOf(t)
+	lull(t, exitOK, "ledger", "export", "--database", book, "--entries", "-o", export)
+	for args, want := range map[string]string{
+		"ledger verify --export " + export + " -o json":              `"entries": 9,`,
+		"ledger verify --export " + export + " -o yaml":              "entries: 9\n",
+		"ledger show train -n batch --database " + book + " -o json": `"kind": "submitted"`,
+		"report --database " + book + " --format yaml":               "workloads: 2\n",
+	} {
+		if got := stdout(t, strings.Fields(args)...); !strings.Contains(got, want) {
+			t.Errorf("lull %s lacks %q:\n%s", args, want, got)
+		}
+	}
+	simulate := []string{"simulate", "--zone", "DE", "--planner", "asap", "--slot", "1h"}
+	file, both := stdout(t, append(simulate, "--json", "-")...), stdout(t, append(simulate, "-o", "json")...)
+	var a, b any
+	if err := errors.Join(json.Unmarshal([]byte(file), &a), json.Unmarshal([]byte(both), &b)); err != nil || !reflect.DeepEqual(a, b) {
+		t.Errorf("simulate -o json is not --json -: %v", err)
+	}
+	for _, args := range [][]string{append(simulate, "--json", "-", "-o", "json"), {"advise", "--zone", "DE", "--json", "-", "-o", "yaml"}} {
+		if got := failure(t, args...); !strings.Contains(got, "--json, --output: both are for standard output; accepted: one of them") {
+			t.Error(got)
 		}
 	}
 }
