@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +35,28 @@ func TestCoreIsPure(t *testing.T) {
 		if !strings.HasPrefix(p, "lull.dev/lull/pkg/") {
 			t.Errorf("the core depends on %s", p)
 		}
+	}
+}
+
+// TestCoreReadsNoClock: what pkg computes depends on its inputs alone; whoever wants it to use up a time passes the clock.
+func TestCoreReadsNoClock(t *testing.T) {
+	reads := regexp.MustCompile(`\btime\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)\(`)
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", "pkg"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if code, _, _ := strings.Cut(line, "//"); reads.MatchString(code) {
+				t.Errorf("%s:%d reads the clock: %s", path, i+1, strings.TrimSpace(line))
+			}
+		}
+		return err
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 

@@ -214,6 +214,9 @@ func (o *adviseOptions) write(a *advice, stdout io.Writer) error {
 			return err
 		}
 	}
+	if structured(o.output) {
+		return writeStructured(stdout, o.output, a)
+	}
 	return o.print(a, stdout)
 }
 

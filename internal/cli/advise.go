@@ -35,6 +35,7 @@ type adviseOptions struct {
 	seed                     uint64
 	jobs, format             string
 	jsonFile, htmlFile       string
+	output                   string
 	policyFile               string
 	zoneNote                 string // why the zone is tried, if the history says where it ran
 }
@@ -91,6 +92,7 @@ a mean day, whose savings are lower than those of real ones.`,
 	f.StringVar(&o.stride, "stride", "", "time between starts (default: a slot)")
 	number(f, &o.seed, "seed", 1, atLeast(1), "seed of forecast errors")
 	f.StringVar(&o.jsonFile, "json", "", `file for all options (JSON), "-" for standard output instead of the table`)
+	tableFlag(f, &o.output)
 	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
 	f.StringVar(&o.policyFile, "policy", "", "file for the CarbonPolicy of the sweet spot")
 	return cmd

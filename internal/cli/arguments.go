@@ -47,6 +47,9 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // checkGiven checks that no flag is given that would have no effect.
 func (o *adviseOptions) checkGiven(f *pflag.FlagSet) error {
+	if o.jsonFile == "-" && structured(o.output) {
+		return errBothOutputs
+	}
 	if name := firstGiven(f, "length", "stride"); name != "" && o.jobs != "" {
 		return fmt.Errorf("--%s: given with --jobs, whose jobs have their own; accepted: one of them", name)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +53,7 @@ Traces may be left out.`,
 	duration(f, &o.lead, "lead", 24*time.Hour, "how far each forecast reaches")
 	duration(f, &o.stride, "stride", time.Hour, "time between forecasts")
 	duration(f, &o.window, "window", 6*time.Hour, "length of the windows that regret compares")
-	f.StringVarP(&o.output, "output", "o", "table", "table, json or html")
+	tableFlag(f, &o.output, "html")
 	return cmd
 }
 
@@ -202,15 +201,13 @@ func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, sta
 
 func (o backtestOptions) print(results []backtestResult, stdout io.Writer) error {
 	switch o.output {
-	case "json":
+	case formatJSON, formatYAML:
 		for i := range results {
 			if math.IsNaN(results[i].Scores.Coverage) {
 				results[i].Scores.Coverage = 0 // JSON knows no NaN; a share of 0 is never a model's
 			}
 		}
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(results)
+		return writeStructured(stdout, o.output, results)
 	case "html":
 		return report.WriteBacktest(stdout, o.chart(results))
 	}

@@ -20,6 +20,7 @@ func newCapacityCommand() *cobra.Command {
 		Short: "Explain how much of a cluster may be used, and why",
 	}
 	var f clusterFlags
+	format := ""
 	explain := &cobra.Command{
 		Use:   "explain CURVE",
 		Short: "Explain the capacity of a CapacityCurve: what is wanted, what bounds it, and from which hours of the past",
@@ -35,10 +36,14 @@ func newCapacityCommand() *cobra.Command {
 			if err := c.Get(cmd.Context(), client.ObjectKey{Name: args[0]}, &curve); err != nil {
 				return err
 			}
+			if structured(format) {
+				return writeStructured(cmd.OutOrStdout(), format, &curve)
+			}
 			return explainCapacity(cmd.OutOrStdout(), &curve)
 		},
 	}
-	explain.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.registerKubeconfig(explain)
+	textFlag(explain.Flags(), &format)
 	return group(cmd, explain)
 }
 

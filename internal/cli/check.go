@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +17,7 @@ import (
 )
 
 func newCheckCommand() *cobra.Command {
-	file := ""
+	file, format := "", ""
 	cmd := &cobra.Command{
 		Use:   "check -f INSTANCE PLAN",
 		Short: "Check and price a plan made by anyone",
@@ -30,14 +32,15 @@ Exit status: 0 when the plan is feasible, 3 when it is not (every fault is named
 			if file == "" {
 				return errNoInstance
 			}
-			return runCheck(cmd.Context(), file, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			return runCheck(cmd.Context(), file, args[0], format, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", `instance file, "-" for standard input`)
+	cmd.Flags().StringVarP(&file, "filename", "f", "", `instance file, "-" for standard input`)
+	textFlag(cmd.Flags(), &format)
 	return cmd
 }
 
-func runCheck(ctx context.Context, instance, file string, stdin io.Reader, stdout io.Writer) error {
+func runCheck(ctx context.Context, instance, file, format string, stdin io.Reader, stdout io.Writer) error {
 	p, err := readInstance(instance, stdin)
 	if err != nil {
 		return err
@@ -60,11 +63,50 @@ func runCheck(ctx context.Context, instance, file string, stdin io.Reader, stdou
 	if faults != nil {
 		res.Status = plan.Infeasible
 	}
-	if err := summarize(stdout, p, file, res, baseline); err != nil {
+	write := func() error { return summarize(stdout, p, file, res, baseline) }
+	if structured(format) {
+		write = func() error { return writeStructured(stdout, format, checkOf(p, file, res, baseline, faults)) }
+	}
+	if err := write(); err != nil {
 		return err
 	}
 	if faults != nil {
 		return errors.Join(errInfeasible, faults)
 	}
 	return nil
+}
+
+// checkReport is what lull check says of a plan, for programs.
+type checkReport struct {
+	Plan          string      `json:"plan"`
+	Status        plan.Status `json:"status"`
+	Planned       int         `json:"planned"`
+	Unscheduled   int         `json:"unscheduled"`
+	Late          int         `json:"late"`
+	EmissionsG    float64     `json:"emissionsG"`
+	EnergyKWh     float64     `json:"energyKWh"`
+	AsapG         float64     `json:"asapEmissionsG"`
+	Saving        *float64    `json:"saving,omitempty"` // against asap, if both plan the same jobs
+	Z             *float64    `json:"z,omitempty"`
+	MeanWaitSlots float64     `json:"meanWaitSlots"`
+	MakespanSlots int         `json:"makespanSlots"`
+	Faults        []string    `json:"faults"`
+}
+
+func checkOf(p *plan.Problem, file string, res, baseline plan.Result, faults error) *checkReport {
+	e, b := plan.Evaluate(p, res.Plan), plan.Evaluate(p, baseline.Plan)
+	r := &checkReport{
+		Plan: file, Status: res.Status, Planned: e.Planned, Unscheduled: e.Unscheduled, Late: e.Late, EmissionsG: e.CarbonG, EnergyKWh: e.EnergyKWh, AsapG: b.CarbonG,
+		MeanWaitSlots: e.MeanWait, MakespanSlots: e.Makespan, Faults: []string{},
+	}
+	if slices.Equal(plannedJobs(res.Plan), plannedJobs(baseline.Plan)) {
+		r.Saving = savingOf(e.CarbonG, b.CarbonG)
+	}
+	if p.Objective.Kind == plan.MOSP && p.Objective.Theta != nil {
+		r.Z = &e.ZTotal
+	}
+	if faults != nil {
+		r.Faults = strings.Split(faults.Error(), "\n")
+	}
+	return r
 }

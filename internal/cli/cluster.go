@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/engine/controller"
@@ -22,10 +24,16 @@ import (
 type clusterFlags struct {
 	kubeconfig, namespace string
 	all                   bool
+	timeout               time.Duration // of each call; 0 for none
+}
+
+// registerKubeconfig adds the flag of commands that are about no namespace.
+func (f *clusterFlags) registerKubeconfig(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.registerKubeconfig(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace (default that of the kubeconfig's context)")
 }
 
@@ -50,12 +58,18 @@ func (f *clusterFlags) scope() (string, error) {
 
 // connect returns a client that reads and writes at the API server.
 func (f *clusterFlags) connect(ctx context.Context) (client.Client, error) {
+	if c, given := ctx.Value(clusterKey{}).(client.Client); given {
+		return c, nil
+	}
 	cfg, given := ctx.Value(clusterKey{}).(*rest.Config)
 	if !given {
 		var err error
 		if cfg, err = restConfig(f.kubeconfig); err != nil {
 			return nil, err
 		}
+	}
+	if f.timeout > 0 {
+		cfg.Timeout, cfg.WarningHandler = f.timeout, rest.NoWarnings{}
 	}
 	cfg.QPS = -1 // a command that releases thousands of workloads must not queue in the client
 	scheme, err := controller.NewScheme()
@@ -130,4 +144,31 @@ func podNamespace() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// reach connects, and checks the namespace that is asked for.
+func (f *clusterFlags) reach(ctx context.Context) (client.Client, string, error) {
+	c, err := f.connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	ns, err := f.scope()
+	return c, ns, errors.Join(err, checkNamespace(ctx, c, ns))
+}
+
+// plans reads the plans of the namespaces that are asked for.
+func (f *clusterFlags) plans(ctx context.Context) ([]v1alpha1.CarbonPlan, error) {
+	c, ns, err := f.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return plansIn(ctx, c, ns)
+}
+
+func plansIn(ctx context.Context, c client.Client, namespace string) ([]v1alpha1.CarbonPlan, error) {
+	var plans v1alpha1.CarbonPlanList
+	if err := c.List(ctx, &plans, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list CarbonPlans: %w", err)
+	}
+	return plans.Items, nil
 }

@@ -72,6 +72,14 @@ func TestReferenceCommands(t *testing.T) {
 		}
 	}
 	walk(newRoot())
+	b.WriteString("\n## Exit status\n\n| status | command | meaning |\n|---|---|---|\n")
+	for _, r := range exitRows() {
+		command := r.command
+		if strings.HasPrefix(command, "lull ") {
+			command = "`" + command + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.status, command, cell(r.meaning))
+	}
 	generated(t, "reference-commands.md", b.String())
 }
 
@@ -298,7 +306,10 @@ func manifestsOf(t *testing.T, page, block string, decode func([]byte) error) (n
 
 // accepted checks that a command is there and knows the flags it is given.
 func accepted(words []string) error {
-	c, rest, err := newRoot().Find(words)
+	root := newRoot()
+	root.InitDefaultCompletionCmd() // as Execute does
+	root.InitDefaultHelpCmd()
+	c, rest, err := root.Find(words)
 	if err != nil {
 		return err
 	}

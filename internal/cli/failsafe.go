@@ -25,7 +25,7 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Every < 100*time.Millisecond {
-				return fmt.Errorf("--every: %v; accepted: at least 100ms", o.Every)
+				return fmt.Errorf("--interval: %v; accepted: at least 100ms", o.Every)
 			}
 			setLogger(cmd.ErrOrStderr(), verbose)
 			cfg, err := restConfig(kubeconfig)
@@ -47,7 +47,7 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")
 	duration(f, &o.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for, as --max-delay of the controller; 0 for any")
 	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to the controller")
-	duration(f, &o.Every, "every", 5*time.Second, "how often holds are looked at")
+	duration(f, &o.Every, "interval", 5*time.Second, "how often holds are looked at")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd
 }

@@ -60,7 +60,7 @@ Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8089", "address to listen on")
+	f.StringVar(&o.listen, "bind-address", "127.0.0.1:8089", "address to listen on")
 	f.StringToStringVar(&o.traces, "trace", nil, "ZONE=FILE, a CSV or JSON series; may be repeated (default: climatology of every zone it has)")
 	f.StringVar(&o.start, "start", "", "time of the series that is now, RFC 3339 or a day (default: the real time)")
 	f.StringVar(&o.epoch, "epoch", "", "wall time at which the series stands at --start, RFC 3339 (default: now)")
@@ -80,7 +80,7 @@ func runFakegrid(ctx context.Context, o fakegridOptions, stdout io.Writer) error
 	}
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return fmt.Errorf("--bind-address: %w", err)
 	}
 	names := make([]string, 0, len(server.Zones))
 	for name := range server.Zones {

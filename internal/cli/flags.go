@@ -196,6 +196,21 @@ func metricsFlags(f *pflag.FlagSet, to *manager.Metrics, address string) {
 	f.BoolVar(&to.Secure, "metrics-secure", false, "serve /metrics by HTTPS, with a certificate made at the start, to bearer tokens whose users may get it")
 }
 
+// otherNames are names that flags had, or have in other programs. They are accepted, and shown by none.
+var otherNames = map[string]string{
+	"file":   "filename", // as kubectl
+	"listen": "bind-address",
+	"every":  "interval",
+}
+
+// oneName gives flags that mean the same the same name in every command.
+func oneName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if known, is := otherNames[name]; is {
+		name = known
+	}
+	return pflag.NormalizedName(name)
+}
+
 // flagError says in the words of a user what is wrong with a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
@@ -206,7 +221,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		f := invalid.GetFlag()
 		accepted := ""
 		switch f.Value.(type) {
-		case numberValue[float64], numberValue[int], numberValue[int64], numberValue[uint64], *numbersValue[int], *numbersValue[float64], *durationValue:
+		case numberValue[float64], numberValue[int], numberValue[int64], numberValue[uint64], *numbersValue[int], *numbersValue[float64], *durationValue, *choiceValue:
 			accepted = invalid.Unwrap().Error()
 		default:
 			accepted = map[string]string{"bool": "true or false", "stringToString": "NAME=VALUE"}[f.Value.Type()]

@@ -167,7 +167,7 @@ func TestErrorsAreInWordsOfUsers(t *testing.T) {
 		"fakegrid --weather NaN:13:" + dir + "/sun.csv":         "accepted: LATITUDE:LONGITUDE:FILE",
 		"ledger verify --database " + dir + "/empty.json":       "/empty.json is empty; accepted: a file that a controller keeps",
 		"check -f a b c":                                        `lull check: "b c"; accepted: one plan file, e.g. lull check -f instance.json plan.json`,
-		"check a":                                               "--file: not given",
+		"check a":                                               "--filename: not given",
 		"explain":                                               "lull explain: nothing; accepted: KIND/NAME of a workload, e.g. lull explain job/train -n team-a",
 		"report all":                                            `lull report: "all"; accepted: flags alone, e.g. lull report --database`,
 		"ledger verfy":                                          `lull ledger: "verfy"; accepted: drop, export, show, verify`,

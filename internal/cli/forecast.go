@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +60,7 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 	o.sourceFlags(f)
 	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
 	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead")
-	f.StringVarP(&o.output, "output", "o", "table", "table, json, csv or html")
+	tableFlag(f, &o.output, "csv", "html")
 	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
 	return cmd
 }
@@ -82,20 +81,34 @@ func (o *forecastOptions) sourceFlags(f *pflag.FlagSet) {
 	number(f, &o.constant, "fallback", math.NaN(), between(0, float64(units.MaxCarbonIntensity)), "intensity to assume where nothing is known, gCO2eq/kWh")
 }
 
+// regionRow is a region of a cloud.
+type regionRow struct {
+	Region string `json:"region"`
+	Zone   string `json:"zone"`
+	Place  string `json:"place"`
+}
+
 func newRegionsCommand() *cobra.Command {
-	return &cobra.Command{
+	format := ""
+	cmd := &cobra.Command{
 		Use:     "regions",
 		Short:   "List the regions of clouds and the grid zones they lie in",
 		Example: "  lull forecast regions | grep aws",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			var rows []regionRow
 			for _, r := range zones.Regions() {
-				fmt.Fprintf(tw, "%s/%s\t%s\t%s\n", r.Cloud, r.Name, r.Zone, r.Place)
+				rows = append(rows, regionRow{r.Cloud + "/" + r.Name, r.Zone, r.Place})
 			}
-			return tw.Flush()
+			return writeRows(cmd.OutOrStdout(), format, []column[regionRow]{
+				{head: "REGION", cell: func(r *regionRow) string { return r.Region }},
+				{head: "ZONE", cell: func(r *regionRow) string { return r.Zone }},
+				{head: "PLACE", cell: func(r *regionRow) string { return r.Place }},
+			}, rows)
 		},
 	}
+	tableFlag(cmd.Flags(), &format)
+	return cmd
 }
 
 func sourceNames() []string {
@@ -105,9 +118,6 @@ func sourceNames() []string {
 func runForecast(ctx context.Context, o forecastOptions, now time.Time, stdout, stderr io.Writer) error {
 	if o.horizon < time.Hour || o.horizon > 14*24*time.Hour {
 		return fmt.Errorf("--horizon: %v; accepted: 1h to 336h", o.horizon)
-	}
-	if o.output != "table" && o.output != "json" && o.output != "csv" && o.output != "html" {
-		return fmt.Errorf("--output: %q; accepted: table, json, csv or html", o.output)
 	}
 	if o.at != "" {
 		at, err := parseDayOrTime(o.at)
@@ -314,10 +324,8 @@ func printOutlook(o forecastOptions, cfg source.Config, out source.Outlook, now 
 		list = append(list, h)
 	}
 	switch o.output {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(map[string]any{"zone": cfg.Zone, "signal": cfg.Signal, "factor": cfg.Factor, "basis": out.Basis, "stale": out.Stale, "degraded": out.Degraded, "unit": "gCO2eq/kWh", "hours": list})
+	case formatJSON, formatYAML:
+		return writeStructured(w, o.output, map[string]any{"zone": cfg.Zone, "signal": cfg.Signal, "factor": cfg.Factor, "basis": out.Basis, "stale": out.Stale, "degraded": out.Degraded, "unit": "gCO2eq/kWh", "hours": list})
 	case "csv":
 		fmt.Fprintln(w, "time,intensity_gco2eq_per_kwh,low_gco2eq_per_kwh,high_gco2eq_per_kwh,basis")
 		for _, h := range list {

@@ -64,7 +64,7 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 		"--duration":                             {"profile", "-f", file, "--duration", "1ms"},
 		"--max: 2; accepted: at least --min, 4":  {"profile", "-f", file, "--min", "4", "--max", "2"},
 		"--watts: cpu=":                          {"profile", "-f", file, "--watts", "cpu=x"},
-		"--every":                                {"failsafe", "--every", "1ms"},
+		"--interval":                             {"failsafe", "--every", "1ms"},
 		"--image:":                               {"manifests", "--image", "a b"},
 	} {
 		if got := failure(t, args...); !strings.Contains(got, want) {

@@ -144,7 +144,7 @@ hash, and what was settled from it. The controller keeps it (lull controller --l
 
 func newLedgerVerifyCommand() *cobra.Command {
 	var f ledgerFlags
-	var head string
+	var head, format string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the chain: nothing was changed, left out or moved",
@@ -174,17 +174,21 @@ to verify.`,
 			if !found {
 				return fmt.Errorf("%w: no entry has the hash %s", ledger.ErrBroken, head)
 			}
+			if structured(format) {
+				return writeStructured(cmd.OutOrStdout(), format, &l.checker.Verified)
+			}
 			return l.writeChecked(cmd.OutOrStdout())
 		},
 	}
 	f.register(cmd)
+	textFlag(cmd.Flags(), &format)
 	cmd.Flags().StringVar(&head, "head", "", "hash that an entry must have: the head as it was noted")
 	return cmd
 }
 
 func newLedgerShowCommand() *cobra.Command {
 	var f ledgerFlags
-	var namespace string
+	var namespace, format string
 	cmd := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Tell the whole story of a workload",
@@ -218,11 +222,18 @@ func newLedgerShowCommand() *cobra.Command {
 			if len(story) == 0 {
 				return fmt.Errorf("workload %s/%s: accepted: one that the ledger has", namespace, args[0])
 			}
-			return errors.Join(tellStory(cmd.OutOrStdout(), story), l.writeChecked(cmd.ErrOrStderr()))
+			tell := tellStory
+			if structured(format) {
+				tell = func(out io.Writer, story []ledger.Entry) error {
+					return writeStructured(out, format, list[ledger.Entry]{story})
+				}
+			}
+			return errors.Join(tell(cmd.OutOrStdout(), story), l.writeChecked(cmd.ErrOrStderr()))
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "its namespace")
+	textFlag(cmd.Flags(), &format)
 	return cmd
 }
 

@@ -130,7 +130,7 @@ func TestLedgerCommands(t *testing.T) {
 		{[]string{"report", "--database", file, "--from", "2026-10-02", "--to", "2026-10-01"}, "accepted: after --from"},
 		{[]string{"report", "--database", file, "--by", "moon"}, `by: "moon"; accepted: namespace`},
 		{[]string{"report", "--database", file, "--delay-cost", "much"}, `delay cost: "much"; accepted: a number`},
-		{[]string{"report", "--database", file, "--format", "pdf"}, `--format: "pdf"; accepted: text, html, json`},
+		{[]string{"report", "--database", file, "--format", "pdf"}, `--format: "pdf"; accepted: text, html, json, yaml or impact`},
 		{[]string{"report", "--database", file, "--unit", "workload"}, "--unit: accepted with --embodied-kg"},
 		{[]string{"report", "--database", file, "--embodied-kg", "1", "--lifetime-years", "0"}, "--lifetime-years: 0; accepted: a number above 0, at most 100"},
 	} {

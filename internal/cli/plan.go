@@ -28,7 +28,7 @@ import (
 // (the plan of the others is written all the same) or a plan breaks constraints.
 var errInfeasible = errors.New("infeasible")
 
-var errNoInstance = errors.New(`--file: not given; accepted: an instance file, or "-" for standard input`)
+var errNoInstance = errors.New(`--filename: not given; accepted: an instance file, or "-" for standard input`)
 
 type planOptions struct {
 	file, out, planner string
@@ -68,7 +68,7 @@ named, and the plan of the others is written), 1 for any other error.`,
 	}
 	cmd.AddCommand(newGenerateCommand())
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", `instance file, "-" for standard input`)
+	f.StringVarP(&o.file, "filename", "f", "", `instance file, "-" for standard input`)
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
 	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
 	f.StringVar(&o.start, "start", "", "plan file of this or the last period from which planner joint begins")
@@ -76,9 +76,6 @@ named, and the plan of the others is written), 1 for any other error.`,
 	number(f, &o.safe, "safe", plan.SafeProbability, between(0, 1).from().to(), "probability of the run time by which deadlines of jobs of uncertain length are guarded")
 	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("planner", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return append(plannerNames(), "list"), cobra.ShellCompDirectiveNoFileComp
-	})
 	return cmd
 }
 

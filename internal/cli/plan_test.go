@@ -224,7 +224,7 @@ func TestPlanCommandErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"--file: not given":              {"plan"},
+		"--filename: not given":          {"plan"},
 		"no such file":                   {"plan", "-f", filepath.Join(dir, "absent.json")},
 		`unknown field "colour"`:         {"plan", "-f", bad},
 		`"best"; accepted: asap`:         {"plan", "-f", bad, "--planner", "best"},

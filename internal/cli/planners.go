@@ -176,7 +176,7 @@ var methods = []method{
 				return nil, v.err
 			}
 			p, err := joint.New(effort, gap, reserve)
-			p.Learned = learned
+			p.Learned, p.Now = learned, time.Now
 			return p, err
 		},
 	},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/joint"
 )
 
 // TestReserveOfPolicies: a policy that names no planner gets joint with a learned reserve; one that states
@@ -75,5 +76,13 @@ func TestNothingToLearnFrom(t *testing.T) {
 	}
 	if out := failure(t, "plan", "-f", "i.json", "--planner", "asap", "--param", "reserve=much"); !strings.Contains(out, "unknown planner parameter") {
 		t.Errorf("a planner without a reserve: %q", out)
+	}
+}
+
+// TestJointIsToldTheTime: the core reads no clock, so that the command line gives planner joint one, by which it uses up --time-limit.
+func TestJointIsToldTheTime(t *testing.T) {
+	p, err := newPlannerOfInstance("joint", nil)
+	if j, is := p.(joint.Planner); err != nil || !is || j.Now == nil {
+		t.Errorf("%T, %v: without a clock", p, err)
 	}
 }

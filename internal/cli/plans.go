@@ -5,10 +5,10 @@ import (
 	"io"
 	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -18,7 +18,7 @@ const mostPlanHours = 168
 
 func newPlansCommand() *cobra.Command {
 	var f clusterFlags
-	hours := 24
+	hours, format := 24, ""
 	cmd := &cobra.Command{
 		Use:   "plans",
 		Short: "Show when workloads are planned to run, hour by hour",
@@ -33,31 +33,42 @@ run then.`,
 			if err != nil {
 				return err
 			}
-			return drawPlans(cmd.OutOrStdout(), plans, hours)
+			return showPlans(cmd.OutOrStdout(), plans, hours, format)
 		},
 	}
 	f.registerAll(cmd)
+	tableFlag(cmd.Flags(), &format)
 	number(cmd.Flags(), &hours, "hours", hours, between(1, mostPlanHours), "how many hours are drawn")
 	return cmd
 }
 
-// drawPlans draws plans from the hour of the first phase on.
-func drawPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int) error {
-	var open []*v1alpha1.CarbonPlan
+// planRow is the plan of a workload that is not finished.
+type planRow struct {
+	Namespace string               `json:"namespace"`
+	Kind      string               `json:"kind"`
+	Name      string               `json:"name"`
+	State     v1alpha1.PlanState   `json:"state"`
+	Deadline  *metav1.Time         `json:"deadline,omitempty"`
+	Phases    []v1alpha1.PlanPhase `json:"phases"`
+}
+
+// showPlans writes plans in a format. The table draws them from the hour of the first phase on.
+func showPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int, format string) error {
+	rows := []planRow{}
 	var start time.Time
 	for i := range plans {
 		p := &plans[i]
 		if p.Status.State == v1alpha1.PlanFinished || p.Status.State == "" {
 			continue
 		}
-		open = append(open, p)
+		rows = append(rows, planRow{p.Namespace, p.Spec.Workload.Kind, p.Spec.Workload.Name, p.Status.State, p.Status.Deadline, append([]v1alpha1.PlanPhase{}, p.Status.Phases...)})
 		for _, ph := range p.Status.Phases {
 			if start.IsZero() || ph.From.Time.Before(start) {
 				start = ph.From.Time
 			}
 		}
 	}
-	if len(open) == 0 {
+	if len(rows) == 0 && !structured(format) {
 		_, err := fmt.Fprintln(out, "No workload waits or runs.")
 		return err
 	}
@@ -66,14 +77,13 @@ func drawPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int) error {
 		hours, from = 0, "no hours are planned yet"
 	}
 	start = start.UTC().Truncate(time.Hour)
-	sort.SliceStable(open, func(a, b int) bool {
-		x, y := open[a].Status.Deadline, open[b].Status.Deadline
+	sort.SliceStable(rows, func(a, b int) bool {
+		x, y := rows[a].Deadline, rows[b].Deadline
 		if x == nil || y == nil {
 			return x == nil && y != nil // what may not wait first
 		}
 		return x.Before(y)
 	})
-	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	axis := &strings.Builder{}
 	for h := 0; h < hours; h++ {
 		if at := start.Add(time.Duration(h) * time.Hour); at.Hour()%6 == 0 && h+2 <= hours {
@@ -83,26 +93,28 @@ func drawPlans(out io.Writer, plans []v1alpha1.CarbonPlan, hours int) error {
 		}
 		axis.WriteByte(' ')
 	}
-	fmt.Fprintf(tw, "WORKLOAD\tSTATE\tDEADLINE\t%s (%s)\n", axis, from)
-	for _, p := range open {
-		deadline := "may not wait"
-		if d := p.Status.Deadline; d != nil {
-			deadline = d.UTC().Format("01-02 15:04")
-		}
-		fmt.Fprintf(tw, "%s/%s/%s\t%s\t%s\t%s\n", p.Namespace, strings.ToLower(p.Spec.Workload.Kind), p.Spec.Workload.Name, p.Status.State, deadline, planLine(p, start, hours))
-	}
-	return tw.Flush()
+	return writeRows(out, format, []column[planRow]{
+		{head: "WORKLOAD", cell: func(r *planRow) string { return r.Namespace + "/" + strings.ToLower(r.Kind) + "/" + r.Name }},
+		{head: "STATE", cell: func(r *planRow) string { return string(r.State) }},
+		{head: "DEADLINE", cell: func(r *planRow) string {
+			if r.Deadline == nil {
+				return "may not wait"
+			}
+			return r.Deadline.UTC().Format("01-02 15:04")
+		}},
+		{head: fmt.Sprintf("%s (%s)", axis, from), cell: func(r *planRow) string { return r.line(start, hours) }},
+	}, rows)
 }
 
-// planLine is the line of a plan.
-func planLine(p *v1alpha1.CarbonPlan, start time.Time, hours int) string {
+// line is the drawing of a plan.
+func (r *planRow) line(start time.Time, hours int) string {
 	line := []byte(strings.Repeat(".", hours))
-	if d := p.Status.Deadline; d != nil {
+	if d := r.Deadline; d != nil {
 		if h := int(d.Sub(start) / time.Hour); h >= 0 && h < hours {
 			line[h] = '!'
 		}
 	}
-	for _, ph := range p.Status.Phases {
+	for _, ph := range r.Phases {
 		for h := max(0, int(ph.From.Sub(start)/time.Hour)); h < hours && start.Add(time.Duration(h)*time.Hour).Before(ph.To.Time); h++ {
 			if n := ph.Workers; n > 9 {
 				line[h] = '+'

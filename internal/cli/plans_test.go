@@ -25,12 +25,12 @@ func TestDrawPlans(t *testing.T) {
 		return p
 	}
 	var out bytes.Buffer
-	if err := drawPlans(&out, []v1alpha1.CarbonPlan{
+	if err := showPlans(&out, []v1alpha1.CarbonPlan{
 		plan("late", v1alpha1.PlanWaiting, 20, v1alpha1.PlanPhase{From: at(3), To: at(5), Workers: 2}, v1alpha1.PlanPhase{From: at(5), To: at(6), Workers: 12}),
 		plan("soon", v1alpha1.PlanWaiting, 8.5, v1alpha1.PlanPhase{From: at(7), To: at(8.25), Workers: 1}),
 		plan("urgent", v1alpha1.PlanRunning, 0, v1alpha1.PlanPhase{From: at(0.5), To: at(1.5)}),
 		plan("over", v1alpha1.PlanFinished, 3),
-	}, 12); err != nil {
+	}, 12, formatTable); err != nil {
 		t.Fatal(err)
 	}
 	want := `WORKLOAD          STATE    DEADLINE        06    12   (UTC, from 2026-10-03 04:00)
@@ -42,12 +42,12 @@ batch/job/late    Waiting  10-04 00:00   ...22+......
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	out.Reset()
-	want = "WORKLOAD       STATE    DEADLINE      (no hours are planned yet)\nbatch/job/new  Waiting  10-04 00:00  \n"
-	if err := drawPlans(&out, []v1alpha1.CarbonPlan{plan("new", v1alpha1.PlanWaiting, 20)}, 12); err != nil || out.String() != want {
+	want = "WORKLOAD       STATE    DEADLINE      (no hours are planned yet)\nbatch/job/new  Waiting  10-04 00:00  -\n"
+	if err := showPlans(&out, []v1alpha1.CarbonPlan{plan("new", v1alpha1.PlanWaiting, 20)}, 12, formatTable); err != nil || out.String() != want {
 		t.Errorf("without phases: %v\n%q, want\n%q", err, out.String(), want)
 	}
 	out.Reset()
-	if err := drawPlans(&out, nil, 12); err != nil || out.String() != "No workload waits or runs.\n" {
+	if err := showPlans(&out, nil, 12, formatTable); err != nil || out.String() != "No workload waits or runs.\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	var errs bytes.Buffer

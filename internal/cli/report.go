@@ -63,7 +63,7 @@ how many entries it has and what its head is. That of a database is checked by l
 	number(g, &o.years, "lifetime-years", 4, above0To(100), "how long it is in use")
 	g.StringVar(&o.q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
 	g.StringVar(&o.q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
-	g.StringVar(&o.format, "format", "text", "text, html, json, or impact, a manifest of the Impact Framework")
+	choice(g, &o.format, "format", "", "format; impact is a manifest of the Impact Framework", formatText, "html", formatJSON, formatYAML, "impact")
 	g.StringVarP(&o.output, "output", "o", "", "file to write (default: standard output)")
 	return cmd
 }
@@ -94,9 +94,14 @@ func (o *reportOptions) run(cmd *cobra.Command) (err error) {
 	if err := o.question(cmd.Flags()); err != nil {
 		return err
 	}
-	write, known := map[string]func(io.Writer, ledger.Summary, ledger.Question) error{"text": writeSummaryText, "html": writeSummaryPage, "json": writeSummaryJSON, "impact": nil}[o.format]
-	if !known {
-		return fmt.Errorf("--format: %q; accepted: text, html, json, impact", o.format)
+	write := writeSummaryText
+	switch o.format {
+	case "html":
+		write = writeSummaryPage
+	case formatJSON, formatYAML:
+		write = func(out io.Writer, s ledger.Summary, _ ledger.Question) error {
+			return writeStructured(out, o.format, &s)
+		}
 	}
 	l, err := o.ledger.open(cmd.Context())
 	if err != nil {
@@ -365,12 +370,6 @@ func besideLines(s *ledger.Summary) (out []string) {
 			t.Signal, t.Factor, kilograms(t.Grams), kilograms(t.AsSubmittedGrams), kilograms(t.SavedGrams), t.Workloads, s.All.Workloads, t.Withheld, t.FilledHours))
 	}
 	return out
-}
-
-func writeSummaryJSON(out io.Writer, s ledger.Summary, _ ledger.Question) error {
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(&s)
 }
 
 func writeSummaryPage(out io.Writer, s ledger.Summary, q ledger.Question) error {

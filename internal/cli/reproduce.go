@@ -24,7 +24,7 @@ import (
 const defaultData = "../shared/data"
 
 func newReproduceCommand() *cobra.Command {
-	var data, jsonFile, htmlFile, markdown string
+	var data, jsonFile, htmlFile, markdown, format string
 	cmd := &cobra.Command{
 		Use:   "reproduce [all | PAPER [EXPERIMENT]]",
 		Short: "Run the experiments of the published systems and compare",
@@ -42,7 +42,7 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 		Args: takes(0, 2, "nothing, all, or PAPER and maybe EXPERIMENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listExperiments(cmd.OutOrStdout())
+				return listExperiments(cmd.OutOrStdout(), format)
 			}
 			id := ""
 			if len(args) > 1 {
@@ -61,7 +61,11 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 			if err := env.Check(); err != nil {
 				return err
 			}
-			found, err := runExperiments(cmd.Context(), env, list, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			tables := cmd.OutOrStdout()
+			if structured(format) {
+				tables = io.Discard
+			}
+			found, err := runExperiments(cmd.Context(), env, list, tables, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -87,6 +91,9 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 					return err
 				}
 			}
+			if structured(format) {
+				return writeStructured(cmd.OutOrStdout(), format, found)
+			}
 			return nil
 		},
 	}
@@ -94,17 +101,28 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 	cmd.Flags().StringVar(&htmlFile, "html", "", "file for the report with pictures (HTML)")
 	cmd.Flags().StringVar(&jsonFile, "json", "", "file for all figures (JSON)")
 	cmd.Flags().StringVar(&markdown, "markdown", "", "file for the tables (Markdown), with pictures in a folder beside it")
+	tableFlag(cmd.Flags(), &format)
 	return cmd
 }
 
 // listExperiments lists the experiments there are.
-func listExperiments(out io.Writer) error {
-	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "PAPER\tEXPERIMENT\tWHAT")
+func listExperiments(out io.Writer, format string) error {
+	var rows []experimentRow
 	for _, x := range reproduce.All() {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", x.Paper, x.ID, x.Title)
+		rows = append(rows, experimentRow{x.Paper, x.ID, x.Title})
 	}
-	return tw.Flush()
+	return writeRows(out, format, []column[experimentRow]{
+		{head: "PAPER", cell: func(r *experimentRow) string { return r.Paper }},
+		{head: "EXPERIMENT", cell: func(r *experimentRow) string { return r.ID }},
+		{head: "WHAT", cell: func(r *experimentRow) string { return r.Title }},
+	}, rows)
+}
+
+// experimentRow is an experiment there is.
+type experimentRow struct {
+	Paper string `json:"paper"`
+	ID    string `json:"experiment"`
+	Title string `json:"title"`
 }
 
 // NewReproduction is what experiments work with, on data in a folder.

@@ -44,7 +44,7 @@ there is nothing to do.`,
 			return retire(ctx, cmd.OutOrStdout(), c)
 		},
 	}
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
+	f.registerKubeconfig(cmd)
 	duration(cmd.Flags(), &within, "timeout", 2*time.Minute, "how long it may take")
 	return cmd
 }

@@ -18,13 +18,6 @@ import (
 	"lull.dev/lull/internal/base/version"
 )
 
-// Exit statuses of the lull command.
-const (
-	exitOK         = 0
-	exitError      = 1
-	exitInfeasible = 3
-)
-
 // plugin is the name by which kubectl finds the binary: kubectl lull.
 const plugin = "kubectl-lull"
 
@@ -33,25 +26,21 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRoot()
+	if completes(args) {
+		addCompletion(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitOK
+	if err != nil && !errors.As(err, new(exitStatus)) {
+		fmt.Fprintln(stderr, "lull:", err)
 	}
-	if status := exitStatus(0); errors.As(err, &status) {
-		return int(status)
-	}
-	fmt.Fprintln(stderr, "lull:", err)
-	if errors.Is(err, errInfeasible) {
-		return exitInfeasible
-	}
-	return exitError
+	return exitCode(err)
 }
 
-// clusterKey is the key of the configuration of a cluster in the context of a command.
+// clusterKey is the key of a cluster in the context of a command: its configuration, or a client.
 type clusterKey struct{}
 
 // RunOn runs a command that reads or changes a cluster once (release, status, explain and so on) on the cluster of config,
@@ -83,7 +72,8 @@ the cost of a deadline, and proves what it saved.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand(), newExitStatusTopic())
+	root.SetGlobalNormalizationFunc(oneName)
 	return root
 }
 

@@ -30,18 +30,6 @@ type runOptions struct {
 	watts float64
 }
 
-// exitStatus is the error of a command that ends with the status of another one. What there is to say has been said.
-type exitStatus int
-
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-
-// Exit statuses that shells use, as "lull run" does.
-const (
-	exitNotExecutable = 126
-	exitNotFound      = 127
-	exitSignal        = 128 // plus the number of the signal
-)
-
 func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,7 @@ type simulateOptions struct {
 	minWorkers, maxWorkers                   int
 	deny                                     float64
 	jobsFile, jobsFormat                     string
+	output                                   string
 	jsonJobs                                 bool
 }
 
@@ -84,8 +86,11 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 				_, err := io.WriteString(cmd.OutOrStdout(), exampleScenario)
 				return err
 			}
-			if o.jsonJobs && o.jsonFile == "" {
-				return errors.New("--json-jobs: set without --json; accepted: with --json FILE, or --json - for standard output")
+			if o.jsonFile == "-" && structured(o.output) {
+				return errBothOutputs
+			}
+			if o.jsonJobs && o.jsonFile == "" && !structured(o.output) {
+				return errors.New("--json-jobs: set without --json; accepted: with --json FILE, or --json - or -o json for standard output")
 			}
 			s, err := o.scenario(cmd)
 			if err != nil {
@@ -95,7 +100,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "scenario file (YAML)")
+	f.StringVarP(&o.file, "filename", "f", "", "scenario file (YAML)")
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
 	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
@@ -128,6 +133,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
 	f.StringVar(&o.jsonFile, "json", "", `file for summary and load over time (JSON), "-" for standard output instead of the table`)
+	tableFlag(f, &o.output)
 	f.BoolVar(&o.jsonJobs, "json-jobs", false, "add to --json a row for each job and planner, with its runs, deadline and emissions")
 	f.StringVar(&o.htmlFile, "html", "", "file for the report with pictures (HTML)")
 	return cmd
@@ -435,6 +441,13 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	}
 	if o.jsonFile == "-" {
 		return nil
+	}
+	if structured(o.output) {
+		var text bytes.Buffer
+		if err := scenario.WriteJSON(&text, cfg, trials, s.Reading(), o.jsonJobs); err != nil {
+			return err
+		}
+		return writeStructured(stdout, o.output, json.RawMessage(text.Bytes()))
 	}
 	if err := printTrials(stdout, cfg, scenario.Summarize(cfg, trials), s.Reading()); err != nil {
 		return err

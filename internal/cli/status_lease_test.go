@@ -60,7 +60,7 @@ func TestStatusTellsOfTheDead(t *testing.T) {
 			},
 		}).Build()
 		var out bytes.Buffer
-		err := status(t.Context(), &out, c, tc.namespace, "lull-system", now)
+		err := status(t.Context(), &out, c, tc.namespace, "lull-system", formatTable, now)
 		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: %v, want %q", name, err, tc.err)
 		}

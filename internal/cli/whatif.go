@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -27,6 +28,7 @@ import (
 
 func newExplainCommand() *cobra.Command {
 	var f clusterFlags
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "explain KIND/NAME",
 		Short: "Tell what is planned for a workload, why, and what would change it",
@@ -48,21 +50,32 @@ took out of its policy it says when, and how the policy governs it again.`,
 			if err != nil {
 				return err
 			}
-			return explainWorkload(ctx, cmd.OutOrStdout(), c, w)
+			return explainWorkload(ctx, cmd.OutOrStdout(), c, w, format)
 		},
 	}
 	f.register(cmd)
+	textFlag(cmd.Flags(), &format)
 	return cmd
 }
 
 // explainWorkload explains a workload.
-func explainWorkload(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload) error {
+func explainWorkload(ctx context.Context, out io.Writer, c client.Client, w *kube.Workload, format string) error {
 	if released, known := kube.ReadRecord(w.Annotations()); known && released.Reason == kube.CodeReleased && w.Annotations()[v1alpha1.AnnotationPolicy] == "" {
+		if structured(format) {
+			return writeStructured(out, format, explanationReport{Workload: referenceOf(w), Decision: &released, Hours: []hourRow{}, WhatIf: []whatIfRow{}})
+		}
 		return explainReleased(out, w, released)
 	}
 	x, err := gather(ctx, c, w)
 	if err != nil {
 		return err
+	}
+	if structured(format) {
+		r, err := x.report(ctx, time.Now())
+		if err != nil {
+			return err
+		}
+		return writeStructured(out, format, r)
 	}
 	return x.write(ctx, out, time.Now())
 }
@@ -173,7 +186,17 @@ func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) e
 	if x.w.Facts.Finished || last.Reason == kube.CodeInvalid || x.missing != "" {
 		return nil
 	}
-	return x.whatIf(ctx, out, now)
+	rows, note, err := x.whatIf(ctx, now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if note != "" {
+		_, err = fmt.Fprintln(out, note)
+		return err
+	}
+	fmt.Fprintln(out, "what would be planned now, were it alone:")
+	return writeRows(out, formatTable, whatIfColumns(len(x.clusters) > 0), rows)
 }
 
 func (x *explanation) writePlan(out io.Writer) {
@@ -228,25 +251,13 @@ func (x *explanation) writePlan(out io.Writer) {
 	fmt.Fprintln(out)
 	tw = tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprint(tw, "HOUR\tINTENSITY\t\tWORKERS\n")
-	most, forecast := 0.0, x.zone.Status.Forecast
-	for i := range x.clusters {
-		if x.clusters[i].Name == s.Cluster {
-			forecast = x.clusters[i].Status.Forecast
-		}
-	}
-	for _, p := range forecast {
-		most = math.Max(most, p.Intensity)
-	}
-	end := s.Phases[len(s.Phases)-1].To.Time
-	for _, p := range forecast {
-		if p.Time.After(end) {
-			break
-		}
+	hours, most := x.hours()
+	for _, h := range hours {
 		bar := ""
 		if most > 0 {
-			bar = strings.Repeat("#", int(math.Round(20*p.Intensity/most)))
+			bar = strings.Repeat("#", int(math.Round(20*h.Intensity/most)))
 		}
-		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", p.Time.UTC().Format("Jan 2 15:04"), p.Intensity, bar, workersIn(s.Phases, p.Time.Time, p.Time.Add(time.Hour)))
+		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", h.Time.UTC().Format("Jan 2 15:04"), h.Intensity, bar, h.Workers)
 	}
 	_ = tw.Flush()
 }
@@ -373,66 +384,60 @@ func later(d time.Duration) otherwise {
 	}}
 }
 
-// whatIf plans the workload alone, as it is and otherwise.
-func (x *explanation) whatIf(ctx context.Context, out io.Writer, now time.Time) error {
+// whatIf plans the workload alone, as it is and otherwise. Without rows the note says why there are none.
+func (x *explanation) whatIf(ctx context.Context, now time.Time) (rows []whatIfRow, note string, err error) {
 	tl, err := kube.ZoneTimeline(&x.zone)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	places, err := x.places()
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	series, err := forecastSeries(x.zone.Status.Forecast, x.zone.Spec.Zone, x.zone.Status.Source)
 	if err != nil {
-		return fmt.Errorf("forecast of GridZone %s: %w", x.zone.Name, err)
+		return nil, "", fmt.Errorf("forecast of GridZone %s: %w", x.zone.Name, err)
 	}
 	view, err := kube.Observe(kube.Input{
 		Now: now, Timeline: tl, Policy: &x.policy, Longest: kube.LongestDelay(&x.policy), Carbon: carbon.Outlook{Expected: series}, Workloads: []*kube.Workload{x.w}, Profiles: x.profiles, Clusters: places,
 	})
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if len(view.Invalid) > 0 {
-		fmt.Fprintf(out, "\nnot governed: %v\n", view.Invalid[0].Err)
-		return nil
+		return nil, fmt.Sprintf("not governed: %v", view.Invalid[0].Err), nil
 	}
 	if len(view.Excluded) > 0 {
-		fmt.Fprintf(out, "\nnot governed: %s\n", view.Excluded[0].Why)
-		return nil
+		return nil, "not governed: " + view.Excluded[0].Why, nil
 	}
 	if len(view.Snapshot.Tasks) == 0 || view.Snapshot.Tasks[0].Deadline.IsZero() {
-		fmt.Fprint(out, "\nnothing would change it: it may not wait (critical, paused, or held by its user)")
+		note = "nothing would change it: it may not wait (critical, paused, or held by its user)"
 		if len(view.Progress) > 0 && view.Progress[0].Note != "" {
-			fmt.Fprintf(out, "; %s", view.Progress[0].Note)
+			note += "; " + view.Progress[0].Note
 		}
-		fmt.Fprintln(out)
-		return nil
+		return nil, note, nil
 	}
 	if t := &view.Snapshot.Tasks[0]; t.State == decide.Running && t.Kind == workload.Rigid {
-		fmt.Fprintln(out, "\nit runs in one piece: nothing will change that now")
-		return nil
+		return nil, "it runs in one piece: nothing will change that now", nil
 	}
 	planner, err := NewPlanner(x.policy.Spec.Planner.Name, x.policy.Spec.Planner.Parameters, nil)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	fmt.Fprintln(out, "\nwhat would be planned now, were it alone:")
-	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	where := ""
-	if len(places) > 0 {
-		where = "\tWHERE"
-	}
-	fmt.Fprintf(tw, "IF\tSTARTS\tENDS\tEMITS\tSAVES%s\n", where)
 	for _, c := range x.changes() {
-		if err := x.row(ctx, tw, view.Snapshot, c, planner); err != nil {
-			return err
+		r, err := x.row(ctx, view.Snapshot, c, planner)
+		if err != nil {
+			return nil, "", err
+		}
+		if r != nil {
+			rows = append(rows, *r)
 		}
 	}
-	return tw.Flush()
+	return rows, "", nil
 }
 
-func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, c otherwise, planner plan.Planner) error {
+// row plans one change, nil if it does not apply.
+func (x *explanation) row(ctx context.Context, s decide.Snapshot, c otherwise, planner plan.Planner) (*whatIfRow, error) {
 	t := s.Tasks[0]
 	t.Request = map[string]float64{}
 	for r, q := range s.Tasks[0].Request {
@@ -442,7 +447,7 @@ func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, 
 		t.State = decide.Waiting // as if it had not begun
 	}
 	if !c.apply(&t) {
-		return nil
+		return nil, nil
 	}
 	s.Tasks = []decide.Task{t}
 	room := map[string]float64{}
@@ -459,18 +464,14 @@ func (x *explanation) row(ctx context.Context, tw io.Writer, s decide.Snapshot, 
 	}
 	d, err := decide.Decide(ctx, s, planner)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a := &d.Actions[0]
 	phases := a.Phases
 	if len(phases) == 0 {
-		fmt.Fprintf(tw, "%s\tnow\t\t\t%s\n", c.what, a.Reason.Message())
-		return nil
+		return &whatIfRow{If: c.what, Message: a.Reason.Message()}, nil
 	}
-	saves := fmt.Sprintf("%.0f %%", 100*a.Reason.Saving())
-	if len(x.clusters) > 0 {
-		saves += "\t" + phases[0].Cluster
-	}
-	fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", c.what, phases[0].From.UTC().Format("Jan 2 15:04"), phases[len(phases)-1].To.UTC().Format("Jan 2 15:04"), a.Reason.ExpectedG, saves)
-	return nil
+	from, to, saving := metav1.NewTime(phases[0].From), metav1.NewTime(phases[len(phases)-1].To), a.Reason.Saving()
+	expected := float64(a.Reason.ExpectedG)
+	return &whatIfRow{If: c.what, Starts: &from, Ends: &to, ExpectedG: &expected, Saving: &saving, Cluster: phases[0].Cluster}, nil
 }

@@ -54,7 +54,7 @@ func TestExplainReleased(t *testing.T) {
 		}
 		after := time.Now().UTC() // perhaps on the next day
 		out.Reset()
-		if err := explainWorkload(ctx, &out, c, fetch()); err != nil {
+		if err := explainWorkload(ctx, &out, c, fetch(), formatText); err != nil {
 			t.Fatal(err)
 		}
 		text := out.String()
@@ -74,7 +74,7 @@ func TestExplainReleased(t *testing.T) {
 		if err := c.Update(ctx, again); err != nil {
 			t.Fatal(err)
 		}
-		if err := explainWorkload(ctx, &out, c, fetch()); err != nil || !strings.Contains(out.String(), "CarbonPolicy batch is not there") {
+		if err := explainWorkload(ctx, &out, c, fetch(), formatText); err != nil || !strings.Contains(out.String(), "CarbonPolicy batch is not there") {
 			t.Errorf("governed again: %v\n%s", err, out.String())
 		}
 	}
@@ -153,7 +153,7 @@ func TestExplainExcluded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := explainWorkload(ctx, &bytes.Buffer{}, c, w); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := explainWorkload(ctx, &bytes.Buffer{}, c, w, formatText); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestExplainWithoutPolicyOrZone(t *testing.T) {
 		}
 		w.Facts.Finished = name == "nothing is gone" // there is nothing to decide otherwise
 		var out bytes.Buffer
-		if err := explainWorkload(t.Context(), &out, c, w); err != nil || !strings.Contains(out.String(), tc.want) ||
+		if err := explainWorkload(t.Context(), &out, c, w, formatText); err != nil || !strings.Contains(out.String(), tc.want) ||
 			!strings.Contains(out.String(), "Release at 2026-03-01T12:00:00Z: nothing is known of its zone (ZoneUnknown)") {
 			t.Errorf("%s: %v\n%s", name, err, out.String())
 		}

@@ -53,7 +53,7 @@ func newWhenCommand() *cobra.Command {
 usual at each hour of each month in the zone. "lull run" waits for that time and runs
 a command. If no carbon intensity is known, the best time is now, with a warning.
 
-Output: text; json; ical, an event for a calendar; sbatch, as sbatch --begin takes it;
+Output: text; json; yaml; ical, an event for a calendar; sbatch, as sbatch --begin takes it;
 at, as at -t takes it. The last two are in the local time of this machine.
 
 Sources: ` + strings.Join(sourceNames(), ", ") + `,
@@ -92,7 +92,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	f := cmd.Flags()
 	o.register(f)
 	f.StringVar(&o.at, "at", "", "time to start from, RFC 3339 or a day (default: now)")
-	f.StringVarP(&o.output, "output", "o", "text", "text, json, ical, sbatch or at")
+	textFlag(f, &o.output, "ical", "sbatch", "at")
 	return cmd
 }
 
@@ -108,7 +108,6 @@ func (o *whenOptions) register(f *pflag.FlagSet) {
 
 // prepare checks the flags.
 func (o *whenOptions) prepare(f *pflag.FlagSet) (*zoneFeed, error) {
-	outputs := []string{"text", "json", "ical", "sbatch", "at"}
 	switch {
 	case !f.Changed("length"):
 		return nil, errors.New("--length: missing; accepted: how long the run takes at most, e.g. --length 3h")
@@ -118,8 +117,6 @@ func (o *whenOptions) prepare(f *pflag.FlagSet) (*zoneFeed, error) {
 		return nil, fmt.Errorf("--within: %s; accepted: 1s to 14d", scenario.ShortDuration(o.within))
 	case o.length > o.within:
 		return nil, fmt.Errorf("--length: %s; accepted: at most --within, %s, by which the run must have ended", scenario.ShortDuration(o.length), scenario.ShortDuration(o.within))
-	case o.output != "" && !slices.Contains(outputs, o.output):
-		return nil, fmt.Errorf("--output: %q; accepted: %s", o.output, strings.Join(outputs, ", "))
 	}
 	if o.zone = cmp.Or(o.zone, os.Getenv(zoneVariable)); o.zone == "" {
 		return nil, fmt.Errorf("--zone: missing, and %s is not set; accepted: a grid zone, e.g. DE, or the region of a cloud, e.g. aws/eu-central-1. "+

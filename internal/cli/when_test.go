@@ -87,7 +87,7 @@ func TestWhenErrors(t *testing.T) {
 		"AU-SA, CA-ON, DE":                             {"--length", "5h", "--zone", "XX"},
 		`--zone: "de"; accepted: a grid zone, e.g. DE, or a region, e.g. aws/eu-central-1; did you mean DE?`: {"--length", "5h", "--zone", "de"},
 		"did you mean DE, in which aws/eu-central-1 lies?":                                                   {"--length", "5h", "--zone", "eu-central-1", "--source", "electricityMaps"},
-		`--output: "pdf"; accepted: text, json, ical, sbatch, at`:                                            {"--length", "5h", "--zone", "DE", "-o", "pdf"},
+		`--output: "pdf"; accepted: text, json, yaml, ical, sbatch or at`:                                    {"--length", "5h", "--zone", "DE", "-o", "pdf"},
 		"--min-saving: 101; accepted: a number from 0 to 100":                                                {"--length", "5h", "--zone", "DE", "--min-saving", "101"},
 		`--source: "tea leaves"`: {"--length", "5h", "--zone", "DE", "--source", "tea leaves"},
 		`--at: "noon"`:           {"--length", "5h", "--zone", "DE", "--at", "noon"},

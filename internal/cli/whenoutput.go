@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -17,10 +16,8 @@ import (
 // write prints the window in a format.
 func (w *bestTime) write(out io.Writer, format string) error {
 	switch format {
-	case "json":
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(w.json())
+	case formatJSON, formatYAML:
+		return writeStructured(out, format, w.json())
 	case "ical":
 		_, err := io.WriteString(out, w.event().Calendar())
 		return err

@@ -14,11 +14,13 @@ import (
 // Verified is what a check of the chain has found.
 type Verified struct {
 	// First and Last are the numbers of the first and last entry, Entries how many there are.
-	First, Last, Entries int64
+	First   int64 `json:"first"`
+	Last    int64 `json:"last"`
+	Entries int64 `json:"entries"`
 	// Head is the hash of the last one.
-	Head Hash
+	Head Hash `json:"head"`
 	// Kinds counts entries.
-	Kinds map[Kind]int64
+	Kinds map[Kind]int64 `json:"kinds"`
 }
 
 // Checker checks a chain entry by entry. The zero value is ready for the first entry.

@@ -59,7 +59,7 @@ func runGrid(ctx context.Context, dir, self string, o Options, from, epoch time.
 		return nil, err
 	}
 	g := &liveGrid{url: "http://" + address, epoch: epoch}
-	g.child, err = startChild(dir, "fakegrid", self, append([]string{"fakegrid", "--listen", address,
+	g.child, err = startChild(dir, "fakegrid", self, append([]string{"fakegrid", "--bind-address", address,
 		"--start", from.Format(time.RFC3339), "--epoch", g.epoch.Format(time.RFC3339), "--factor", strconv.FormatInt(o.Factor, 10)}, args...)...)
 	if err != nil {
 		return nil, err

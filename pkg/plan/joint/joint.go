@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"lull.dev/lull/pkg/plan"
 )
@@ -35,6 +36,9 @@ type Planner struct {
 	// Progress, where given, is called now and then with the share of the work
 	// done, 0..1.
 	Progress func(share float64)
+	// Now tells the time, such as time.Now. Where it is given and the context has a deadline, the search shares
+	// out the time that is left and goes on until the deadline. Otherwise a deadline only ends it.
+	Now func() time.Time
 }
 
 // New returns the planner with an effort, a gap to stop at and a reserve, or an error

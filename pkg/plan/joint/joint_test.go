@@ -118,6 +118,7 @@ func TestDeadlineOfTheContextEndsWithAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pl.Now = time.Now
 	try := func(t *testing.T, what string, ctx context.Context, pl joint.Planner) {
 		t.Helper()
 		res, err := pl.Plan(ctx, p)

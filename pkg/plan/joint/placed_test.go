@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -271,12 +272,27 @@ func TestReserveIsKeptJobByJob(t *testing.T) {
 		limited, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		ticked := planner
-		ticked.Progress = tick
+		ticked.Progress, ticked.Now = tick, time.Now
 		check(t, "limited", limited, joint.NewWarm(ticked))
 		if end, _ := limited.Deadline(); time.Now().Before(end) {
 			t.Error("the search ended before its deadline")
 		}
 	})
+}
+
+// TestWithoutAClockADeadlineOnlyEndsTheSearch: a planner that is not told the time plans with a deadline as without one.
+func TestWithoutAClockADeadlineOnlyEndsTheSearch(t *testing.T) {
+	p := instance(t, generate.Options{Seed: 3, Jobs: 200, Clusters: 3, Slots: 40, Load: 0.6})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	want, err := joint.Planner{Effort: 0.1}.Plan(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := joint.Planner{Effort: 0.1}.Plan(ctx, p)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v; %d places considered, %d without a deadline", err, got.Considered, want.Considered)
+	}
 }
 
 // TestUsesItsTime: with a deadline the search goes on where it would have ended, to the deadline, or to the gap wanted.
@@ -291,7 +307,7 @@ func TestUsesItsTime(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		long, err := joint.Planner{Effort: 0.1, Progress: tick}.Plan(ctx, p)
+		long, err := joint.Planner{Effort: 0.1, Progress: tick, Now: time.Now}.Plan(ctx, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +317,7 @@ func TestUsesItsTime(t *testing.T) {
 		}
 		ample, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		if _, err := (joint.Planner{Effort: 0.1, Gap: 0.5, Progress: tick}).Plan(ample, p); err != nil || ample.Err() != nil {
+		if _, err := (joint.Planner{Effort: 0.1, Gap: 0.5, Progress: tick, Now: time.Now}).Plan(ample, p); err != nil || ample.Err() != nil {
 			t.Errorf("the gap wanted does not end the search: %v", err)
 		}
 	})

@@ -35,24 +35,25 @@ type solver struct {
 	clock         clock
 }
 
-// clock says how much of the time that a context leaves has passed. It is the one place
-// where planning reads the time: only with a deadline, and only to use it up.
+// clock says how much of the time that a context leaves has passed, by the time of the caller (Planner.Now). It is read
+// only with a deadline, and only to use it up.
 type clock struct {
+	now        func() time.Time
 	begun, end time.Time
 }
 
-func clockOf(ctx context.Context) clock {
+func (pl Planner) clockOf(ctx context.Context) clock {
 	end, limited := ctx.Deadline()
-	if !limited {
+	if !limited || pl.Now == nil {
 		return clock{}
 	}
-	return clock{time.Now(), end}
+	return clock{pl.Now, pl.Now(), end}
 }
 
 func (c clock) limited() bool { return !c.end.IsZero() }
 
 func (c clock) share() float64 {
-	return float64(time.Since(c.begun)) / math.Max(1, float64(c.end.Sub(c.begun)))
+	return float64(c.now().Sub(c.begun)) / math.Max(1, float64(c.end.Sub(c.begun)))
 }
 
 // until returns a context that ends when the share of the time has passed.
@@ -68,7 +69,7 @@ func (pl Planner) begin(ctx context.Context, p *plan.Problem) (*solver, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	clock := clockOf(ctx)
+	clock := pl.clockOf(ctx)
 	p, err := relax.Normalised(ctx, p)
 	if err != nil {
 		return nil, err
