@@ -10,7 +10,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-func TestExplainCapacity(t *testing.T) {
+func TestCapacityIsExplainedFromItsStatus(t *testing.T) {
 	hour := func(h int) metav1.Time { return metav1.NewTime(time.Date(2026, 10, 3, h, 0, 0, 0, time.UTC)) }
 	slot, learned := hour(14), hour(2)
 	c := &v1alpha1.CapacityCurve{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
-
-	"lull.dev/lull/internal/engine/controller"
 )
 
 const tree = "../.."
@@ -179,13 +177,9 @@ var (
 // TestDocs reads every page: links lead somewhere, commands of Lull are there with the flags they are
 // given, and manifests of its resources have the fields they use.
 func TestDocs(t *testing.T) {
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(schemeOf(t), serializer.EnableStrict).UniversalDeserializer()
 	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "charts/lull/templates/NOTES.txt"}
-	err = filepath.WalkDir(filepath.Join(tree, "docs"), func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(tree, "docs"), func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, strings.TrimPrefix(path, tree+"/"))
 		}

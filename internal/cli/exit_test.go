@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +19,8 @@ func TestExitStatusesAreAsDocumented(t *testing.T) {
 	dir := files(t, map[string]string{"tight.json": tight, "roomy.json": strings.Replace(tight, `"cpu": 2`, `"cpu": 1`, 1), "plain": "not a program", "empty.jsonl": ""})
 	lull(t, exitOK, "plan", "-f", dir+"/roomy.json", "-o", dir+"/plan.json")
 	inProcess := func(args ...string) int {
-		var out, errs bytes.Buffer
-		return Main(args, strings.NewReader(""), &out, &errs)
+		status, _, _ := runMain(args...)
+		return status
 	}
 	process := func(args ...string) int {
 		cmd := lullProcess(t, append([]string{"run", "--length", "1h", "--min-saving", "100", "--"}, args...)...)

@@ -8,30 +8,6 @@ import (
 	"time"
 )
 
-// lull runs a command and returns what it printed.
-func lull(t *testing.T, want int, args ...string) (stdout, stderr string) {
-	t.Helper()
-	var o, e bytes.Buffer
-	if status := Main(args, strings.NewReader(""), &o, &e); status != want {
-		t.Fatalf("lull %s: status %d, want %d: %s", strings.Join(args, " "), status, want, e.String())
-	}
-	return o.String(), e.String()
-}
-
-// stdout is what a command prints that succeeds.
-func stdout(t *testing.T, args ...string) string {
-	t.Helper()
-	out, _ := lull(t, exitOK, args...)
-	return out
-}
-
-// failure is what a command prints that fails.
-func failure(t *testing.T, args ...string) string {
-	t.Helper()
-	_, text := lull(t, exitError, args...)
-	return text
-}
-
 // TestGenerateAndPlan: an instance by seed, a plan with a proven gap, an explanation, a
 // plan that begins at it, and a plan in hardly any time.
 func TestGenerateAndPlan(t *testing.T) {

@@ -24,13 +24,6 @@ func lacksGoWords(t *testing.T, what, text string) {
 	}
 }
 
-func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
-	visit(c)
-	for _, sub := range c.Commands() {
-		eachCommand(sub, visit)
-	}
-}
-
 // TestNumericFlagsHaveBounds: no numeric flag of any command accepts what is not a number, is not finite, or is
 // beyond what it states; the error names the flag, the value and what is accepted.
 func TestNumericFlagsHaveBounds(t *testing.T) {

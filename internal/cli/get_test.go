@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -18,37 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
-	"lull.dev/lull/internal/engine/controller"
 )
-
-// clusterOf is a cluster with some objects.
-func clusterOf(t *testing.T, objects ...client.Object) client.WithWatch {
-	t.Helper()
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-}
-
-// lullOn runs a command on a cluster.
-func lullOn(t *testing.T, c client.Client, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
-	root := newRoot()
-	var o, e bytes.Buffer
-	root.SetArgs(args)
-	root.SetOut(&o)
-	root.SetErr(&e)
-	err = root.ExecuteContext(context.WithValue(t.Context(), clusterKey{}, c))
-	return o.String(), e.String(), err
-}
 
 // sampleCluster has two policies in two namespaces, a zone, and a workload in each state.
 func sampleCluster(t *testing.T) client.Client {
@@ -243,15 +215,12 @@ func TestFlagsHaveOneName(t *testing.T) {
 
 // TestExplainForPrograms: lull explain -o json has what it says in words: the plan, its hours and what would change it.
 func TestExplainForPrograms(t *testing.T) {
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train", UID: "a", Annotations: map[string]string{
 		v1alpha1.AnnotationPolicy: "clean", v1alpha1.AnnotationDecision: `{"verb":"Wait","reason":"CleanerLater","message":"power is cleaner later","at":"2026-11-27T00:00:00Z"}`,
 	}}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}
 	start := metav1.NewTime(time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC))
-	p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: kube.PlanName(kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{
+	p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: kube.PlanName(kube.NewWorkload(job, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "train", "namespace": "team-a", "uid": "a"},
 	}}))}}
 	p.Status.State, p.Status.Phases = v1alpha1.PlanWaiting, []v1alpha1.PlanPhase{{From: start, To: metav1.NewTime(start.Add(time.Hour)), Workers: 2}}

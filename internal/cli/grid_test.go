@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,13 +13,6 @@ import (
 	"testing"
 	"time"
 )
-
-// runMain runs the command and returns its status and output.
-func runMain(args ...string) (status int, stdout, stderr string) {
-	var out, err bytes.Buffer
-	status = Main(args, strings.NewReader(""), &out, &err)
-	return status, out.String(), err.String()
-}
 
 // startFakegrid serves the climatology as if it happened now.
 func startFakegrid(t *testing.T, o fakegridOptions) string {

@@ -11,7 +11,7 @@ import (
 	"lull.dev/lull/internal/engine/controller"
 )
 
-func TestKinds(t *testing.T) {
+func TestKindsAreListedAndReadBack(t *testing.T) {
 	out := stdout(t, "kinds")
 	for _, k := range kinds.Builtin() {
 		if !strings.Contains(out, k.Name+" ") {

@@ -57,9 +57,8 @@ func bookOf(t *testing.T) string {
 func TestLedgerCommands(t *testing.T) {
 	file := bookOf(t)
 	run := func(args ...string) (string, string, int) {
-		var out, errs bytes.Buffer
-		status := Main(args, nil, &out, &errs)
-		return out.String(), errs.String(), status
+		status, stdout, stderr := runMain(args...)
+		return stdout, stderr, status
 	}
 	export := filepath.Join(t.TempDir(), "ledger.jsonl")
 	if _, errs, status := run("ledger", "export", "--database", file, "--entries", "-o", export); status != 0 {

@@ -233,13 +233,12 @@ func TestPlanCommandErrors(t *testing.T) {
 		`expectedLoad: 3`:                {"plan", "-f", bad, "--planner", "window", "--param", "expected-load=3"},
 		`unknown command "plam"`:         {"plam"},
 	} {
-		var stdout, stderr bytes.Buffer
-		status := Main(args, strings.NewReader(""), &stdout, &stderr)
-		if status != exitError || !strings.Contains(stderr.String(), want) {
-			t.Errorf("lull %s: status %d, %q; want status 1 and %q", strings.Join(args, " "), status, stderr.String(), want)
+		status, stdout, stderr := runMain(args...)
+		if status != exitError || !strings.Contains(stderr, want) {
+			t.Errorf("lull %s: status %d, %q; want status 1 and %q", strings.Join(args, " "), status, stderr, want)
 		}
-		if stdout.Len() != 0 {
-			t.Errorf("lull %s: printed %q on an error", strings.Join(args, " "), stdout.String())
+		if stdout != "" {
+			t.Errorf("lull %s: printed %q on an error", strings.Join(args, " "), stdout)
 		}
 	}
 }
@@ -287,9 +286,8 @@ func TestCheckCommand(t *testing.T) {
 
 func TestHelpHasExamplesAndCompletion(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version", "--help"}} {
-		var stdout, stderr bytes.Buffer
-		if status := Main(args, strings.NewReader(""), &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), "Examples:") {
-			t.Errorf("lull %s: status %d without examples: %s", strings.Join(args, " "), status, stdout.String())
+		if status, stdout, _ := runMain(args...); status != exitOK || !strings.Contains(stdout, "Examples:") {
+			t.Errorf("lull %s: status %d without examples: %s", strings.Join(args, " "), status, stdout)
 		}
 	}
 	var stdout, stderr bytes.Buffer

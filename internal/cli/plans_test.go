@@ -11,7 +11,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-func TestDrawPlans(t *testing.T) {
+func TestPlansAreDrawnHourByHour(t *testing.T) {
 	at := func(hour float64) metav1.Time {
 		return metav1.NewTime(time.Date(2026, 10, 3, 4, 0, 0, 0, time.UTC).Add(time.Duration(hour * float64(time.Hour))))
 	}

@@ -14,12 +14,10 @@ import (
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kueue"
-	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestReleaseAll: "lull release --all" finds every mark of Lull, that of a release by halves too, and what it cannot
@@ -49,12 +47,8 @@ func TestReleaseAll(t *testing.T) {
 			"spec": map[string]any{"active": false, "queueName": "q"},
 		}}
 	}
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
 	orphan := parked("orphan")
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := builderOf(t,
 		job("held", "", v1alpha1.HoldAdmission, true), job("refused", "", v1alpha1.HoldAdmission, true), job("users", "", "", true),
 		job("opened", "", v1alpha1.HoldAdmission, false), job("half", "q", "", true), parked("half"), orphan,
 	).WithInterceptorFuncs(interceptor.Funcs{

@@ -15,28 +15,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/engine/controller"
 )
 
 // refusing is an API server with Jobs, RayJobs, Deployments and Kueue that refuses lists of the given kinds, writes of the objects of the
 // given names, and knows the admission policies of the given names.
 func refusing(t *testing.T, lists map[string]error, writes map[string]bool, held map[string]bool, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
 	refused := func(obj client.Object) error {
 		if !writes[obj.GetName()] {
 			return nil
 		}
 		return apierrors.NewForbidden(kschema.GroupResource{Resource: "objects"}, obj.GetName(), errors.New("a webhook refuses it"))
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	return builderOf(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			kind := strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
 			if _, is := list.(*v1alpha1.WorkloadKindList); is {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,12 +53,7 @@ It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, el
 			if err != nil {
 				return err
 			}
-			if data == "" {
-				if data = os.Getenv("LULL_DATA"); data == "" {
-					data = defaultData
-				}
-			}
-			env := NewReproduction(data)
+			env := NewReproduction(cmp.Or(data, os.Getenv("LULL_DATA"), defaultData))
 			if err := env.Check(); err != nil {
 				return err
 			}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,18 +11,6 @@ import (
 	"lull.dev/lull/internal/studies/scenario"
 	"lull.dev/lull/pkg/carbon"
 )
-
-// files writes files into a folder of their own and returns it.
-func files(t *testing.T, texts map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range texts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // hoursOf is a series of equal days as a file, without the hours that keep leaves out.
 func hoursOf(n int, keep func(h int) bool) string {

@@ -13,20 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestStatusTellsOfTheDead: status fails, after it has shown all, if the controller or the watchdog has not
 // renewed its lease or has left it, and at once if the namespace is not there.
 func TestStatusTellsOfTheDead(t *testing.T) {
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
 	now := time.Now()
 	lease := func(name, holder string, age time.Duration) client.Object {
 		at, seconds := metav1.NewMicroTime(now.Add(-age)), int32(15)
@@ -51,7 +45,7 @@ func TestStatusTellsOfTheDead(t *testing.T) {
 		"one that is not read": {"team-b", nil, "POLICY", "", true},
 	} {
 		objects := append(tc.objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		c := builderOf(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 				if _, is := obj.(*corev1.Namespace); is && tc.forbidden {
 					return apierrors.NewForbidden(kschema.GroupResource{Resource: "namespaces"}, key.Name, nil)

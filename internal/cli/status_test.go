@@ -8,8 +8,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestLedgerState: the status names what is wrong with the ledger if one policy tells it.
-func TestLedgerState(t *testing.T) {
+// TestStatusNamesWhatIsWrongWithTheLedger: the status names what is wrong with the ledger if one policy tells it.
+func TestStatusNamesWhatIsWrongWithTheLedger(t *testing.T) {
 	told := func(status metav1.ConditionStatus, reason, message string) v1alpha1.CarbonPolicy {
 		p := v1alpha1.CarbonPolicy{}
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRecorded, Status: status, Reason: reason, Message: message}}

@@ -11,26 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
-	"lull.dev/lull/internal/engine/controller"
 )
 
 // TestExplainReleased: after lull release, lull explain says who has released the workload and when, and how
 // the policy governs it again; of a finished one there is nothing to do.
 func TestExplainReleased(t *testing.T) {
 	ctx := t.Context()
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	for _, finished := range []bool{false, true} {
 		held := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team-a", Annotations: map[string]string{v1alpha1.AnnotationPolicy: "batch", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission}},
@@ -39,9 +29,9 @@ func TestExplainReleased(t *testing.T) {
 		if finished {
 			held.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(held).Build()
+		c := clusterOf(t, held)
 		fetch := func() *kube.Workload {
-			w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(held))
+			w, err := kube.Fetch(ctx, c, job, client.ObjectKeyFromObject(held))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,13 +72,10 @@ func TestExplainReleased(t *testing.T) {
 
 // TestExplainNamesMisspeltAnnotations: of a workload that is governed, and of one that is not.
 func TestExplainNamesMisspeltAnnotations(t *testing.T) {
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	const want = "annotation lull.dev/max-dealy is unknown and has no effect; the nearest is lull.dev/max-delay"
 	w := func(annotations map[string]any) *kube.Workload {
-		return kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{
+		return kube.NewWorkload(job, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "train", "namespace": "n", "annotations": annotations},
 		}})
 	}
@@ -131,14 +118,7 @@ func TestExplainReserve(t *testing.T) {
 // TestExplainExcluded: a hook that no policy governs is explained by what it is, not by the lack of a policy.
 func TestExplainExcluded(t *testing.T) {
 	ctx := t.Context()
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        string
@@ -148,8 +128,8 @@ func TestExplainExcluded(t *testing.T) {
 		"neither":        {nil, "no CarbonPolicy of its namespace selected it"},
 	} {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "team-a", Annotations: tc.annotations}}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(j).Build()
-		w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(j))
+		c := clusterOf(t, j)
+		w, err := kube.Fetch(ctx, c, job, client.ObjectKeyFromObject(j))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,14 +142,7 @@ func TestExplainExcluded(t *testing.T) {
 // TestExplainWithoutPolicyOrZone: a workload whose policy or zone is gone is explained by what stands on it and in its plan; one that was released
 // says why, and not only that it runs.
 func TestExplainWithoutPolicyOrZone(t *testing.T) {
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}
 	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}}
 	for name, tc := range map[string]struct {
@@ -183,10 +156,10 @@ func TestExplainWithoutPolicyOrZone(t *testing.T) {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "a", Annotations: map[string]string{
 			v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationDecision: `{"verb":"Release","reason":"ZoneUnknown","message":"nothing is known of its zone","at":"2026-03-01T12:00:00Z"}`,
 		}}}
-		w0 := kube.NewWorkload(job[0], &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": "a"}}})
+		w0 := kube.NewWorkload(job, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": "a"}}})
 		p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Name: kube.PlanName(w0), Namespace: "n"}, Status: v1alpha1.CarbonPlanStatus{State: v1alpha1.PlanRunning, Message: "running", Reason: "Running"}}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tc.there, j, p)...).Build()
-		w, err := kube.Fetch(t.Context(), c, job[0], client.ObjectKeyFromObject(j))
+		c := clusterOf(t, append(tc.there, j, p)...)
+		w, err := kube.Fetch(t.Context(), c, job, client.ObjectKeyFromObject(j))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,23 +175,16 @@ func TestExplainWithoutPolicyOrZone(t *testing.T) {
 // TestExplainCronJob: what would change a Job of a CronJob is found with the next run as its deadline.
 func TestExplainCronJob(t *testing.T) {
 	ctx := t.Context()
-	scheme, err := controller.NewScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	job, err := kinds.Named([]string{"Job"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := jobKind(t)
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "team-a", UID: "c"}, Spec: batchv1.CronJobSpec{Schedule: "0 18 * * *", ConcurrencyPolicy: batchv1.ForbidConcurrent}}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Namespace: "team-a", CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{v1alpha1.AnnotationPolicy: "p"},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cron, kube.CronJobGVK)},
 	}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(j, cron,
-		&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "team-a"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}}).Build()
-	w, err := kube.Fetch(ctx, c, job[0], client.ObjectKeyFromObject(j))
+	c := clusterOf(t, j, cron,
+		&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "team-a"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}})
+	w, err := kube.Fetch(ctx, c, job, client.ObjectKeyFromObject(j))
 	if err != nil {
 		t.Fatal(err)
 	}
