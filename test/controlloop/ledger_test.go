@@ -29,9 +29,12 @@ import (
 )
 
 // runs is how long the pods of a Job ran in all (wall time), and how many did, as the API server tells it.
-func (b *bed) runs(job string) (sum time.Duration, runs int) {
+func (b *bed) runs(job string) (sum time.Duration, runs int) { return ranIn(b.Store, job) }
+
+// ranIn is how long the pods of a Job ran in all, and how many did.
+func ranIn(store *simkube.Store, job string) (sum time.Duration, runs int) {
 	seen := map[types.UID][2]time.Time{}
-	for _, e := range b.Store.Since(0) {
+	for _, e := range store.Since(0) {
 		if e.Resource.Kind != "Pod" {
 			continue
 		}

@@ -79,7 +79,7 @@ func TestControlLoop(t *testing.T) {
 }
 
 // summary counts what happened in worlds.
-type summary struct{ jobs, held, paused, killed, outages, edits, replaced, changes int }
+type summary struct{ jobs, held, paused, killed, outages, edits, replaced, changes, nodes, lost, runs, unseen int }
 
 func (s *summary) add(w *randomWorld) {
 	s.jobs += len(w.jobs)
@@ -89,13 +89,17 @@ func (s *summary) add(w *randomWorld) {
 	s.outages += len(w.outages)
 	s.edits += w.edits
 	s.replaced += w.replaced
+	s.nodes += w.nodesLost
+	s.lost += w.lost
+	s.runs += w.runs
+	s.unseen += w.unseen
 	_, v := w.Store.List(w.Store.Resource("Job"), "")
 	s.changes += int(v)
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%d Jobs, %d held, %d pauses, %d programs killed, %d outages of the API server, %d edits by users, %d objects replaced, %d changes of objects",
-		s.jobs, s.held, s.paused, s.killed, s.outages, s.edits, s.replaced, s.changes)
+	return fmt.Sprintf("%d Jobs, %d held, %d pauses, %d programs killed, %d outages of the API server, %d edits by users, %d objects replaced, %d nodes lost with %d runs, %d runs in ledgers and %d not seen, %d changes of objects",
+		s.jobs, s.held, s.paused, s.killed, s.outages, s.edits, s.replaced, s.nodes, s.lost, s.runs, s.unseen, s.changes)
 }
 
 // TestAViolationIsFound shows that the test can fail: with nobody to release Jobs they miss their deadlines.

@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-
-	"lull.dev/lull/api/v1alpha1"
 )
 
 // RunTime is the annotation of a pod template that says how long a pod of it runs; without it, a pod runs for good.
@@ -33,6 +31,8 @@ type Cluster struct {
 	pods  map[types.UID]*running
 	// left is what pods that were stopped have left to do, by the Job, where its work may be interrupted.
 	left map[types.UID][]time.Duration
+	// lost is what was lost with nodes, by the Job.
+	lost lostWork
 }
 
 // running is what a kubelet knows of a pod.
@@ -91,6 +91,9 @@ func (c *Cluster) Run(ctx context.Context) {
 func (c *Cluster) step() time.Time {
 	now := time.Now()
 	next := c.cronJobs(now)
+	if at := c.evict(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
+	}
 	pods := c.kubelets(now)
 	jobs, _ := c.store.List(c.store.Resource("Job"), "")
 	for _, u := range jobs {
@@ -113,12 +116,16 @@ func (c *Cluster) step() time.Time {
 // kubelets starts and ends pods whose time has come. It returns the pods by the Job that owns them.
 func (c *Cluster) kubelets(now time.Time) map[types.UID][]*corev1.Pod {
 	out := map[types.UID][]*corev1.Pod{}
+	unreachable := c.unreachable()
 	list, _ := c.store.List(c.store.Resource("Pod"), "")
 	for _, u := range list {
 		pod := &corev1.Pod{}
 		typed(u, pod)
 		r := c.pods[pod.UID]
-		if r == nil && pod.Spec.NodeName != "" && pod.Status.Phase == "" { // bound by who made it
+		if _, silent := unreachable[pod.Spec.NodeName]; silent {
+			r = nil // its kubelet says nothing
+		}
+		if c.pods[pod.UID] == nil && pod.Spec.NodeName != "" && pod.Status.Phase == "" { // bound by who made it
 			c.accept(pod, now)
 			r = c.pods[pod.UID]
 		}
@@ -221,7 +228,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 
 // stop deletes a pod. What it has done is lost unless the work may be interrupted.
 func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
-	if r := c.pods[pod.UID]; r != nil && !r.ends.IsZero() && job.Annotations[v1alpha1.AnnotationInterruptible] == "true" {
+	if r := c.pods[pod.UID]; r != nil && !r.ends.IsZero() && interruptible(job) {
 		began := r.starts
 		if now.Before(began) {
 			began = now
