@@ -57,6 +57,8 @@ type randomWorld struct {
 	mu                                    sync.Mutex
 	held, paused, killed, edits, replaced int
 	nodesLost, lost                       int
+	// runs are those in the worlds that keep a ledger; unseen are those of them that are not in it.
+	runs, unseen int
 }
 
 func newRandomWorld(t *testing.T, seed uint64) *randomWorld {

@@ -33,6 +33,8 @@ type Cluster struct {
 	left map[types.UID][]time.Duration
 	// lost is what was lost with nodes, by the Job.
 	lost lostWork
+	// refused are the Jobs whose pods a ResourceQuota refused.
+	refused map[types.UID]refusal
 }
 
 // running is what a kubelet knows of a pod.
@@ -42,7 +44,7 @@ type running struct {
 
 // NewCluster returns a cluster without nodes.
 func NewCluster(store *Store, seed uint64) *Cluster {
-	return &Cluster{store: store, Factor: 1, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}}
+	return &Cluster{store: store, Factor: 1, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}, refused: map[types.UID]refusal{}}
 }
 
 // Node is a node of so many CPUs.
@@ -100,6 +102,9 @@ func (c *Cluster) step() time.Time {
 		var job batchv1.Job
 		typed(u, &job)
 		c.job(&job, pods[job.UID], now)
+	}
+	if at := c.retries(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
 	}
 	c.deployments(pods)
 	c.schedule(now)
@@ -193,8 +198,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 		c.stop(job, pod, now)
 	}
 	created := 0
-	for len(active)+created < int(want) {
-		c.start(job)
+	for len(active)+created < int(want) && c.start(job, now) {
 		created++
 	}
 	status.Active, status.Succeeded = int32(len(active)+created), done
@@ -239,8 +243,8 @@ func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
 	must(c.store.Delete("", c.store.Resource("Pod"), nameOf(pod), pod.UID))
 }
 
-// start creates a pod of a Job.
-func (c *Cluster) start(job *batchv1.Job) {
+// start creates a pod of a Job. It reports whether no ResourceQuota refused it.
+func (c *Cluster) start(job *batchv1.Job, now time.Time) bool {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.GenerateName, pod.Namespace = job.Name+"-", job.Namespace
@@ -249,7 +253,11 @@ func (c *Cluster) start(job *batchv1.Job) {
 	}
 	pod.Labels[batchv1.JobNameLabel] = job.Name
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: &yes}}
+	if !c.withinQuota(job, pod, now) {
+		return false
+	}
 	mustStore(c.store.Create("", c.store.Resource("Pod"), object(pod)))
+	return true
 }
 
 // schedule binds pods to nodes with room that they may go to, in the order of their creation.

@@ -47,6 +47,8 @@ type Input struct {
 	// Pods are those of the policy's namespace at least, Outside is what the others ask for (Loads.Outside).
 	Pods    []corev1.Pod
 	Outside map[string]float64
+	// Quota is what the pods of the policy's namespace may ask for in all, by resource (Quota); what it does not name is not bounded.
+	Quota map[string]float64
 	// Beside says which pods of others use the same capacity; nil: all.
 	Beside func(*corev1.Pod) bool
 	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
@@ -149,6 +151,9 @@ func Observe(in Input) (View, error) {
 	}
 	here := &s.Clusters[0]
 	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) })
+	if planned := counted(in.Others); len(in.Quota) > 0 {
+		v.beside = takesQuota(v.Namespace, in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || planned(pod) })
+	}
 	for r, q := range in.Outside {
 		here.Load[r] += q
 	}
