@@ -9,10 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,6 +114,34 @@ func TestAViolationIsFound(t *testing.T) {
 		w.Stop()
 		if len(w.Violations()) == 0 {
 			t.Error("no Job was released, and nothing was violated")
+		}
+	})
+}
+
+// TestFaultsInTheHistoryAreFound shows that the check of a world's steps can fail: a program resumes each Job a minute too late, and
+// suspends it again while it runs.
+func TestFaultsInTheHistoryAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRandomWorld(t, 1)
+		w.nobody = true
+		for _, p := range w.jobs {
+			suspend := func(after time.Duration, yes bool) {
+				w.After(p.at+after, func() {
+					_, _ = w.Store.Change("controller-1", w.Store.Resource("Job"), nameOf(p.job), false, func(u *unstructured.Unstructured) error {
+						return unstructured.SetNestedField(u.Object, yes, "spec", "suspend")
+					})
+				})
+			}
+			suspend(p.delay+time.Minute, false)
+			suspend(p.delay+2*time.Minute, true)
+		}
+		w.play()
+		w.Stop()
+		found := strings.Join(w.Violations(), "\n")
+		for _, want := range []string{"which runs and may not be interrupted", "its latest safe start was"} {
+			if !strings.Contains(found, want) {
+				t.Errorf("not found: %q", want)
+			}
 		}
 	})
 }
