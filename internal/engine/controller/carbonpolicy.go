@@ -284,7 +284,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		}
 	}
 	in := kube.Input{
-		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
+		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, LongestRuntime: r.Limits.MaxRuntime, MostWorkers: r.Limits.MaxWorkers, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Profiles: memory.Profiles(profiles.Items, c.Now, replaceGrace), Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
