@@ -141,4 +141,3 @@ func takesQuota(namespace string, pods []corev1.Pod, not func(*corev1.Pod) bool)
 	}
 	return sum
 }
-
