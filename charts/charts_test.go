@@ -67,7 +67,7 @@ func TestValues(t *testing.T) {
 		"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
 		"monitoring": map[string]any{"podMonitor": true, "prometheusRule": true, "dashboards": true, "labels": map[string]any{"release": "prometheus"}},
 		"hooks":      map[string]any{"releaseOnUpgrade": true},
-		"limits":     map[string]any{"maxDelay": "48h", "planners": []any{"joint"}},
+		"limits":     map[string]any{"maxDelay": "48h", "maxRuntime": "72h", "maxWorkers": 64, "planners": []any{"joint"}},
 		"metrics":    map[string]any{"secure": true, "tokenSecret": map[string]any{"name": "scrape"}}, "networkPolicy": on(map[string]any{"egress": true}),
 	}
 	hooks, manifests, err := render(everything)
@@ -93,12 +93,12 @@ func TestValues(t *testing.T) {
 	all := map[string]int{}
 	for _, m := range manifests {
 		kept += strings.Count(m.Content, "helm.sh/resource-policy: keep")
-		for _, text := range []string{"- --metrics-secure\n", "- --max-delay=48h\n", "except: [169.254.0.0/16]", "credentials: {name: scrape, key: token}"} {
+		for _, text := range []string{"- --metrics-secure\n", "- --max-delay=48h\n", "- --max-runtime=72h\n", "- --max-workers=64\n", "except: [169.254.0.0/16]", "credentials: {name: scrape, key: token}"} {
 			all[text] += strings.Count(m.Content, text)
 		}
 	}
 	// Of the controller, the watchdog and the extender.
-	if want := map[string]int{"- --metrics-secure\n": 3, "- --max-delay=48h\n": 3, "except: [169.254.0.0/16]": 3, "credentials: {name: scrape, key: token}": 1}; !maps.Equal(all, want) {
+	if want := map[string]int{"- --metrics-secure\n": 3, "- --max-delay=48h\n": 3, "- --max-runtime=72h\n": 1, "- --max-workers=64\n": 1, "except: [169.254.0.0/16]": 3, "credentials: {name: scrape, key: token}": 1}; !maps.Equal(all, want) {
 		t.Errorf("options in the manifests: %v, want %v", all, want)
 	}
 	if len(hooks) != 8 || len(manifests) < 60 || kept != 8 {

@@ -95,6 +95,8 @@ The custom resources and the admission policy must be installed first:
 	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
 	f.StringSliceVar(&o.Limits.Planners, "planners", PolicyPlanners(), "planners that CarbonPolicies may name")
 	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for: a later deadline counts as this delay and the run time after the creation; 0 for any")
+	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads may state, and policies for them: what states more is not held; 0 for any")
+	f.IntVar(&o.Limits.MaxWorkers, "max-workers", 0, "most workers that elastic workloads may state: what states more is not held; 0 for any")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd

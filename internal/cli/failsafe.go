@@ -46,7 +46,7 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")
 	duration(f, &o.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for, as --max-delay of the controller; 0 for any")
-	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to the controller")
+	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to a controller that renews its lease")
 	duration(f, &o.Every, "interval", 5*time.Second, "how often holds are looked at")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd

@@ -30,8 +30,14 @@ import (
 
 // runs is how long the pods of a Job ran in all (wall time), and how many did, as the API server tells it.
 func (b *bed) runs(job string) (sum time.Duration, runs int) {
+	sum, runs, _ = ranIn(b.Store, job)
+	return sum, runs
+}
+
+// ranIn is how long the pods of a Job ran in all, how many did, and how many of them were deleted while they ran.
+func ranIn(store *simkube.Store, job string) (sum time.Duration, runs, deleted int) {
 	seen := map[types.UID][2]time.Time{}
-	for _, e := range b.Store.Since(0) {
+	for _, e := range store.Since(0) {
 		if e.Resource.Kind != "Pod" {
 			continue
 		}
@@ -42,14 +48,14 @@ func (b *bed) runs(job string) (sum time.Duration, runs int) {
 			continue
 		}
 		if to.IsZero() && e.Type == watch.Deleted {
-			to = e.At
+			to, deleted = e.At, deleted+1
 		}
 		seen[pod.UID] = [2]time.Time{from, to}
 	}
 	for _, x := range seen {
 		sum, runs = sum+x[1].Sub(x[0]), runs+1
 	}
-	return sum, runs
+	return sum, runs, deleted
 }
 
 // lull runs a command of Lull that must succeed and returns what it printed.

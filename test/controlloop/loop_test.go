@@ -9,10 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -79,7 +82,7 @@ func TestControlLoop(t *testing.T) {
 }
 
 // summary counts what happened in worlds.
-type summary struct{ jobs, held, paused, killed, outages, edits, replaced, changes int }
+type summary struct{ jobs, held, paused, killed, outages, edits, replaced, changes, nodes, lost, runs, unseen int }
 
 func (s *summary) add(w *randomWorld) {
 	s.jobs += len(w.jobs)
@@ -89,13 +92,17 @@ func (s *summary) add(w *randomWorld) {
 	s.outages += len(w.outages)
 	s.edits += w.edits
 	s.replaced += w.replaced
+	s.nodes += w.nodesLost
+	s.lost += w.lost
+	s.runs += w.runs
+	s.unseen += w.unseen
 	_, v := w.Store.List(w.Store.Resource("Job"), "")
 	s.changes += int(v)
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%d Jobs, %d held, %d pauses, %d programs killed, %d outages of the API server, %d edits by users, %d objects replaced, %d changes of objects",
-		s.jobs, s.held, s.paused, s.killed, s.outages, s.edits, s.replaced, s.changes)
+	return fmt.Sprintf("%d Jobs, %d held, %d pauses, %d programs killed, %d outages of the API server, %d edits by users, %d objects replaced, %d nodes lost with %d runs, %d runs in ledgers and %d not seen, %d changes of objects",
+		s.jobs, s.held, s.paused, s.killed, s.outages, s.edits, s.replaced, s.nodes, s.lost, s.runs, s.unseen, s.changes)
 }
 
 // TestAViolationIsFound shows that the test can fail: with nobody to release Jobs they miss their deadlines.
@@ -107,6 +114,34 @@ func TestAViolationIsFound(t *testing.T) {
 		w.Stop()
 		if len(w.Violations()) == 0 {
 			t.Error("no Job was released, and nothing was violated")
+		}
+	})
+}
+
+// TestFaultsInTheHistoryAreFound shows that the check of a world's steps can fail: a program resumes each Job a minute too late, and
+// suspends it again while it runs.
+func TestFaultsInTheHistoryAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRandomWorld(t, 1)
+		w.nobody = true
+		for _, p := range w.jobs {
+			suspend := func(after time.Duration, yes bool) {
+				w.After(p.at+after, func() {
+					_, _ = w.Store.Change("controller-1", w.Store.Resource("Job"), nameOf(p.job), false, func(u *unstructured.Unstructured) error {
+						return unstructured.SetNestedField(u.Object, yes, "spec", "suspend")
+					})
+				})
+			}
+			suspend(p.delay+time.Minute, false)
+			suspend(p.delay+2*time.Minute, true)
+		}
+		w.play()
+		w.Stop()
+		found := strings.Join(w.Violations(), "\n")
+		for _, want := range []string{"which runs and may not be interrupted", "its latest safe start was"} {
+			if !strings.Contains(found, want) {
+				t.Errorf("not found: %q", want)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package controlloop
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/test/simkube"
 )
 
@@ -34,6 +36,8 @@ type planned struct {
 	length, delay  time.Duration
 	interruptible  bool
 	opened, edited time.Duration // when its user opens it, or takes its delay back; 0 for never
+	again          time.Duration // when its user deletes it and submits it again; 0 for never
+	cpus           int
 }
 
 // randomWorld is a world with jobs and faults from a seed. There is room for all Jobs at the same time, so that
@@ -47,9 +51,14 @@ type randomWorld struct {
 	// replaces says that objects that the administrator replaces come back before anybody may take them for deleted.
 	replaces bool
 	outages  []simkube.Span
+	// ledger is the database of the ledger; "" for none.
+	ledger string
 
 	mu                                    sync.Mutex
 	held, paused, killed, edits, replaced int
+	nodesLost, lost                       int
+	// runs are those in the worlds that keep a ledger; unseen are those of them that are not in it.
+	runs, unseen int
 }
 
 func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
@@ -110,7 +119,7 @@ func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 		case 1:
 			p.edited = p.at + between(rng, 0, p.delay)
 		}
-		p.job = p.submits(fmt.Sprintf("job-%d", i), n)
+		p.cpus, p.job = n, p.submits(fmt.Sprintf("job-%d", i), n)
 		w.jobs = append(w.jobs, p)
 	}
 	for i := range cpus/4 + 2 {
@@ -118,6 +127,11 @@ func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 	}
 	w.administrate()
 	w.tenant()
+	w.meddle()
+	w.loseNodes(cpus/4 + 2)
+	if seed%4 == 0 {
+		w.ledger = filepath.Join(t.TempDir(), "ledger.db")
+	}
 	for _, s := range w.outages {
 		w.Outage(s)
 	}
@@ -191,9 +205,10 @@ func (w *randomWorld) play() {
 	last := time.Duration(0)
 	for _, p := range w.jobs {
 		w.Go(func() { w.live(p) })
-		last = max(last, p.at+p.length+p.delay)
+		last = max(last, max(p.at, p.again)+p.length+p.delay)
 	}
 	time.Sleep(last + 5*time.Minute)
+	w.untilLostIsMadeGood()
 	for _, p := range w.jobs {
 		u := w.Store.Get(w.Store.Resource("Job"), nameOf(p.job))
 		if u == nil {
@@ -203,7 +218,7 @@ func (w *randomWorld) play() {
 		var job batchv1.Job
 		typed(u, &job)
 		at, done := simkube.Finished(&job)
-		deadline := job.CreationTimestamp.Add(p.length + p.delay)
+		deadline := w.deadline(p)
 		switch {
 		case !done:
 			w.Violate("%s was not done by its deadline %s: suspended %v, annotations %v", job.Name, deadline.Format(time.TimeOnly), *job.Spec.Suspend, job.Annotations)
@@ -212,6 +227,7 @@ func (w *randomWorld) play() {
 		}
 	}
 	w.count()
+	w.checkHistory()
 	if !w.nobody {
 		w.settle()
 	}
@@ -232,6 +248,9 @@ func (w *randomWorld) settle() {
 		if plan.Status.State != v1alpha1.PlanFinished {
 			w.Violate("the plan of %s, which is done, says %s: %s", p.job.Name, plan.Status.State, plan.Status.Message)
 		}
+	}
+	if w.ledger != "" {
+		w.checkLedger()
 	}
 }
 
@@ -270,6 +289,9 @@ func (w *randomWorld) live(p *planned) {
 			w.mu.Unlock()
 		}
 	}
+	if last := max(p.at, p.opened, p.edited); p.again > last && w.Sleep(p.again-last) {
+		w.submitAgain(p)
+	}
 }
 
 // count counts holds and pauses.
@@ -301,7 +323,7 @@ func (w *randomWorld) controller() *simkube.Program {
 	if w.away.Has(time.Since(w.Began)) {
 		w.Sleep(w.away.To - time.Since(w.Began))
 	}
-	p := w.Controller()
+	p := w.Controller(func(o *controller.Options) { o.Ledger = w.ledger })
 	if leaves := w.away.From - time.Since(w.Began); leaves > 0 {
 		w.After(leaves, p.Kill)
 	}

@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-
-	"lull.dev/lull/api/v1alpha1"
 )
 
 // RunTime is the annotation of a pod template that says how long a pod of it runs; without it, a pod runs for good.
@@ -33,6 +31,10 @@ type Cluster struct {
 	pods  map[types.UID]*running
 	// left is what pods that were stopped have left to do, by the Job, where its work may be interrupted.
 	left map[types.UID][]time.Duration
+	// lost is what was lost with nodes, by the Job.
+	lost lostWork
+	// refused are the Jobs whose pods a ResourceQuota refused.
+	refused map[types.UID]refusal
 }
 
 // running is what a kubelet knows of a pod.
@@ -42,7 +44,7 @@ type running struct {
 
 // NewCluster returns a cluster without nodes.
 func NewCluster(store *Store, seed uint64) *Cluster {
-	return &Cluster{store: store, Factor: 1, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}}
+	return &Cluster{store: store, Factor: 1, rng: rand.New(rand.NewPCG(seed, 0x636c7573746572)), pods: map[types.UID]*running{}, left: map[types.UID][]time.Duration{}, refused: map[types.UID]refusal{}}
 }
 
 // Node is a node of so many CPUs.
@@ -91,12 +93,18 @@ func (c *Cluster) Run(ctx context.Context) {
 func (c *Cluster) step() time.Time {
 	now := time.Now()
 	next := c.cronJobs(now)
+	if at := c.evict(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
+	}
 	pods := c.kubelets(now)
 	jobs, _ := c.store.List(c.store.Resource("Job"), "")
 	for _, u := range jobs {
 		var job batchv1.Job
 		typed(u, &job)
 		c.job(&job, pods[job.UID], now)
+	}
+	if at := c.retries(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
 	}
 	c.deployments(pods)
 	c.schedule(now)
@@ -113,12 +121,16 @@ func (c *Cluster) step() time.Time {
 // kubelets starts and ends pods whose time has come. It returns the pods by the Job that owns them.
 func (c *Cluster) kubelets(now time.Time) map[types.UID][]*corev1.Pod {
 	out := map[types.UID][]*corev1.Pod{}
+	unreachable := c.unreachable()
 	list, _ := c.store.List(c.store.Resource("Pod"), "")
 	for _, u := range list {
 		pod := &corev1.Pod{}
 		typed(u, pod)
 		r := c.pods[pod.UID]
-		if r == nil && pod.Spec.NodeName != "" && pod.Status.Phase == "" { // bound by who made it
+		if _, silent := unreachable[pod.Spec.NodeName]; silent {
+			r = nil // its kubelet says nothing
+		}
+		if c.pods[pod.UID] == nil && pod.Spec.NodeName != "" && pod.Status.Phase == "" { // bound by who made it
 			c.accept(pod, now)
 			r = c.pods[pod.UID]
 		}
@@ -186,8 +198,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 		c.stop(job, pod, now)
 	}
 	created := 0
-	for len(active)+created < int(want) {
-		c.start(job)
+	for len(active)+created < int(want) && c.start(job, now) {
 		created++
 	}
 	status.Active, status.Succeeded = int32(len(active)+created), done
@@ -221,7 +232,7 @@ func (c *Cluster) job(job *batchv1.Job, pods []*corev1.Pod, now time.Time) {
 
 // stop deletes a pod. What it has done is lost unless the work may be interrupted.
 func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
-	if r := c.pods[pod.UID]; r != nil && !r.ends.IsZero() && job.Annotations[v1alpha1.AnnotationInterruptible] == "true" {
+	if r := c.pods[pod.UID]; r != nil && !r.ends.IsZero() && interruptible(job) {
 		began := r.starts
 		if now.Before(began) {
 			began = now
@@ -232,8 +243,8 @@ func (c *Cluster) stop(job *batchv1.Job, pod *corev1.Pod, now time.Time) {
 	must(c.store.Delete("", c.store.Resource("Pod"), nameOf(pod), pod.UID))
 }
 
-// start creates a pod of a Job.
-func (c *Cluster) start(job *batchv1.Job) {
+// start creates a pod of a Job. It reports whether no ResourceQuota refused it.
+func (c *Cluster) start(job *batchv1.Job, now time.Time) bool {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.GenerateName, pod.Namespace = job.Name+"-", job.Namespace
@@ -242,7 +253,11 @@ func (c *Cluster) start(job *batchv1.Job) {
 	}
 	pod.Labels[batchv1.JobNameLabel] = job.Name
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: &yes}}
+	if !c.withinQuota(job, pod, now) {
+		return false
+	}
 	mustStore(c.store.Create("", c.store.Resource("Pod"), object(pod)))
+	return true
 }
 
 // schedule binds pods to nodes with room that they may go to, in the order of their creation.

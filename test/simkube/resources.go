@@ -46,6 +46,7 @@ func BuiltIn() []*Resource {
 		{Version: "v1", Name: "nodes", Kind: "Node", plain: true},
 		{Version: "v1", Name: "pods", Kind: "Pod", Namespaced: true},
 		{Version: "v1", Name: "configmaps", Kind: "ConfigMap", Namespaced: true, plain: true},
+		{Version: "v1", Name: "resourcequotas", Kind: "ResourceQuota", Namespaced: true, plain: true},
 		{Version: "v1", Name: "secrets", Kind: "Secret", Namespaced: true, plain: true},
 		{Version: "v1", Name: "events", Kind: "Event", Namespaced: true, plain: true},
 		{Group: "events.k8s.io", Version: "v1", Name: "events", Kind: "Event", Namespaced: true, plain: true},

@@ -2,10 +2,13 @@ package kube
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/power"
@@ -55,6 +58,42 @@ func TestMinSaving(t *testing.T) {
 		spec.MinSaving = tc.stated
 		if got := observe(t, spec, timegrid.Timeline{}, newJob("a")).Snapshot.MinSaving; got != tc.want {
 			t.Errorf("%s: least saving %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestLimitsOfWorkloads: what states a longer run time or more workers than the administrator allows is not held, and the error names
+// what it states and what is allowed.
+func TestLimitsOfWorkloads(t *testing.T) {
+	elastic := map[string]string{v1alpha1.AnnotationMinWorkers: "1", v1alpha1.AnnotationMaxWorkers: "9", v1alpha1.AnnotationRuntime: "1h"}
+	for _, c := range []struct {
+		stated map[string]string
+		policy time.Duration
+		want   string
+	}{
+		{stated: map[string]string{v1alpha1.AnnotationRuntime: "72h"}},
+		{stated: map[string]string{v1alpha1.AnnotationRuntime: "72h1s"}, want: "annotation lull.dev/runtime is 72h0m1s; the administrator allows up to 72h0m0s"},
+		{policy: 73 * time.Hour, want: "spec.defaultRuntime of CarbonPolicy clean is 73h0m0s; the administrator allows up to 72h0m0s"},
+		{stated: elastic, want: "annotation lull.dev/max-workers is 9; the administrator allows up to 8"},
+	} {
+		p := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "clean"}, Spec: *policy.DeepCopy()}
+		if c.policy > 0 {
+			p.Spec.DefaultRuntime = &metav1.Duration{Duration: c.policy}
+		}
+		job := newJob("a", func(j *batchv1.Job) {
+			delete(j.Annotations, v1alpha1.AnnotationRuntime)
+			maps.Copy(j.Annotations, c.stated)
+		})
+		v, err := Observe(Input{Now: now, Policy: p, Workloads: []*Workload{workloadOf(t, &job)}, LongestRuntime: 72 * time.Hour, MostWorkers: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if len(v.Invalid) > 0 {
+			got = v.Invalid[0].Err.Error()
+		}
+		if got != c.want || (got == "") != (len(v.Snapshot.Tasks) == 1) {
+			t.Errorf("%v: %q, %d tasks; want %q", c.stated, got, len(v.Snapshot.Tasks), c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -30,6 +31,9 @@ type Input struct {
 	System string
 	// Longest is the longest delay (grid time) that the administrator lets policies and annotations ask for; 0 for any.
 	Longest time.Duration
+	// LongestRuntime and MostWorkers are what the administrator lets workloads state; 0 for any. One that states more is not held.
+	LongestRuntime time.Duration
+	MostWorkers    int
 	// Paused opens everything, whatever the policy says.
 	Paused bool
 	// Carbon is what is known of the policy's zone; without series if nothing is.
@@ -47,6 +51,8 @@ type Input struct {
 	// Pods are those of the policy's namespace at least, Outside is what the others ask for (Loads.Outside).
 	Pods    []corev1.Pod
 	Outside map[string]float64
+	// Quota is what the pods of the policy's namespace may ask for in all, by resource (Quota); what it does not name is not bounded.
+	Quota map[string]float64
 	// Beside says which pods of others use the same capacity; nil: all.
 	Beside func(*corev1.Pod) bool
 	// Others is what the workloads of other policies take: their pods are no load, as Expected adds what they take hour by hour.
@@ -149,6 +155,9 @@ func Observe(in Input) (View, error) {
 	}
 	here := &s.Clusters[0]
 	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) })
+	if planned := counted(in.Others); len(in.Quota) > 0 {
+		v.beside = takesQuota(v.Namespace, in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || planned(pod) })
+	}
 	for r, q := range in.Outside {
 		here.Load[r] += q
 	}
@@ -218,6 +227,9 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 		return false
 	}
 	o, err := w.options(&in.Policy.Spec, in.Longest, w.Kind, in.Timeline)
+	if err == nil {
+		err = in.allows(&o)
+	}
 	var scaling *decide.Scaling
 	speed := 1.0
 	if err == nil && o.Elastic() {
@@ -285,6 +297,19 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	v.Workloads = append(v.Workloads, w)
 	v.Progress = append(v.Progress, p)
 	return true
+}
+
+// allows returns an error if a workload states more than the administrator lets it.
+func (in *Input) allows(o *Options) error {
+	switch {
+	case in.LongestRuntime > 0 && o.Runtime > in.LongestRuntime && o.RuntimeStated:
+		return fmt.Errorf("annotation %s is %v; the administrator allows up to %v", v1alpha1.AnnotationRuntime, o.Runtime, in.LongestRuntime)
+	case in.LongestRuntime > 0 && o.Runtime > in.LongestRuntime:
+		return fmt.Errorf("spec.defaultRuntime of CarbonPolicy %s is %v; the administrator allows up to %v", in.Policy.Name, o.Runtime, in.LongestRuntime)
+	case in.MostWorkers > 0 && o.MaxWorkers > in.MostWorkers:
+		return fmt.Errorf("annotation %s is %d; the administrator allows up to %d", v1alpha1.AnnotationMaxWorkers, o.MaxWorkers, in.MostWorkers)
+	}
+	return nil
 }
 
 // skips reports whether a workload is not one to decide on, and keeps those that matter nevertheless.

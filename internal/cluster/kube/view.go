@@ -71,6 +71,8 @@ type View struct {
 	// DeniedAt is when (wall time) the next pod without a node will count as denied; zero where none
 	// lacks one.
 	DeniedAt time.Time
+	// beside is what other pods of the namespace, for which no Use counts, take of its quota.
+	beside map[string]float64
 	// Namespace is that of the policy, NotCounted that of its Input.
 	Namespace  string
 	NotCounted error

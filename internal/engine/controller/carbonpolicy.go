@@ -41,7 +41,7 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;pods;resourcequotas,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -284,7 +284,7 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 		}
 	}
 	in := kube.Input{
-		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
+		Now: c.Now, Timeline: c.Timeline, Policy: c.Policy, System: r.Namespace, Longest: r.Limits.MaxDelay, LongestRuntime: r.Limits.MaxRuntime, MostWorkers: r.Limits.MaxWorkers, Paused: c.Policy.Spec.Paused || zone.Paused, Carbon: zone.Outlook,
 		Workloads: workloads, Profiles: memory.Profiles(profiles.Items, c.Now, replaceGrace), Learned: memory,
 	}
 	in.Others = r.others(client.ObjectKeyFromObject(c.Policy))
@@ -326,6 +326,9 @@ func (r *CarbonPolicyReconciler) observe(ctx context.Context, c kube.Context, zo
 	case len(in.Clusters) == 0:
 		r.expect(s, in.Others, c.Timeline)
 	}
+	if err == nil && len(in.Clusters) == 0 {
+		view.WithinQuota(in.Quota, in.Others, c.Timeline)
+	}
 	return view, unplannable, err
 }
 
@@ -348,6 +351,11 @@ func (r *CarbonPolicyReconciler) observeCluster(ctx context.Context, policy *v1a
 	if len(in.Clusters) > 0 {
 		return nil // its pods run on other clusters
 	}
+	var quotas corev1.ResourceQuotaList
+	if err := r.Client.List(ctx, &quotas, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	in.Quota = kube.Quota(quotas.Items)
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if in.Beside == nil {
 		options = append(options, client.InNamespace(policy.Namespace))

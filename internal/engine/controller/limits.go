@@ -21,6 +21,9 @@ type Limits struct {
 	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any. A later deadline counts as
 	// this delay and the run time after the creation.
 	MaxDelay time.Duration
+	// MaxRuntime and MaxWorkers are what workloads may state; 0 for any. One that states more is not held.
+	MaxRuntime time.Duration
+	MaxWorkers int
 	// DecisionTime is how long one decision may take (wall time); 0 for no limit.
 	DecisionTime time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -57,9 +58,9 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, policyIndex, policyNameOf); err != nil {
 		return err
 	}
-	// The cache watches Nodes and CarbonPlans from the start. Otherwise it would begin with the first decision that reads them,
+	// The cache watches Nodes, ResourceQuotas and CarbonPlans from the start. Otherwise it would begin with the first decision that reads them,
 	// and that decision would wait for it.
-	for _, read := range []client.Object{&corev1.Node{}, &v1alpha1.CarbonPlan{}} {
+	for _, read := range []client.Object{&corev1.Node{}, &corev1.ResourceQuota{}, &v1alpha1.CarbonPlan{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, read); err != nil {
 			return err
 		}
@@ -76,6 +77,7 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		Watches(&v1alpha1.GridZone{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfZone)).
 		Watches(&v1alpha1.CapacityCurve{}, handler.EnqueueRequestsFromMapFunc(policiesOfCurve)).
 		Watches(&v1alpha1.ScalingProfile{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace), builder.WithPredicates(predicate.Funcs{UpdateFunc: newLimits})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: policiesAtOnce, RateLimiter: untilDecided{r.failures},
 		}).
@@ -108,6 +110,13 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		return dispatched.add(ctx, obj, &handler.EnqueueRequestForObject{})
 	})
 	return errors.Join(mgr.Add(r.Kinds), mgr.Add(r.Queues))
+}
+
+// newLimits reports whether a ResourceQuota allows something else than before. Its status changes with each pod.
+func newLimits(e event.UpdateEvent) bool {
+	a, was := e.ObjectOld.(*corev1.ResourceQuota)
+	b, is := e.ObjectNew.(*corev1.ResourceQuota)
+	return !was || !is || !equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 // untilDecided is a rate limiter of policies that remembers their failures until they are decided: a policy whose turn it is not

@@ -20,6 +20,8 @@ type policies struct {
 	zones  map[string]*v1alpha1.GridZone
 	// longest is the longest delay that policies and workloads may ask for; 0 for any.
 	longest time.Duration
+	// dead says that the controller has not renewed its lease.
+	dead bool
 	// before is since when policies hold nothing as of the last look, lifted as of this one.
 	before, lifted map[client.ObjectKey]time.Time
 }
@@ -52,6 +54,23 @@ func (d *Watchdog) readPolicies(ctx context.Context) (*policies, error) {
 		p.zones[zones.Items[i].Name] = &zones.Items[i]
 	}
 	return p, nil
+}
+
+// hold is the hold of a workload.
+type hold struct {
+	workload *kube.Workload
+	// ends is when it must run at the latest, and why.
+	ends time.Time
+	why  string
+	// lifted says that its policy holds nothing any more. A policy that is replaced is back soon.
+	lifted bool
+}
+
+func (p *policies) hold(w *kube.Workload) (hold, error) {
+	at, why, err := p.due(w)
+	key := client.ObjectKey{Namespace: w.Namespace(), Name: w.Annotations()[v1alpha1.AnnotationPolicy]}
+	since, lifted := p.lifted[key]
+	return hold{w, at, why, lifted && at.Equal(since)}, err
 }
 
 // due is when a workload must run at the latest, and why. A controller has written that down, from more than the

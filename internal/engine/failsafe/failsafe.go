@@ -41,6 +41,7 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=failsafe.lull.dev,verbs=get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=controller.lull.dev,verbs=get
 // +kubebuilder:rbac:groups="",namespace=lull-system,resources=events,verbs=create;patch
 
 // Options configure the watchdog.
@@ -50,7 +51,7 @@ type Options struct {
 	LeaderElection bool
 	// Namespace of the lease.
 	Namespace string
-	// Grace is how long after its latest start a hold is left to the controller.
+	// Grace is how long after its latest start a hold is left to a controller that lives.
 	Grace time.Duration
 	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
 	MaxDelay time.Duration
@@ -71,6 +72,8 @@ type Watchdog struct {
 	Forget  func(ctx context.Context, obj client.Object) error
 	Applier *kube.Applier
 	Options Options
+	// Lease tells whether the controller lives; nil: that is not known, and all holds have their grace.
+	Lease *ControllerLease
 
 	// known are the kinds by what their objects are called in the cache.
 	known sync.Map // schema.GroupVersionKind -> *kinds.Kind
@@ -118,6 +121,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		return err
 	}
 	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
+	dog.Lease = &ControllerLease{Reader: live, Namespace: o.Namespace}
 	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}
 	if err := errors.Join(manager.ReportLeader(mgr, "failsafe"), mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
 		return err
@@ -173,6 +177,11 @@ func (d *Watchdog) Look(ctx context.Context) error {
 		log.FromContext(ctx).Error(err, "A WorkloadKind is refused")
 	}
 	policies, err := d.readPolicies(ctx)
+	errs = append(errs, err)
+	err = d.patiently(ctx, func(ctx context.Context) (err error) {
+		policies.dead, err = d.Lease.dead(ctx, policies.now)
+		return err
+	})
 	errs = append(errs, err)
 	marks := &kube.Marks{Reader: d.Cache}
 	queues, err := d.queuesServed(ctx)
@@ -230,14 +239,30 @@ type outcome struct {
 // due returns those of some workloads that are to be written.
 func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task, err error) {
 	var errs []error
+	holds := make([]hold, 0, len(marked))
+	var ends []time.Time
 	for _, w := range marked {
-		at, why, err := policies.due(w)
+		h, err := policies.hold(w)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s %s/%s: %w", w.Kind.Name, w.Namespace(), w.Name(), err))
 			continue
 		}
-		if due := !policies.now.Before(at.Add(d.Options.Grace)); due || w.Stale() {
-			out = append(out, task{w, due, why})
+		holds = append(holds, h)
+		if policies.dead && !h.lifted {
+			ends = append(ends, h.ends)
+		}
+	}
+	until := cutoff(ends, policies.now, d.Options.Every)
+	for i := range holds {
+		h := &holds[i]
+		due := !policies.now.Before(h.ends.Add(d.Options.Grace))
+		if policies.dead && !h.lifted && !h.ends.After(until) {
+			if due = true; h.ends.After(policies.now) {
+				h.why = fmt.Sprintf("the controller is dead, and latest safe start %s is near, as that of others", h.ends.UTC().Format(time.RFC3339))
+			}
+		}
+		if due || h.workload.Stale() {
+			out = append(out, task{h.workload, due, h.why})
 		}
 	}
 	return out, few(errs)

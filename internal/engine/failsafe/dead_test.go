@@ -1,0 +1,153 @@
+package failsafe
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// TestCutoff: at the rate that the watchdog counts on, all holds are released by their ends, whatever they are; none is released that
+// could as well wait for the next look.
+func TestCutoff(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const every = 5 * time.Second
+	for n := range 300 {
+		var ends []time.Time
+		last := now.Add(20 * time.Minute)
+		for range 1 + rng.IntN(3000) {
+			end := last
+			if rng.IntN(3) == 0 {
+				end = now.Add(10*time.Minute + time.Duration(rng.Int64N(int64(10*time.Minute))))
+			}
+			ends = append(ends, end)
+		}
+		slices.SortFunc(ends, time.Time.Compare)
+		at := now
+		for at.Before(last) && len(ends) > 0 {
+			until := cutoff(slices.Clone(ends), at, every)
+			writing := at
+			for len(ends) > 0 && !ends[0].After(until) {
+				if writing = writing.Add(time.Second / releasesPerSecond); writing.After(ends[0].Add(every)) {
+					t.Fatalf("case %d: a hold that ends at %s is released at %s", n, ends[0], writing)
+				}
+				ends = ends[1:]
+			}
+			next := at.Add(every)
+			if writing.After(next) {
+				next = writing
+			}
+			at = next
+		}
+	}
+	one := []time.Time{now.Add(time.Hour)}
+	if until := cutoff(one, now, every); !until.Equal(now) {
+		t.Errorf("a hold that ends in an hour is released by %s", until)
+	}
+}
+
+// lease puts the lease of a controller beside a watchdog. renew renews it; while broken is set it cannot be read.
+func (b *bed) lease(broken *bool) (renew func()) {
+	scheme := kruntime.NewScheme()
+	if err := coordinationv1.AddToScheme(scheme); err != nil {
+		b.t.Fatal(err)
+	}
+	seconds := int32(15)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: controllerLease, Namespace: "lull"}, Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(lease).Build()
+	b.dog.Lease = &ControllerLease{Namespace: "lull", Reader: interceptor.NewClient(store, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if *broken {
+				return errors.New("no answer")
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})}
+	return func() {
+		renewed := metav1.NewMicroTime(b.clock.Now())
+		lease.Spec.RenewTime = &renewed
+		if err := store.Update(context.Background(), lease); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// TestNoGraceForADeadController: a hold whose latest start has come is left to a controller that lives for the grace, and to one whose
+// lease has run out not at all. A policy that has just gone has its grace all the same: it may be replaced.
+func TestNoGraceForADeadController(t *testing.T) {
+	broken := false
+	orphan := job("orphan", with(v1alpha1.AnnotationPolicy, "gone"), with(v1alpha1.AnnotationLatestStart, at(time.Hour)))
+	b := newBed(t, job("due", with(v1alpha1.AnnotationLatestStart, at(18*time.Second))), job("later", with(v1alpha1.AnnotationLatestStart, at(time.Hour))), orphan, job("moves", with(v1alpha1.AnnotationLatestStart, at(time.Hour))))
+	renew := b.lease(&broken)
+	held := func(name string) bool { return *b.job(name).Spec.Suspend }
+	look := func() {
+		b.clock.Step(4 * time.Second)
+		if err := b.dog.Look(context.Background()); err != nil && !broken {
+			t.Fatal(err)
+		}
+	}
+	for range 5 { // it lives
+		renew()
+		look()
+	}
+	if !held("due") {
+		t.Error("a controller that lives has no grace")
+	}
+	broken = true
+	look()
+	broken = false
+	for range 4 { // 16 s since the API server answered again
+		look()
+	}
+	if !held("due") {
+		t.Error("a controller is taken for dead because the API server did not answer")
+	}
+	b.patch(job("moves"), `{"metadata":{"annotations":{"lull.dev/policy":"going"}}}`)
+	look()
+	if !held("moves") {
+		t.Error("a policy that has just gone has no grace")
+	}
+	if held("due") {
+		t.Error("a dead controller has grace")
+	}
+	if !held("later") || b.job("later").Annotations[v1alpha1.AnnotationLatestStart] == "" {
+		t.Error("what is not due was released")
+	}
+	if held("orphan") {
+		t.Error("the hold of a policy that is gone since 40 s is kept")
+	}
+}
+
+// TestManyHoldsOfADeadController: holds that end together are released before their end, if they are too many for the time left then, and
+// say so.
+func TestManyHoldsOfADeadController(t *testing.T) {
+	broken := false
+	var objects []client.Object
+	for _, name := range strings.Fields(strings.Repeat("x ", 10*releasesPerSecond)) {
+		objects = append(objects, job(name+"-"+time.Duration(len(objects)).String(), with(v1alpha1.AnnotationLatestStart, at(30*time.Second))))
+	}
+	b := newBed(t, objects...)
+	b.lease(&broken)
+	b.dog.Options.Every = 5 * time.Second
+	b.look()
+	b.clock.Step(16 * time.Second) // 14 s before their end; they take 10 s
+	b.look()
+	if n := b.patches.Load(); n != int64(len(objects)) {
+		t.Errorf("%d of %d were released before their end", n, len(objects))
+	}
+	if text := b.job(objects[0].GetName()).Annotations[v1alpha1.AnnotationDecision]; !strings.Contains(text, "the controller is dead") {
+		t.Errorf("the decision does not say why: %s", text)
+	}
+}
