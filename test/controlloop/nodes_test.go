@@ -3,6 +3,8 @@ package controlloop
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/test/simkube"
 )
 
@@ -127,4 +130,36 @@ func (w *randomWorld) untilLostIsMadeGood() {
 		_, times := w.Cluster.Lost(p.job.UID)
 		w.lost += times
 	}
+}
+
+// TestALateJobCausesNoStorm: a Job is late for good, as its work was lost with a node. The controller goes on with the plans of the others,
+// and writes a Job only when there is something new to say of it.
+func TestALateJobCausesNoStorm(t *testing.T) {
+	onBed(t, []float64{500, 500, 500, 500, 500, 500, 500, 500, 100}, nil, func(b *bed) {
+		b.Controller()
+		b.Watchdog(quickWatchdog)
+		late := b.job("late", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "3h", v1alpha1.AnnotationDeadline: at(4).Format(time.RFC3339)})
+		late.Spec.Template.Annotations[simkube.RunTime] = "3h"
+		b.Create(late)
+		for i := range 6 {
+			b.submit(fmt.Sprintf("job-%d", i), map[string]string{v1alpha1.AnnotationDeadline: at(12).Format(time.RFC3339)})
+		}
+		b.Run(at(3).Sub(b.gridTime(time.Now())) / factor)
+		b.DeleteNode("node-1")
+		b.Run(10 * time.Second)
+		if _, lost := b.Cluster.Lost(late.UID); lost == 0 {
+			t.Fatal("the Job did not run on the node")
+		}
+		_, from := b.Store.List(b.Store.Resource("Job"), "")
+		b.Run(time.Minute)
+		writes := 0
+		for _, e := range b.Store.Since(from) {
+			if e.Resource.Kind == "Job" && strings.HasPrefix(e.By, "controller") {
+				writes++
+			}
+		}
+		if writes > 14 {
+			t.Errorf("%d writes of 7 Jobs in a minute in which nothing happened", writes)
+		}
+	})
 }

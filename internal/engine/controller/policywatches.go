@@ -150,8 +150,11 @@ func (g *gather) Create(ctx context.Context, e event.CreateEvent, q requests) {
 	g.ask(ctx, e.Object, q)
 }
 
-// Update implements handler.EventHandler.
+// Update implements handler.EventHandler. What the controller has just said of a decision asks for no other one.
 func (g *gather) Update(ctx context.Context, e event.UpdateEvent, q requests) {
+	if onlyTold(e.ObjectOld, e.ObjectNew) {
+		return
+	}
 	g.ask(ctx, e.ObjectOld, q)
 	g.ask(ctx, e.ObjectNew, q)
 }
@@ -164,6 +167,28 @@ func (g *gather) Delete(ctx context.Context, e event.DeleteEvent, q requests) {
 // Generic implements handler.EventHandler.
 func (g *gather) Generic(ctx context.Context, e event.GenericEvent, q requests) {
 	g.ask(ctx, e.Object, q)
+}
+
+// onlyTold reports whether the only change of an object is what Lull says of its decision on it.
+func onlyTold(before, after client.Object) bool {
+	if before.GetAnnotations()[v1alpha1.AnnotationDecision] == after.GetAnnotations()[v1alpha1.AnnotationDecision] {
+		return false
+	}
+	without := func(o client.Object) client.Object {
+		x, is := o.DeepCopyObject().(client.Object)
+		if !is {
+			return o
+		}
+		annotations := x.GetAnnotations()
+		for _, told := range []string{v1alpha1.AnnotationDecision, v1alpha1.AnnotationLatestStart, v1alpha1.AnnotationStatedStart} {
+			delete(annotations, told)
+		}
+		x.SetAnnotations(annotations)
+		x.SetResourceVersion("")
+		x.SetManagedFields(nil)
+		return x
+	}
+	return equality.Semantic.DeepEqual(without(before), without(after))
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -1,0 +1,49 @@
+package controller
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+)
+
+// TestOnlyTold: what Lull has said of its decision on an object asks for no other decision, or each would ask for the next. All else does:
+// changes by others at the same time, a release, and an edit of what Lull has said.
+func TestOnlyTold(t *testing.T) {
+	yes, no := true, false
+	job := func(version string, suspend *bool, annotations map[string]string) client.Object {
+		j := &batchv1.Job{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+			ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version, Annotations: annotations}, Spec: batchv1.JobSpec{Suspend: suspend},
+		}
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &unstructured.Unstructured{Object: object}
+	}
+	before := job("1", &yes, map[string]string{v1alpha1.AnnotationDecision: "waits", v1alpha1.AnnotationLatestStart: "noon", "team": "a"})
+	for name, c := range map[string]struct {
+		after client.Object
+		want  bool
+	}{
+		"another decision":                  {job("2", &yes, map[string]string{v1alpha1.AnnotationDecision: "still waits", v1alpha1.AnnotationLatestStart: "one", v1alpha1.AnnotationStatedStart: "one", "team": "a"}), true},
+		"a release":                         {job("2", &no, map[string]string{v1alpha1.AnnotationDecision: "runs", "team": "a"}), false},
+		"a decision, and an edit by others": {job("2", &yes, map[string]string{v1alpha1.AnnotationDecision: "still waits", v1alpha1.AnnotationLatestStart: "noon", "team": "b"}), false},
+		"an edit of the latest start":       {job("2", &yes, map[string]string{v1alpha1.AnnotationDecision: "waits", v1alpha1.AnnotationLatestStart: "night", "team": "a"}), false},
+		"nothing, as at a resync":           {job("1", &yes, before.GetAnnotations()), false},
+		"the first decision":                {job("2", &yes, map[string]string{v1alpha1.AnnotationDecision: "other", v1alpha1.AnnotationHold: "admission", "team": "a"}), false},
+	} {
+		if got := onlyTold(before, c.after); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if before.GetAnnotations()[v1alpha1.AnnotationDecision] != "waits" || before.GetResourceVersion() != "1" {
+		t.Error("the objects of the cache have changed")
+	}
+}
