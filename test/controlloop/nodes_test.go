@@ -135,17 +135,22 @@ func (w *randomWorld) untilLostIsMadeGood() {
 // TestALateJobCausesNoStorm: a Job is late for good, as its work was lost with a node. The controller goes on with the plans of the others,
 // and writes a Job only when there is something new to say of it.
 func TestALateJobCausesNoStorm(t *testing.T) {
-	onBed(t, []float64{500, 500, 500, 500, 500, 500, 500, 500, 100}, nil, func(b *bed) {
-		b.Controller()
-		b.Watchdog(quickWatchdog)
+	slots := func(p *v1alpha1.CarbonPolicy) { // those of a new plan begin now, so that its hours move with the time
+		p.Spec.Planner, p.Spec.Slot = v1alpha1.PlannerSpec{Name: "carbonscaler"}, &metav1.Duration{Duration: 30 * time.Minute}
+	}
+	onBed(t, []float64{500, 480, 460, 440, 420, 400, 380, 260, 100, 150, 300, 500}, slots, func(b *bed) {
+		c := b.Controller()
 		late := b.job("late", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "3h", v1alpha1.AnnotationDeadline: at(4).Format(time.RFC3339)})
 		late.Spec.Template.Annotations[simkube.RunTime] = "3h"
 		b.Create(late)
 		for i := range 6 {
-			b.submit(fmt.Sprintf("job-%d", i), map[string]string{v1alpha1.AnnotationDeadline: at(12).Format(time.RFC3339)})
+			b.submit(fmt.Sprintf("job-%d", i), map[string]string{v1alpha1.AnnotationRuntime: "100m", v1alpha1.AnnotationDeadline: at(12).Format(time.RFC3339)})
 		}
 		b.Run(at(3).Sub(b.gridTime(time.Now())) / factor)
+		c.Kill()
 		b.DeleteNode("node-1")
+		b.Run(10 * time.Second)
+		b.Controller() // which sees how long the Job's new pod has run
 		b.Run(10 * time.Second)
 		if _, lost := b.Cluster.Lost(late.UID); lost == 0 {
 			t.Fatal("the Job did not run on the node")
