@@ -38,7 +38,7 @@ const longestWake = 24 * time.Hour
 //   - A task without a deadline runs. One whose latest safe start has come is planned to run now.
 //   - Without carbon data of any cluster that it may use a task runs: Lull never holds blindly.
 //   - A task with a standing plan follows it, unless it is to be planned anew or the plan has
-//     become impossible. If others that could be in time find no place beside standing plans, all are made anew.
+//     become impossible. If others find no place in time beside standing plans, all are made anew.
 //   - Tasks without a plan are planned beside standing plans. If they compete for scarce room with waiting
 //     tasks whose plans may be renewed, both are also planned together, and what emits less in total is taken:
 //     see renew.

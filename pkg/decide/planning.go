@@ -13,7 +13,7 @@ import (
 )
 
 // plan is the second stage: the planner places the open tasks in the capacity that committed
-// tasks and standing plans leave. If one of them finds no place in time that could be in time, all standing plans are
+// tasks and standing plans leave. If one of them finds no place in time, all standing plans are
 // made anew, beside tasks only that are in time; if one still finds none, the plan is repaired.
 func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 	for again := true; again; {
@@ -27,7 +27,7 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 		}
 		switch {
 		case w.commitOverdue(list):
-		case len(missing) > 0 && !w.s.soft() && slices.ContainsFunc(missing, w.couldKeep) && w.reopen(followed, kept):
+		case len(missing) > 0 && !w.s.soft() && w.reopen(followed, kept):
 			w.reopen(placed, unplaced)
 		case len(missing) > 0 && !w.s.soft():
 			w.secure(append(list, w.urgent()...))
@@ -37,19 +37,6 @@ func (w *decider) plan(ctx context.Context, planner plan.Planner) error {
 		}
 	}
 	return nil
-}
-
-// couldKeep reports whether a task could be in time if it had all room from now on. If it could not, as after work was lost with a node, new
-// plans of others serve nothing, and they would be made anew in each decision until it is done.
-func (w *decider) couldKeep(i int) bool {
-	t, work, rate := &w.s.Tasks[i], w.s.Tasks[i].Remaining, 1.0
-	if t.State == Running && !t.Unscheduled {
-		work = w.ahead(i)
-	}
-	if t.Scaling != nil {
-		_, rate = t.Scaling.fastest()
-	}
-	return !w.items[i].arrival.Add(time.Duration(float64(work) / rate)).After(t.Deadline.Add(rounding))
 }
 
 func (w *decider) listOf(s state) (out []int) {

@@ -132,22 +132,6 @@ func TestStandingPlansMakeRoom(t *testing.T) {
 	}
 }
 
-// TestALateTaskMovesNoPlans: a task that cannot be in time whatever is done, as its work was lost with a node, has no plans made anew: they
-// would be in each decision until it is done.
-func TestALateTaskMovesNoPlans(t *testing.T) {
-	late := task("late", at(0), at(9), 6*time.Hour)
-	late.State, late.Kind, late.Cluster, late.Changed = decide.Running, workload.Interruptible, "c", at(8)
-	first := task("a", at(0), at(24), 2*time.Hour)
-	first.Standing = &decide.Standing{Phases: []decide.Phase{{From: at(17), To: at(19), Cluster: "c", Workers: 1}}} // not the cleanest hours
-	p := &counting{Planner: cheapest.Planner{}}
-	for _, now := range []float64{8.5, 8.51, 9.5} {
-		d := must(t, snapshot(t, at(now), late, first), p)
-		if d.Actions[0].Verb != decide.Continue || d.Actions[1].Planned || len(d.Actions[1].Phases) != 1 || !d.Actions[1].Phases[0].From.Equal(at(17)) {
-			t.Errorf("at %v: actions %+v", now, d.Actions)
-		}
-	}
-}
-
 // TestLatestStartOutranksStandingPlans: a plan that would start too late is not followed.
 func TestLatestStartOutranksStandingPlans(t *testing.T) {
 	x := task("a", at(0), at(12), 4*time.Hour)
