@@ -50,6 +50,8 @@ type Options struct {
 	LeaderElection bool
 	// Namespace of the lease.
 	Namespace string
+	// Namespaces are those in which it releases holds; none for all.
+	Namespaces manager.Namespaces
 	// Grace is how long after its latest start a hold is left to the controller.
 	Grace time.Duration
 	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
@@ -104,7 +106,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cache.Options{DefaultTransform: dog.Transform},
+		Cache:                         o.Namespaces.Bind(cache.Options{DefaultTransform: dog.Transform}),
 	})
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
@@ -117,6 +119,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	if err != nil {
 		return err
 	}
+	live = o.Namespaces.Client(live, nil)
 	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
 	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}
 	if err := errors.Join(manager.ReportLeader(mgr, "failsafe"), mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
