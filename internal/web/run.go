@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
-	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/base/access"
+	"lull.dev/lull/internal/cluster/manager"
 )
 
 // Options say where the page is served, and to whom.

@@ -56,7 +56,7 @@ type CarbonPolicyReconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Zones *Zones
-	Kinds  *KindSet
+	Kinds *KindSet
 	// Queues are those of Kueue, Clusters those to which they lead.
 	Queues   *Queues
 	Clusters *hub.Clusters
