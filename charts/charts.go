@@ -20,7 +20,6 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 
 	"lull.dev/lull/internal/cluster/kinds"
-	"lull.dev/lull/internal/cluster/manager"
 )
 
 //go:embed all:lull
@@ -48,7 +47,7 @@ type Options struct {
 	// the web page does.
 	Kueue, Extender, Capacity, Autoscaling, Web bool
 	// Namespaces are those that Lull governs; none for all.
-	Namespaces manager.Namespaces
+	Namespaces []string
 	// Image adds the Deployments of all that is installed; empty for none.
 	Image string
 }

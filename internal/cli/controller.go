@@ -23,6 +23,7 @@ import (
 
 	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/engine/controller"
 )
 
@@ -230,7 +231,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
 			if err != nil {
 				return fmt.Errorf("--kinds: %w", err)
 			}
-			if err := o.Namespaces.Check(); err != nil {
+			if err := manager.Namespaces(o.Namespaces).Check(); err != nil {
 				return err
 			}
 			if strings.ContainsFunc(o.Image, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'{}#,", r) }) {
@@ -263,7 +264,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
 	cmd.Flags().BoolVar(&o.Autoscaling, "autoscaling", false, "add the rights to read what autoscaling of CarbonPolicies names: NodePools of Karpenter, the status of cluster-autoscaler")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
 	cmd.Flags().BoolVar(&o.Web, "web", false, "add what serving the web page takes; with --image the controller serves it")
-	namespacesFlag(cmd.Flags(), &o.Namespaces, "namespaces to govern: no rights to change anything in others")
+	namespacesFlag(cmd.Flags(), (*manager.Namespaces)(&o.Namespaces), "namespaces to govern: no rights to change anything in others")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd

@@ -7,10 +7,15 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/manager"
+	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/test/simkube"
 )
 
@@ -134,5 +139,96 @@ func TestNamespaceTakenAway(t *testing.T) {
 		controller.Kill()
 		in.submit("unseen", map[string]string{v1alpha1.AnnotationMaxDelay: "3h"})
 		w.Until("that of the watchdog to end", func() bool { return in.finished("unseen") })
+	})
+}
+
+// hook is what the hooks of the chart may do where Lull is installed for team-a and team-b, in team-a.
+const hook = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: lull-retire}
+rules:
+- {apiGroups: [lull.dev], resources: [workloadkinds, capacitycurves], verbs: [get, list, delete]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingadmissionpolicies], verbs: [get]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: lull-retire-namespaced}
+rules:
+- {apiGroups: [lull.dev], resources: [carbonpolicies, follows], verbs: [list, patch, delete]}
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lull-retire}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lull-retire}
+subjects: [{kind: ServiceAccount, name: lull-retire, namespace: lull-system}]
+`
+
+// bindHook grants a ClusterRole to the hooks in team-a.
+func bindHook(role string) string {
+	return fmt.Sprintf(`---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: %[1]s, namespace: team-a}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
+subjects: [{kind: ServiceAccount, name: lull-retire, namespace: lull-system}]
+`, role)
+}
+
+// TestNamespacesRelease: "lull release --all --namespaces", as a hook runs it, releases what is held in team-a with rights in team-a only. It says that it leaves out team-b,
+// in which it has none.
+func TestNamespacesRelease(t *testing.T) {
+	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, out *bed) {
+		w.Install(hook + bindHook("lull-retire-namespaced") + bindHook("lull-kinds") + bindHook("lull-failsafe-fleet-namespaced"))
+		w.Revoke("team-b")
+		in.submit("held", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"})
+		said, err := w.CommandAs("lull-retire", "release", "--all", "--namespaces", "team-a,team-b")
+		for _, want := range []string{"Namespace team-b is left out: ", "1 of 1 policies paused", "1 workloads released"} {
+			if err != nil || strings.Count(said, want) != 1 {
+				t.Errorf("release says %q, %v; want %q once", said, err, want)
+			}
+		}
+		if in.suspended("held") || !in.policy().Spec.Paused || out.policy().Spec.Paused {
+			t.Error("the Job of team-a is held, or its policy is not paused, or that of elsewhere is")
+		}
+		if _, err := w.Command("release", "--all", "-n", "elsewhere", "--namespaces", "team-a"); err == nil || !strings.Contains(err.Error(), `--namespace: "elsewhere"; accepted: one of --namespaces`) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNamespacesOfCaches: caches of some namespaces have the objects of these, and Pods of all where they are load.
+func TestNamespacesOfCaches(t *testing.T) {
+	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, out *bed) {
+		in.submit("one", map[string]string{v1alpha1.AnnotationMaxDelay: "0s"})
+		out.submit("two", nil)
+		w.Run(2 * time.Second)
+		scheme, err := controller.NewScheme()
+		in.must(err)
+		for account, pods := range map[string]int{"lull-extender": 1, "lull-controller": 0} {
+			config := (&simkube.Process{Name: account, Account: account, Store: w.Store, Forbidden: func(what, _ string) { w.Violate("%s may not %s", account, what) }}).Config()
+			namespaces, options := manager.Namespaces(w.Namespaces), cache.Options{Scheme: scheme}
+			bind := namespaces.Bind
+			if account == "lull-extender" {
+				bind = namespaces.BindButPods
+			}
+			c, err := manager.NewCache(config, bind(options))
+			in.must(err)
+			w.Go(func() { _ = c.Start(w.Context()) })
+			var policies v1alpha1.CarbonPolicyList
+			var all, beside corev1.PodList
+			in.must(c.List(w.Context(), &policies))
+			in.must(c.List(w.Context(), &beside, client.InNamespace(out.ns)))
+			in.must(c.List(w.Context(), &all))
+			if len(policies.Items) != 1 || len(beside.Items) != pods || len(all.Items) < pods {
+				t.Errorf("%s reads %d policies, %d and %d Pods; want 1, %d", account, len(policies.Items), len(beside.Items), len(all.Items), pods)
+			}
+			in.must(c.List(w.Context(), &policies, client.InNamespace(out.ns)))
+			if err := c.Get(w.Context(), client.ObjectKey{Namespace: out.ns, Name: "clean"}, &v1alpha1.CarbonPolicy{}); len(policies.Items) != 0 || !apierrors.IsNotFound(err) {
+				t.Errorf("%s reads policies of elsewhere: %d, %v", account, len(policies.Items), err)
+			}
+			in.must(c.Get(w.Context(), client.ObjectKey{Name: out.zone}, &v1alpha1.GridZone{}))
+		}
 	})
 }

@@ -90,12 +90,15 @@ func (w *World) forbidden(program, what, namespace string) {
 
 // Command runs a command of Lull that reads or changes a cluster once, as an administrator, and returns what it prints and
 // its error. Its calls take time, and none fails.
-func (w *World) Command(args ...string) (string, error) {
+func (w *World) Command(args ...string) (string, error) { return w.CommandAs("", args...) }
+
+// CommandAs is Command with the rights of a service account of Lull's namespace; empty for all rights.
+func (w *World) CommandAs(account string, args ...string) (string, error) {
 	w.mu.Lock()
 	w.started["command"]++
 	name := fmt.Sprintf("command-%d", w.started["command"])
 	w.mu.Unlock()
-	process := &Process{Name: name, Store: w.Store, Faults: Typical, Seed: w.Seed, Hangs: w.hanging}
+	process := &Process{Name: name, Account: account, Forbidden: func(what, namespace string) { w.forbidden(name, what, namespace) }, Store: w.Store, Faults: Typical, Seed: w.Seed, Hangs: w.hanging}
 	var out strings.Builder
 	err := cli.RunOn(w.ctx, process.Config(), args, &out, &out)
 	return out.String(), err
