@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -68,6 +69,9 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	}
 	if t.now().Sub(t.since) < forbiddenFor {
 		return nil, err
+	}
+	if !t.away {
+		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants it")
 	}
 	t.away = true
 	none := &unstructured.UnstructuredList{}
