@@ -216,6 +216,7 @@ func TestNamespacesOfCaches(t *testing.T) {
 			c, err := manager.NewCache(config, bind(options))
 			in.must(err)
 			w.Go(func() { _ = c.Start(w.Context()) })
+			w.Run(time.Second)
 			var policies v1alpha1.CarbonPolicyList
 			var all, beside corev1.PodList
 			in.must(c.List(w.Context(), &policies))
