@@ -46,6 +46,8 @@ type Options struct {
 	// setting the capacity of queues, node pools and nodes does, Autoscaling what reading the limits of autoscalers does, Web what
 	// the web page does.
 	Kueue, Extender, Capacity, Autoscaling, Web bool
+	// Namespaces are those that Lull governs; none for all.
+	Namespaces []string
 	// Image adds the Deployments of all that is installed; empty for none.
 	Image string
 }
@@ -84,6 +86,13 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		"deploy": o.Image != "", "crds": map[string]any{"keep": false}, "image": image(o.Image), "kinds": []any{},
 		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "autoscaling": on(o.Autoscaling), "web": on(o.Web),
 	}
+	if len(o.Namespaces) > 0 {
+		list := make([]any, 0, len(o.Namespaces))
+		for _, name := range o.Namespaces {
+			list = append(list, name)
+		}
+		values["namespaces"] = list
+	}
 	_, sorted, err := render(values)
 	if err != nil {
 		return "", fmt.Errorf("the chart: %w", err)
@@ -97,7 +106,7 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		documents = append(documents, m.Content)
 	}
 	for _, k := range of {
-		documents = append(documents, k.Manifests())
+		documents = append(documents, k.Manifests(o.Namespaces...))
 	}
 	for _, m := range sorted[deployed:] {
 		documents = append(documents, m.Content)

@@ -23,6 +23,7 @@ import (
 
 	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/engine/controller"
 )
 
@@ -84,6 +85,7 @@ The custom resources and the admission policy must be installed first:
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, of the Secrets that GridZones name, and in which it governs nothing")
+	namespacesFlag(f, &o.Namespaces, "namespaces in which it governs")
 	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue: of the kubeconfigs that MultiKueueClusters name")
 	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
 	f.StringVar(&o.Ledger, "ledger", "", "database of the ledger: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
@@ -109,6 +111,9 @@ func PolicyPlanners() []string {
 }
 
 func (o *controllerOptions) check() error {
+	if err := o.Namespaces.Check(); err != nil {
+		return err
+	}
 	if len(o.Limits.Planners) == 0 {
 		return fmt.Errorf("--planners: none; accepted: at least one of %s", strings.Join(plannerNames(), ", "))
 	}
@@ -218,6 +223,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
 		Example: `  lull manifests | kubectl apply -f -
   lull manifests --kinds Job,Pod | kubectl apply -f -
   lull manifests --kueue | kubectl apply -f -
+  lull manifests --namespaces team-a,team-b | kubectl apply -f -
   lull manifests --image registry.example/lull:v1 | kubectl apply -f -
   lull manifests --kind-file sparkapplication.yaml | kubectl apply -f -
   lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
@@ -226,6 +232,9 @@ of the watchdog, each with its own account and its own lease. They are those of 
 			of, err := kinds.Named(names)
 			if err != nil {
 				return fmt.Errorf("--kinds: %w", err)
+			}
+			if err := manager.Namespaces(o.Namespaces).Check(); err != nil {
+				return err
 			}
 			if strings.ContainsFunc(o.Image, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'{}#,", r) }) {
 				return fmt.Errorf("--image: %q; accepted: the name of an image", o.Image)
@@ -257,6 +266,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
 	cmd.Flags().BoolVar(&o.Autoscaling, "autoscaling", false, "add the rights to read what autoscaling of CarbonPolicies names: NodePools of Karpenter, the status of cluster-autoscaler")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
 	cmd.Flags().BoolVar(&o.Web, "web", false, "add what serving the web page takes; with --image the controller serves it")
+	namespacesFlag(cmd.Flags(), (*manager.Namespaces)(&o.Namespaces), "namespaces to govern: no rights to change anything in others")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")
 	return cmd

@@ -34,6 +34,9 @@ loopback.`,
   lull extender --bind-address :8888 --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca.crt`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Namespaces.Check(); err != nil {
+				return err
+			}
 			if err := o.Check(); err != nil {
 				return err
 			}
@@ -69,6 +72,7 @@ loopback.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
 	f.StringVar(&namespace, "namespace", kinds.DefaultNamespace, "namespace of Lull: no Pod in it waits unless the file names it")
+	namespacesFlag(f, &o.Namespaces, "namespaces whose CarbonPolicies count, as --namespaces of the controller")
 	f.StringVar(&file, "config", "", "file with an ExtenderConfiguration (default: none)")
 	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8888", "address at which kube-scheduler asks")
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")

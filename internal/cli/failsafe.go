@@ -24,6 +24,9 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
   lull failsafe --grace 1m`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Namespaces.Check(); err != nil {
+				return err
+			}
 			if o.Every < 100*time.Millisecond {
 				return fmt.Errorf("--interval: %v; accepted: at least 100ms", o.Every)
 			}
@@ -45,6 +48,7 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8083", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
 	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")
+	namespacesFlag(f, &o.Namespaces, "namespaces in which it releases, as --namespaces of the controller")
 	duration(f, &o.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for, as --max-delay of the controller; 0 for any")
 	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to a controller that renews its lease")
 	duration(f, &o.Every, "interval", 5*time.Second, "how often holds are looked at")

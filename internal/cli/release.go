@@ -23,6 +23,7 @@ import (
 
 func newReleaseCommand() *cobra.Command {
 	var f clusterFlags
+	var bound boundFlag
 	everything, undo, queues := false, false, false
 	var names []string
 	cmd := &cobra.Command{
@@ -57,7 +58,7 @@ before an upgrade that takes away kinds or Kueue.`,
 			case !everything && len(args) == 0:
 				return errors.New("release: nothing is named; accepted: KIND/NAME, e.g. job/train, or --all")
 			}
-			c, err := f.connect(cmd.Context())
+			c, err := bound.connect(cmd, &f)
 			if err != nil {
 				return err
 			}
@@ -79,6 +80,7 @@ before an upgrade that takes away kinds or Kueue.`,
 		},
 	}
 	f.register(cmd)
+	bound.register(cmd)
 	cmd.Flags().BoolVar(&everything, "all", false, "everything, in all namespaces or that of -n")
 	cmd.Flags().StringSliceVar(&names, "kinds", nil, "workloads of these kinds, for good, in all namespaces")
 	cmd.Flags().BoolVar(&queues, "queues", false, "what waits in queues of Kueue, for good, in all namespaces")

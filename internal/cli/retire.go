@@ -19,6 +19,7 @@ import (
 
 func newRetireCommand() *cobra.Command {
 	var f clusterFlags
+	var bound boundFlag
 	within := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "retire",
@@ -35,7 +36,7 @@ there is nothing to do.`,
 			if within < 2*settle {
 				return fmt.Errorf("--timeout: %v; accepted: at least %v", within, 2*settle)
 			}
-			c, err := f.connect(cmd.Context())
+			c, err := bound.connect(cmd, &f)
 			if err != nil {
 				return err
 			}
@@ -45,6 +46,7 @@ there is nothing to do.`,
 		},
 	}
 	f.registerKubeconfig(cmd)
+	bound.register(cmd)
 	duration(cmd.Flags(), &within, "timeout", 2*time.Minute, "how long it may take")
 	return cmd
 }

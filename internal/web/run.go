@@ -16,6 +16,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/base/access"
+	"lull.dev/lull/internal/cluster/manager"
 )
 
 // Options say where the page is served, and to whom.
@@ -25,6 +26,8 @@ type Options struct {
 	CertFile, KeyFile string
 	// Ledger is nil where there is none.
 	Ledger Entries
+	// Namespaces are those whose policies and plans the page shows; none for all.
+	Namespaces manager.Namespaces
 	// Ready is told the address once the page is served; may be nil.
 	Ready func(net.Addr)
 }
@@ -63,7 +66,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	if err := o.Check(); err != nil {
 		return err
 	}
-	objects, err := cache.New(config, cache.Options{Scheme: scheme})
+	objects, err := manager.NewCache(config, o.Namespaces.Bind(cache.Options{Scheme: scheme}))
 	if err != nil {
 		return fmt.Errorf("create a cache: %w", err)
 	}

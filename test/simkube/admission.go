@@ -17,7 +17,10 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	namespaced "k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -35,7 +38,7 @@ func (s *Store) admit(r *Resource, obj *unstructured.Unstructured) error {
 	for _, u := range s.sorted(policies, "") {
 		var policy admissionv1.MutatingAdmissionPolicy
 		typed(u, &policy)
-		if !constrains(policy.Spec.MatchConstraints, r) {
+		if !constrains(policy.Spec.MatchConstraints, r) || !s.selects(policy.Spec.MatchConstraints.NamespaceSelector, obj.GetNamespace()) {
 			continue
 		}
 		for _, v := range s.sorted(bindings, "") {
@@ -65,6 +68,23 @@ func constrains(m *admissionv1.MatchResources, r *Resource) bool {
 		return has(rule.APIGroups, r.Group) && has(rule.APIVersions, r.Version) && has(rule.Resources, r.Name) &&
 			(slices.Contains(rule.Operations, admissionv1.Create) || slices.Contains(rule.Operations, admissionv1.OperationAll))
 	})
+}
+
+// selects reports whether a selector of namespaces selects one of this name; none selects all. The caller holds mu.
+func (s *Store) selects(selector *metav1.LabelSelector, namespace string) bool {
+	if selector == nil || namespace == "" {
+		return true
+	}
+	of := labels.Set{}
+	if r, served := s.resource("Namespace"); served {
+		if u := s.objects[r][namespaced.NamespacedName{Name: namespace}]; u != nil {
+			of = labels.Merge(of, u.GetLabels())
+		}
+	}
+	of[corev1.LabelMetadataName] = namespace // which the API server sets
+	selects, err := metav1.LabelSelectorAsSelector(selector)
+	must(err)
+	return selects.Matches(of)
 }
 
 // params are the parameters with which a policy is evaluated, each in its turn: those of the object's own namespace

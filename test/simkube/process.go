@@ -44,8 +44,8 @@ type Process struct {
 	Seed   uint64
 	// Account is the service account of Lull's namespace whose rights the process has; empty for all rights.
 	Account string
-	// Forbidden is called with what Account may not do; nil for nothing.
-	Forbidden func(what string)
+	// Forbidden is called with what Account may not do, and in which namespace; nil for nothing.
+	Forbidden func(what, namespace string)
 	// Killed is called once, when a write kills the process. From then on no call of it has an effect.
 	Killed func()
 	// Down reports whether the API server cannot be reached; nil if it always can.
@@ -140,7 +140,7 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if p.Account != "" && !p.Store.rights.allow(p.Account, c) {
 		if p.Forbidden != nil {
-			p.Forbidden(c.String())
+			p.Forbidden(c.String(), c.key.Namespace)
 		}
 		return failed(apierrors.NewForbidden(c.resource.gr(), c.key.Name, fmt.Errorf("%s may not %s", p.Account, c.verb))).response(req), nil
 	}

@@ -34,7 +34,7 @@ func (p *Program) Wait() { <-p.ended }
 
 // Controller starts a controller. The changes are made to the options of the binary's defaults.
 func (w *World) Controller(changes ...func(*controller.Options)) *Program {
-	o := controller.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Planner: cli.NewPlanner, Clock: realClock, LeaderElection: w.Leaders}
+	o := controller.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Namespaces: w.Namespaces, Planner: cli.NewPlanner, Clock: realClock, LeaderElection: w.Leaders}
 	o.Limits = controller.Limits{Planners: cli.PolicyPlanners(), DecisionTime: 10 * time.Second}
 	for _, change := range changes {
 		change(&o)
@@ -44,7 +44,7 @@ func (w *World) Controller(changes ...func(*controller.Options)) *Program {
 
 // Watchdog starts a watchdog.
 func (w *World) Watchdog(changes ...func(*failsafe.Options)) *Program {
-	o := failsafe.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Grace: Grace, Every: Every, Clock: realClock, LeaderElection: w.Leaders}
+	o := failsafe.Options{Metrics: manager.Metrics{Address: "0"}, HealthAddress: "0", Namespace: "lull-system", Namespaces: w.Namespaces, Grace: Grace, Every: Every, Clock: realClock, LeaderElection: w.Leaders}
 	for _, change := range changes {
 		change(&o)
 	}
@@ -67,7 +67,7 @@ func (w *World) Start(name string, run func(ctx context.Context, config *rest.Co
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &Program{
-		Process: &Process{Name: name, Account: "lull-" + account, Forbidden: func(what string) { w.Violate("%s may not %s", name, what) }, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load, Webhooks: w.Webhooks},
+		Process: &Process{Name: name, Account: "lull-" + account, Forbidden: func(what, namespace string) { w.forbidden(name, what, namespace) }, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load, Webhooks: w.Webhooks},
 		ended:   make(chan struct{}),
 	}
 	w.Go(func() {
@@ -81,14 +81,24 @@ func (w *World) Start(name string, run func(ctx context.Context, config *rest.Co
 	return p
 }
 
+// forbidden records that a program may not do something, except where its rights have been taken away.
+func (w *World) forbidden(program, what, namespace string) {
+	if !w.Store.rights.isRevoked(namespace) {
+		w.Violate("%s may not %s", program, what)
+	}
+}
+
 // Command runs a command of Lull that reads or changes a cluster once, as an administrator, and returns what it prints and
 // its error. Its calls take time, and none fails.
-func (w *World) Command(args ...string) (string, error) {
+func (w *World) Command(args ...string) (string, error) { return w.CommandAs("", args...) }
+
+// CommandAs is Command with the rights of a service account of Lull's namespace; empty for all rights.
+func (w *World) CommandAs(account string, args ...string) (string, error) {
 	w.mu.Lock()
 	w.started["command"]++
 	name := fmt.Sprintf("command-%d", w.started["command"])
 	w.mu.Unlock()
-	process := &Process{Name: name, Store: w.Store, Faults: Typical, Seed: w.Seed, Hangs: w.hanging}
+	process := &Process{Name: name, Account: account, Forbidden: func(what, namespace string) { w.forbidden(name, what, namespace) }, Store: w.Store, Faults: Typical, Seed: w.Seed, Hangs: w.hanging}
 	var out strings.Builder
 	err := cli.RunOn(w.ctx, process.Config(), args, &out, &out)
 	return out.String(), err

@@ -3,6 +3,7 @@ package simkube
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,9 @@ import (
 type rights struct {
 	roles    map[string]rbacv1.ClusterRole // by namespace/name; those of the cluster have no namespace
 	bindings []rbacv1.RoleBinding          // those of the cluster have no namespace
+
+	mu      sync.Mutex
+	revoked []string // the namespaces whose bindings are gone
 }
 
 // add takes in an object of manifests; others than roles and bindings are left out.
@@ -48,10 +52,23 @@ func (x *rights) rules(role rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	return out
 }
 
+// revoke deletes the bindings of a namespace.
+func (x *rights) revoke(namespace string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.revoked = append(x.revoked, namespace)
+}
+
+func (x *rights) isRevoked(namespace string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Contains(x.revoked, namespace)
+}
+
 // allow reports whether a service account of Lull's namespace may make a call.
 func (x *rights) allow(account string, c *call) bool {
 	for _, b := range x.bindings {
-		if b.Namespace != "" && b.Namespace != c.key.Namespace || !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == rbacv1.ServiceAccountKind && s.Name == account }) {
+		if b.Namespace != "" && (b.Namespace != c.key.Namespace || x.isRevoked(b.Namespace)) || !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Kind == rbacv1.ServiceAccountKind && s.Name == account }) {
 			continue
 		}
 		key := "/" + b.RoleRef.Name

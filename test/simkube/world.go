@@ -35,6 +35,8 @@ type World struct {
 	Webhooks map[string]time.Duration
 	// Leaders says that the programs elect leaders, which costs two calls every two seconds.
 	Leaders bool
+	// Namespaces are those that Lull is installed for; none for all.
+	Namespaces []string
 
 	ctx    context.Context //nolint:containedctx // the life of the world
 	cancel context.CancelFunc
@@ -57,8 +59,14 @@ var Typical = Faults{Latency: 40 * time.Millisecond, Lag: 40 * time.Millisecond}
 // world ends with f; what Violate and Always recorded fails the test.
 func Test(t *testing.T, seed uint64, f func(w *World)) {
 	t.Helper()
+	TestIn(t, seed, nil, f)
+}
+
+// TestIn is Test in a world in which Lull is installed for some namespaces.
+func TestIn(t *testing.T, seed uint64, namespaces []string, f func(w *World)) {
+	t.Helper()
 	Bubble(t, func(t *testing.T) {
-		w := NewWorld(t, seed)
+		w := newWorld(t, seed, namespaces)
 		defer w.Stop()
 		f(w)
 		for _, b := range w.Violations() {
@@ -72,13 +80,19 @@ func Test(t *testing.T, seed uint64, f func(w *World)) {
 //
 // It seeds the global random numbers of math/rand, of which client-go takes the jitter of retries, in programs that are
 // built with the setting randseednop=0 (//go:debug).
-func NewWorld(t *testing.T, seed uint64) *World {
+func NewWorld(t *testing.T, seed uint64) *World { return newWorld(t, seed, nil) }
+
+func newWorld(t *testing.T, seed uint64, namespaces []string) *World {
 	rand.Seed(int64(seed)) //nolint:staticcheck,gosec // it is the global source that is seeded, on purpose
-	w := &World{T: t, Seed: seed, Store: NewStore(BuiltIn()), Faults: Typical, Began: time.Now(), started: map[string]int{}}
+	w := &World{T: t, Seed: seed, Store: NewStore(BuiltIn()), Faults: Typical, Began: time.Now(), Namespaces: namespaces, started: map[string]int{}}
 	w.ctx, w.cancel = context.WithCancel(t.Context())
 	w.Store.Check = w.checkFields
 	w.Store.Refused = func(what string) { w.Violate("the simulated API server does not have what was asked for: %s", what) }
-	w.Install(manifests())
+	if len(namespaces) == 0 {
+		w.Install(manifests())
+	} else {
+		w.Install(manifestsFor(namespaces))
+	}
 	w.Store.Compact()
 	scheme, err := controller.NewScheme()
 	must(err)
@@ -92,11 +106,13 @@ func NewWorld(t *testing.T, seed uint64) *World {
 }
 
 // manifests are those of the chart, with all that is optional.
-var manifests = sync.OnceValue(func() string {
-	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Autoscaling: true, Web: true})
+var manifests = sync.OnceValue(func() string { return manifestsFor(nil) })
+
+func manifestsFor(namespaces []string) string {
+	out, err := charts.Manifests(kinds.Builtin(), charts.Options{Kueue: true, Extender: true, Capacity: true, Autoscaling: true, Web: true, Namespaces: namespaces})
 	must(err)
 	return out
-})
+}
 
 // Install installs manifests, a stream of YAML.
 func (w *World) Install(manifests string) { must(w.Store.Install(manifests)) }
@@ -190,6 +206,10 @@ func (w *World) Violations() []string {
 	defer w.mu.Unlock()
 	return slices.Clone(w.broken)
 }
+
+// Revoke deletes the RoleBindings of a namespace, as its administrator may. What a program asks for there from now on is no
+// violation.
+func (w *World) Revoke(namespace string) { w.Store.rights.revoke(namespace) }
 
 // Outage keeps all programs from reaching the API server in a span of time; their watches end.
 func (w *World) Outage(s Span) {

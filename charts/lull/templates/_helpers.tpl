@@ -91,6 +91,98 @@ subjects:
   namespace: {{ (index . 0).Release.Namespace }}
 {{- end }}
 
+{{- /* A ClusterRole in two, as JSON: "cluster" with what is cluster-wide and the right to read Pods, which are load wherever they are, and
+     "namespaced" with the rest, which is bound in namespaces only. Either is absent without rules: (list . ROLE). */}}
+{{- define "lull.split" -}}
+{{- $scopes := (index . 0).Files.Get "files/scopes.yaml" | fromYaml }}
+{{- $role := index . 1 }}
+{{- $rules := dict "cluster" list "namespaced" list }}
+{{- range $rule := $role.rules }}
+{{- $of := dict "cluster" list "namespaced" list }}
+{{- if or (ne (len $rule.apiGroups) 1) $rule.nonResourceURLs }}
+{{- fail (printf "ClusterRole %s: a rule of %v; accepted with namespaces: resources of one group" $role.metadata.name $rule.apiGroups) }}
+{{- end }}
+{{- range $resource := $rule.resources }}
+{{- $name := trimSuffix "." (printf "%s.%s" (splitList "/" $resource | first) (first $rule.apiGroups)) }}
+{{- $scope := "" }}
+{{- if has $name $scopes.cluster }}{{ $scope = "cluster" }}{{ end }}
+{{- if has $name $scopes.namespaced }}{{ $scope = "namespaced" }}{{ end }}
+{{- if not $scope }}
+{{- fail (printf "ClusterRole %s: resource %s; accepted with namespaces: those of files/scopes.yaml" $role.metadata.name $name) }}
+{{- end }}
+{{- if and (eq $resource "pods") (eq $name "pods") (not (without $rule.verbs "get" "list" "watch")) }}{{ $scope = "cluster" }}{{ end }}
+{{- $_ := set $of $scope (append (get $of $scope) $resource) }}
+{{- end }}
+{{- range $scope, $resources := $of }}
+{{- if $resources }}{{ $_ := set $rules $scope (append (get $rules $scope) (set (deepCopy $rule) "resources" $resources)) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- $out := dict }}
+{{- range $scope, $list := $rules }}
+{{- if $list }}
+{{- $part := set (deepCopy $role) "rules" $list }}
+{{- if eq $scope "namespaced" }}{{ $_ := set $part.metadata "name" (printf "%s-namespaced" $role.metadata.name) }}{{ end }}
+{{- $_ := set $out $scope $part }}
+{{- end }}
+{{- end }}
+{{- toJson $out }}
+{{- end }}
+
+{{- /* Binds a ClusterRole of namespaced resources to an account, in the namespaces of the chart, or in all: (list . ROLE ACCOUNT). */}}
+{{- define "lull.bindingIn" }}
+{{- $root := index . 0 }}
+{{- $role := index . 1 }}
+{{- $account := index . 2 }}
+{{- if not $root.Values.namespaces }}
+{{- include "lull.binding" (list $root "ClusterRole" $role $account "") }}
+{{- end }}
+{{- range $namespace := $root.Values.namespaces }}
+{{- include "lull.binding" (list $root "ClusterRole" $role $account $namespace) }}
+{{- end }}
+{{- end }}
+
+{{- /* Roles, with the ClusterRole among them bound to an account: (list . ROLES ROLE ACCOUNT). */}}
+{{- define "lull.grant" }}
+{{- $root := index . 0 }}
+{{- $role := index . 2 }}
+{{- $account := index . 3 }}
+{{- if not $root.Values.namespaces }}
+{{- index . 1 | nindent 0 }}
+{{- include "lull.binding" (list $root "ClusterRole" $role $account "") }}
+{{- else }}
+{{- range $document := splitList "\n---\n" (printf "\n%s" (index . 1)) }}
+{{- $object := fromYaml $document }}
+{{- if eq (get $object "kind") "ClusterRole" }}
+{{- $split := include "lull.split" (list $root $object) | fromJson }}
+{{- with $split.cluster }}
+---
+{{ toYaml . }}
+{{- include "lull.binding" (list $root "ClusterRole" $role $account "") }}
+{{- end }}
+{{- with $split.namespaced }}
+---
+{{ toYaml . }}
+{{- include "lull.bindingIn" (list $root .metadata.name $account) }}
+{{- end }}
+{{- else if $object }}
+---
+{{ trim $document }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What bounds an admission policy to the namespaces of the chart. */}}
+{{- define "lull.selector" }}
+{{- with .Values.namespaces }}
+    namespaceSelector:
+      matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ toJson . }}
+{{- end }}
+{{- end }}
+
 {{- define "lull.account" }}
 ---
 apiVersion: v1

@@ -9,9 +9,19 @@ import (
 )
 
 // Manifests are the access rule and the admission policies that a kind needs, as YAML
-// documents.
-func (k *Kind) Manifests() string {
-	return k.access() + "---\n" + k.admission() + "---\n" + k.bound()
+// documents. The admission policies are about objects of the given namespaces; none for all.
+func (k *Kind) Manifests(namespaces ...string) string {
+	out := k.access() + "---\n" + k.admission() + "---\n" + k.bound()
+	if len(namespaces) == 0 {
+		return out
+	}
+	const constraints = "\n  matchConstraints:\n"
+	return strings.ReplaceAll(out, constraints, constraints+`    namespaceSelector:
+      matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: ["`+strings.Join(namespaces, `","`)+`"]
+`)
 }
 
 // objectName is that of the kind's cluster-wide objects.

@@ -34,6 +34,8 @@ type ZoneReader struct {
 	Reader client.Reader
 	// Namespace is where Secrets are: the controller's own.
 	Namespace string
+	// Namespaces are those that ConfigMaps may be in, beside the controller's own; none for all.
+	Namespaces []string
 
 	mu     sync.Mutex
 	loaded map[string]loaded // by zone name
@@ -289,6 +291,9 @@ func (z *ZoneReader) Series(ctx context.Context, zone *v1alpha1.GridZone) (*carb
 
 func (z *ZoneReader) configMap(ctx context.Context, zone *v1alpha1.GridZone, ref client.ObjectKey, key string, parse func(text, name string) (*carbon.Series, error)) (*carbon.Series, error) {
 	name := fmt.Sprintf("configmap %s/%s, key %s", ref.Namespace, ref.Name, key)
+	if len(z.Namespaces) > 0 && ref.Namespace != z.Namespace && !slices.Contains(z.Namespaces, ref.Namespace) {
+		return nil, fmt.Errorf("%w: %s: namespace %q is not one that Lull is installed for; accepted: %s", source.ErrSource, name, ref.Namespace, strings.Join(append([]string{z.Namespace}, z.Namespaces...), ", "))
+	}
 	var cm corev1.ConfigMap
 	if err := z.Reader.Get(ctx, ref, &cm); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", source.ErrSource, name, err)

@@ -21,7 +21,7 @@ import (
 // 100 ms, and the load of the machine decides whether the first check comes too early.
 func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	o.NewCache = func(config *rest.Config, o cache.Options) (cache.Cache, error) {
-		c, err := cache.New(config, o)
+		c, err := NewCache(config, o)
 		if err != nil {
 			return nil, err
 		}

@@ -53,8 +53,10 @@ type PlannerFactory func(name string, parameters map[string]string, criticalClas
 // the other, others at the same time.
 type CarbonPolicyReconciler struct {
 	Client client.Client
-	Zones  *Zones
-	Kinds  *KindSet
+	// Live reads from the API server.
+	Live  client.Reader
+	Zones *Zones
+	Kinds *KindSet
 	// Queues are those of Kueue, Clusters those to which they lead.
 	Queues   *Queues
 	Clusters *hub.Clusters

@@ -109,9 +109,9 @@ func (s *KindSet) Of(gvk schema.GroupVersionKind) *kinds.Kind {
 	return s.known[gvk]
 }
 
-// use connects the set to a controller that is woken by its kinds.
-func (s *KindSet) use(w *watches, mgr manager.Manager) {
-	s.cache, s.live, s.status = mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient().Status()
+// use connects the set to a controller that is woken by its kinds. live reads from the API server.
+func (s *KindSet) use(w *watches, mgr manager.Manager, live client.Reader) {
+	s.cache, s.live, s.status = mgr.GetCache(), live, mgr.GetClient().Status()
 	s.watch = func(ctx context.Context, obj client.Object) error { return w.add(ctx, obj, soon(policyOf)) }
 }
 

@@ -55,6 +55,8 @@ type Options struct {
 	// Namespace is the controller's own: of its lease, and of the Secrets that
 	// GridZones name.
 	Namespace string
+	// Namespaces are those that the controller governs; none for all. It reads Pods in all of them.
+	Namespaces manager.Namespaces
 	// CacheDir keeps what providers said across restarts; empty keeps it in memory.
 	CacheDir string
 	// Fetch changes how providers are asked, before they are; nil changes nothing. A test gives it a transport to a grid of
@@ -106,7 +108,7 @@ func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme
 		// Run may be called more than once in a process. The queue with priorities keeps its lock for good if it is
 		// stopped while nobody takes from it.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
-		Cache:      cacheOptions(transform),
+		Cache:      o.Namespaces.BindButPods(cacheOptions(transform)),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the manager: %w", err)
@@ -125,6 +127,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	if err != nil {
 		return err
 	}
+	live := o.Namespaces.Reader(mgr.GetAPIReader(), scheme, mgr.GetRESTMapper(), nil)
 	zones := NewZones()
 	get := &fetch.Client{Cache: fetch.NewCache(o.CacheDir), Observe: func(host, status string, took time.Duration) {
 		metrics.Requests.WithLabelValues(host, status).Inc()
@@ -135,7 +138,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}
 	if err := (&GridZoneReconciler{
 		Client: mgr.GetClient(), Zones: zones, Clock: o.Clock, Feeds: &source.Feeds{Get: get, Dir: o.CacheDir},
-		Reader: &kube.ZoneReader{Reader: mgr.GetAPIReader(), Namespace: o.Namespace},
+		Reader: &kube.ZoneReader{Reader: live, Namespace: o.Namespace, Namespaces: o.Namespaces},
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the GridZone reconciler: %w", err)
 	}
@@ -145,7 +148,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		return zone.Outlook, zone.Timeline, looked
 	}
 	if err := (&hub.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clusters: clusters, Get: get, Clock: o.Clock,
+		Client: mgr.GetClient(), Reader: live, Clusters: clusters, Get: get, Clock: o.Clock,
 		Namespace: o.Namespace, KueueNamespace: o.KueueNamespace, Hooks: o.ProvisionHooks, Zone: zoneOf,
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the ComputeCluster reconciler: %w", err)
@@ -165,7 +168,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}
 	recorder := mgr.GetEventRecorder("lull")
 	if err := (&services.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clusters: clusters, Zone: zoneOf, Clock: o.Clock, Recorder: recorder,
+		Client: mgr.GetClient(), Reader: live, Clusters: clusters, Zone: zoneOf, Clock: o.Clock, Recorder: recorder,
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the Follow reconciler: %w", err)
 	}
@@ -183,6 +186,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		}
 		o.Web.Ledger = l.Read
 	}
+	o.Web.Namespaces = o.Namespaces
 	if o.Web.Address != "" {
 		p := &page{config: config, scheme: scheme, options: o.Web}
 		if err := errors.Join(mgr.Add(p), mgr.AddReadyzCheck("page", p.check)); err != nil {
@@ -191,16 +195,16 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}
 	curves := curve.NewStore()
 	if err := (&curve.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: curves, Zone: zoneOf, Clock: o.Clock, Namespace: o.Namespace,
+		Client: mgr.GetClient(), Reader: live, Store: curves, Zone: zoneOf, Clock: o.Clock, Namespace: o.Namespace,
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the CapacityCurve reconciler: %w", err)
 	}
-	autoscaling := autoscale.NewStore(mgr.GetAPIReader(), o.Clock)
+	autoscaling := autoscale.NewStore(live, o.Clock)
 	if err := mgr.Add(autoscaling); err != nil {
 		return err
 	}
 	if err := (&CarbonPolicyReconciler{
-		Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
+		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {

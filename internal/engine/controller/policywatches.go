@@ -93,9 +93,9 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	if err != nil {
 		return err
 	}
-	r.Kinds.use(added, mgr)
+	r.Kinds.use(added, mgr, r.Live)
 	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
-		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: r.Client, Kind: r.Kinds.Of},
+		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: r.Live, Client: r.Client, Kind: r.Kinds.Of},
 	}})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	if err != nil {
 		return err
 	}
-	r.Queues.use(mgr, func(ctx context.Context, obj client.Object) error {
+	r.Queues.use(mgr, r.Live, func(ctx context.Context, obj client.Object) error {
 		return added.add(ctx, obj, soon(r.policiesOfQueue))
 	}, func(ctx context.Context, obj client.Object) error {
 		return dispatched.add(ctx, obj, &handler.EnqueueRequestForObject{})

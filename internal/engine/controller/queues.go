@@ -52,8 +52,8 @@ func emptyWorkload() *unstructured.Unstructured {
 }
 
 // use connects the queues to controllers that are woken by their Workloads.
-func (q *Queues) use(mgr manager.Manager, watch ...func(ctx context.Context, obj client.Object) error) {
-	q.cache, q.live, q.watch = mgr.GetCache(), mgr.GetAPIReader(), watch
+func (q *Queues) use(mgr manager.Manager, live client.Reader, watch ...func(ctx context.Context, obj client.Object) error) {
+	q.cache, q.live, q.watch = mgr.GetCache(), live, watch
 }
 
 // Start implements manager.Runnable: it waits until Kueue is there.

@@ -38,6 +38,8 @@ type Options struct {
 	Address, CertFile, KeyFile, ClientCAFile string
 	Metrics                                  manager.Metrics
 	HealthAddress                            string // "0" serves none
+	// Namespaces are those whose CarbonPolicies count; none for all.
+	Namespaces manager.Namespaces
 }
 
 // ErrOptions marks options that make no sense.
@@ -66,7 +68,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, state
 	}
 	mgr, err := manager.New(ctx, config, ctrl.Options{
 		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
-		Cache: cache.Options{DefaultTransform: strip},
+		Cache: o.Namespaces.BindButPods(cache.Options{DefaultTransform: strip}),
 	})
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)

@@ -51,6 +51,8 @@ type Options struct {
 	LeaderElection bool
 	// Namespace of the lease.
 	Namespace string
+	// Namespaces are those in which it releases holds; none for all.
+	Namespaces manager.Namespaces
 	// Grace is how long after its latest start a hold is left to a controller that lives.
 	Grace time.Duration
 	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
@@ -107,7 +109,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		Scheme: scheme, Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cache.Options{DefaultTransform: dog.Transform},
+		Cache:                         o.Namespaces.Bind(cache.Options{DefaultTransform: dog.Transform}),
 	})
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
@@ -120,6 +122,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	if err != nil {
 		return err
 	}
+	live = o.Namespaces.Client(live, nil)
 	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
 	dog.Lease = &ControllerLease{Reader: live, Namespace: o.Namespace}
 	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}

@@ -39,6 +39,9 @@ func (d *Watchdog) report(ctx context.Context, name string, regarding runtime.Ob
 	metrics.UnlistedKinds.WithLabelValues(name).Set(1)
 	if before != problem.Error() {
 		log.FromContext(ctx).Error(problem, "A kind cannot be listed: its holds are released by nobody but the controller", "kind", name)
+		if !d.Options.Namespaces.Has(corev1.NamespaceDefault) {
+			return // Events of what is cluster-wide are in that namespace
+		}
 		d.Applier.Recorder.Eventf(regarding, nil, corev1.EventTypeWarning, "KindNotListed", "List", "%s", problem.Error())
 	}
 }

@@ -1,0 +1,175 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestCheck: what --namespaces accepts.
+func TestCheck(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a": "", "a,b-1": "", "a,a": `"a": there twice; accepted: each namespace once`, "A": `"A"; accepted: names of namespaces`, "a,,b": `""; accepted`, "a/b": `"a/b"; accepted`,
+	} {
+		var n Namespaces
+		if text != "" {
+			n = strings.Split(text, ",")
+		}
+		if err := n.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// paged lists Jobs a page at a time. A namespace without any may not be listed, and all of them may not be.
+type paged struct {
+	client.Reader
+	jobs map[string][]string
+}
+
+func (p paged) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	if _, nodes := list.(*corev1.NodeList); nodes && o.Namespace == "" {
+		return nil
+	}
+	names, may := p.jobs[o.Namespace]
+	if !may {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New(o.Namespace))
+	}
+	from := slices.Index(names, o.Continue) + 1
+	names = names[from:]
+	if o.Limit > 0 && len(names) > int(o.Limit) {
+		names = names[:o.Limit]
+		list.SetContinue(names[len(names)-1])
+	}
+	var items []runtime.Object
+	for _, name := range names {
+		items = append(items, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: name}})
+	}
+	return meta.SetList(list, items)
+}
+
+// TestReader: a list of all namespaces is one of each, page by page, without those that may not be listed.
+func TestReader(t *testing.T) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	api := paged{jobs: map[string][]string{"a": {"1", "2", "3"}, "b": {}, "d": {"4", "5"}}}
+	var left []string
+	r := Namespaces{"a", "b", "c", "d"}.Reader(api, scheme.Scheme, mapper, func(ns string, _ error) { left = append(left, ns) })
+	for limit := range int64(5) {
+		left = nil
+		got, more := "", ""
+		for {
+			var list batchv1.JobList
+			if err := r.List(t.Context(), &list, &client.ListOptions{Limit: limit, Continue: more}); err != nil {
+				t.Fatal(err)
+			}
+			if limit > 0 && len(list.Items) > int(limit) {
+				t.Errorf("a page of %d, want at most %d", len(list.Items), limit)
+			}
+			for _, j := range list.Items {
+				got += " " + j.Namespace + "/" + j.Name
+			}
+			if more = list.Continue; more == "" {
+				break
+			}
+		}
+		if want := " a/1 a/2 a/3 d/4 d/5"; got != want || !slices.Equal(left, []string{"c"}) {
+			t.Errorf("limit %d:%s, want%s; without %v", limit, got, want, left)
+		}
+	}
+	var list batchv1.JobList
+	if err := (Namespaces{"c", "e"}).Reader(api, scheme.Scheme, mapper, nil).List(t.Context(), &list, client.Limit(1)); !apierrors.IsForbidden(err) {
+		t.Errorf("no namespace may be listed: %v", err)
+	}
+	for _, token := range []string{"x", "-1/", "4/", "/"} {
+		if err := r.List(t.Context(), &list, client.Continue(token)); err == nil {
+			t.Errorf("token %q is accepted", token)
+		}
+	}
+	if err := r.List(t.Context(), &corev1.NodeList{}); err != nil {
+		t.Errorf("what is cluster-wide: %v", err)
+	}
+	if err := r.List(t.Context(), &list, client.InNamespace("b")); err != nil || len(list.Items) > 0 {
+		t.Errorf("one namespace: %v, %v", list.Items, err)
+	}
+}
+
+// TestTolerant: an informer of a namespace that may not be listed is filled after ten seconds, without objects, and has them within
+// half a minute once they may be listed. An informer that had them keeps them when they may not be listed any more.
+func TestTolerant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		forbidden, calls := true, 0
+		var watches []*watch.FakeWatcher
+		refused := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New("no"))
+		api := &toolscache.ListWatch{
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				calls++
+				if forbidden {
+					return nil, refused
+				}
+				return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}}}, nil
+			},
+			WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				if forbidden {
+					return nil, refused
+				}
+				if o.SendInitialEvents != nil {
+					return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+				}
+				w := watch.NewFake()
+				watches = append(watches, w)
+				return w, nil
+			},
+		}
+		informer := newInformer(func(runtime.Object) bool { return true })(api, &batchv1.Job{}, 0, nil)
+		done := make(chan struct{})
+		go func() { defer close(done); informer.RunWithContext(ctx) }()
+		state := func() string { return fmt.Sprintf("%v %d", informer.HasSynced(), len(informer.GetStore().List())) }
+		check := func(after time.Duration, want string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := state(); got != want {
+				t.Errorf("filled and objects: %s, want %s", got, want)
+			}
+		}
+		check(9*time.Second, "false 0")
+		check(21*time.Second, "true 0")
+		before := calls
+		check(10*time.Minute, "true 0")
+		if n := calls - before; n < 10 || n > 25 {
+			t.Errorf("%d lists in ten minutes", n)
+		}
+		forbidden = false
+		check(40*time.Second, "true 1")
+		forbidden = true
+		for _, w := range watches {
+			w.Stop()
+		}
+		check(10*time.Minute, "true 1")
+		cancel()
+		<-done
+		time.Sleep(time.Minute)
+	})
+}

@@ -1,0 +1,105 @@
+package manager
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// forbiddenFor is how long a program that starts waits for the right to list objects of a namespace: an API server that starts
+	// forbids what it allows a moment later.
+	forbiddenFor = 10 * time.Second
+	// listAgain is how often it asks again after that.
+	listAgain = 30 * time.Second
+)
+
+// newInformer returns informers for which a namespace has no objects while the program may not list them, where tolerates says so.
+// Else one namespace that is deleted, or whose administrator takes the rights away, would keep the program from all others.
+func newInformer(tolerates func(runtime.Object) bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		if tolerates(o) {
+			t := &tolerant{of: toolscache.ToListerWatcherWithContext(lw), now: time.Now}
+			lw = &toolscache.ListWatch{ListWithContextFunc: t.list, WatchFuncWithContext: t.watch}
+		}
+		return toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
+	}
+}
+
+// tolerant lists and watches the objects of a namespace. Once they have been listed, it passes all errors on: what was
+// listed counts for as long as it cannot be listed again.
+type tolerant struct {
+	of  toolscache.ListerWatcherWithContext
+	now func() time.Time
+
+	mu    sync.Mutex
+	since time.Time // when it was forbidden first
+	ever  bool      // whether they have been listed
+	away  bool      // whether none are there, as they may not be listed
+}
+
+func (t *tolerant) listed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ever, t.away = true, false
+}
+
+func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	out, err := t.of.ListWithContext(ctx, o)
+	if err == nil {
+		t.listed()
+		return out, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ever || !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	if t.since.IsZero() {
+		t.since = t.now()
+	}
+	if t.now().Sub(t.since) < forbiddenFor {
+		return nil, err
+	}
+	if !t.away {
+		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants it")
+	}
+	t.away = true
+	none := &unstructured.UnstructuredList{}
+	none.SetResourceVersion("0")
+	return none, nil
+}
+
+func (t *tolerant) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	t.mu.Lock()
+	away := t.away
+	t.mu.Unlock()
+	if lists := o.SendInitialEvents != nil && *o.SendInitialEvents; lists || !away {
+		w, err := t.of.WatchWithContext(ctx, o)
+		if err == nil {
+			t.listed()
+		}
+		return w, err
+	}
+	events := make(chan watch.Event, 1)
+	w := watch.NewProxyWatcher(events)
+	go func() {
+		defer close(events)
+		select {
+		case <-ctx.Done():
+		case <-w.StopChan():
+		case <-time.After(listAgain): // as if the version were too old: they are listed again
+			events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "list again"}}
+		}
+	}()
+	return w, nil
+}
