@@ -25,6 +25,7 @@ import (
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/pkg/workload"
 )
 
 type controllerOptions struct {
@@ -98,7 +99,7 @@ The custom resources and the admission policy must be installed first:
 	f.StringSliceVar(&o.Limits.Planners, "planners", PolicyPlanners(), "planners that CarbonPolicies may name")
 	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for: a later deadline counts as this delay and the run time after the creation; 0 for any")
 	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads may state, and policies for them: what states more is not held; 0 for any")
-	f.IntVar(&o.Limits.MaxWorkers, "max-workers", 0, "most workers that elastic workloads may state: what states more is not held; 0 for any")
+	number(f, &o.Limits.MaxWorkers, "max-workers", 0, between(0, workload.MaxScale), "most workers that elastic workloads may state: what states more is not held; 0 for any")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
