@@ -17,7 +17,11 @@ func namespacesFlag(f *pflag.FlagSet, n *manager.Namespaces, usage string) {
 }
 
 // boundFlag says which namespaces are all of them, for who may list nothing in others.
-type boundFlag struct{ namespaces manager.Namespaces }
+type boundFlag struct {
+	namespaces manager.Namespaces
+	// left are those in which something could not be listed.
+	left []string
+}
 
 func (b *boundFlag) register(cmd *cobra.Command) {
 	namespacesFlag(cmd.Flags(), &b.namespaces, "namespaces that Lull governs, where it is installed for these only")
@@ -35,10 +39,9 @@ func (b *boundFlag) connect(cmd *cobra.Command, f *clusterFlags) (client.Client,
 	if err != nil {
 		return nil, err
 	}
-	var told []string
 	return b.namespaces.Client(c, func(namespace string, err error) {
-		if !slices.Contains(told, namespace) {
-			told = append(told, namespace)
+		if !slices.Contains(b.left, namespace) {
+			b.left = append(b.left, namespace)
 			fmt.Fprintf(cmd.OutOrStdout(), "Namespace %s is left out: %v\n", namespace, err)
 		}
 	}), nil

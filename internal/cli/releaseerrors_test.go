@@ -168,7 +168,7 @@ func TestRetireGoesOn(t *testing.T) {
 	}
 	c := refusing(t, nil, map[string]bool{"no": true}, nil, objects...)
 	var out bytes.Buffer
-	says(t, retire(t.Context(), &out, c), out.String(), "CarbonPolicy n/no:", "mark Follow n/no:", "delete CapacityCurve no:", "Job n/no:", "1 workloads could not be released")
+	says(t, retire(t.Context(), &out, c, func() bool { return true }), out.String(), "CarbonPolicy n/no:", "mark Follow n/no:", "delete CapacityCurve no:", "Job n/no:", "1 workloads could not be released")
 	if !runs(t, c, "yes") {
 		t.Error("a Job is still held")
 	}
@@ -179,5 +179,21 @@ func TestRetireGoesOn(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
 		t.Errorf("the rights to workloads: %v", err)
+	}
+}
+
+// TestRetireKeepsRightsInOtherNamespaces: where a namespace could not be listed, something may still be held, and the watchdog keeps its rights.
+func TestRetireKeepsRightsInOtherNamespaces(t *testing.T) {
+	for _, sawAll := range []bool{true, false} {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}
+		c := refusing(t, nil, nil, nil, role)
+		var out bytes.Buffer
+		if err := retire(t.Context(), &out, c, func() bool { return sawAll }); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(role), role)
+		if kept := err == nil; kept == sawAll {
+			t.Errorf("saw all %v, and the role was kept: %v; %s", sawAll, kept, out.String())
+		}
 	}
 }

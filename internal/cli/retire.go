@@ -42,7 +42,7 @@ there is nothing to do.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
 			defer cancel()
-			return retire(ctx, cmd.OutOrStdout(), c)
+			return retire(ctx, cmd.OutOrStdout(), c, func() bool { return len(bound.left) == 0 })
 		},
 	}
 	f.registerKubeconfig(cmd)
@@ -60,8 +60,8 @@ const kindsRole = "lull-kinds"
 const settle = 3 * time.Second
 
 // retire goes on after an error, so that one object that refuses does not keep the others held. With any error it leaves
-// the rights to workloads to the watchdog.
-func retire(ctx context.Context, out io.Writer, c client.Client) error {
+// the rights to workloads to the watchdog, and also if it did not see all namespaces.
+func retire(ctx context.Context, out io.Writer, c client.Client, sawAll func() bool) error {
 	unpaused := pausePolicies(ctx, out, c, "", true)
 	settled := time.After(settle)
 	_ = releaseAll(ctx, out, c, "") // what this cannot release, it tries once more at the end
@@ -73,6 +73,10 @@ func retire(ctx context.Context, out io.Writer, c client.Client) error {
 	}
 	if err := errors.Join(append(errs, releaseAll(ctx, out, c, ""))...); err != nil {
 		return err
+	}
+	if !sawAll() {
+		fmt.Fprintf(out, "ClusterRole %s is kept: the watchdog may release what is held in the namespaces that were left out\n", kindsRole)
+		return nil
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}
 	if err := client.IgnoreNotFound(c.Delete(ctx, role)); err != nil {

@@ -3,6 +3,7 @@ package controlloop
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,10 +15,10 @@ import (
 	"lull.dev/lull/test/simkube"
 )
 
-var holds = flag.Int("holds", 500, "how many holds of a dead controller end together in TestHoldsOfADeadController")
+var holds = flag.Int("holds", 60, "how many holds of a dead controller end together in TestHoldsOfADeadController")
 
 // TestHoldsOfADeadController: the controller dies, and all holds end at the same second. The watchdog releases each by ten seconds after its
-// latest safe start.
+// latest safe start, and none earlier than it takes to release all of them.
 //
 //	go test -timeout 0 ./test/controlloop -run TestHoldsOfADeadController -holds 10000
 func TestHoldsOfADeadController(t *testing.T) {
@@ -53,7 +54,7 @@ func TestHoldsOfADeadController(t *testing.T) {
 		w.Run(10 * time.Minute)
 		c.Kill()
 		w.Run(time.Until(deadline) - 20*time.Minute)
-		released, worst, latest := 0, -time.Hour, time.Time{}
+		released, worst, first, latest := 0, -time.Hour, time.Hour, time.Time{}
 		for _, e := range w.Store.Since(0) {
 			if e.Resource.Kind != "Job" || e.Before == nil {
 				continue
@@ -70,9 +71,15 @@ func TestHoldsOfADeadController(t *testing.T) {
 			if !latest.IsZero() && !end.Equal(latest) {
 				t.Fatalf("holds end at %s and %s", latest, end)
 			}
-			released, worst, latest = released+1, max(worst, e.At.Sub(end)), end
+			if !strings.HasPrefix(e.By, "failsafe") {
+				t.Fatalf("%s was released by %q", e.Object.GetName(), e.By)
+			}
+			released, worst, first, latest = released+1, max(worst, e.At.Sub(end)), min(first, e.At.Sub(end)), end
 		}
 		t.Logf("%d of %d holds released, the last %v after its latest safe start", released, len(names), worst)
+		if early := time.Duration(len(names))*time.Second/50 + 10*time.Second; first < -early {
+			t.Errorf("the first hold was released %v before its latest safe start, want at most %v", -first, early)
+		}
 		if released < len(names) || worst > 10*time.Second {
 			t.Errorf("%d of %d holds released, the last %v after its latest safe start", released, len(names), worst)
 		}

@@ -30,7 +30,7 @@ type jobHistory struct {
 
 // checkHistory goes through all steps of a world:
 //
-//   - Lull suspends no Job with a running pod that may not be interrupted, and none that its user suspended is resumed.
+//   - Lull suspends no Job with a running pod that may not be interrupted.
 //   - No Job is suspended past its latest safe start, with the work that it has left then.
 //   - A Job never has two pods that run.
 func (w *randomWorld) checkHistory() {
@@ -102,7 +102,7 @@ func (w *randomWorld) checkResumed(h *jobHistory, at time.Time) {
 	if h.interruptible {
 		left -= h.done
 	}
-	if latest := w.deadline(h.planned).Add(-left); at.Sub(latest) > allow {
+	if latest := w.deadlineAsOf(h.planned, at).Add(-left); at.Sub(latest) > allow {
 		w.Violate("%s was suspended until %s, its latest safe start was %s", h.job.Name, at.Format(time.TimeOnly), latest.Format(time.TimeOnly))
 	}
 }
@@ -150,8 +150,8 @@ func (w *randomWorld) checkLedger() {
 		w.runs, w.unseen = w.runs+runs, w.unseen+runs-r.Runs
 	}
 	for _, p := range w.jobs {
-		if n := settled[p.job.Name]; n == 0 {
-			w.Violate("%s is done, and the ledger did not settle it", p.job.Name)
+		if n := settled[p.job.Name]; n == 0 || n > 1 && p.again == 0 {
+			w.Violate("%s is done, and the ledger settled it %d times", p.job.Name, n)
 		}
 	}
 }

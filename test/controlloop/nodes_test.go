@@ -108,8 +108,11 @@ func (w *randomWorld) submitAgain(p *planned) {
 
 // deadline is when a Job must be done. Work that is lost with a node, and the time until another pod starts, come on top: no
 // schedule could keep the deadline.
-func (w *randomWorld) deadline(p *planned) time.Time {
-	lost, times := w.Cluster.Lost(p.job.UID)
+func (w *randomWorld) deadline(p *planned) time.Time { return w.deadlineAsOf(p, time.Now()) }
+
+// deadlineAsOf is the deadline with what was lost by a time.
+func (w *randomWorld) deadlineAsOf(p *planned, at time.Time) time.Time {
+	lost, times := w.Cluster.Lost(p.job.UID, at)
 	return p.job.CreationTimestamp.Add(p.length + p.delay + lost + time.Duration(times)*restarts)
 }
 
@@ -127,7 +130,7 @@ func (w *randomWorld) untilLostIsMadeGood() {
 		}
 	}
 	for _, p := range w.jobs {
-		_, times := w.Cluster.Lost(p.job.UID)
+		_, times := w.Cluster.Lost(p.job.UID, time.Now())
 		w.lost += times
 	}
 }
@@ -152,7 +155,7 @@ func TestALateJobCausesNoStorm(t *testing.T) {
 		b.Run(10 * time.Second)
 		b.Controller() // which sees how long the Job's new pod has run
 		b.Run(10 * time.Second)
-		if _, lost := b.Cluster.Lost(late.UID); lost == 0 {
+		if _, lost := b.Cluster.Lost(late.UID, time.Now()); lost == 0 {
 			t.Fatal("the Job did not run on the node")
 		}
 		_, from := b.Store.List(b.Store.Resource("Job"), "")

@@ -24,7 +24,7 @@ func (b *bed) quota(cpus string) {
 }
 
 // TestQuotaBoundsPlans: the nodes have room for all Jobs in the one clean hour, the ResourceQuota of their namespace for two. The
-// others run in other hours, and all are done in time: none is released only to wait for pods that the quota refuses.
+// others run in other hours, and all are done in time. At most one is released while two others run: when one of these is about to end.
 func TestQuotaBoundsPlans(t *testing.T) {
 	hourly := []float64{500, 450, 400, 350, 50, 400, 450, 500}
 	onBed(t, hourly, wideMargin, func(b *bed) {

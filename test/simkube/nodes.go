@@ -17,9 +17,14 @@ const evictAfter = 5 * time.Minute
 
 // lostWork counts what pods had done that went with their nodes.
 type lostWork struct {
-	mu    sync.Mutex
-	of    map[types.UID]time.Duration
-	times map[types.UID]int
+	mu sync.Mutex
+	of map[types.UID][]lostPod
+}
+
+// lostPod is how long a pod had been there when it was lost.
+type lostPod struct {
+	at    time.Time
+	after time.Duration
 }
 
 // DeleteNode deletes a node, as the owner of a spot instance does. Its pods are gone with it, and what they did is lost.
@@ -43,11 +48,16 @@ func (w *World) SetReady(name string, ready bool) {
 	}))
 }
 
-// Lost is how long the pods of a Job that were lost with their nodes had been there, and how many were lost.
-func (c *Cluster) Lost(job types.UID) (time.Duration, int) {
+// Lost is how long the pods of a Job that were lost with their nodes by a time had been there, and how many were lost.
+func (c *Cluster) Lost(job types.UID, by time.Time) (sum time.Duration, times int) {
 	c.lost.mu.Lock()
 	defer c.lost.mu.Unlock()
-	return c.lost.of[job], c.lost.times[job]
+	for _, pod := range c.lost.of[job] {
+		if !pod.at.After(by) {
+			sum, times = sum+pod.after, times+1
+		}
+	}
+	return sum, times
 }
 
 // unreachable is since when nodes have been silent, by name.
@@ -106,19 +116,18 @@ func (c *Cluster) lose(pod *corev1.Pod, now time.Time) {
 		if u := c.store.Get(c.store.Resource("Job"), types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}); u != nil && u.GetUID() == o.UID && !r.ends.IsZero() && interruptible(u) {
 			c.left[o.UID] = append(c.left[o.UID], r.ends.Sub(r.starts))
 		}
-		c.lost.add(o.UID, now.Sub(r.starts))
+		c.lost.add(o.UID, lostPod{now, max(0, now.Sub(r.starts))})
 	}
 	must(c.store.Delete("", c.store.Resource("Pod"), nameOf(pod), pod.UID))
 }
 
-func (l *lostWork) add(job types.UID, d time.Duration) {
+func (l *lostWork) add(job types.UID, pod lostPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of, l.times = map[types.UID]time.Duration{}, map[types.UID]int{}
+		l.of = map[types.UID][]lostPod{}
 	}
-	l.of[job] += max(0, d)
-	l.times[job]++
+	l.of[job] = append(l.of[job], pod)
 }
 
 func interruptible(o metav1.Object) bool {

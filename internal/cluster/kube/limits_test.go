@@ -73,6 +73,10 @@ func TestLimitsOfWorkloads(t *testing.T) {
 	}{
 		{stated: map[string]string{v1alpha1.AnnotationRuntime: "72h"}},
 		{stated: map[string]string{v1alpha1.AnnotationRuntime: "72h1s"}, want: "annotation lull.dev/runtime is 72h0m1s; the administrator allows up to 72h0m0s"},
+		{
+			stated: map[string]string{v1alpha1.AnnotationRuntime: "1h", v1alpha1.AnnotationRuntimeP95: "73h"},
+			want:   "annotation lull.dev/runtime-p95 is 73h0m0s; the administrator allows up to 72h0m0s",
+		},
 		{policy: 73 * time.Hour, want: "spec.defaultRuntime of CarbonPolicy clean is 73h0m0s; the administrator allows up to 72h0m0s"},
 		{stated: elastic, want: "annotation lull.dev/max-workers is 9; the administrator allows up to 8"},
 	} {

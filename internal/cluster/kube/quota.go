@@ -4,9 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 )
@@ -68,8 +70,8 @@ func (v *View) WithinQuota(quota map[string]float64, others []Use, timeline time
 	}
 }
 
-// withinHard bounds what tasks may use of a resource of a cluster: by the capacity that others leave, and by what others, who take beside
-// and in each slot planned, leave of hard.
+// withinHard bounds what tasks may use of a resource of a cluster by the quota hard. Other pods of the namespace take beside of the quota
+// all the time, and planned in each slot on top.
 func withinHard(c *decide.Cluster, r string, hard, beside float64, planned []float64) {
 	capacity, load, ahead := c.Capacity[r], c.Load[r], c.LoadAt[r]
 	steps := c.CapacityAt[r]
@@ -79,7 +81,7 @@ func withinHard(c *decide.Cluster, r string, hard, beside float64, planned []flo
 		}
 		return steps[min(t, len(steps)-1)]
 	}
-	// taken is what others leave too little of, in a slot: load and what is taken of hard bound the same tasks.
+	// taken is the load of a slot that leaves the tasks as much as the nodes have left beside load, and as the quota has left beside taken.
 	taken := func(t int, load, taken float64) float64 {
 		most := min(offered(t), hard)
 		return min(most, max(0, most-min(offered(t)-load, hard-taken)))
@@ -128,15 +130,19 @@ func (v *View) runs() map[string]float64 {
 	return out
 }
 
-// takesQuota sums what the pods of a namespace that have not ended ask for, but for those that are not strangers. Pods that no node
-// has room for count too.
-func takesQuota(namespace string, pods []corev1.Pod, not func(*corev1.Pod) bool) map[string]float64 {
+// takesQuota sums the requests of the pods of a namespace that the API server counts against its quota, except those for which skip is
+// true: pods that have not ended and are not long deleted. Pods that Lull keeps gated are left out, because their plans count.
+func takesQuota(namespace string, pods []corev1.Pod, now time.Time, skip func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
-		if pod := &pods[i]; pod.Namespace == namespace && !over(pod) && !not(pod) {
-			for r, q := range Requests(pod) {
-				sum[r] += q
-			}
+		pod := &pods[i]
+		gone := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Time)
+		gated := len(pod.Spec.SchedulingGates) > 0 && pod.Annotations[v1alpha1.AnnotationPolicy] != ""
+		if pod.Namespace != namespace || over(pod) || gone || gated || skip(pod) {
+			continue
+		}
+		for r, q := range Requests(pod) {
+			sum[r] += q
 		}
 	}
 	return sum

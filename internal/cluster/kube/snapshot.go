@@ -156,7 +156,7 @@ func Observe(in Input) (View, error) {
 	here := &s.Clusters[0]
 	here.Load = Load(in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || others(pod) })
 	if planned := counted(in.Others); len(in.Quota) > 0 {
-		v.beside = takesQuota(v.Namespace, in.Pods, func(pod *corev1.Pod) bool { return ours(pod) || planned(pod) })
+		v.beside = takesQuota(v.Namespace, in.Pods, in.Now, func(pod *corev1.Pod) bool { return ours(pod) || planned(pod) })
 	}
 	for r, q := range in.Outside {
 		here.Load[r] += q
@@ -304,6 +304,8 @@ func (in *Input) allows(o *Options) error {
 	switch {
 	case in.LongestRuntime > 0 && o.Runtime > in.LongestRuntime && o.RuntimeStated:
 		return fmt.Errorf("annotation %s is %v; the administrator allows up to %v", v1alpha1.AnnotationRuntime, o.Runtime, in.LongestRuntime)
+	case in.LongestRuntime > 0 && o.RuntimeP95 > in.LongestRuntime:
+		return fmt.Errorf("annotation %s is %v; the administrator allows up to %v", v1alpha1.AnnotationRuntimeP95, o.RuntimeP95, in.LongestRuntime)
 	case in.LongestRuntime > 0 && o.Runtime > in.LongestRuntime:
 		return fmt.Errorf("spec.defaultRuntime of CarbonPolicy %s is %v; the administrator allows up to %v", in.Policy.Name, o.Runtime, in.LongestRuntime)
 	case in.MostWorkers > 0 && o.MaxWorkers > in.MostWorkers:

@@ -150,9 +150,9 @@ func (g *gather) Create(ctx context.Context, e event.CreateEvent, q requests) {
 	g.ask(ctx, e.Object, q)
 }
 
-// Update implements handler.EventHandler. What the controller has just said of a decision asks for no other one.
+// Update implements handler.EventHandler. A decision that the controller has stated is no reason for another one.
 func (g *gather) Update(ctx context.Context, e event.UpdateEvent, q requests) {
-	if onlyTold(e.ObjectOld, e.ObjectNew) {
+	if onlyDecisionChanged(e.ObjectOld, e.ObjectNew) {
 		return
 	}
 	g.ask(ctx, e.ObjectOld, q)
@@ -169,8 +169,9 @@ func (g *gather) Generic(ctx context.Context, e event.GenericEvent, q requests) 
 	g.ask(ctx, e.Object, q)
 }
 
-// onlyTold reports whether the only change of an object is what Lull says of its decision on it.
-func onlyTold(before, after client.Object) bool {
+// onlyDecisionChanged reports whether an update changes nothing but the annotations in which Lull states its decision. If a user puts older ones
+// back, the next look at the policy does, which comes within resyncPeriod.
+func onlyDecisionChanged(before, after client.Object) bool {
 	if before.GetAnnotations()[v1alpha1.AnnotationDecision] == after.GetAnnotations()[v1alpha1.AnnotationDecision] {
 		return false
 	}

@@ -12,9 +12,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestOnlyTold: what Lull has said of its decision on an object asks for no other decision, or each would ask for the next. All else does:
-// changes by others at the same time, a release, and an edit of what Lull has said.
-func TestOnlyTold(t *testing.T) {
+// TestOnlyDecisionChanged: an update with nothing but a decision of Lull causes no other decision, or each would cause the next. All other
+// updates do: changes by others at the same time, a release, and an edit of the latest start.
+func TestOnlyDecisionChanged(t *testing.T) {
 	yes, no := true, false
 	job := func(version string, suspend *bool, annotations map[string]string) client.Object {
 		j := &batchv1.Job{
@@ -39,7 +39,7 @@ func TestOnlyTold(t *testing.T) {
 		"nothing, as at a resync":           {job("1", &yes, before.GetAnnotations()), false},
 		"the first decision":                {job("2", &yes, map[string]string{v1alpha1.AnnotationDecision: "other", v1alpha1.AnnotationHold: "admission", "team": "a"}), false},
 	} {
-		if got := onlyTold(before, c.after); got != c.want {
+		if got := onlyDecisionChanged(before, c.after); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A controller that lives renews its lease every few seconds. Once its lease has run out, the watchdog leaves it no more grace, and
+// A controller that lives renews its lease every few seconds. Once its lease has run out, the watchdog releases holds without grace, and
 // begins early where many holds end together.
 
 // controllerLease names the lease of the controller.
 const controllerLease = "controller.lull.dev"
 
-// ControllerLease follows the lease of the controller. Times in the lease are of another clock, so that only changes of it count.
+// ControllerLease follows the lease of the controller. The times in a lease are from another clock, so the watchdog only uses when it sees
+// a change.
 type ControllerLease struct {
 	// Reader reads it from the API server.
 	Reader client.Reader
@@ -27,37 +28,42 @@ type ControllerLease struct {
 
 	version string
 	since   time.Time
+	// renewed says that a controller has renewed it under the eyes of this watchdog.
+	renewed bool
 }
 
-// dead reports whether the lease has not changed for as long as it holds. A controller without a lease (--leader-elect=false) is never
-// taken for dead, and no controller is while the API server does not answer.
+// leaseDuration is for how long a lease of the controller holds. A controller that ends by itself leaves one of a second: another follows it.
+const leaseDuration = 15 * time.Second
+
+// dead reports whether the controller has stopped to renew its lease. A controller without leader election renews none, and is never
+// reported dead. While the API server does not answer, nothing is reported.
 func (l *ControllerLease) dead(ctx context.Context, now time.Time) (bool, error) {
 	if l == nil {
 		return false, nil
 	}
 	var lease coordinationv1.Lease
 	err := l.Reader.Get(ctx, types.NamespacedName{Namespace: l.Namespace, Name: controllerLease}, &lease)
-	if err != nil || lease.Spec.LeaseDurationSeconds == nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		l.version, l.renewed = "", false
+		return false, nil
+	case err != nil:
 		l.version = ""
-		if apierrors.IsNotFound(err) {
-			err = nil
-		}
-		if err != nil {
-			err = fmt.Errorf("read the lease of the controller: %w", err)
-		}
-		return false, err
+		return false, fmt.Errorf("read the lease of the controller: %w", err)
 	}
 	if lease.ResourceVersion != l.version {
+		l.renewed = l.renewed || l.version != ""
 		l.version, l.since = lease.ResourceVersion, now
 	}
-	return now.Sub(l.since) > time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, nil
+	return l.renewed && now.Sub(l.since) > leaseDuration, nil
 }
 
 // releasesPerSecond is how many releases a second the watchdog counts on, when it begins early: a small API server does more.
 const releasesPerSecond = 50
 
-// cutoff is until when holds are released that end at some times, while no controller does: those that have ended, and as many of the next
-// as take too long to wait for them, so that all are released by their ends.
+// cutoff returns the time up to which the watchdog releases holds now, in place of a dead controller. ends are when the holds of one kind
+// end. Holds that have ended are released now. So are later ones, if at the next look there would not be enough time left to release all of
+// them by their ends.
 //
 // Complexity: O(n log n).
 func cutoff(ends []time.Time, now time.Time, every time.Duration) time.Time {

@@ -19,8 +19,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestCutoff: at the rate that the watchdog counts on, all holds are released by their ends, whatever they are; none is released that
-// could as well wait for the next look.
+// TestCutoff: at the rate that the watchdog counts on, all holds are released within a look of their ends, whatever these are. A single hold
+// is not released early.
 func TestCutoff(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const every = 5 * time.Second
@@ -139,15 +139,44 @@ func TestManyHoldsOfADeadController(t *testing.T) {
 		objects = append(objects, job(name+"-"+time.Duration(len(objects)).String(), with(v1alpha1.AnnotationLatestStart, at(30*time.Second))))
 	}
 	b := newBed(t, objects...)
-	b.lease(&broken)
+	renew := b.lease(&broken)
 	b.dog.Options.Every = 5 * time.Second
 	b.look()
-	b.clock.Step(16 * time.Second) // 14 s before their end; they take 10 s
+	renew()
+	b.look()
+	b.clock.Step(10 * time.Second)
+	b.look()
+	if n := b.patches.Load(); n != 0 {
+		t.Fatalf("%d were released while the lease holds", n)
+	}
+	b.clock.Step(6 * time.Second) // 14 s before their end; they take 10 s
 	b.look()
 	if n := b.patches.Load(); n != int64(len(objects)) {
 		t.Errorf("%d of %d were released before their end", n, len(objects))
 	}
 	if text := b.job(objects[0].GetName()).Annotations[v1alpha1.AnnotationDecision]; !strings.Contains(text, "the controller is dead") {
 		t.Errorf("the decision does not say why: %s", text)
+	}
+}
+
+// TestOldLease: a lease that nobody has renewed since the watchdog started is of a controller without leader election, or of one that was
+// there before. Holds keep their grace. A lease that is given up at a shutdown, for a second, is one that another controller takes over.
+func TestOldLease(t *testing.T) {
+	broken := false
+	b := newBed(t, job("due", with(v1alpha1.AnnotationLatestStart, at(time.Minute))))
+	renew := b.lease(&broken)
+	for range 4 {
+		b.clock.Step(16 * time.Second) // up to 4 s after the latest start
+		b.look()
+	}
+	if !*b.job("due").Spec.Suspend {
+		t.Error("a controller without a lease has no grace")
+	}
+	renew()
+	b.look()
+	b.clock.Step(14 * time.Second)
+	b.look()
+	if !*b.job("due").Spec.Suspend {
+		t.Error("a controller has no grace 14 s after its last renewal")
 	}
 }

@@ -62,7 +62,7 @@ type hold struct {
 	// ends is when it must run at the latest, and why.
 	ends time.Time
 	why  string
-	// lifted says that its policy holds nothing any more. A policy that is replaced is back soon.
+	// lifted says that its policy holds nothing any more. The policy may be being replaced, so the grace counts.
 	lifted bool
 }
 

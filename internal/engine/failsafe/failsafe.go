@@ -261,7 +261,7 @@ func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task,
 		due := !policies.now.Before(h.ends.Add(d.Options.Grace))
 		if policies.dead && !h.lifted && !h.ends.After(until) {
 			if due = true; h.ends.After(policies.now) {
-				h.why = fmt.Sprintf("the controller is dead, and latest safe start %s is near, as that of others", h.ends.UTC().Format(time.RFC3339))
+				h.why = fmt.Sprintf("the controller is dead, and latest safe start %s is near", h.ends.UTC().Format(time.RFC3339))
 			}
 		}
 		if due || h.workload.Stale() {
@@ -466,9 +466,9 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 		return nil, nil, nil
 	case kube.Forbidden:
 		if n := d.held[gvk]; n > 0 {
-			return nil, fmt.Errorf("%d workloads of kind %s were held when the watchdog could last list them, and it no longer may: grant it with \"lull manifests --kinds\", or run \"lull release --kinds %s\"", n, k.Name, k.Name), nil
+			return nil, fmt.Errorf("%d workloads of kind %s were held when the watchdog could last list them, and it no longer may: grant it with \"lull manifests --kinds\" (and --namespaces, where Lull is installed for some), or run \"lull release --kinds %s\"", n, k.Name, k.Name), nil
 		}
-		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant it with \"lull manifests --kinds\"", k.Name, k.AdmissionName()), nil
+		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant it with \"lull manifests --kinds\" (and --namespaces, where Lull is installed for some)", k.Name, k.AdmissionName()), nil
 	}
 	err = d.patiently(ctx, func(ctx context.Context) error {
 		marked, err = marks.Of(ctx, k, "")
