@@ -25,8 +25,8 @@ func TestHoldsOfADeadController(t *testing.T) {
 	simkube.Test(t, 1, func(w *simkube.World) {
 		w.Leaders = true
 		csv := "time,intensity_gco2eq_per_kwh\n"
-		for h := range 12 { // cleaner and cleaner
-			csv += fmt.Sprintf("%s,%d\n", time.Now().UTC().Add(time.Duration(h)*time.Hour).Format(time.RFC3339), 1000-50*h)
+		for h := range 12 { // each hour is half as dirty as the one before
+			csv += fmt.Sprintf("%s,%d\n", time.Now().UTC().Add(time.Duration(h)*time.Hour).Format(time.RFC3339), 1024>>h)
 		}
 		w.AddNode(simkube.Node("node", "100000"))
 		w.Create(
@@ -66,13 +66,13 @@ func TestHoldsOfADeadController(t *testing.T) {
 				continue
 			}
 			if err != nil {
-				t.Fatalf("%s was released without a latest start", e.Object.GetName())
+				t.Fatalf("%s was released without a latest start by %s at %s: %s", e.Object.GetName(), e.By, e.At, e.Object.GetAnnotations()[v1alpha1.AnnotationDecision])
 			}
 			if !latest.IsZero() && !end.Equal(latest) {
 				t.Fatalf("holds end at %s and %s", latest, end)
 			}
 			if !strings.HasPrefix(e.By, "failsafe") {
-				t.Fatalf("%s was released by %q", e.Object.GetName(), e.By)
+				t.Fatalf("%s was released by %q: %s", e.Object.GetName(), e.By, e.Object.GetAnnotations()[v1alpha1.AnnotationDecision])
 			}
 			released, worst, first, latest = released+1, max(worst, e.At.Sub(end)), min(first, e.At.Sub(end)), end
 		}
