@@ -50,6 +50,17 @@ func submitBatch(b *bed, n int, from, to time.Duration) *batch {
 	return x
 }
 
+// submitAlike submits n Jobs of an hour with one deadline.
+func submitAlike(b *bed, n int, deadline time.Time) *batch {
+	x := &batch{bed: b, deadlines: map[string]time.Time{}}
+	for i := range n {
+		j := b.submit(fmt.Sprintf("job-%d", i), map[string]string{v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)})
+		x.jobs = append(x.jobs, j)
+		x.deadlines[j.Name] = deadline
+	}
+	return x
+}
+
 // audit waits for all Jobs and checks what must hold whatever happened: none is left held, each has finished in time, none
 // that may not pause was released twice, and nothing of what its user wrote is lost.
 func (x *batch) audit() {

@@ -142,7 +142,7 @@ func (w *randomWorld) checkLedger() {
 		ran, runs, deleted := ranIn(w.Store, r.Name)
 		kWh := func(d time.Duration) float64 { return d.Hours() * float64(p.cpus) * power.DefaultWattsPerCPU / 1000 }
 		want := kWh(ran)
-		// A pod that is deleted while it runs does not say when it ended: that is when the controller is told.
+		// The status of a pod that is deleted while it runs has no end. The ledger takes the time at which the controller sees the deletion.
 		told := kWh(time.Duration(deleted) * (w.Faults.Lag + w.Faults.Latency + time.Second))
 		if r.Runs > runs || r.InferredEnds == 0 && r.Runs == runs && math.Abs(r.KWh-want) > told+1e-9*want {
 			w.Violate("the ledger says of %s: %d runs, %v kWh, %d ends inferred; the API server: %d runs, %v kWh", r.Name, r.Runs, r.KWh, r.InferredEnds, runs, want)

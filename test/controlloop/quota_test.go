@@ -9,18 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/test/simkube"
 )
 
 // quota bounds the CPUs of the bed's namespace.
-func (b *bed) quota(cpus string) {
-	b.Create(&corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "quota", Namespace: b.ns},
+func (b *bed) quota(cpus string) { b.Create(quotaOf(b.ns, cpus)) }
+
+func quotaOf(namespace, cpus string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "quota", Namespace: namespace},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(cpus)}},
-	})
+	}
 }
 
 // TestQuotaBoundsPlans: the nodes have room for all Jobs in the one clean hour, the ResourceQuota of their namespace for two. The
@@ -30,17 +30,12 @@ func TestQuotaBoundsPlans(t *testing.T) {
 	onBed(t, hourly, wideMargin, func(b *bed) {
 		b.quota("2")
 		b.Controller()
-		deadline := at(8)
-		var names []string
-		for i := range 8 {
-			names = append(names, fmt.Sprintf("job-%d", i))
-			b.submit(names[i], map[string]string{v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)})
-		}
+		x := submitAlike(b, 8, at(8))
 		b.Always(time.Second, func() error {
 			released := 0
-			for _, name := range names {
+			for _, submitted := range x.jobs {
 				var job batchv1.Job
-				typed(b.Store.Get(b.Store.Resource("Job"), types.NamespacedName{Namespace: b.ns, Name: name}), &job)
+				typed(b.Store.Get(b.Store.Resource("Job"), nameOf(submitted)), &job)
 				if _, done := simkube.Finished(&job); !done && !*job.Spec.Suspend {
 					released++
 				}
@@ -50,12 +45,7 @@ func TestQuotaBoundsPlans(t *testing.T) {
 			}
 			return nil
 		})
-		b.Until("all to finish", func() bool { return b.finished(names...) })
-		for _, name := range names {
-			if end := b.gridTime(b.get(name).Status.CompletionTime.Time); end.After(deadline) {
-				t.Errorf("%s was done at %s of the series, its deadline is %s", name, end.Format(time.TimeOnly), deadline.Format(time.TimeOnly))
-			}
-		}
+		x.audit()
 	})
 }
 
@@ -64,25 +54,15 @@ func TestQuotaFalls(t *testing.T) {
 	onBed(t, []float64{500, 500, 500, 500, 50, 500, 500, 500, 500, 500, 500, 500}, wideMargin, func(b *bed) {
 		b.quota("6")
 		b.Controller()
-		deadline := at(10)
-		var names []string
-		for i := range 6 {
-			names = append(names, fmt.Sprintf("job-%d", i))
-			b.submit(names[i], map[string]string{v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)})
-		}
-		b.Until("plans", func() bool { return b.plan("job-"+names[5]).Status.State != "" })
+		x := submitAlike(b, 6, at(10))
+		b.Until("plans", func() bool { return b.plan("job-job-5").Status.State != "" })
 		b.Run(at(1).Sub(b.gridTime(time.Now())) / factor)
-		for _, name := range names {
-			if !b.suspended(name) {
-				t.Fatalf("%s does not wait for the clean hour", name)
+		for _, job := range x.jobs {
+			if !b.suspended(job.Name) {
+				t.Fatalf("%s does not wait for the clean hour", job.Name)
 			}
 		}
 		b.Patch(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota", Namespace: b.ns}}, `{"spec":{"hard":{"requests.cpu":"1"}}}`)
-		b.Until("all to finish", func() bool { return b.finished(names...) })
-		for _, name := range names {
-			if end := b.gridTime(b.get(name).Status.CompletionTime.Time); end.After(deadline) {
-				t.Errorf("%s was done at %s of the series, its deadline is %s", name, end.Format(time.TimeOnly), deadline.Format(time.TimeOnly))
-			}
-		}
+		x.audit()
 	})
 }

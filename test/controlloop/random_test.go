@@ -129,6 +129,9 @@ func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 	w.tenant()
 	w.meddle()
 	w.loseNodes(cpus/4 + 2)
+	if rng := rand.New(rand.NewPCG(seed, 0x71756f7461)); rng.IntN(3) == 0 { // all Jobs at the same time have room in it
+		w.Create(quotaOf("team", fmt.Sprint(cpus)))
+	}
 	if seed%4 == 0 {
 		w.ledger = filepath.Join(t.TempDir(), "ledger.db")
 	}
