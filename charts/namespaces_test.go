@@ -159,8 +159,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfPolicies: the admission policies are about objects of the namespaces, from the chart as from "lull manifests"; and the
-// programs are told the namespaces.
+// TestNamespacesOfPolicies: the admission policies select the namespaces, from the chart as from "lull manifests", and the
+// programs get --namespaces.
 func TestNamespacesOfPolicies(t *testing.T) {
 	values := set(everything(), "namespaces", []any{"team-a", "team-b"})
 	rendered := names(t, values)

@@ -26,8 +26,8 @@ func completes(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// addCompletion says for every argument and flag what completes it: names, files that end so, folders, or nothing. It is called
-// only if a shell asks, as cobra keeps what it is told of a flag for ever.
+// addCompletion registers what completes each argument and flag: names, files with an extension, folders, or nothing. Call it only if a
+// shell asks for completions: cobra never frees what is registered for a flag.
 func addCompletion(c *cobra.Command) {
 	if args, known := argumentCompletions[c.CommandPath()]; known {
 		c.ValidArgsFunction = args

@@ -71,8 +71,8 @@ func (n Namespaces) BindButPods(o cache.Options) cache.Options {
 	return n.Bind(o)
 }
 
-// NewCache returns a cache as cache.New does. If the options are of Bind, no other namespace has an object, and a namespace of which
-// nothing may be listed, as it does not exist, has none.
+// NewCache returns a cache as cache.New does. With options from Bind, the cache has no objects of other namespaces. A bound namespace that
+// the program may not list, for example because it does not exist, counts as empty.
 func NewCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
 	if len(o.DefaultNamespaces) == 0 {
 		return cache.New(config, o)
@@ -165,8 +165,8 @@ func (c *boundCache) List(ctx context.Context, list client.ObjectList, options .
 	return c.Cache.List(ctx, list, options...)
 }
 
-// Reader returns a reader for which all namespaces are these. It lists one after another, and leaves out those in which the kind may
-// not be listed, unless it may be in none. left is told of them; nil for nobody.
+// Reader returns a reader that lists these namespaces, one after another, where all namespaces are asked for. It skips a namespace in which
+// listing the kind is forbidden, and calls left with it, unless left is nil. If all are forbidden, it returns the error.
 func (n Namespaces) Reader(r client.Reader, scheme *runtime.Scheme, mapper meta.RESTMapper, left func(namespace string, err error)) client.Reader {
 	if len(n) == 0 {
 		return r

@@ -28,7 +28,7 @@ type fake struct {
 	cpus   int
 	failed error
 	bad    []slurm.Bad
-	// refuses is a job of which an update fails.
+	// refuses is the job whose updates fail.
 	refuses string
 	calls   []string
 }
