@@ -7,6 +7,7 @@ import (
 
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/track"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -191,6 +192,7 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}
 	if j.Kind != workload.Rigid {
+		t.RestartKWh += e.startupKWh(l)
 		t.AtRisk, t.Checkpoint = e.atRisk(l), j.Checkpoint
 		t.Remaining += t.AtRisk
 	}
@@ -232,6 +234,24 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		t.Cluster = e.cfg.Clusters[l.cluster].Name
 	}
 	return t
+}
+
+// startupKWh is the energy of Config.Overhead, without PUE, at the scale of l, or at its least one while it does not run.
+// Controllers learn how long starts take, and tell planners that each restart costs this.
+func (e *engine) startupKWh(l *live) float64 {
+	if e.cfg.Overhead == 0 {
+		return 0
+	}
+	j, c := &e.cfg.Jobs[l.job], &e.cfg.Clusters[max(0, l.cluster)]
+	workers := max(l.workers, j.least())
+	watts := units.Power(float64(workers) * float64(c.Power.Of(j.Request)) / c.pue())
+	switch {
+	case j.Watts > 0:
+		watts = units.Power(j.Watts)
+	case j.Scale != nil && j.Scale.Watts != nil:
+		watts = units.Power(j.Scale.Watts[workers-j.Scale.MinWorkers])
+	}
+	return float64(watts.Over(e.cfg.Overhead))
 }
 
 func (e *engine) scalingOf(s *Scale) *decide.Scaling {

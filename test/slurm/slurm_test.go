@@ -155,10 +155,10 @@ func script(t *testing.T) (text string, replace func(string)) {
 	}
 	replace = func(text string) {
 		t.Helper()
+		time.Sleep(1100 * time.Millisecond) // slurmctld reads a script that is newer, in whole seconds, than when it last read one
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(1100 * time.Millisecond) // slurmctld compares modification times in seconds
 	}
 	t.Cleanup(func() { replace(string(good)); empty(t) })
 	return string(good), replace
@@ -219,7 +219,7 @@ return slurm.SUCCESS
 	if j := show(t, id); j.state() != "PENDING" || !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: waits for the plan of Lull") {
 		t.Errorf("%v", j)
 	}
-	l := controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	l := controller(t, curve(t, [2]time.Duration{-time.Minute, 15 * time.Minute}))
 	if j := until(t, id, "completed", completed); !strings.HasPrefix(j["AdminComment"], "ticket-7 lull: released") {
 		t.Errorf("%v", j)
 	}

@@ -24,11 +24,12 @@ import (
 type learned struct {
 	points    []v1alpha1.ObservedPoint
 	quantiles []workload.RunTimeQuantile
+	startup   time.Duration
 }
 
 func (learned) Runtime(_ *Workload, prior, _ time.Duration) time.Duration { return prior }
 
-func (learned) Startup(*Workload) time.Duration { return 0 }
+func (l learned) Startup(*Workload) time.Duration { return l.startup }
 
 func (l learned) Observed(*Workload) []v1alpha1.ObservedPoint { return l.points }
 
@@ -121,6 +122,23 @@ func TestMeasured(t *testing.T) {
 	long := newJob("b", annotate(v1alpha1.AnnotationProgressQuery, strings.Repeat("x", kinds.MaxLength(v1alpha1.AnnotationProgressQuery)+1)))
 	if _, err := ReadOptions(long.Annotations, &policy, nil); !errors.Is(err, ErrAnnotation) || ProgressQuery(workloadOf(t, &long)) != "" {
 		t.Errorf("a query without bounds: %v", err)
+	}
+}
+
+// TestStartupIsEnergy: what a start of six minutes takes is part of a task, without the PUE, which planners add.
+func TestStartupIsEnergy(t *testing.T) {
+	p := policy
+	p.Power = v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 100}, PUE: 1.5}
+	for kind, want := range map[string]float64{v1alpha1.AnnotationInterruptible: 0.01, v1alpha1.AnnotationRuntime: 0} {
+		j := newJob("a", annotate(kind, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "2h"}[kind]))
+		cpus := j.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().AsApproximateFloat64()
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: p}, Workloads: []*Workload{workloadOf(t, &j)}, Learned: learned{startup: 6 * time.Minute}})
+		if err != nil || len(v.Snapshot.Tasks) != 1 {
+			t.Fatalf("%d tasks, %v", len(v.Snapshot.Tasks), err)
+		}
+		if got := v.Snapshot.Tasks[0].RestartKWh; math.Abs(got-want*cpus) > 1e-12 {
+			t.Errorf("with %s, %v CPUs: a restart of %v kWh, want %v", kind, cpus, got, want*cpus)
+		}
 	}
 }
 

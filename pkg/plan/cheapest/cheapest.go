@@ -55,8 +55,8 @@ func New(reserve float64) (Planner, error) {
 //	interruptible  the ceil(l) cheapest slots of one cluster; the part of a slot
 //	               that a fractional length leaves goes to the dearest of them
 //	elastic        as interruptible, at MinWorkers (it does not scale)
-//	has begun      at MinWorkers, the cheapest slots with restarts and moves, or the run
-//	               that goes on as it is (workload.Begun)
+//	restarts cost  at MinWorkers, the cheapest slots with restarts and moves
+//	has begun      the same, or the run that goes on as it is (workload.Begun)
 //
 // Ties: the earlier slot, then the cluster first in the problem. For the MOSP
 // objective, whose deadlines are soft, slots before the deadline are preferred
@@ -64,8 +64,7 @@ func New(reserve float64) (Planner, error) {
 //
 // Optimality: for a single rigid or interruptible job. Bound: the sum of every
 // job's cheapest place in an empty system, which no plan can beat; proven for
-// problems without elastic jobs, absent otherwise. Restarts and moves of jobs that have not begun
-// are left out.
+// problems without elastic jobs, absent otherwise.
 //
 // Errors: that of ctx. Complexity: O(jobs x clusters x T log T).
 func (pl Planner) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
@@ -151,8 +150,8 @@ func (s *search) best(j int) (segments []plan.Segment, grams float64, ok bool) {
 		s.considered += n
 		return segments, grams, ok
 	}
-	if job.Begun != nil {
-		return s.bestBegun(j, last)
+	if job.Begun != nil || job.RestartKWh+job.TransferKWh > 0 && s.p.Objective.Kind == plan.Carbon {
+		return s.bestWithRestarts(j, last)
 	}
 	for _, clusters := range s.p.Choices(j) {
 		one, g, n, found := s.free.CheapestSlots(s.p, j, job.MinWorkers, clusters, from, last, s.reserve)

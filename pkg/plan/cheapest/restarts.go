@@ -10,9 +10,9 @@ import (
 // of a job are chosen by; beyond it they count only against going on.
 const mostStates = 1 << 20
 
-// bestBegun is best for a job that has run before, with the restarts and moves of its schedule. A
-// schedule that goes on wins ties. least is at most what any schedule at MinWorkers costs.
-func (s *search) bestBegun(j, last int) (segments []plan.Segment, least float64, ok bool) {
+// bestWithRestarts is best with the restarts and moves of a schedule, for a job that has run before or whose restarts
+// cost. A schedule that goes on wins ties. least is at most what any schedule at MinWorkers costs.
+func (s *search) bestWithRestarts(j, last int) (segments []plan.Segment, least float64, ok bool) {
 	p, job := s.p, &s.p.Jobs[j]
 	cost := 0.0
 	consider := func(found []plan.Segment, bound float64) {
