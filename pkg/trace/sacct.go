@@ -300,12 +300,12 @@ func (r *csvRow) tres(column, text string) (out [4]float64) {
 			r.fail(column, text, "resources such as cpu=8,gres/gpu=2,mem=64G with amounts of at least 0")
 			return out
 		}
-		switch {
-		case name == "cpu":
+		switch name {
+		case "cpu":
 			out[0] = v
-		case name == "gres/gpu":
+		case "gres/gpu":
 			out[1] = v
-		case name == "mem":
+		case "mem":
 			out[2] = v * unit
 		default:
 			typed += v

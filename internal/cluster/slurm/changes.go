@@ -98,6 +98,9 @@ func (c *changes) handOver(l *Left) {
 // codeDepends is the reason of a job that waits for other jobs first.
 const codeDepends decide.Code = "Depends"
 
+// textDepends begins what the mark of such a job says.
+const textDepends = "waits for other jobs"
+
 // planned is the begin time of a job that waits.
 func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
 	at := a.Reason.PlannedStart
@@ -170,7 +173,7 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	}
 	m.Text = fmt.Sprintf("waits until %s %s; starts by %s at the latest", clock(begin), why, clock(g.Latest))
 	if code == codeDepends {
-		m.Text = fmt.Sprintf("waits for other jobs, then for cleaner power; starts by %s at the latest", clock(g.Latest))
+		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}
 	same := g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
 	if same && g.Mark.Text == m.Text {
@@ -229,7 +232,7 @@ func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
 // pause requeues a running job.
 func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Action) {
 	m := g.next(Pausing)
-	m.Since, m.Runs = g.submitted(), g.Job.Restarts
+	m.Since, m.Runs = g.Submitted(), g.Job.Restarts
 	m.Ran = max(0, now.Sub(g.Job.Started)-t.AtRisk)
 	m.Text = "is paused at " + clock(now)
 	if at := a.Reason.PlannedStart; at.After(now) {
