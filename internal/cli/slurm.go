@@ -129,7 +129,7 @@ type slurmController struct {
 	minRun, minPause      time.Duration
 	minSaving, watts, pue float64
 	decisionTime          time.Duration
-	ledger                string
+	ledger, metrics       string
 	dryRun                bool
 }
 
@@ -174,6 +174,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
 	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
+	f.StringVar(&o.metrics, "metrics-bind-address", "0", `address of /metrics, "0" for none`)
 	f.BoolVar(&o.dryRun, "dry-run", false, "say once what would be changed, and change nothing")
 	return cmd
 }
@@ -254,6 +255,9 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	}
 	if o.dryRun {
 		_, err := c.Reconcile(ctx)
+		return err
+	}
+	if err := serveMetrics(ctx, o.metrics, log); err != nil {
 		return err
 	}
 	go zone.keepFresh(ctx, log)

@@ -217,16 +217,21 @@ func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
 		return
 	}
 	m := g.next(Released)
-	why := a.Reason.Message()
-	switch a.Reason.Code {
-	case decide.CodeUnscheduled:
-		why = "waits in the queue of Slurm"
-	case decide.CodeNoRoom:
-		why = "other jobs leave no room for it in time, so it waits in the queue of Slurm"
-	}
+	why := Message(&a.Reason)
 	const most = 150
 	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
 	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
+}
+
+// Message says a reason in the words of Slurm.
+func Message(r *decide.Reason) string {
+	switch r.Code {
+	case decide.CodeUnscheduled:
+		return "waits in the queue of Slurm"
+	case decide.CodeNoRoom:
+		return "other jobs leave no room for it in time, so it waits in the queue of Slurm"
+	}
+	return r.Message()
 }
 
 // pause requeues a running job.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"lull.dev/lull/internal/accounting/keeper"
+	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/cluster/slurm"
 	"lull.dev/lull/pkg/decide"
@@ -85,6 +86,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		if wake, err := c.Reconcile(ctx); err == nil {
 			wait = min(wait, max(shortest, wake.Sub(c.o.Clock.Now())))
 		} else if ctx.Err() == nil {
+			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Reconciling failed; jobs that wait start by their begin times", "error", err.Error())
 		}
 		timer := c.o.Clock.NewTimer(wait)
@@ -112,6 +114,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	in.Carbon = out.Outlook
 	view := slurm.Observe(in)
 	c.report(&q, &view)
+	count(&view)
 	d := c.decide(ctx, &view)
 	changes := slurm.Plan(&view, &d)
 	applied := map[string]bool{}
@@ -183,7 +186,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 			c.failed = u.IDs[0]
 			return err
 		}
-		note(applied, u.IDs)
+		note(applied, &u, change(&u))
 		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
@@ -193,7 +196,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 		if err := c.o.Client.Requeue(ctx, p.IDs); err != nil {
 			return err
 		}
-		note(applied, p.IDs)
+		note(applied, &p, "requeued")
 		c.o.Log.Info("Requeued jobs", "jobs", names(p.IDs), "adminComment", p.Comment)
 	}
 	if !changes.Empty() {
@@ -202,10 +205,35 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	return nil
 }
 
-func note(applied map[string]bool, ids []string) {
-	for _, id := range ids {
+func note(applied map[string]bool, u *slurm.Update, change string) {
+	for _, id := range u.IDs {
 		applied[id] = true
 	}
+	metrics.SlurmChanges.WithLabelValues(change).Add(float64(len(u.IDs)))
+}
+
+// change names a change in metrics.
+func change(u *slurm.Update) string {
+	switch {
+	case u.Now:
+		return "released"
+	case u.Begin.IsZero():
+		return "noted"
+	}
+	return "held"
+}
+
+// count tells the metrics what Lull does with the jobs.
+func count(view *slurm.View) {
+	waiting := 0
+	for i := range view.Jobs {
+		if view.Jobs[i].Job.Pending() {
+			waiting++
+		}
+	}
+	metrics.SlurmJobs.WithLabelValues("waiting").Set(float64(waiting))
+	metrics.SlurmJobs.WithLabelValues("running").Set(float64(len(view.Jobs) - waiting))
+	metrics.SlurmJobs.WithLabelValues("left").Set(float64(len(view.Left)))
 }
 
 // last is 1 for the update of a job that failed before.

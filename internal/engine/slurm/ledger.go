@@ -135,7 +135,7 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	}
 	of := r.submitted(g, !known && waited)
 	x := ledger.JobSeen{UID: uid, Submitted: of, Runs: r.runs(g, uid)}
-	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: a.Reason.Message(), Workers: 1, Applied: applied}
+	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: slurm.Message(&a.Reason), Workers: 1, Applied: applied}
 	if a.Verb == decide.Pause && !j.Pending() {
 		x.Decided.LostSeconds = t.AtRisk.Seconds()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func (b *bed) settled() map[string]ledger.Settled {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		kinds[fmt.Sprintf("%s %s", e.Kind, e.Workload)]++
+		kinds[fmt.Sprintf("%s %s", e.Kind, strings.Split(e.Workload+"///", "/")[2])]++
 		if e.Kind != ledger.KindSettled {
 			continue
 		}
@@ -96,7 +97,7 @@ func (b *bed) settled() map[string]ledger.Settled {
 		out[s.Of.Name] = s
 	}
 	for what, n := range kinds {
-		if n > 1 && (what[:9] == "submitted" || what[:8] == "finished") {
+		if n > 1 && (strings.HasPrefix(what, "submitted") || strings.HasPrefix(what, "finished")) {
 			b.t.Errorf("%d entries %s", n, what)
 		}
 	}
