@@ -67,6 +67,9 @@ func Policies(r *rand.Rand, namespace string) []*v1alpha1.CarbonPolicy {
 		}
 		p.Spec.Mode = one(d, "", "", v1alpha1.ModeEnforce, v1alpha1.ModeEnforce, v1alpha1.ModeShadow)
 		p.Spec.Via = one(d, "", "", "", v1alpha1.ViaHold, v1alpha1.ViaHold, v1alpha1.ViaExtender)
+		if p.Spec.Via == v1alpha1.ViaExtender { // with which no other planner is valid, and no queue
+			p.Spec.Planner.Name, p.Spec.Queues = "window", nil
+		}
 		p.Spec.Paused = d.in(6)
 		out = append(out, p)
 	}
