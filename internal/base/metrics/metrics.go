@@ -209,6 +209,21 @@ var (
 		Name: "lull_slurm_errors_total",
 		Help: "Looks at the Slurm cluster that failed, or whose changes could not be made.",
 	})
+	// AdmissionRequests counts what API servers asked lull admission, AdmissionSeconds is how long it took,
+	// AdmissionCertificateEnd is when the certificate that it serves with ends.
+	AdmissionRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_admission_requests_total",
+		Help: "Objects that API servers asked lull admission about, by kind and what came of it: held, marked (governed, not held), unchanged, failed.",
+	}, []string{"kind", "outcome"})
+	AdmissionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lull_admission_request_duration_seconds",
+		Help:    "Time until lull admission has answered.",
+		Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2},
+	})
+	AdmissionCertificateEnd = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_admission_certificate_end_timestamp_seconds",
+		Help: "When the certificate that lull admission serves with ends, in seconds since 1970; 0 in other programs.",
+	})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -218,7 +233,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)
