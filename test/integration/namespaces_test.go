@@ -81,11 +81,17 @@ func TestNamespaces(t *testing.T) {
 	})
 
 	must(t, controller.Process.Kill())
-	began := time.Now()
-	in.submit(in.job("unseen", map[string]string{v1alpha1.AnnotationMaxDelay: "5s"}))
+	_ = controller.Wait()
+	// The margin of the policy is two hours: its latest start comes after ten seconds.
+	unseen := in.job("unseen", map[string]string{v1alpha1.AnnotationMaxDelay: "2h10s"})
+	in.submit(unseen)
+	if unseen.Annotations[v1alpha1.AnnotationHold] == "" || !*unseen.Spec.Suspend {
+		t.Errorf("created with %v, not held", unseen.Annotations)
+	}
+	latest := unseen.CreationTimestamp.Add(10 * time.Second)
 	in.eventually("the watchdog to release", func() bool { return in.decision("unseen") == "Failsafe" })
-	if took := time.Since(began); took < 5*time.Second {
-		t.Errorf("released after %v", took)
+	if now := time.Now(); now.Before(latest) {
+		t.Errorf("released at %v, its latest start is %v", now, latest)
 	}
 	for a, v := range out.get("free").Annotations {
 		if a != v1alpha1.AnnotationRuntime && strings.HasPrefix(a, "lull.dev/") {

@@ -80,6 +80,9 @@ const realNodePages = "TestRealNodePages"
 
 var inCluster = []string{"docs/install.md", "docs/web.md", "docs/ledger.md"}
 
+// slurmPage needs a Slurm.
+const slurmPage = "there is no Slurm here; TestPage of make test-slurm"
+
 // elsewhere says of the commands that TestPages does not run, by their beginnings, what does, or why nothing can.
 var elsewhere = []struct{ command, by string }{
 	{"make test", "is what runs this"},
@@ -95,8 +98,10 @@ var elsewhere = []struct{ command, by string }{
 	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
 	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestOutputs reads such a file"},
 	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
+	{"sbatch --comment=lull:", slurmPage},
 	{"sbatch ", "there is no Slurm here; TestWhenForSchedulers checks the time"},
-	{"lull slurm ", "make test-slurm"},
+	{"lull slurm ", slurmPage},
+	{"squeue ", slurmPage},
 	{"at -t", "needs a daemon; TestWhenForSchedulers checks the time"},
 	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
 	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
@@ -106,6 +111,8 @@ var elsewhere = []struct{ command, by string }{
 	{"lull manifests --web", realNodePages},
 	{"lull retire", realNodePages},
 	{"kubectl create secret tls lull-web-tls", realNodePages},
+	{"kubectl delete -n lull-system persistentvolumeclaim", realNodePages},
+	{"kubectl delete $(kubectl get customresourcedefinitions", realNodePages},
 	{"kubectl exec", realNodePages},
 	{"kubectl port-forward", realNodePages},
 	{"curl ", realNodePages},
@@ -116,7 +123,7 @@ func runBy(line string) int {
 	return slices.IndexFunc(elsewhere, func(e struct{ command, by string }) bool { return strings.HasPrefix(line, e.command) })
 }
 
-var commandLine = regexp.MustCompile(`^(bin/)?(lull|lab|kubectl|make|helm|go|python3|curl|sqlite3|skopeo|docker|ln|bash|for|git|promtool|sbatch|at)( |$)`)
+var commandLine = regexp.MustCompile(`^(bin/)?(lull|lab|kubectl|make|helm|go|python3|curl|sqlite3|skopeo|docker|ln|bash|for|git|promtool|sbatch|squeue|at)( |$)`)
 
 // commandsOf are the command lines of a page: every line of its sh blocks, where runPage does not run them, and of what is
 // indented or in a block of no language those that begin as one does.
