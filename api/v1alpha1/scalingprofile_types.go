@@ -12,7 +12,7 @@ type ScalingProfileSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.throughput >= self[0].throughput / 1000000.0 && p.throughput <= self[0].throughput * 1000000.0)",message="throughputs may differ from the first point's by a factor of up to 1000000"
-	// +kubebuilder:validation:XValidation:rule="self.all(i, p, i == 0 || p.workers > self[i-1].workers)",message="workers must rise from point to point"
+	// +kubebuilder:validation:XValidation:rule="self.map(p, p.workers).isSorted() && self.all(p, self.exists_one(q, q.workers == p.workers))",message="workers must rise from point to point"
 	Points []ScalingPoint `json:"points"`
 	// unit of the throughput, for people; the curve counts relative to its first point.
 	// +kubebuilder:validation:MaxLength=63

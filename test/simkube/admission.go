@@ -152,7 +152,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	for _, name := range []string{"self", "oldSelf"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
-	return cel.NewEnv(append(options, quantities()...)...)
+	return cel.NewEnv(slices.Concat(options, quantities(), lists())...)
 })
 
 // sorted are the objects of a resource in a namespace, or in all, by name. The caller holds mu.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -37,6 +38,26 @@ func (q quantity) Type() ref.Type { return quantityType }
 
 // Value implements ref.Val.
 func (q quantity) Value() any { return q.Quantity }
+
+// lists are those functions of Kubernetes on lists that the rules of Lull use.
+func lists() []cel.EnvOption {
+	return []cel.EnvOption{cel.Function("isSorted", cel.MemberOverload("list_is_sorted_dyn", []*cel.Type{cel.ListType(cel.DynType)}, cel.BoolType, cel.UnaryBinding(func(x ref.Val) ref.Val {
+		list := x.(traits.Lister)
+		n, _ := list.Size().(types.Int)
+		for i := types.Int(1); i < n; i++ {
+			before, ok := list.Get(i - 1).(traits.Comparer)
+			if !ok {
+				return types.NewErr("a list of values that cannot be compared")
+			}
+			if order := before.Compare(list.Get(i)); order == types.IntOne {
+				return types.False
+			} else if types.IsError(order) {
+				return order
+			}
+		}
+		return types.True
+	})))}
+}
 
 // quantities are those functions on quantities that the rules of Lull use. A rule with another one does not compile.
 func quantities() []cel.EnvOption {

@@ -118,6 +118,14 @@ func validationCases() []Case {
 				points := []any{map[string]any{"workers": x[0], "throughput": x[1]}, map[string]any{"workers": x[2], "throughput": x[3]}}
 				out = append(out, fmt.Sprint(x, ": ", e.dry(profiles, object("lull.dev/v1alpha1", "ScalingProfile", "a", map[string]any{"spec": map[string]any{"points": points}}))))
 			}
+			var most, twice []any
+			for n := range int64(256) {
+				most = append(most, map[string]any{"workers": n + 1, "throughput": n + 1})
+				twice = append(twice, map[string]any{"workers": min(n+1, 255), "throughput": n + 1})
+			}
+			for _, points := range [][]any{most, twice} {
+				out = append(out, fmt.Sprint(len(points), " points: ", e.dry(profiles, object("lull.dev/v1alpha1", "ScalingProfile", "a", map[string]any{"spec": map[string]any{"points": points}}))))
+			}
 			return out
 		}, []string{
 			"[1 10 4 30]: ok",
@@ -127,6 +135,8 @@ func validationCases() []Case {
 			"[4 10 1 30]: 422 Invalid",
 			"[1 0 4 30]: 422 Invalid",
 			"[1.5 1 4 30]: 422 Invalid",
+			"256 points: ok",
+			"256 points: 422 Invalid",
 		}},
 		{"metadata", func(e *Env) []string {
 			named := func(f func(u *unstructured.Unstructured)) string {
