@@ -46,6 +46,8 @@ type Options struct {
 	// setting the capacity of queues, node pools and nodes does, Autoscaling what reading the limits of autoscalers does, Web what
 	// the web page does.
 	Kueue, Extender, Capacity, Autoscaling, Web bool
+	// Webhook has "lull admission" hold work at creation, instead of admission policies.
+	Webhook bool
 	// Namespaces are those that Lull governs; none for all.
 	Namespaces []string
 	// Image adds the Deployments of all that is installed; empty for none.
@@ -86,6 +88,15 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		"deploy": o.Image != "", "crds": map[string]any{"keep": false}, "image": image(o.Image), "kinds": []any{},
 		"kueue": on(o.Kueue), "extender": on(o.Extender), "capacity": on(o.Capacity), "autoscaling": on(o.Autoscaling), "web": on(o.Web),
 	}
+	mode, manifestsOf := "policy", (*kinds.Kind).Manifests
+	if o.Webhook {
+		mode, manifestsOf = "webhook", (*kinds.Kind).Rights
+	}
+	names := make([]any, len(of))
+	for i, k := range of {
+		names[i] = k.Name
+	}
+	values["admission"] = map[string]any{"mode": mode, "kinds": names}
 	if len(o.Namespaces) > 0 {
 		list := make([]any, 0, len(o.Namespaces))
 		for _, name := range o.Namespaces {
@@ -106,7 +117,7 @@ func Manifests(of []*kinds.Kind, o Options) (string, error) {
 		documents = append(documents, m.Content)
 	}
 	for _, k := range of {
-		documents = append(documents, k.Manifests(o.Namespaces...))
+		documents = append(documents, manifestsOf(k, o.Namespaces...))
 	}
 	for _, m := range sorted[deployed:] {
 		documents = append(documents, m.Content)
@@ -129,11 +140,34 @@ func renderIn(namespace string, values map[string]any) ([]*release.Hook, []relea
 
 // renderFor renders the chart for an installation or an upgrade. The cluster is what templates look up objects in; nil for none.
 func renderFor(o common.ReleaseOptions, cluster engine.ClientProvider, values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
+	capabilities, err := kubernetes(tested)
+	if err != nil {
+		return nil, nil, err
+	}
+	return renderOn(capabilities, o, cluster, values)
+}
+
+// tested is the version of Kubernetes that Lull is tested on.
+const tested = "v1.36.0"
+
+// kubernetes are the capabilities of a cluster of a version of which no more is known.
+func kubernetes(version string, apis ...string) (*common.Capabilities, error) {
+	out := common.DefaultCapabilities.Copy()
+	v, err := common.ParseKubeVersion(version)
+	if err != nil {
+		return nil, err
+	}
+	out.KubeVersion, out.APIVersions = *v, slices.Concat(out.APIVersions, apis)
+	return out, nil
+}
+
+// renderOn renders the chart for a cluster that has some capabilities.
+func renderOn(capabilities *common.Capabilities, o common.ReleaseOptions, cluster engine.ClientProvider, values map[string]any) ([]*release.Hook, []releaseutil.Manifest, error) {
 	c, err := load()
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := util.ToRenderValues(c, values, o, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(c, values, o, capabilities)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -124,10 +124,10 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	all := set(everything(), "hooks.releaseOnUpgrade", true)
-	for name, values := range map[string]map[string]any{"everything": all, "few kinds": set(set(all, "kinds", []any{"Job"}), "kueue.enabled", false)} {
+	for name, values := range map[string]map[string]any{"everything": all, "webhook": set(all, "admission.mode", "webhook"), "few kinds": set(set(all, "kinds", []any{"Job"}), "kueue.enabled", false)} {
 		for _, upgrade := range []bool{false, true} {
 			before, after := collect(values, upgrade), collect(set(values, "namespaces", []any{"team-a", "team-b"}), upgrade)
-			for _, account := range []string{"lull-controller", "lull-failsafe", "lull-extender", "lull-retire"} {
+			for _, account := range []string{"lull-controller", "lull-failsafe", "lull-extender", "lull-admission", "lull-retire"} {
 				var wide, narrow []string
 				for _, right := range before.granted(t, account, "") {
 					resource, verb, _ := strings.Cut(right, " ")

@@ -72,7 +72,7 @@ func (o *adviseOptions) defaultZone() (string, error) {
 	tr := &jobtrace.Trace{}
 	if o.jobs != "" {
 		var err error
-		if tr, err = scenario.ReadTrace(o.jobs, o.format); err != nil {
+		if tr, err = scenario.ReadTrace(o.jobs, o.format, o.timeZone); err != nil {
 			return "", err
 		}
 	}

@@ -33,7 +33,7 @@ type adviseOptions struct {
 	minSaving                float64 // percent
 	slot, stride             string
 	seed                     uint64
-	jobs, format             string
+	jobs, format, timeZone   string
 	jsonFile, htmlFile       string
 	output                   string
 	policyFile               string
@@ -62,6 +62,7 @@ a mean day, whose savings are lower than those of real ones.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
   lull advise --jobs emissions.csv --slack 6h,24h
+  lull advise --jobs last-year.sacct --time-zone Europe/Berlin --slack 6h,24h
   lull advise --jobs azure.csv.gz --carbon DE=de-2022.csv --slack 6h,24h --html advice.html --policy policy.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +75,8 @@ a mean day, whose savings are lower than those of real ones.`,
 	f := cmd.Flags()
 	f.StringVar(&o.length, "length", "6h", "run time of the job at its least scale")
 	f.StringVar(&o.jobs, "jobs", "", "job trace: advise on a history instead of one job (formats as for simulate)")
-	f.StringVar(&o.format, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.format, "format", "", jobsFormats)
+	f.StringVar(&o.timeZone, "time-zone", "", sacctClock)
 	f.StringVar(&o.kind, "kind", "", "rigid, interruptible or elastic (default: elastic with --profile, else interruptible)")
 	f.StringVar(&o.profile, "profile", "", "capacity curve of an elastic job (CSV: workers,throughput[,power_w])")
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale")

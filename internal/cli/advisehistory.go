@@ -25,7 +25,7 @@ func (o *adviseOptions) history(ctx context.Context, a *advice, list []adviceZon
 			for _, slack := range slacks {
 				s := &scenario.Scenario{
 					Slot: scenario.Duration{Duration: slot}, Seed: o.seed, Planners: planners, MinSaving: new(o.minSaving / 100),
-					Jobs: scenario.Jobs{File: o.jobs, Format: o.format, Kind: string(kind), MaxDelay: []scenario.Delay{{Delay: scenario.Duration{Duration: slack}}}},
+					Jobs: scenario.Jobs{File: o.jobs, Format: o.format, TimeZone: o.timeZone, Kind: string(kind), MaxDelay: []scenario.Delay{{Delay: scenario.Duration{Duration: slack}}}},
 					Clusters: []scenario.Cluster{{
 						Name: z.name, Zone: z.name, Carbon: z.files, Watts: map[string]float64{"cpu": o.watts}, PUE: o.pue,
 						Forecast: scenario.Forecast{Kind: "noise", Error: o.error},

@@ -53,8 +53,8 @@ func (o *adviseOptions) checkGiven(f *pflag.FlagSet) error {
 	if name := firstGiven(f, "length", "stride"); name != "" && o.jobs != "" {
 		return fmt.Errorf("--%s: given with --jobs, whose jobs have their own; accepted: one of them", name)
 	}
-	if f.Changed("format") && o.jobs == "" {
-		return errors.New("--format: set without a trace; accepted: with --jobs FILE")
+	if name := firstGiven(f, "format", "time-zone"); name != "" && o.jobs == "" {
+		return fmt.Errorf("--%s: set without a trace; accepted: with --jobs FILE", name)
 	}
 	if f.Changed("max-workers") && o.profile == "" {
 		return errors.New("--max-workers: set without --profile; accepted: with --profile FILE, the capacity curve")

@@ -266,6 +266,7 @@ of the watchdog, each with its own account and its own lease. They are those of 
 	cmd.Flags().BoolVar(&o.Capacity, "capacity", false, "add the rights that CapacityCurves take: to queues of Kueue, node pools of Karpenter, and to cordon nodes")
 	cmd.Flags().BoolVar(&o.Autoscaling, "autoscaling", false, "add the rights to read what autoscaling of CarbonPolicies names: NodePools of Karpenter, the status of cluster-autoscaler")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
+	cmd.Flags().BoolVar(&o.Webhook, "webhook", false, "hold work by lull admission, a webhook, instead of admission policies")
 	cmd.Flags().BoolVar(&o.Web, "web", false, "add what serving the web page takes; with --image the controller serves it")
 	namespacesFlag(cmd.Flags(), (*manager.Namespaces)(&o.Namespaces), "namespaces to govern: no rights to change anything in others")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")

@@ -32,8 +32,10 @@ func releaseKinds(ctx context.Context, out io.Writer, c client.Client, names []s
 	}
 	var errs []error
 	unbound := 0
+	var going []*kinds.Kind
 	for _, k := range known {
 		if goes(k) {
+			going = append(going, k)
 			deleted, err := unbind(ctx, c, k)
 			errs = append(errs, err)
 			if deleted {
@@ -41,7 +43,9 @@ func releaseKinds(ctx context.Context, out io.Writer, c client.Client, names []s
 			}
 		}
 	}
-	if unbound > 0 { // admission hears of it by a watch
+	removed, err := removeWebhooks(ctx, c, going)
+	errs = append(errs, err)
+	if unbound > 0 || removed { // admission hears of it by a watch
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -94,6 +98,19 @@ func unbind(ctx context.Context, c client.Client, k *kinds.Kind) (bool, error) {
 		return false, fmt.Errorf("delete MutatingAdmissionPolicyBinding %s: %w", binding.GetName(), err)
 	}
 	return true, nil
+}
+
+// removeWebhooks is kube.RemoveWebhooks, again if somebody else has written at the same time.
+func removeWebhooks(ctx context.Context, c client.Client, of []*kinds.Kind) (removed bool, err error) {
+	if len(of) == 0 {
+		return false, nil
+	}
+	for range 5 {
+		if removed, err = kube.RemoveWebhooks(ctx, c, of); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return removed, err
 }
 
 func kindNames(of []*kinds.Kind) (out []string) {

@@ -72,7 +72,7 @@ the cost of a deadline, and proves what it saved.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lull"}
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand(), newExitStatusTopic())
+	root.AddCommand(newPlanCommand(), newCheckCommand(), newSimulateCommand(), newAdviseCommand(), newReproduceCommand(), newForecastCommand(), newWhenCommand(), newRunCommand(), newFakegridCommand(), newControllerCommand(), newFailsafeCommand(), newAdmissionCommand(), newExtenderCommand(), newManifestsCommand(), newAlertsCommand(), newKindsCommand(), newGetCommand(), newStatusCommand(), newTopCommand(), newPlansCommand(), newExplainCommand(), newServeCommand(), newCapacityCommand(), newLedgerCommand(), newReportCommand(), newReleaseCommand(), newRetireCommand(), newSlurmCommand(), newProgressCommand(), newProfileCommand(), newDemoCommand(), newVersionCommand(), newExitStatusTopic())
 	root.SetGlobalNormalizationFunc(oneName)
 	return root
 }

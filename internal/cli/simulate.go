@@ -31,6 +31,12 @@ import (
 //go:embed scenario.yaml
 var exampleScenario string
 
+// What the flags of a job trace take.
+const (
+	jobsFormats = "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf, sacct or kubernetes (default: by the file's name)"
+	sacctClock  = "time zone of the times of sacct that have no offset, e.g. Europe/Berlin (default UTC)"
+)
+
 type simulateOptions struct {
 	file, start, kind, forecast, estimate    string
 	carbon, planners, maxDelay, profiles     []string
@@ -44,7 +50,7 @@ type simulateOptions struct {
 	example                                  bool
 	minWorkers, maxWorkers                   int
 	deny                                     float64
-	jobsFile, jobsFormat                     string
+	jobsFile, jobsFormat, timeZone           string
 	output                                   string
 	jsonJobs                                 bool
 }
@@ -60,6 +66,7 @@ pause and change of scale is decided by the function that the live controllers c
 
 Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; the emissions.csv of
 CodeCarbon, whose jobs count with the power and in the zone that it states; SWF; GWF; what
+sacct -X -P of Slurm writes; what
 "kubectl get jobs,pods -o json" or "kubectl get workloads -o json" writes, also of one
 object, of other kinds that Lull knows, or as YAML; each maybe gzipped) or are generated. The intensity comes from trace files, else from the
 built-in climatology of a zone. Flags describe the common case, one cluster; a
@@ -103,7 +110,8 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVarP(&o.file, "filename", "f", "", "scenario file (YAML)")
 	f.BoolVar(&o.example, "example", false, "print a scenario file that names every field")
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
-	f.StringVar(&o.jobsFormat, "format", "", "format of the trace: csv (also CodeCarbon's emissions.csv), swf, gwf or kubernetes (default: by the file's name)")
+	f.StringVar(&o.jobsFormat, "format", "", jobsFormats)
+	f.StringVar(&o.timeZone, "time-zone", "", sacctClock)
 	duration(f, &o.from, "from", 0, "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
 	duration(f, &o.to, "to", 0, "leave out what comes after, counted from the start of the trace, e.g. 14d")
 	f.Lookup("to").DefValue = ""
@@ -194,6 +202,7 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 	return s, errors.Join(
 		set("jobs", func() error { s.Jobs.File, s.Jobs.Generate = o.jobsFile, nil; return nil }),
 		set("format", func() error { s.Jobs.Format = o.jobsFormat; return nil }),
+		set("time-zone", func() error { s.Jobs.TimeZone = o.timeZone; return nil }),
 		set("kind", func() error { s.Jobs.Kind = o.kind; return nil }),
 		set("max-delay", func() (err error) { s.Jobs.MaxDelay, err = parseDelays(o.maxDelay); return err }),
 		set("estimate", func() error { s.Jobs.Estimate.Kind = o.estimate; return nil }),
@@ -230,7 +239,7 @@ func (o *simulateOptions) checkGiven(f *pflag.FlagSet) error {
 	if f.Changed("max-workers") && o.maxWorkers < o.minWorkers {
 		return fmt.Errorf("--max-workers: %d; accepted: at least --min-workers, %d", o.maxWorkers, o.minWorkers)
 	}
-	if name := firstGiven(f, "from", "to", "least", "format"); name != "" && !f.Changed("jobs") && o.file == "" {
+	if name := firstGiven(f, "from", "to", "least", "format", "time-zone"); name != "" && !f.Changed("jobs") && o.file == "" {
 		return fmt.Errorf("--%s: set without a trace; accepted: with --jobs FILE", name)
 	}
 	if f.Changed("to") && o.to <= o.from {

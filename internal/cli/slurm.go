@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
+	"lull.dev/lull/internal/accounting/keeper"
+	"lull.dev/lull/internal/accounting/ledger"
 	"lull.dev/lull/internal/base/outfile"
 	"lull.dev/lull/internal/base/version"
 	"lull.dev/lull/internal/carbon/source"
@@ -127,6 +129,7 @@ type slurmController struct {
 	minRun, minPause      time.Duration
 	minSaving, watts, pue float64
 	decisionTime          time.Duration
+	ledger, metrics       string
 	dryRun                bool
 }
 
@@ -139,6 +142,9 @@ func newSlurmControllerCommand() *cobra.Command {
 times. It keeps what it must know in the AdminComment of each job: it may be stopped at any
 time and started again, on another machine too. While it does not run, each job starts by
 its begin time.
+
+With --ledger it records what the jobs that may wait did and emitted. lull report sums it
+up, and lull ledger verify checks it.
 
 It leaves alone what users and operators decide: jobs that they hold, requeue or give a
 begin time. It runs squeue, sinfo and scontrol, as SlurmUser, root or an operator.
@@ -167,6 +173,8 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	number(f, &o.watts, "watts-per-cpu", power.DefaultWattsPerCPU, between(0, power.MaxWatts), "power of a CPU that is in use")
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
+	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
+	f.StringVar(&o.metrics, "metrics-bind-address", "0", `address of /metrics, "0" for none`)
 	f.BoolVar(&o.dryRun, "dry-run", false, "say once what would be changed, and change nothing")
 	return cmd
 }
@@ -215,7 +223,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--watts-per-cpu, --pue: %w", err)
 	}
-	var client slurm.Client = slurm.Commands{Dir: o.bin}
+	var client slurm.Client = slurm.Commands{Dir: o.bin, Ended: o.ledger != ""}
 	about, err := client.Check(ctx)
 	if err != nil {
 		return err
@@ -230,8 +238,13 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err := zone.refreshFirst(ctx); err != nil {
 		log.Warn("The carbon intensity cannot be read", "error", oneLine(err))
 	}
+	entries, done, err := o.keep(ctx, &about, log)
+	if err != nil {
+		return err
+	}
+	defer done()
 	c, err := engine.New(engine.Options{
-		Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
+		Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
 			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model,
@@ -244,8 +257,42 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 		_, err := c.Reconcile(ctx)
 		return err
 	}
+	if err := serveMetrics(ctx, o.metrics, log); err != nil {
+		return err
+	}
 	go zone.keepFresh(ctx, log)
 	return c.Run(ctx)
+}
+
+// keep opens the ledger, if there is to be one, and writes it until done is called, after the last decision.
+func (o *slurmController) keep(ctx context.Context, about *slurm.About, log *slog.Logger) (entries *keeper.Keeper, done func(), err error) {
+	if o.ledger == "" || o.dryRun {
+		return nil, func() {}, nil
+	}
+	if least := 4 * o.interval; about.MinJobAge > 0 && about.MinJobAge < least {
+		log.Warn("Slurm forgets jobs soon after their end: the ledger may miss ends, which it then infers. Set MinJobAge in slurm.conf", "MinJobAge", about.MinJobAge.String(), "least", least.String())
+	}
+	l, err := ledger.Later(o.ledger)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--ledger: %w", err)
+	}
+	entries = keeper.New(l, func(string) time.Time { return time.Now() }, func(_ context.Context, err error, message string, args ...any) {
+		log.Error("Ledger: "+message, append(args, "error", err.Error())...)
+	})
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = entries.Start(ctx) }() // returns no error
+	for entries.Loading() && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return entries, func() {
+		stop()
+		<-ended
+		entries.Flush(context.WithoutCancel(ctx))
+		if err := l.Close(); err != nil {
+			log.Error("Ledger: Close", "error", err.Error())
+		}
+	}, nil
 }
 
 // refreshFirst reads what is known before the first decision, within a bound: a controller starts without it too.

@@ -70,6 +70,9 @@ func ReadCSV(r io.Reader) (*Trace, error) {
 		if _, ok := at[name]; !ok && strings.Contains(header[0], ";") {
 			return nil, fmt.Errorf("%w: line 1: header %q: the columns are separated by semicolons; accepted: commas", ErrTrace, header[0])
 		}
+		if _, ok := at[name]; !ok && isSacct(strings.Split(strings.Join(header, ","), saSeparator)) {
+			return nil, fmt.Errorf("%w: line 1: %.80q is the header of sacct; accepted: format sacct, or a file name that ends in .sacct", ErrTrace, strings.Join(header, ","))
+		}
 		if _, ok := at[name]; !ok {
 			return nil, fmt.Errorf("%w: line 1: column %s is missing; accepted: at least %s,%s,%s,%s, or the emissions.csv of CodeCarbon with %s,%s,%s",
 				ErrTrace, name, colID, colArrival, colLength, colCPUs, ccTimestamp, ccDuration, ccEnergy)

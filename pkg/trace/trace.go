@@ -86,6 +86,7 @@ const (
 	CountedElsewhere = "another entry that counts their work"
 	BurstOfJob       = "status 2, 3 or 4: bursts of a job whose summary line counts"
 	EarlierRow       = "a later row of the same run"
+	JobStep          = "the number of a step, whose job counts"
 )
 
 // Total returns how many entries were skipped.

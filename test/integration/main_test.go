@@ -59,6 +59,7 @@ var env struct {
 	failsafe   string // the watchdog's
 	extender   string
 	web        string
+	admission  string
 	client     client.Client
 	config     *rest.Config
 }
@@ -228,7 +229,7 @@ func start(t *testing.T, args []string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	common := []string{args[0], "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}
-	if args[0] != "extender" { // which has no leader
+	if args[0] != "extender" && args[0] != "admission" { // which have no leader
 		common = append(common, "--leader-elect=false")
 	}
 	args = append(common, args[1:]...)

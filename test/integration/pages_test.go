@@ -96,6 +96,7 @@ var elsewhere = []struct{ command, by string }{
 	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestOutputs reads such a file"},
 	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
 	{"sbatch ", "there is no Slurm here; TestWhenForSchedulers checks the time"},
+	{"lull slurm ", "make test-slurm"},
 	{"at -t", "needs a daemon; TestWhenForSchedulers checks the time"},
 	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
 	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
@@ -173,6 +174,9 @@ func TestPages(t *testing.T) {
 	}
 	write("train.csv", "workers,throughput\n1,1\n2,1.9\n3,2.7\n4,3.4\n5,4\n6,4.5\n7,4.9\n8,5.2\n")
 	write("emissions.csv", "timestamp,project_name,run_id,duration,energy_consumed,country_iso_code,cpu_count,pue\n2023-03-01T19:00:00,train,a,7200,1,DEU,8,1\n")
+	week, err := os.ReadFile(filepath.Join(dir, "examples", "slurm", "week.sacct"))
+	must(t, err)
+	write("last-year.sacct", string(week))
 	write("job.yaml", manifestsIn(t, "kinds/job.md", "Job")[0])
 	write("crunch.yaml", manifestsIn(t, "kinds/other.md", "WorkloadKind")[0])
 	write("toronto.yaml", "apiVersion: v1\nkind: Config\n")

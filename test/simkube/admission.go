@@ -1,7 +1,7 @@
 package simkube
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,11 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	namespaced "k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"lull.dev/lull/internal/cluster/mutate"
 )
 
 // admit changes an object that is about to be created as the MutatingAdmissionPolicies in the store say. It evaluates
@@ -48,7 +46,7 @@ func (s *Store) admit(r *Resource, obj *unstructured.Unstructured) error {
 				continue
 			}
 			for _, params := range s.params(&policy, &binding, obj) {
-				changed, err := mutate(&policy, obj, params)
+				changed, err := mutated(&policy, obj, params)
 				switch {
 				case err == nil:
 					obj.Object = changed
@@ -104,79 +102,25 @@ func (s *Store) params(policy *admissionv1.MutatingAdmissionPolicy, binding *adm
 	return out
 }
 
-// mutate evaluates a policy for an object, and returns the object as changed by it.
-func mutate(policy *admissionv1.MutatingAdmissionPolicy, obj, params *unstructured.Unstructured) (map[string]any, error) {
-	variables := map[string]any{}
-	vars := map[string]any{
-		"object": obj.Object, "oldObject": nil, "variables": variables,
-		"request": map[string]any{"namespace": obj.GetNamespace(), "name": obj.GetName(), "operation": "CREATE"},
+// mutated evaluates a policy for an object, and returns the object as changed by it.
+func mutated(policy *admissionv1.MutatingAdmissionPolicy, obj, params *unstructured.Unstructured) (map[string]any, error) {
+	compiled, err := mutate.Compile(policy)
+	if err != nil {
+		return nil, err
 	}
+	var with map[string]any
 	if params != nil {
-		vars["params"] = params.Object
+		with = params.Object
 	}
-	var failure error
-	for _, c := range policy.Spec.MatchConditions {
-		value, err := evaluate(c.Expression, vars)
-		switch {
-		case err != nil:
-			failure = err
-		case value != types.True:
-			return obj.Object, nil // also where another condition fails
-		}
-	}
-	if failure != nil {
-		return nil, failure
-	}
-	for _, v := range policy.Spec.Variables {
-		value, err := evaluate(v.Expression, vars)
-		if err != nil {
-			return nil, err
-		}
-		variables[v.Name] = value
-	}
-	out := obj.Object
-	for _, m := range policy.Spec.Mutations {
-		if m.JSONPatch == nil {
-			return nil, fmt.Errorf("patch type %s: not served by this model", m.PatchType)
-		}
-		value, err := evaluate(m.JSONPatch.Expression, vars)
-		if err != nil {
-			return nil, err
-		}
-		if out, err = applyJSONPatch(out, plain(value)); err != nil {
-			return nil, err
-		}
-		vars["object"] = out
-	}
-	return out, nil
-}
-
-// applyJSONPatch returns a changed copy of an object.
-func applyJSONPatch(obj map[string]any, operations any) (map[string]any, error) {
-	text, err := json.Marshal(operations)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		return nil, err
-	}
-	before, err := json.Marshal(obj)
-	if err != nil {
-		return nil, err
-	}
-	after, err := patch.Apply(before)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{}
-	return out, utiljson.Unmarshal(after, &out)
+	request := map[string]any{"namespace": obj.GetNamespace(), "name": obj.GetName(), "operation": "CREATE"}
+	_, changed, err := compiled.Mutate(context.Background(), request, obj.Object, with)
+	return changed, err
 }
 
 // programs are compiled expressions.
 var programs sync.Map // string -> func() (cel.Program, error)
 
-// evaluate evaluates an expression of an admission policy or of a schema.
+// evaluate evaluates an expression of a schema.
 func evaluate(expression string, vars map[string]any) (ref.Val, error) {
 	program, err := compiled(expression)
 	if err != nil {
@@ -202,86 +146,14 @@ func compiled(expression string) (cel.Program, error) {
 	return compile.(func() (cel.Program, error))()
 }
 
-// environment is what expressions of admission policies and schemas may use.
+// environment is what expressions of schemas may use.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	registry, err := types.NewRegistry()
-	if err != nil {
-		return nil, err
-	}
-	options := []cel.EnvOption{
-		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.HomogeneousAggregateLiterals(),
-		cel.CustomTypeAdapter(registry), cel.CustomTypeProvider(patchType{registry}), ext.TwoVarComprehensions(),
-	}
-	for _, name := range []string{"object", "oldObject", "params", "request", "variables", "self", "oldSelf"} {
+	options := []cel.EnvOption{cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.HomogeneousAggregateLiterals(), ext.TwoVarComprehensions()}
+	for _, name := range []string{"self", "oldSelf"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	return cel.NewEnv(append(options, quantities()...)...)
 })
-
-// patchType adds the type JSONPatch, whose values are maps: the native types of cel-go refuse a field of any type.
-type patchType struct{ *types.Registry }
-
-var jsonPatchType = types.NewObjectType("JSONPatch")
-
-func (p patchType) FindStructType(name string) (*types.Type, bool) {
-	if name == jsonPatchType.TypeName() {
-		return types.NewTypeTypeWithParam(jsonPatchType), true
-	}
-	return p.Registry.FindStructType(name)
-}
-
-func (p patchType) FindStructFieldNames(name string) ([]string, bool) {
-	if name == jsonPatchType.TypeName() {
-		return []string{"op", "path", "from", "value"}, true
-	}
-	return p.Registry.FindStructFieldNames(name)
-}
-
-func (p patchType) FindStructFieldType(name, field string) (*types.FieldType, bool) {
-	if name != jsonPatchType.TypeName() {
-		return p.Registry.FindStructFieldType(name, field)
-	}
-	switch field {
-	case "op", "path", "from":
-		return &types.FieldType{Type: types.StringType}, true
-	case "value":
-		return &types.FieldType{Type: types.DynType}, true
-	}
-	return nil, false
-}
-
-func (p patchType) NewValue(name string, fields map[string]ref.Val) ref.Val {
-	if name != jsonPatchType.TypeName() {
-		return p.Registry.NewValue(name, fields)
-	}
-	out := map[ref.Val]ref.Val{}
-	for field, value := range fields {
-		out[types.String(field)] = value
-	}
-	return types.NewRefValMap(p.Registry, out)
-}
-
-// plain converts a value of CEL to one of JSON.
-func plain(v ref.Val) any {
-	switch v := v.(type) {
-	case types.Int:
-		return int64(v)
-	case traits.Mapper:
-		out := map[string]any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			out[fmt.Sprint(key.Value())] = plain(v.Get(key))
-		}
-		return out
-	case traits.Lister:
-		out := []any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			out = append(out, plain(it.Next()))
-		}
-		return out
-	}
-	return v.Value()
-}
 
 // sorted are the objects of a resource in a namespace, or in all, by name. The caller holds mu.
 func (s *Store) sorted(r *Resource, namespace string) []*unstructured.Unstructured {

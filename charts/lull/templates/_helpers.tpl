@@ -212,3 +212,14 @@ metadata:
 {{- fail (printf "%s: Helm would delete %s %s, and all that is in it; accepted: first %s" (index . 5) (index . 2) (index . 4) (index . 6)) }}
 {{- end }}
 {{- end }}
+
+{{- /* What holds work at creation: policy or webhook. Where kinds are not known (helm template), the version of Kubernetes decides. */}}
+{{- define "lull.admission" -}}
+{{- $mode := (.Values.admission).mode | default "auto" }}
+{{- if ne $mode "auto" }}{{ $mode }}
+{{- else if .Capabilities.APIVersions.Has "v1/Pod" }}
+{{- .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" | ternary "policy" "webhook" }}
+{{- else }}
+{{- semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version | ternary "policy" "webhook" }}
+{{- end }}
+{{- end }}

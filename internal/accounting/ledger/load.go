@@ -58,7 +58,7 @@ func take(e *Entry, workloads map[types.UID]*observed, runs map[types.UID]types.
 		if err != nil {
 			return err
 		}
-		workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]*run{}}
+		workloads[uid] = &observed{policy: b.Policy, runs: map[types.UID]*run{}, runtime: b.runtime()}
 	case KindStarted:
 		b, err := bodyOf[Started](e)
 		if err != nil {

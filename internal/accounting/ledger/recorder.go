@@ -51,6 +51,7 @@ type observed struct {
 	policy   string
 	decision string             // the last, shortly
 	runs     map[types.UID]*run // those that were noted
+	runtime  time.Duration      // expected at first
 	// remote is the present run where pods cannot be seen, remoteAs what it is like.
 	remote, remoteAs string
 	energy           Energy // of the present hour
@@ -119,14 +120,10 @@ type Look struct {
 func (r *Recorder) Record(k *Look) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.loaded || r.bytes >= mostQueued {
-		r.health.LostLooks++
-		r.signal()
+	forecasts, ok := r.observe(k.site())
+	if !ok {
 		return
 	}
-	r.intensities(k)
-	r.capacities(k)
-	forecasts := r.forecasts(k)
 	s, policy := &k.View.Snapshot, policyName(k.Policy)
 	current := map[types.UID]bool{}
 	for _, w := range k.View.Workloads {
@@ -170,6 +167,19 @@ func (r *Recorder) Record(k *Look) {
 			r.vanished(k, uid, o)
 		}
 	}
+}
+
+// observe notes what a look has of zones and clusters, and returns the keys of the forecasts. It returns false if the look cannot be
+// recorded.
+func (r *Recorder) observe(k *site) (forecasts []string, ok bool) {
+	if !r.loaded || r.bytes >= mostQueued {
+		r.health.LostLooks++
+		r.signal()
+		return nil, false
+	}
+	r.intensities(k)
+	r.capacities(k)
+	return r.forecasts(k), true
 }
 
 func policyName(p *v1alpha1.CarbonPolicy) string { return p.Namespace + "/" + p.Name }

@@ -57,6 +57,10 @@ type Submitted struct {
 	HeldOut bool `json:"heldOut,omitempty"`
 }
 
+func (b *Submitted) runtime() time.Duration {
+	return time.Duration(b.Runtime * float64(time.Second))
+}
+
 // Forecast is what was expected of zones at a moment: the values of the hours to come, from From on.
 type Forecast struct {
 	Zone string `json:"zone"`

@@ -9,14 +9,31 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 )
 
+// site is what a look has of zones and clusters, whatever runs there.
+type site struct {
+	policy   string
+	timeline timegrid.Timeline
+	now      time.Time // wall time
+	snapshot *decide.Snapshot
+	zones    map[string]carbon.Outlook
+	beside   map[string]string
+	// due says that a plan was made anew.
+	due bool
+}
+
+func (k *Look) site() *site {
+	return &site{policyName(k.Policy), k.Timeline, k.Now, &k.View.Snapshot, k.Zones, k.Beside, len(k.Due) > 0}
+}
+
 // intensities notes hours that are over, and what was revised of them.
-func (r *Recorder) intensities(k *Look) {
-	now := k.Timeline.ToGrid(k.Now)
-	for _, zone := range slices.Sorted(maps.Keys(k.Zones)) {
-		s := k.Zones[zone].Expected
+func (r *Recorder) intensities(k *site) {
+	now := k.timeline.ToGrid(k.now)
+	for _, zone := range slices.Sorted(maps.Keys(k.zones)) {
+		s := k.zones[zone].Expected
 		if s == nil {
 			continue
 		}
@@ -26,7 +43,7 @@ func (r *Recorder) intensities(k *Look) {
 			r.signal()
 			continue
 		}
-		r.forget(zone, k.Zones[zone])
+		r.forget(zone, k.zones[zone])
 		for i := range s.Len() {
 			x := s.Sample(i)
 			if x.To.After(now) {
@@ -42,7 +59,7 @@ func (r *Recorder) intensities(k *Look) {
 
 // intensity notes a value of the past that is not in the ledger as it is. If it was published in finer steps before, each of
 // them is revised.
-func (r *Recorder) intensity(k *Look, zone string, x *carbon.Sample, p *carbon.Provenance) {
+func (r *Recorder) intensity(k *site, zone string, x *carbon.Sample, p *carbon.Provenance) {
 	known, part := r.hours[zone], *x
 	for at := x.From.Add(finestStep); at.Before(x.To); at = at.Add(finestStep) {
 		if _, there := known[at.Unix()]; there {
@@ -57,7 +74,7 @@ func (r *Recorder) intensity(k *Look, zone string, x *carbon.Sample, p *carbon.P
 // finestStep is the finest step in which intensities are published.
 const finestStep = 5 * time.Minute
 
-func (r *Recorder) intensityPart(k *Look, zone string, x *carbon.Sample, p *carbon.Provenance) {
+func (r *Recorder) intensityPart(k *site, zone string, x *carbon.Sample, p *carbon.Provenance) {
 	known, at := r.hours[zone], x.From.Unix()
 	last, there := known[at]
 	if there && last.value == float64(x.Value) && last.estimated == x.Estimated {
@@ -70,7 +87,7 @@ func (r *Recorder) intensityPart(k *Look, zone string, x *carbon.Sample, p *carb
 	known[at] = last
 	b := Intensity{
 		Zone: zone, Grid: p.Zone, From: x.From.UTC(), To: x.To.UTC(), Value: float64(x.Value),
-		Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.Beside[zone],
+		Signal: string(p.Signal), Factor: string(p.Factor), Source: p.Source, Estimated: x.Estimated, Revision: last.revision, Beside: k.beside[zone],
 	}
 	r.add(KindIntensity, intensityKey(zone, at, b.Revision), "", b)
 }
@@ -85,8 +102,8 @@ type earlier struct {
 
 // earlierIntensities notes values that were published or revised when the series of the outlook did not show them any more,
 // however long ago that was. What is in the ledger of them is read first. What lies before the ledger begins concerns nothing.
-func (r *Recorder) earlierIntensities(k *Look, zone string) {
-	list := k.Zones[zone].Earlier
+func (r *Recorder) earlierIntensities(k *site, zone string) {
+	list := k.zones[zone].Earlier
 	e := r.earlier[zone]
 	if e == nil {
 		e = &earlier{sought: map[int64]bool{}}
@@ -96,9 +113,9 @@ func (r *Recorder) earlierIntensities(k *Look, zone string) {
 		return
 	}
 	if r.opened.IsZero() {
-		r.opened = k.Now
+		r.opened = k.now
 	}
-	first := k.Timeline.ToGrid(r.opened).Add(-carbon.FillReach)
+	first := k.timeline.ToGrid(r.opened).Add(-carbon.FillReach)
 	var unread []int64
 	for i := range list {
 		x := &list[i]
@@ -153,12 +170,12 @@ func (r *Recorder) forget(zone string, o carbon.Outlook) {
 }
 
 // capacities notes what clusters have for the policy, as far as it has changed.
-func (r *Recorder) capacities(k *Look) {
-	s := &k.View.Snapshot
+func (r *Recorder) capacities(k *site) {
+	s := k.snapshot
 	at := timegrid.Align(s.Now, s.Slot).UTC()
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
-		b := Capacity{Policy: policyName(k.Policy), Cluster: c.Name, Zone: c.Zone, At: at, Free: map[string]float64{}}
+		b := Capacity{Policy: k.policy, Cluster: c.Name, Zone: c.Zone, At: at, Free: map[string]float64{}}
 		for res, v := range c.Capacity {
 			used := c.Load[res]
 			if ahead := c.LoadAt[res]; len(ahead) > 0 {
@@ -183,12 +200,12 @@ const capacityEvery = 24 * time.Hour
 const mostForecast = 96
 
 // forecasts notes what is expected of the zones of the clusters, where that is news, and returns the keys.
-func (r *Recorder) forecasts(k *Look) []string {
-	s := &k.View.Snapshot
+func (r *Recorder) forecasts(k *site) []string {
+	s := k.snapshot
 	var keys []string
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
-		if c.Carbon == nil || len(k.Due) == 0 && r.forecast[c.Zone] != "" {
+		if c.Carbon == nil || !k.due && r.forecast[c.Zone] != "" {
 			if key := r.forecast[c.Zone]; key != "" {
 				keys = append(keys, key)
 			}

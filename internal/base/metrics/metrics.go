@@ -196,6 +196,34 @@ var (
 		Name: "lull_extender_decisions_total",
 		Help: "Pods that kube-scheduler asked about, by the reason why they pass or wait (OutsideWindow, NoRoom).",
 	}, []string{"reason"})
+	// SlurmJobs, SlurmChanges and SlurmErrors say what lull slurm controller does.
+	SlurmJobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_slurm_jobs",
+		Help: "Jobs of the Slurm cluster by what Lull does with them: waiting (it decides on them, and they have not started), running (the same, started), left (it leaves them to Slurm). The tasks of an array that have not started are one job.",
+	}, []string{"state"})
+	SlurmChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_slurm_changes_total",
+		Help: "Jobs of the Slurm cluster that were changed: held (a begin time to come was set), released, requeued, noted (only the AdminComment).",
+	}, []string{"change"})
+	SlurmErrors = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lull_slurm_errors_total",
+		Help: "Looks at the Slurm cluster that failed, or whose changes could not be made.",
+	})
+	// AdmissionRequests counts what API servers asked lull admission, AdmissionSeconds is how long it took,
+	// AdmissionCertificateEnd is when the certificate that it serves with ends.
+	AdmissionRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lull_admission_requests_total",
+		Help: "Objects that API servers asked lull admission about, by kind and what came of it: held, marked (governed, not held), unchanged, failed.",
+	}, []string{"kind", "outcome"})
+	AdmissionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lull_admission_request_duration_seconds",
+		Help:    "Time until lull admission has answered.",
+		Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2},
+	})
+	AdmissionCertificateEnd = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_admission_certificate_end_timestamp_seconds",
+		Help: "When the certificate that lull admission serves with ends, in seconds since 1970; 0 in other programs.",
+	})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
@@ -205,7 +233,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

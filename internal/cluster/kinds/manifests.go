@@ -11,12 +11,21 @@ import (
 // Manifests are the access rule and the admission policies that a kind needs, as YAML
 // documents. The admission policies are about objects of the given namespaces; none for all.
 func (k *Kind) Manifests(namespaces ...string) string {
-	out := k.access() + "---\n" + k.admission() + "---\n" + k.bound()
+	return within(k.access()+"---\n"+k.admission(DefaultNamespace)+"---\n"+k.bound(), namespaces)
+}
+
+// Rights are Manifests without the policy that holds objects of the kind at creation, for clusters where "lull admission" does so.
+func (k *Kind) Rights(namespaces ...string) string {
+	return within(k.access()+"---\n"+k.bound(), namespaces)
+}
+
+// within bounds the admission policies among manifests to namespaces; none for all.
+func within(manifests string, namespaces []string) string {
 	if len(namespaces) == 0 {
-		return out
+		return manifests
 	}
 	const constraints = "\n  matchConstraints:\n"
-	return strings.ReplaceAll(out, constraints, constraints+`    namespaceSelector:
+	return strings.ReplaceAll(manifests, constraints, constraints+`    namespaceSelector:
       matchExpressions:
       - key: kubernetes.io/metadata.name
         operator: In
@@ -63,10 +72,12 @@ func (k *Kind) notOwned() string {
 // annotationsOf are the annotations of an object in CEL.
 const annotationsOf = "object.metadata.?annotations.orValue({})"
 
+// marked is true where an object has annotations that only the controller writes: a copy of one that Lull has decided about.
+const marked = "['" + v1alpha1.AnnotationDecision + "', '" + v1alpha1.AnnotationRan + "', '" + v1alpha1.AnnotationChanged + "'].exists(a, a in " + annotationsOf + ")"
+
 // governed is true where another CarbonPolicy has been evaluated before, in the same request, and governs the object. A copy of
-// an object that Lull has decided about is not taken for one: it has marks that only the controller writes.
-const governed = "(object.metadata.?annotations[?'" + v1alpha1.AnnotationPolicy + "'].orValue('') != '' && !['" + v1alpha1.AnnotationDecision + "', '" +
-	v1alpha1.AnnotationRan + "', '" + v1alpha1.AnnotationChanged + "'].exists(a, a in " + annotationsOf + "))"
+// an object that Lull has decided about is not taken for one.
+const governed = "(object.metadata.?annotations[?'" + v1alpha1.AnnotationPolicy + "'].orValue('') != '' && !" + marked + ")"
 
 // held is true where that policy holds the object.
 func (k *Kind) held() string {
@@ -89,10 +100,11 @@ func (k *Kind) holds() string {
 
 // wins is true where no other policy governs the object, or the policy has precedence over the one that does: one that
 // holds has precedence over one that does not, then the name decides. The API server evaluates policies in any order.
-// An object that comes with an empty name is governed by none.
+// An object that comes with an empty name, or with marks of the controller, is governed by none: of several policies it could not be told
+// later whether one of them has governed it in the same request.
 func (k *Kind) wins() string {
 	first := "params.metadata.name < object.metadata.annotations['" + v1alpha1.AnnotationPolicy + "']"
-	return "!('" + v1alpha1.AnnotationPolicy + "' in " + annotationsOf + ") || " +
+	return "!('" + v1alpha1.AnnotationPolicy + "' in " + annotationsOf + ") && !" + marked + " || " +
 		governed + " && (" + k.held() + " ? " + k.holds() + " && " + first + " : " + k.holds() + " || " + first + ")"
 }
 
@@ -127,7 +139,7 @@ func (k *Kind) ofPolicy() string {
 // admission is the policy that holds objects of the kind at creation. The API server
 // itself evaluates it: there is no webhook to be down, and should the evaluation fail, the
 // object is created as the user wrote it.
-func (k *Kind) admission() string {
+func (k *Kind) admission(own string) string {
 	group := k.Spec.Group
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Objects of kind %s that a CarbonPolicy governs are created held, with the name of the
@@ -174,7 +186,7 @@ spec:
     expression: "!('%[11]s' in object.metadata.?labels.orValue({}))"
   - name: not-excluded
     expression: "%[12]s"
-`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"), k.ofPolicy(), kueue.LabelOrigin, notExcluded(DefaultNamespace))
+`, k.Spec.Kind, k.objectName(), group, k.Spec.Version, k.Spec.Resource, k.Name, k.notHeldByUser(), k.notOwned(), strings.Join(DefaultNames, "', '"), k.ofPolicy(), kueue.LabelOrigin, notExcluded(own))
 	if len(k.who) > 0 {
 		own := []string{"''", "'" + kueue.ManagedByMultiKueue + "'"}
 		for _, o := range k.Spec.ManagedBy.Own {

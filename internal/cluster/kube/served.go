@@ -43,16 +43,88 @@ func ServiceOf(ctx context.Context, live client.Reader, k *kinds.Kind, o ...clie
 }
 
 // HeldAtAdmission is Forbidden for a kind whose objects are held at creation though they may not be listed, and
-// NotServed for one that nothing holds.
+// NotServed for one that nothing holds: neither an admission policy nor a webhook.
 func HeldAtAdmission(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
 	err := live.Get(ctx, client.ObjectKey{Name: k.AdmissionName()}, AdmissionPolicy(k))
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return NotServed, nil
+		return heldByWebhook(ctx, live, k)
 	}
 	if err == nil || apierrors.IsForbidden(err) {
 		return Forbidden, nil
 	}
 	return Forbidden, fmt.Errorf("look for the admission policy of %s: %w", k.Name, err)
+}
+
+// heldByWebhook is HeldAtAdmission for "lull admission".
+func heldByWebhook(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
+	configuration := WebhookConfiguration()
+	err := live.Get(ctx, client.ObjectKeyFromObject(configuration), configuration)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return NotServed, nil
+	case apierrors.IsForbidden(err):
+		return Forbidden, nil
+	case err != nil:
+		return Forbidden, fmt.Errorf("look for the webhook of %s: %w", k.Name, err)
+	case slices.Contains(webhookNames(configuration), k.AdmissionName()):
+		return Forbidden, nil
+	}
+	return NotServed, nil
+}
+
+// WebhookConfiguration is the MutatingWebhookConfiguration of "lull admission", without its content.
+func WebhookConfiguration() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"})
+	u.SetName(kinds.WebhookConfiguration)
+	return u
+}
+
+func webhookNames(configuration *unstructured.Unstructured) (out []string) {
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	for _, w := range webhooks {
+		if m, ok := w.(map[string]any); ok {
+			name, _ := m["name"].(string)
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// RemoveWebhooks has "lull admission" hold no more objects of some kinds, and of no others: kinds that were removed before are held again. It reports
+// whether a webhook was removed. Where there is no configuration nothing is to be done.
+func RemoveWebhooks(ctx context.Context, c client.Client, of []*kinds.Kind) (bool, error) {
+	configuration := WebhookConfiguration()
+	err := c.Get(ctx, client.ObjectKeyFromObject(configuration), configuration)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read MutatingWebhookConfiguration %s: %w", configuration.GetName(), err)
+	}
+	var names []string
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	before := len(webhooks)
+	for _, k := range of {
+		names = append(names, k.Name)
+		webhooks = slices.DeleteFunc(webhooks, func(w any) bool {
+			m, ok := w.(map[string]any)
+			return ok && m["name"] == k.AdmissionName()
+		})
+	}
+	if err := unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks"); err != nil {
+		return false, err
+	}
+	a := configuration.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	a[kinds.AnnotationRemovedKinds] = strings.Join(names, ",")
+	configuration.SetAnnotations(a)
+	if err := c.Update(ctx, configuration); err != nil {
+		return false, fmt.Errorf("write MutatingWebhookConfiguration %s: %w", configuration.GetName(), err)
+	}
+	return len(webhooks) < before, nil
 }
 
 // AdmissionPolicy is the one that holds objects of a kind at creation.

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"sort"
@@ -18,6 +17,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/pkg/account"
 )
 
 // Workload is what one plan is about: an object of a known kind, or a group of Pods that
@@ -352,6 +352,5 @@ func HeldOut(w *Workload, spec *v1alpha1.CarbonPolicySpec) bool {
 	if spec.HoldOut == nil {
 		return false
 	}
-	sum := sha256.Sum256([]byte(w.UID()))
-	return float64(binary.BigEndian.Uint64(sum[:]))/(1<<64) < *spec.HoldOut
+	return account.HeldOut(string(w.UID()), *spec.HoldOut)
 }

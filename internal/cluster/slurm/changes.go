@@ -98,6 +98,9 @@ func (c *changes) handOver(l *Left) {
 // codeDepends is the reason of a job that waits for other jobs first.
 const codeDepends decide.Code = "Depends"
 
+// textDepends begins what the mark of such a job says.
+const textDepends = "waits for other jobs"
+
 // planned is the begin time of a job that waits.
 func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
 	at := a.Reason.PlannedStart
@@ -170,7 +173,7 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	}
 	m.Text = fmt.Sprintf("waits until %s %s; starts by %s at the latest", clock(begin), why, clock(g.Latest))
 	if code == codeDepends {
-		m.Text = fmt.Sprintf("waits for other jobs, then for cleaner power; starts by %s at the latest", clock(g.Latest))
+		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}
 	same := g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
 	if same && g.Mark.Text == m.Text {
@@ -214,22 +217,27 @@ func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
 		return
 	}
 	m := g.next(Released)
-	why := a.Reason.Message()
-	switch a.Reason.Code {
-	case decide.CodeUnscheduled:
-		why = "waits in the queue of Slurm"
-	case decide.CodeNoRoom:
-		why = "other jobs leave no room for it in time, so it waits in the queue of Slurm"
-	}
+	why := Message(&a.Reason)
 	const most = 150
 	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
 	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
 }
 
+// Message says a reason in the words of Slurm.
+func Message(r *decide.Reason) string {
+	switch r.Code {
+	case decide.CodeUnscheduled:
+		return "waits in the queue of Slurm"
+	case decide.CodeNoRoom:
+		return "other jobs leave no room for it in time, so it waits in the queue of Slurm"
+	}
+	return r.Message()
+}
+
 // pause requeues a running job.
 func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Action) {
 	m := g.next(Pausing)
-	m.Since, m.Runs = g.submitted(), g.Job.Restarts
+	m.Since, m.Runs = g.Submitted(), g.Job.Restarts
 	m.Ran = max(0, now.Sub(g.Job.Started)-t.AtRisk)
 	m.Text = "is paused at " + clock(now)
 	if at := a.Reason.PlannedStart; at.After(now) {

@@ -35,6 +35,9 @@ type About struct {
 	Lua bool
 	// Tested reports whether the version is one that Lull's tests run on.
 	Tested bool
+	// Cluster is the name of the cluster, MinJobAge how long it knows a job that is over; 0 if it does not say.
+	Cluster   string
+	MinJobAge time.Duration
 }
 
 // ErrCommand marks a command of Slurm that failed.
@@ -58,6 +61,8 @@ const (
 type Commands struct {
 	// Dir is where they are; empty for PATH.
 	Dir string
+	// Ended says that Observe lists jobs that are over too.
+	Ended bool
 }
 
 var _ Client = Commands{}
@@ -80,13 +85,7 @@ func (c Commands) Check(ctx context.Context) (About, error) {
 	if err != nil {
 		return a, err
 	}
-	for _, line := range strings.Split(out, "\n") {
-		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "JobSubmitPlugins" {
-			for _, plugin := range strings.Split(value, ",") {
-				a.Lua = a.Lua || strings.TrimSpace(plugin) == "lua"
-			}
-		}
-	}
+	a.configured(out)
 	q, err := c.Observe(ctx)
 	if err != nil { // a column is missing
 		return a, err
@@ -95,6 +94,26 @@ func (c Commands) Check(ctx context.Context) (About, error) {
 		return a, fmt.Errorf("%w: %s: %w", ErrVersion, a.Version, err)
 	}
 	return a, nil
+}
+
+// configured reads the answer of scontrol show config.
+func (a *About) configured(text string) {
+	for _, line := range strings.Split(text, "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "JobSubmitPlugins":
+			for _, plugin := range strings.Split(value, ",") {
+				a.Lua = a.Lua || strings.TrimSpace(plugin) == "lua"
+			}
+		case "ClusterName":
+			a.Cluster = value
+		case "MinJobAge":
+			if n, err := strconv.Atoi(strings.TrimSuffix(value, " sec")); err == nil && n > 0 {
+				a.MinJobAge = time.Duration(n) * time.Second
+			}
+		}
+	}
 }
 
 // read reads "slurm 22.05.8" or "slurm-wlm 22.05.8", and returns 2205 for it.
@@ -118,12 +137,23 @@ func (a *About) read(text string) (release int, err error) {
 func (c Commands) Observe(ctx context.Context) (Queue, error) {
 	var q Queue
 	end := newWord()
-	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--array-unique", "--Format="+format(jobColumns, end))
+	args := []string{"--noheader", "--all", "--array-unique", "--Format=" + format(jobColumns, end)}
+	if c.Ended {
+		args = append(args, "--states=all")
+	}
+	out, err := c.run(ctx, "squeue", args...)
 	if err != nil {
 		return q, err
 	}
-	var bad []Bad
-	q.Jobs, q.Bad = parseJobs(out, end)
+	jobs, bad := parseJobs(out, end)
+	q.Bad = bad
+	for i := range jobs {
+		if jobs[i].Over() {
+			q.Ended = append(q.Ended, jobs[i])
+		} else {
+			q.Jobs = append(q.Jobs, jobs[i])
+		}
+	}
 	out, err = c.run(ctx, "sinfo", "--noheader", "--all", "--Node", "--Format="+format(nodeColumns, end))
 	if err != nil {
 		return q, err

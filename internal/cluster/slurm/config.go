@@ -35,6 +35,8 @@ type Config struct {
 	Margin *Duration `json:"margin,omitempty"`
 	// Runtime is that of jobs which state neither a run time nor a time limit.
 	Runtime *Duration `json:"runtime,omitempty"`
+	// HoldOut is the share of the jobs that may wait, but run as submitted, to compare with. An array counts as one.
+	HoldOut float64 `json:"holdOut,omitempty"`
 	// Defaults say which jobs may wait without a comment of their own. The first entry that matches counts.
 	Defaults []Default `json:"defaults,omitempty"`
 }
@@ -62,6 +64,9 @@ func ParseConfig(text []byte) (Config, error) {
 	var c Config
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if !(c.HoldOut >= 0 && c.HoldOut <= 0.5) {
+		return c, fmt.Errorf("%w: holdOut: %v; accepted: 0 to 0.5", ErrConfig, c.HoldOut)
 	}
 	for i := range c.Defaults {
 		d := &c.Defaults[i]

@@ -21,6 +21,8 @@ type Job struct {
 	// Submitted, Begin, Started are zero if squeue states none. Begin is the begin time (EligibleTime): StartTime may be an estimate
 	// of the scheduler.
 	Submitted, Begin, Started time.Time
+	// Ended is when a job that is over ended.
+	Ended time.Time
 	// Limit is the time limit; 0 if there is none.
 	Limit time.Duration
 	// Deadline is that of --deadline; zero if there is none.
@@ -30,6 +32,7 @@ type Job struct {
 	// Requeue reports whether Slurm may requeue it.
 	Requeue                 bool
 	Partition, QOS, Account string
+	User                    string
 	// Interactive reports that it has no batch script: a shell of salloc or a srun waits for it.
 	Interactive bool
 	// Het reports that it is a part of a heterogeneous job.
@@ -51,6 +54,34 @@ const (
 
 // Pending reports whether the job has not started.
 func (j *Job) Pending() bool { return j.State == statePending }
+
+// The states of a job that is over.
+const (
+	stateCompleted = "COMPLETED"
+	stateNodeFail  = "NODE_FAIL"
+	statePreempted = "PREEMPTED"
+	stateCancelled = "CANCELLED"
+)
+
+// Over reports whether the job has ended for good.
+func (j *Job) Over() bool {
+	switch j.State {
+	case stateCompleted, stateNodeFail, statePreempted, stateCancelled, "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "LAUNCH_FAILED", "REVOKED":
+		return true
+	}
+	return false
+}
+
+// Succeeded reports whether the job is over and did what it was for.
+func (j *Job) Succeeded() bool { return j.State == stateCompleted }
+
+// Evicted reports whether Slurm ended it, as a node failed or another job needed the room.
+func (j *Job) Evicted() bool { return j.State == stateNodeFail || j.State == statePreempted }
+
+// Failed reports whether it ended by itself before its work was done, or at a limit.
+func (j *Job) Failed() bool {
+	return j.Over() && !j.Succeeded() && !j.Evicted() && j.State != stateCancelled
+}
 
 // Held reports whether its user or an operator holds it.
 func (j *Job) Held() bool { return j.Pending() && strings.Contains(j.Reason, reasonHeld) }
@@ -82,7 +113,9 @@ type Bad struct {
 
 // Queue is what one look at Slurm tells.
 type Queue struct {
-	Jobs  []Job
+	Jobs []Job
+	// Ended are the jobs that are over and that Slurm has not forgotten yet (MinJobAge), if they were asked for.
+	Ended []Job
 	Nodes []Node
 	Bad   []Bad
 }
@@ -97,8 +130,8 @@ func (q *Queue) Readable() error {
 			first[b.Node] = b.Err
 		}
 	}
-	if n := bad[false]; n > len(q.Jobs) {
-		return fmt.Errorf("squeue: %d of %d lines cannot be read; the first: %w", n, n+len(q.Jobs), first[false])
+	if n, good := bad[false], len(q.Jobs)+len(q.Ended); n > good {
+		return fmt.Errorf("squeue: %d of %d lines cannot be read; the first: %w", n, n+good, first[false])
 	}
 	if n := bad[true]; n > len(q.Nodes) {
 		return fmt.Errorf("sinfo: %d of %d lines cannot be read; the first: %w", n, n+len(q.Nodes), first[true])

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"lull.dev/lull/pkg/account"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
@@ -222,6 +223,33 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	return g, why, messages[why]
 }
 
+// Ran returns what a job that is over had stated, and whether Lull governed it while it was not.
+func Ran(in *Input, j *Job) (Governed, bool) {
+	defaults, byDefault := in.Config.options(j)
+	o, stated, err := ReadComment(j.Comment, defaults)
+	m := ReadMark(j.AdminComment)
+	waits := !o.Off && (o.MaxDelay > 0 || !j.Deadline.IsZero())
+	own := m.Phase == HandedOver || m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly))
+	return Governed{Job: j, Mark: m, Options: o}, err == nil && (stated || byDefault) && waits && !own && !j.Het && !j.Interactive
+}
+
+// WaitedForOthers reports whether the last that Lull wrote of the job is that it waits for other jobs.
+func (g *Governed) WaitedForOthers() bool { return strings.HasPrefix(g.Mark.Text, textDepends) }
+
+// Runtime is how long the job is expected to take from its beginning to its end.
+func (g *Governed) Runtime(in *Input) time.Duration { return g.runtime(in) }
+
+// Deadline is when the job should have ended; zero for one that runs as submitted.
+func (g *Governed) Deadline(in *Input) time.Time {
+	if g.HeldOut(in.Config) {
+		return time.Time{}
+	}
+	return g.deadline(in, 1)
+}
+
+// Resumable reports whether the job goes on after a pause where it was.
+func (g *Governed) Resumable() bool { return g.interruptible() }
+
 // promptly is how long after the submission of a job Slurm sets its begin time at most, if the job states none and waits for no other job.
 const promptly = 5 * time.Second
 
@@ -241,8 +269,13 @@ func begins(j *Job, m *Mark, now time.Time) Why {
 	return ""
 }
 
-// submitted is when the job was submitted.
-func (g *Governed) submitted() time.Time {
+// HeldOut reports whether the job is one of the share that runs as submitted.
+func (g *Governed) HeldOut(c *Config) bool {
+	return c.HoldOut > 0 && account.HeldOut(fmt.Sprintf("%d/%d", g.Job.Number, g.Submitted().Unix()), c.HoldOut)
+}
+
+// Submitted is when the job was submitted first: Slurm states the time of its last requeue.
+func (g *Governed) Submitted() time.Time {
 	if !g.Mark.Since.IsZero() {
 		return g.Mark.Since
 	}
@@ -266,7 +299,7 @@ func (g *Governed) id() string {
 	if _, tasks, isArray := strings.Cut(g.Job.ID, "_"); isArray && g.Job.Tasks == 1 {
 		part = tasks
 	}
-	return fmt.Sprintf("%d/%010d/%s", g.submitted().Unix(), g.Job.Number, part)
+	return fmt.Sprintf("%d/%010d/%s", g.Submitted().Unix(), g.Job.Number, part)
 }
 
 // work is the run time of all of the job, done or not.
@@ -290,7 +323,7 @@ func inSuccession(d time.Duration, waves int) time.Duration {
 func (g *Governed) deadline(in *Input, waves int) time.Time {
 	var out time.Time
 	if g.Options.MaxDelay > 0 {
-		out = g.submitted().Add(g.Options.MaxDelay)
+		out = g.Submitted().Add(g.Options.MaxDelay)
 	}
 	if by := g.byDeadline(in, waves); !by.IsZero() && (out.IsZero() || by.Before(out)) {
 		out = by
@@ -355,7 +388,7 @@ func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observa
 	width, waves := g.shape(capacity)
 	work := g.work(in, waves)
 	t := decide.Task{
-		ID: g.id(), Submitted: g.submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
+		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
 		Request: map[string]float64{cpu: width}, State: decide.Waiting,
 	}
 	if g.interruptible() {
@@ -366,6 +399,9 @@ func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observa
 		t.Remaining = max(0, work-g.ran(in))
 	}
 	g.Latest = t.Deadline.Add(-t.Remaining)
+	if t.HeldOut = g.HeldOut(in.Config); t.HeldOut {
+		t.Deadline = time.Time{}
+	}
 	seen := track.Observation{Source: "model", Speed: 1, Done: work - t.Remaining}
 	switch {
 	case j.State == stateCompleting: // it is being requeued

@@ -23,6 +23,7 @@ var jobColumns = []column{
 	{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"State", 16}, {"Reason", 32},
 	{"SubmitTime", 20}, {"EligibleTime", 20}, {"StartTime", 20}, {"TimeLimit", 16}, {"Deadline", 20},
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
+	{"EndTime", 20}, {"UserName", 33},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
@@ -96,7 +97,7 @@ func parseJobs(text, end string) (jobs []Job, bad []Bad) {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", AdminComment: none(f[18]), Comment: none(f[19])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), AdminComment: none(f[20]), Comment: none(f[21])}
 	var err error
 	fail := func(name, text string, cause error) {
 		if cause != nil && err == nil {
@@ -119,6 +120,9 @@ func parseJob(f []string) (Job, error) {
 	number, array := whole(0), whole(1)
 	j.Submitted, j.Begin, j.Started, j.Deadline = at(5), at(6), at(7), at(9)
 	j.CPUs, j.Restarts = whole(10), whole(11)
+	if j.Over() {
+		j.Ended = at(18) // of others, squeue states when the time limit ends
+	}
 	limit, cause := parseLimit(f[8])
 	fail("TimeLimit", f[8], cause)
 	j.Limit = limit

@@ -18,7 +18,7 @@ func line(set map[string]string) string {
 	values := map[string]string{
 		"JobID": "12", "ArrayJobID": "12", "ArrayTaskID": "N/A", "State": "PENDING", "Reason": "BeginTime",
 		"SubmitTime": "2026-06-01T08:00:00", "EligibleTime": "2026-06-01T10:00:00", "StartTime": "N/A", "TimeLimit": "1:00:00", "Deadline": "N/A",
-		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1",
+		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1", "EndTime": "N/A", "UserName": "ada",
 		adminComment: "(null)", "Comment": "(null)",
 	}
 	for k, v := range set {
@@ -72,7 +72,7 @@ func TestALineIsAJob(t *testing.T) {
 	} {
 		jobs, bad := parseJobs(line(tc.set), end)
 		tc.want.State, tc.want.Reason, tc.want.Submitted, tc.want.Begin = "PENDING", "BeginTime", at("08:00:00"), at("10:00:00")
-		tc.want.CPUs, tc.want.Requeue, tc.want.Partition = 4, true, "batch"
+		tc.want.CPUs, tc.want.Requeue, tc.want.Partition, tc.want.User = 4, true, "batch", "ada"
 		if len(bad) > 0 || len(jobs) != 1 || jobs[0] != tc.want {
 			t.Errorf("%s: %+v, %v\nwant %+v", name, jobs, bad, tc.want)
 		}

@@ -125,7 +125,7 @@ const (
 
 // Reconcile decides for one policy, if it is its turn. If it is not, the policy is enqueued again when it is.
 func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if !r.Kinds.ready() || !r.Queues.settled() || !r.filled() || r.Ledger != nil && r.Ledger.loading() {
+	if !r.Kinds.ready() || !r.Queues.settled() || !r.filled() || r.Ledger != nil && r.Ledger.Loading() {
 		r.turns.end(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: zoneWait}, nil
 	}

@@ -180,7 +180,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, l.Close()) }()
 		entries = newLedgerRecorder(l, zones, o.Clock.Now)
-		defer func() { entries.flush(context.WithoutCancel(ctx)) }() // after the last decision
+		defer func() { entries.Flush(context.WithoutCancel(ctx)) }() // after the last decision
 		if err := errors.Join(entries.watch(ctx, mgr), mgr.Add(entries)); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	if r.Ledger == nil {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRecorded)
 	} else {
-		reason, message := r.Ledger.problem()
+		reason, message := r.Ledger.Problem()
 		condition(&s.Conditions, v1alpha1.ConditionRecorded, reason == "", "Recorded", reason, clipped(message, mostMessage), policy.Generation)
 	}
 	if planner, err := r.planner(policy); err == nil { // else what was learned stays as it is

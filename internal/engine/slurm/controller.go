@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"lull.dev/lull/internal/accounting/keeper"
+	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/cluster/slurm"
 	"lull.dev/lull/pkg/decide"
@@ -32,7 +34,10 @@ type Options struct {
 	// DecisionTime bounds a decision. A planner that takes longer is stopped. If it has no plan by then, Substitute plans, which is fast.
 	DecisionTime time.Duration
 	Substitute   plan.Planner
-	// DryRun changes nothing.
+	// Ledger records what the jobs do and what they emit, under the name of the cluster; nil for no ledger.
+	Ledger  *keeper.Keeper
+	Cluster string
+	// DryRun changes and records nothing.
 	DryRun bool
 	Clock  clock.Clock
 	Log    *slog.Logger
@@ -52,6 +57,7 @@ type Controller struct {
 	outlooks track.Outlooks
 	round    track.Round
 	reported map[string]string
+	ledger   *ledgerRecorder
 	// failed is a job whose update failed in the last round; empty for none.
 	failed string
 }
@@ -60,6 +66,9 @@ type Controller struct {
 func New(o Options) (*Controller, error) {
 	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}}
 	c.o.Planner = plan.ForSequence(o.Planner)
+	if o.Ledger != nil && !o.DryRun {
+		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster)
+	}
 	if _, learned := plan.KeptReserve(o.Planner); learned {
 		learner, err := reserve.New(reserve.Default())
 		if err != nil {
@@ -77,6 +86,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		if wake, err := c.Reconcile(ctx); err == nil {
 			wait = min(wait, max(shortest, wake.Sub(c.o.Clock.Now())))
 		} else if ctx.Err() == nil {
+			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Reconciling failed; jobs that wait start by their begin times", "error", err.Error())
 		}
 		timer := c.o.Clock.NewTimer(wait)
@@ -104,9 +114,15 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	in.Carbon = out.Outlook
 	view := slurm.Observe(in)
 	c.report(&q, &view)
+	count(&view)
 	d := c.decide(ctx, &view)
 	changes := slurm.Plan(&view, &d)
-	return d.Wake, c.apply(ctx, &view, &changes)
+	applied := map[string]bool{}
+	err = c.apply(ctx, &view, &changes, applied)
+	if c.ledger != nil {
+		c.ledger.record(&in, &view, &d, applied)
+	}
+	return d.Wake, err
 }
 
 // decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
@@ -152,8 +168,9 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot) (decid
 }
 
 // apply carries changes out, up to the first error: a Slurm that does not answer would keep each command waiting. What is left is tried again after
-// the next observation. An update that failed goes last then, so that it does not keep the others from being made.
-func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes) error {
+// the next observation. An update that failed goes last then, so that it does not keep the others from being made. It notes the jobs that were
+// changed.
+func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
 			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
@@ -169,6 +186,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 			c.failed = u.IDs[0]
 			return err
 		}
+		note(applied, &u, change(&u))
 		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
@@ -178,12 +196,44 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 		if err := c.o.Client.Requeue(ctx, p.IDs); err != nil {
 			return err
 		}
+		note(applied, &p, "requeued")
 		c.o.Log.Info("Requeued jobs", "jobs", names(p.IDs), "adminComment", p.Comment)
 	}
 	if !changes.Empty() {
 		c.o.Log.Info("Reconciled", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 	}
 	return nil
+}
+
+func note(applied map[string]bool, u *slurm.Update, change string) {
+	for _, id := range u.IDs {
+		applied[id] = true
+	}
+	metrics.SlurmChanges.WithLabelValues(change).Add(float64(len(u.IDs)))
+}
+
+// change names a change in metrics.
+func change(u *slurm.Update) string {
+	switch {
+	case u.Now:
+		return "released"
+	case u.Begin.IsZero():
+		return "noted"
+	}
+	return "held"
+}
+
+// count tells the metrics what Lull does with the jobs.
+func count(view *slurm.View) {
+	waiting := 0
+	for i := range view.Jobs {
+		if view.Jobs[i].Job.Pending() {
+			waiting++
+		}
+	}
+	metrics.SlurmJobs.WithLabelValues("waiting").Set(float64(waiting))
+	metrics.SlurmJobs.WithLabelValues("running").Set(float64(len(view.Jobs) - waiting))
+	metrics.SlurmJobs.WithLabelValues("left").Set(float64(len(view.Left)))
 }
 
 // last is 1 for the update of a job that failed before.

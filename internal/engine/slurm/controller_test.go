@@ -31,6 +31,10 @@ type fake struct {
 	// refuses is the job whose updates fail.
 	refuses string
 	calls   []string
+	// lasts is how long jobs run that end; ended are those that have, which Slurm forgets after age (0: never).
+	lasts map[string]time.Duration
+	ended []slurm.Job
+	age   time.Duration
 }
 
 func (f *fake) Check(context.Context) (slurm.About, error) { return slurm.About{}, nil }
@@ -40,12 +44,27 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 		return slurm.Queue{}, f.failed
 	}
 	now := f.clock.Now()
+	f.end(now)
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
 		}
 	}
-	return slurm.Queue{Jobs: slices.Clone(f.jobs), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
+	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
+}
+
+// end ends the jobs that have run for as long as they last.
+func (f *fake) end(now time.Time) {
+	f.jobs = slices.DeleteFunc(f.jobs, func(j slurm.Job) bool {
+		lasts := f.lasts[j.ID]
+		if lasts == 0 || j.State != "RUNNING" || now.Before(j.Started.Add(lasts)) {
+			return false
+		}
+		j.State, j.Ended = "COMPLETED", j.Started.Add(lasts)
+		f.ended = append(f.ended, j)
+		return true
+	})
+	f.ended = slices.DeleteFunc(f.ended, func(j slurm.Job) bool { return f.age > 0 && now.Sub(j.Ended) > f.age })
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -83,7 +102,9 @@ func (f *fake) Update(_ context.Context, u slurm.Update) error {
 		case u.Now:
 			j.Begin = f.clock.Now()
 		case !u.Begin.IsZero():
-			j.Begin, j.Reason = u.Begin, "BeginTime"
+			if j.Begin = u.Begin; j.Reason != "Dependency" {
+				j.Reason = "BeginTime"
+			}
 		}
 	})
 	return nil
@@ -111,7 +132,7 @@ func setup(t *testing.T, jobs ...slurm.Job) (*Controller, *fake, *bytes.Buffer) 
 		}
 		samples = append(samples, carbon.Sample{From: midnight.Add(time.Duration(h) * time.Hour), To: midnight.Add(time.Duration(h+1) * time.Hour), Value: v})
 	}
-	series, err := carbon.NewSeries(carbon.Provenance{Zone: "X"}, samples)
+	series, err := carbon.NewSeries(carbon.Provenance{Zone: "X", Basis: carbon.Measured}, samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +288,7 @@ func TestApplyingStopsAtTheFirstError(t *testing.T) {
 			Updates: []slurm.Update{{IDs: []string{"1"}, Now: true}, {IDs: []string{"2"}}, {IDs: []string{"3"}}},
 			Pauses:  []slurm.Update{{IDs: []string{"4"}}},
 		}
-		if err := c.apply(t.Context(), &slurm.View{}, &changes); !errors.Is(err, slurm.ErrCommand) {
+		if err := c.apply(t.Context(), &slurm.View{}, &changes, map[string]bool{}); !errors.Is(err, slurm.ErrCommand) {
 			t.Errorf("%v", err)
 		}
 		return strings.Join(f.calls, ", ")

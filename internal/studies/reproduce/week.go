@@ -74,7 +74,7 @@ func (e *Env) trace(name string) (*trace.Trace, error) {
 	if t, ok := e.traces[name]; ok {
 		return t, nil
 	}
-	t, err := scenario.ReadTrace(filepath.Join(e.Data, "jobs", name+".csv.gz"), "")
+	t, err := scenario.ReadTrace(filepath.Join(e.Data, "jobs", name+".csv.gz"), "", "")
 	if err != nil {
 		return nil, err
 	}

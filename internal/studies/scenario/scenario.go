@@ -118,10 +118,11 @@ type Scenario struct {
 
 // Jobs is where jobs come from, and what the trace does not say.
 type Jobs struct {
-	// File is the trace; its Format (csv, swf, gwf or kubernetes) follows from its name
-	// where it is not stated.
-	File   string `json:"file"`
-	Format string `json:"format"`
+	// File is the trace; its Format (csv, swf, gwf, sacct or kubernetes) follows from its name
+	// where it is not stated. TimeZone is that of sacct's times without an offset (UTC).
+	File     string `json:"file"`
+	Format   string `json:"format"`
+	TimeZone string `json:"timeZone"`
 	// From and To cut the trace, counted from its start; the jobs that are left keep their
 	// time. Least leaves shorter jobs out.
 	From  Duration `json:"from"`

@@ -33,7 +33,7 @@ func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
 			Length: hours, CPUs: cpus, Whole: g.Whole.Duration, Seed: seed,
 		})
 	}
-	tr, err := ReadTrace(j.File, j.Format)
+	tr, err := ReadTrace(j.File, j.Format, j.TimeZone)
 	if err != nil {
 		return nil, err
 	}
@@ -61,24 +61,48 @@ func (j *Jobs) trace(seed uint64) (*trace.Trace, error) {
 	return tr, nil
 }
 
-// ReadTrace reads a trace file, gzipped or not, in a format (csv, swf, gwf, kubernetes)
-// that its name tells where none is stated. Errors name the file.
-func ReadTrace(file, format string) (tr *trace.Trace, err error) {
+// suffixes are the formats that the end of a file's name tells.
+var suffixes = map[string]string{".csv": "csv", ".swf": "swf", ".gwf": "gwf", ".sacct": "sacct", ".json": "kubernetes", ".yaml": "kubernetes", ".yml": "kubernetes"}
+
+// ReadTrace reads a trace file, gzipped or not, in a format (csv, swf, gwf, sacct, kubernetes)
+// that its name tells where none is stated. The time zone (IANA) is that of sacct's times without an offset, "" for UTC.
+// Errors name the file.
+func ReadTrace(file, format, timeZone string) (tr *trace.Trace, err error) {
 	if format == "" {
 		name := strings.TrimSuffix(file, ".gz")
-		for suffix, f := range map[string]string{".csv": "csv", ".swf": "swf", ".gwf": "gwf", ".json": "kubernetes", ".yaml": "kubernetes", ".yml": "kubernetes"} {
+		for suffix, f := range suffixes {
 			if strings.HasSuffix(name, suffix) {
 				format = f
 			}
 		}
 	}
-	read, ok := map[string]func(io.Reader) (*trace.Trace, error){"csv": trace.ReadCSV, "swf": trace.ReadSWF, "gwf": trace.ReadGWF, "kubernetes": kube.ReadExport}[format]
+	clock, err := clockOf(timeZone, format)
+	if err != nil {
+		return nil, err
+	}
+	sacct := func(r io.Reader) (*trace.Trace, error) { return trace.ReadSacct(r, clock) }
+	read, ok := map[string]func(io.Reader) (*trace.Trace, error){"csv": trace.ReadCSV, "swf": trace.ReadSWF, "gwf": trace.ReadGWF, "sacct": sacct, "kubernetes": kube.ReadExport}[format]
 	if !ok {
-		return nil, fault("jobs.format", fmt.Sprintf("%q of %s", format, file), "csv, swf, gwf or kubernetes, or a file name that ends in .csv, .swf, .gwf, .json, .yaml or .yml, maybe with .gz")
+		return nil, fault("jobs.format", fmt.Sprintf("%q of %s", format, file), "csv, swf, gwf, sacct or kubernetes, or a file name that ends in .csv, .swf, .gwf, .sacct, .json, .yaml or .yml, maybe with .gz")
 	}
 	err = source.WithFile(file, func(r io.Reader) error {
 		tr, err = read(r)
 		return err
 	})
 	return tr, err
+}
+
+// clockOf returns the clock of a time zone, nil without one.
+func clockOf(timeZone, format string) (*time.Location, error) {
+	if timeZone == "" {
+		return nil, nil
+	}
+	if format != "sacct" {
+		return nil, fault("jobs.timeZone", timeZone, "with format sacct: the times of others are UTC or have an offset")
+	}
+	clock, err := time.LoadLocation(timeZone)
+	if err != nil || timeZone == "Local" {
+		return nil, fault("jobs.timeZone", fmt.Sprintf("%q", timeZone), "a name of the time zone database, e.g. Europe/Berlin")
+	}
+	return clock, nil
 }

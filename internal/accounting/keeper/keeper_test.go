@@ -1,4 +1,4 @@
-package controller
+package keeper
 
 import (
 	"context"
@@ -11,19 +11,19 @@ import (
 	"lull.dev/lull/internal/accounting/ledger"
 )
 
-// TestLedgerRecorderStatesWhatIsWrong: the recorder states why a database cannot be used, which keeps no decision waiting
+// TestKeeperStatesWhatIsWrong: the keeper states why a database cannot be used, which keeps no decision waiting
 // for longer than at a start, and is used once it can be. The time is virtual: it passes only while everything waits.
-func TestLedgerRecorderStatesWhatIsWrong(t *testing.T) {
+func TestKeeperStatesWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		run := func(file string) (*ledgerRecorder, <-chan error, *ledger.Ledger) {
+		run := func(file string) (*Keeper, <-chan error, *ledger.Ledger) {
 			l, err := ledger.Later(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, done := newLedgerRecorder(l, NewZones(), time.Now), make(chan error, 1)
-			if !b.loading() {
+			b, done := New(l, func(string) time.Time { return time.Now() }, func(context.Context, error, string, ...any) {}), make(chan error, 1)
+			if !b.Loading() {
 				t.Error("decisions do not wait for the ledger at a start")
 			}
 			go func() { done <- b.Start(ctx) }()
@@ -32,27 +32,27 @@ func TestLedgerRecorderStatesWhatIsWrong(t *testing.T) {
 		bad, badDone, badLedger := run(filepath.Join(dir, "absent", "ledger.db"))
 		good, goodDone, goodLedger := run(filepath.Join(dir, "ledger.db"))
 		synctest.Wait()
-		if reason, message := bad.problem(); reason != "Behind" || !strings.Contains(message, "absent") {
+		if reason, message := bad.Problem(); reason != "Behind" || !strings.Contains(message, "absent") {
 			t.Errorf("what is wrong is not told: %q: %q", reason, message)
 		}
-		if good.loading() {
+		if good.Loading() {
 			t.Error("decisions wait though the ledger is read")
 		}
-		if reason, message := good.problem(); reason != "" {
+		if reason, message := good.Problem(); reason != "" {
 			t.Errorf("%s: %s", reason, message)
 		}
 		time.Sleep(loadWithin - time.Nanosecond)
-		if !bad.loading() {
+		if !bad.Loading() {
 			t.Errorf("decisions wait for less than %v", loadWithin)
 		}
 		time.Sleep(time.Nanosecond)
-		if bad.loading() {
+		if bad.Loading() {
 			t.Errorf("decisions wait for more than %v", loadWithin)
 		}
 		if _, err := goodLedger.Append(ctx, ledger.New{Kind: ledger.KindEnergy, Key: "bad", Body: func() {}}); err != nil {
 			t.Fatal(err)
 		}
-		if reason, message := good.problem(); reason != "Quarantined" || !strings.Contains(message, "of kind energy") {
+		if reason, message := good.Problem(); reason != "Quarantined" || !strings.Contains(message, "of kind energy") {
 			t.Errorf("%s: %s", reason, message)
 		}
 		cancel()

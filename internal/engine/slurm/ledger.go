@@ -1,0 +1,267 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lull.dev/lull/internal/accounting/keeper"
+	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/decide"
+)
+
+const (
+	// missedFor is how long a job must be gone from the queue before it counts as over. missedBadly is the same while there are lines of
+	// squeue that cannot be read, which may be those of the job.
+	missedFor   = 30 * time.Second
+	missedBadly = time.Hour
+	// apiVersion and jobKind name jobs of Slurm in the ledger.
+	apiVersion, jobKind = "slurm", "Job"
+)
+
+// ledgerRecorder records in the ledger what the controller observes. What it keeps in memory is of jobs that have not been recorded yet; all else
+// it finds in the ledger after a restart.
+type ledgerRecorder struct {
+	*keeper.Keeper
+	// policy names the cluster in the ledger, as "slurm/NAME".
+	policy string
+	// blocked are jobs that waited for other jobs, or were held by a user, when they were last seen: what they waited is not Lull's doing.
+	blocked map[string]bool
+	// freed is when the tasks of an array were seen first that had waited for other jobs.
+	freed map[int]time.Time
+	// throttled are arrays of which no more than some tasks run at a time.
+	throttled map[int]bool
+	// missed is since when jobs of the ledger are not in the queue.
+	missed map[string]time.Time
+}
+
+func newLedgerRecorder(k *keeper.Keeper, cluster string) *ledgerRecorder {
+	return &ledgerRecorder{Keeper: k, policy: "slurm/" + cluster, blocked: map[string]bool{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
+}
+
+// round is what one look at the queue has, as it is recorded.
+type round struct {
+	*ledgerRecorder
+	in   *slurm.Input
+	open map[string]ledger.OpenJob
+	// latest is the open job of a number, by what scontrol calls it.
+	latest map[string]string
+	seen   map[string]bool
+	out    []ledger.JobSeen
+	// beside are the CPUs of jobs that Lull decides on and that are not recorded.
+	beside float64
+}
+
+// record queues what a look has found. applied are the jobs that were changed.
+func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Decision, applied map[string]bool) {
+	open, _ := b.Recorder.OpenJobs(b.policy)
+	r := round{ledgerRecorder: b, in: in, open: map[string]ledger.OpenJob{}, latest: map[string]string{}, seen: map[string]bool{}}
+	for _, x := range open {
+		r.open[x.UID] = x
+		if parts := strings.Split(x.UID, "/"); len(parts) == 4 {
+			r.latest[parts[2]] = x.UID // the last submission is that of the highest second
+		}
+	}
+	r.throttles()
+	for i := range view.Jobs {
+		r.governed(&view.Jobs[i], &d.Actions[i], &view.Snapshot.Tasks[i], applied[view.Jobs[i].Job.ID])
+	}
+	for i := range view.Left {
+		r.left(&view.Left[i])
+	}
+	for i := range in.Queue.Ended {
+		r.ended(&in.Queue.Ended[i])
+	}
+	r.gone()
+	s := view.Snapshot
+	s.Clusters = slices.Clone(s.Clusters)
+	s.Clusters[0].Load = maps.Clone(s.Clusters[0].Load)
+	for name := range s.Clusters[0].Load {
+		s.Clusters[0].Load[name] += r.beside // the only resource
+	}
+	b.Recorder.RecordJobs(&ledger.JobLook{
+		Policy: b.policy, Now: in.Now, Snapshot: &s, Zones: map[string]carbon.Outlook{in.Zone: in.Carbon}, Jobs: r.out, Replanned: len(applied) > 0,
+	})
+}
+
+// throttles notes the arrays that are throttled, and forgets those that are not in the queue any more.
+func (r *round) throttles() {
+	there := map[int]bool{}
+	for _, list := range [][]slurm.Job{r.in.Queue.Jobs, r.in.Queue.Ended} {
+		for i := range list {
+			j := &list[i]
+			there[j.Number] = true
+			r.throttled[j.Number] = r.throttled[j.Number] || j.Throttle > 0 && j.Tasks > j.Throttle
+		}
+	}
+	maps.DeleteFunc(r.freed, func(number int, _ time.Time) bool { return !there[number] })
+	maps.DeleteFunc(r.throttled, func(number int, is bool) bool { return !is || !there[number] })
+}
+
+// uid is the name of a job for all time: its number and when it was submitted first. Slurm uses numbers again, and states the time of the last
+// requeue. sure says that the name is that of the ledger, if the job is there.
+func (r *round) uid(g *slurm.Governed) (uid string, sure bool) {
+	j := g.Job
+	uid = fmt.Sprintf("%s/%s/%d", r.policy, j.ID, g.Submitted().Unix())
+	if _, known := r.open[uid]; known || j.Restarts == 0 || !g.Mark.Since.IsZero() {
+		return uid, true
+	}
+	if known := r.latest[j.ID]; known != "" {
+		return known, true
+	}
+	return uid, false
+}
+
+// governed notes a job that Lull decides on.
+func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, applied bool) {
+	j := g.Job
+	uid, _ := r.uid(g)
+	_, known := r.open[uid]
+	waited := r.blocked[j.ID] || g.WaitedForOthers()
+	delete(r.blocked, j.ID)
+	if j.Tasks > 1 && waited {
+		r.freed[j.Number] = r.in.Now
+	}
+	if j.Tasks > 1 || !known && r.throttled[j.Number] {
+		if !j.Pending() {
+			r.beside += float64(j.CPUs)
+		}
+		return // its tasks are noted as they start
+	}
+	of := r.submitted(g, !known && waited)
+	x := ledger.JobSeen{UID: uid, Submitted: of, Runs: r.runs(g, uid)}
+	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: slurm.Message(&a.Reason), Workers: 1, Applied: applied}
+	if a.Verb == decide.Pause && !j.Pending() {
+		x.Decided.LostSeconds = t.AtRisk.Seconds()
+	}
+	r.add(x)
+}
+
+// left notes a job that Lull leaves to Slurm: its runs, if it is in the ledger.
+func (r *round) left(l *slurm.Left) {
+	g := slurm.Governed{Job: l.Job, Mark: slurm.ReadMark(l.Job.AdminComment)}
+	uid, _ := r.uid(&g)
+	if _, known := r.open[uid]; known {
+		r.add(ledger.JobSeen{UID: uid, Runs: r.runs(&g, uid)})
+		return
+	}
+	if l.Job.Pending() && (l.Why == slurm.Depends || l.Why == slurm.UserHold) {
+		r.blocked[l.Job.ID] = true
+	}
+}
+
+// ended notes a job that is over, also one that came and went between two looks.
+func (r *round) ended(j *slurm.Job) {
+	g, governed := slurm.Ran(r.in, j)
+	uid, sure := r.uid(&g)
+	_, known := r.open[uid]
+	blocked := r.blocked[j.ID]
+	delete(r.blocked, j.ID)
+	if !known && (!governed || !sure || r.throttled[j.Number]) || j.Ended.IsZero() {
+		return
+	}
+	x := ledger.JobSeen{UID: uid, Submitted: r.submitted(&g, false), Runs: r.runs(&g, uid), Over: j.Ended}
+	if !known && blocked && !j.Started.IsZero() {
+		x.Submitted.At = j.Started.UTC()
+	}
+	r.add(x)
+}
+
+func (r *round) add(x ledger.JobSeen) {
+	delete(r.missed, x.UID)
+	if !r.seen[x.UID] {
+		r.seen[x.UID] = true
+		r.out = append(r.out, x)
+	}
+}
+
+// gone notes jobs of the ledger that Slurm has forgotten, as when no controller ran for longer than MinJobAge: they have run for as long as was
+// expected, and no longer than until they were missed.
+func (r *round) gone() {
+	patience := missedFor
+	if slices.ContainsFunc(r.in.Queue.Bad, func(b slurm.Bad) bool { return !b.Node }) {
+		patience = missedBadly
+	}
+	for _, uid := range slices.Sorted(maps.Keys(r.open)) {
+		x := r.open[uid]
+		if r.seen[uid] {
+			continue
+		}
+		since, known := r.missed[uid]
+		if !known {
+			r.missed[uid], since = r.in.Now, r.in.Now
+		}
+		if r.in.Now.Sub(since) < patience {
+			continue
+		}
+		over := since
+		for _, from := range x.Runs {
+			if likely := from.Add(x.Runtime); x.Runtime > 0 && likely.Before(over) {
+				over = likely
+			}
+		}
+		r.add(ledger.JobSeen{UID: uid, Over: over})
+	}
+	maps.DeleteFunc(r.missed, func(uid string, _ time.Time) bool { _, open := r.open[uid]; return !open })
+}
+
+// submitted is a job as it came. One that had to wait for something else first counts from now on.
+func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
+	j := g.Job
+	at := g.Submitted()
+	if freed := r.freed[j.Number]; freed.After(at) {
+		at = freed
+	}
+	if now {
+		at = r.in.Now
+	}
+	labels := map[string]string{}
+	for name, value := range map[string]string{"user": j.User, "account": j.Account, "partition": j.Partition, "qos": j.QOS} {
+		if value != "" {
+			labels[name] = value
+		}
+	}
+	request := map[string]float64{"cpu": float64(max(1, j.CPUs))}
+	return ledger.Submitted{
+		APIVersion: apiVersion, Kind: jobKind, Namespace: cmp.Or(j.Account, j.Partition), Name: j.ID, Labels: labels, At: at.UTC(),
+		Workers: 1, Request: request, Watts: float64(r.in.Power.Of(request)), Runtime: g.Runtime(r.in).Seconds(), Deadline: g.Deadline(r.in).UTC(),
+		Zone: r.in.Zone, Resumable: g.Resumable(), HeldOut: g.HeldOut(r.in.Config),
+	}
+}
+
+// runs are the runs of a job that are known: the ones of the ledger that have ended since, and the last.
+func (r *round) runs(g *slurm.Governed, uid string) (out []ledger.JobRun) {
+	j := g.Job
+	last := fmt.Sprintf("%s/%d", uid, j.Restarts)
+	for id := range r.open[uid].Runs {
+		if id == last {
+			continue
+		}
+		// It was requeued, which Slurm states as its submission.
+		e := ledger.Ended{At: j.Submitted.UTC(), How: ledger.Observed}
+		if g.Mark.Since.IsZero() {
+			e.Lost = ledger.Evicted
+		}
+		out = append(out, ledger.JobRun{Started: ledger.Started{Run: id}, Ended: &e})
+	}
+	if j.Pending() || j.Started.IsZero() || j.Over() && !j.Ended.After(j.Started) {
+		return out
+	}
+	request := map[string]float64{"cpu": float64(max(1, j.CPUs))}
+	x := ledger.JobRun{Started: ledger.Started{Run: last, At: j.Started.UTC(), Zone: r.in.Zone, Workers: 1, Watts: float64(r.in.Power.Of(request))}}
+	if j.Over() {
+		x.Ended = &ledger.Ended{At: j.Ended.UTC(), How: ledger.Observed, Succeeded: j.Succeeded()}
+		switch {
+		case j.Evicted():
+			x.Ended.Lost = ledger.Evicted
+		case j.Failed():
+			x.Ended.Lost = ledger.Failed
+		}
+	}
+	return append(out, x)
+}
