@@ -108,8 +108,6 @@ type Task struct {
 	Changing bool
 	// savedIn is when its next checkpoint comes, from now, if that is at once: see withSaved.
 	savedIn time.Duration
-	// restarts is the work that Restart takes: see withRestarts.
-	restarts time.Duration
 	// renewed says that its standing plan is made anew for tasks without a plan: see renew.
 	renewed bool
 }
