@@ -37,7 +37,7 @@ bin/lab: always
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) ## see Lull work on a real control plane; docs/tour.md says what DEMO and LULL_TRACE may be
+demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) $(if $(filter slurm,$(DEMO)),bin/slurm/version) ## see Lull work on a real control plane; docs/tour.md says what DEMO and LULL_TRACE may be
 	./bin/lull demo $(DEMO)
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
@@ -179,8 +179,9 @@ bin/slurm/version: tools/slurm.sh
 	./tools/slurm.sh bin/slurm
 
 .PHONY: test-slurm
-test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback (needs root)
+test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback, and its demo (needs root)
 	LULL_SLURM=$(CURDIR)/bin/slurm LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags slurm -count=1 -timeout 30m ./test/slurm
+	./bin/lull demo slurm
 
 # What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.
 .PHONY: deps

@@ -21,7 +21,7 @@ import (
 )
 
 // demos are the further demos.
-var demos = []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity"}
+var demos = []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity", "slurm"}
 
 // demoFlags are the flags of all demos.
 type demoFlags struct {
@@ -31,12 +31,13 @@ type demoFlags struct {
 	scenarios []int
 	live      bool
 	outage    time.Duration
+	slurm     string
 }
 
 func newDemoCommand() *cobra.Command {
 	var o demoFlags
 	cmd := &cobra.Command{
-		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity]",
+		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity|slurm]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
@@ -63,7 +64,10 @@ Piontek et al. Exit status 0 only if every Pod ran, once.
 
 With capacity, a week of elastic jobs (folder $LULL_DATA) runs four times at once, with the number of
 nodes in use set by nobody, a virtual capacity curve, CarbonFlex, and the plans of planner joint.
-Exit status 0 only if every job finished and emissions differ from the simulator's by no more than 5 %.`,
+Exit status 0 only if every job finished and emissions differ from the simulator's by no more than 5 %.
+
+With slurm, a day of jobs runs on a real Slurm on this machine instead (make bin/slurm/version
+fetches it; needs root). Exit status 0 only if every job was completed and none started late.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
@@ -73,7 +77,8 @@ Exit status 0 only if every job finished and emissions differ from the simulator
   lull demo multicluster --omega1 0,0.5,1
   lull demo follow
   lull demo extender --scenario 2
-  lull demo capacity`,
+  lull demo capacity
+  lull demo slurm`,
 		ValidArgs: demos,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(demos, args[0]) {
@@ -133,12 +138,16 @@ func (o *demoFlags) run(cmd *cobra.Command, which string) error {
 	case "capacity":
 		return demo.Capacity(ctx, o.Options, NewReproduction(demo.EvaluationData()))
 	}
+	if which == "slurm" {
+		return demo.Slurm(ctx, o.Options, o.slurm)
+	}
 	return demo.Run(ctx, o.Options)
 }
 
 func (o *demoFlags) register(f *pflag.FlagSet) {
 	self, _ := os.Executable()
 	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
+	f.StringVar(&o.slurm, "slurm", filepath.Join(filepath.Dir(self), "slurm"), "folder with the packages of Slurm of demo slurm")
 	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
 	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or the region of a cloud (aws/eu-central-1) in it; of --trace, its name (default: folder and name of the file)")
 	f.StringVar(&o.from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
@@ -157,13 +166,14 @@ func (o *demoFlags) register(f *pflag.FlagSet) {
 // fits refuses flags that a demo does not use.
 func fits(which string, given func(string) bool) error {
 	refused := map[string]string{
-		"":             "omega1 scenario",
-		"elastic":      "omega1 scenario",
-		"fidelity":     "trace zone from jobs seed live outage param omega1 scenario",
-		"multicluster": "trace zone from live outage scenario",
-		"follow":       "trace zone from jobs seed live outage planner param omega1 scenario",
-		"extender":     "trace zone from jobs live outage planner param omega1",
-		"capacity":     "trace zone from jobs seed live outage planner param omega1 scenario",
+		"":             "omega1 scenario slurm",
+		"elastic":      "omega1 scenario slurm",
+		"fidelity":     "trace zone from jobs seed live outage param omega1 scenario slurm",
+		"multicluster": "trace zone from live outage scenario slurm",
+		"follow":       "trace zone from jobs seed live outage planner param omega1 scenario slurm",
+		"extender":     "trace zone from jobs live outage planner param omega1 slurm",
+		"slurm":        "lab report live outage omega1 scenario",
+		"capacity":     "trace zone from jobs seed live outage planner param omega1 scenario slurm",
 	}
 	for _, name := range strings.Fields(refused[which]) {
 		if given(name) {
@@ -222,6 +232,9 @@ func own(o *demo.Options, name string, given func(string) bool) {
 		set("time-factor", func() { o.Factor = 600 })
 	case "capacity":
 		set("time-factor", func() { o.Factor = 450 })
+	case "slurm":
+		set("jobs", func() { o.Jobs = 48 })
+		set("time-factor", func() { o.Factor = 600 })
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -267,7 +268,7 @@ func tellStory(out io.Writer, story []ledger.Entry) error {
 		case ledger.KindStarted:
 			var b ledger.Started
 			if err = json.Unmarshal(e.Body, &b); err == nil {
-				line(b.At, "runs: %s%s, %.4g W", b.Node, b.Cluster, b.Watts)
+				line(b.At, "runs: %s, %.4g W", cmp.Or(b.Node+b.Cluster, b.Zone), b.Watts)
 			}
 		case ledger.KindEnded:
 			var b ledger.Ended

@@ -112,7 +112,7 @@ func TestTheLedgerSaysWhatWasSaved(t *testing.T) {
 		t.Errorf("lull ledger verify: %s", out)
 	}
 	story := lullSays(t, "ledger", "show", requeued, "-n", "batch", "--database", file)
-	if strings.Count(story, "tarted") < 2 {
+	if strings.Count(story, "  runs: ") != 2 {
 		t.Errorf("a requeued job has two runs: %s", story)
 	}
 	for _, id := range append(ids, last) {
