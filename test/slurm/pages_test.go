@@ -18,7 +18,7 @@ var (
 	submitted   = regexp.MustCompile(`Submitted batch job (\d+)`)
 )
 
-// TestPage runs the commands of docs/slurm.md from the first to the last as they are printed, but for the number of the first
+// TestPage runs the commands of docs/slurm.md from the first to the last as they are printed, but for what asks a provider, the number of the first
 // job, the folder of Slurm's configuration, and the date of a deadline.
 func TestPage(t *testing.T) {
 	t.Cleanup(func() { empty(t) })
@@ -39,6 +39,9 @@ func TestPage(t *testing.T) {
 	here := []string{"/etc/slurm", lab.dir, "2026-06-02T08:00", time.Now().UTC().Add(36 * time.Hour).Format("2006-01-02T15:04")}
 	answers, first := map[string]string{}, ""
 	for _, m := range pageCommand.FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(m[1], "--credential-file") {
+			continue // it asks a provider, and runs on: TestTheLedgerSaysWhatWasSaved has its other flags, TestEverySourceLive the provider
+		}
 		cmd := exec.Command("bash", "-c", strings.NewReplacer(append(here, "4711", first)...).Replace(m[1]))
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), fmt.Sprintf("PATH=%s:%s/usr/bin:%s", dir, lab.root, os.Getenv("PATH")))
 		out, err := cmd.CombinedOutput()
