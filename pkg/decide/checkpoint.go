@@ -127,14 +127,14 @@ func (t *Task) missing(phases []Phase, now time.Time) time.Duration {
 // lags reports whether phases do less than the work that is left of a task.
 func (t *Task) lags(phases []Phase, now time.Time) bool { return t.missing(phases, now) > rounding }
 
-// endOf is when the work that is left of a task is done by its phases and their restarts. What they do not do is done after
+// endOf is when the work that is left of a task is done by its phases. What they do not do is done after
 // them, at the scale of the last.
 func (t *Task) endOf(phases []Phase, now time.Time) time.Time {
-	end := t.doneBy(phases, now)
+	last := &phases[len(phases)-1]
 	if missing := t.missing(phases, now); missing > rounding {
-		end = end.Add(t.runtime(missing, phases[len(phases)-1].Workers))
+		return last.To.Add(t.runtime(missing, last.Workers))
 	}
-	return end
+	return last.To
 }
 
 // atCheckpoints returns phases that pause and move at checkpoints: what a run would do after its last

@@ -61,7 +61,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	if err := s.validate(); err != nil {
 		return Decision{}, err
 	}
-	s = s.withRestarts().withSaved().withScales().withPossible()
+	s = s.withSaved().withScales().withPossible()
 	w, err := planned(ctx, &s, planner)
 	if err == nil {
 		w, err = w.renew(ctx, planner)

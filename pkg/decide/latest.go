@@ -37,9 +37,6 @@ func (m *limits) latestStart(t *Task, need []capacity.Need) (at time.Time, ok bo
 		return t.LatestStart.Add(-m.s.Margin), true
 	}
 	guarded, _ := t.Guarded()
-	if t.State == Running && t.Kind != workload.Rigid {
-		guarded += t.restartWork() // from then on, no pause is safe
-	}
 	return m.lastStart(t, need, guarded, t.Deadline.Add(-m.s.Margin))
 }
 
@@ -68,7 +65,7 @@ func (m *limits) lastStart(t *Task, need []capacity.Need, work time.Duration, by
 
 // lastStartOn is lastStart on one cluster; false if there is none. It goes back from the end, through the times
 // between two changes of capacity. A rigid task runs in one piece. A pause of another one may lose all up to a
-// checkpoint, and takes a restart. The result may lie before now, unless there is a time without room.
+// checkpoint. The result may lie before now, unless there is a time without room.
 func (m *limits) lastStartOn(c int, t *Task, need []capacity.Need, work time.Duration, by time.Time) (time.Time, bool) {
 	changes := m.changes[c]
 	k, _ := slices.BinarySearchFunc(changes, by, time.Time.Compare)
@@ -86,11 +83,11 @@ func (m *limits) lastStartOn(c int, t *Task, need []capacity.Need, work time.Dur
 			paused, full = left < float64(work), true
 		} else {
 			if paused {
-				left, paused = left+float64(t.Checkpoint+t.restartWork()), false
+				left, paused = left+float64(t.Checkpoint), false
 			}
 			length := time.Duration(math.Ceil(left / rate))
 			if left < float64(work) {
-				length = max(length, leastPiece, t.Restart) // a repair changes nothing for less
+				length = max(length, leastPiece) // a repair changes nothing for less
 			}
 			if length <= to.Sub(from) || k == 0 && !full {
 				return to.Add(-length), true

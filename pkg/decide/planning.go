@@ -107,10 +107,9 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 	return missing, nil
 }
 
-// inTime reports whether there are phases, and they end by the task's deadline, even if each pause or move in them takes a restart.
+// inTime reports whether there are phases, and they end by the task's deadline.
 func (w *decider) inTime(i int, phases []Phase) bool {
-	t := &w.s.Tasks[i]
-	return len(phases) > 0 && !t.doneBy(phases, w.s.Now).After(t.Deadline.Add(rounding))
+	return len(phases) > 0 && !phases[len(phases)-1].To.After(w.s.Tasks[i].Deadline.Add(rounding))
 }
 
 // problem is the planning problem of the listed tasks, in their order, and the index in the

@@ -40,7 +40,7 @@ type world struct {
 type execution struct {
 	task     decide.Task
 	left     time.Duration
-	since    time.Time // of progress; later than now while it starts anew
+	since    time.Time // of progress
 	workers  int       // 0 if it does not run
 	released bool
 	finish   time.Time
@@ -55,9 +55,6 @@ func (x *execution) rate() float64 {
 }
 
 func (x *execution) advance(now time.Time) {
-	if x.workers > 0 && now.Before(x.since) {
-		return
-	}
 	if x.workers > 0 {
 		x.left -= time.Duration(float64(now.Sub(x.since)) * x.rate())
 	}
@@ -135,9 +132,6 @@ func (w *world) start() {
 		}
 		w.clusters[best].Starts++
 		x.task.Cluster, x.workers, x.since = w.clusters[best].Name, workers, w.now
-		if x.left < x.task.Remaining {
-			x.since = w.now.Add(x.task.Restart)
-		}
 	}
 	w.queue = rest
 	for _, x := range w.jobs { // what asks for more workers comes after what waits
@@ -157,9 +151,6 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 		}
 		t := x.task
 		t.Remaining, t.State = x.left, decide.Waiting
-		if rest := x.since.Sub(w.now); x.workers > 0 && rest > 0 {
-			t.Remaining += time.Duration(float64(rest) * x.rate())
-		}
 		if x.released {
 			t.State, t.Unscheduled = decide.Running, x.workers == 0
 		}

@@ -325,11 +325,7 @@ func (w *decider) onePiece(l *capacity.Ledger, i int, by time.Time, scales []int
 			if keepReserve {
 				need, times = w.besideReserve(l, i, c, workers)
 			}
-			end := by
-			if t.State == Running {
-				end = by.Add(-t.Restart)
-			}
-			if from, ok := l.Earliest(l.Cluster(p.Cluster), need, times, x.earliest, p.To.Sub(p.From), end); ok {
+			if from, ok := l.Earliest(l.Cluster(p.Cluster), need, times, x.earliest, p.To.Sub(p.From), by); ok {
 				consider(w.phase(i, c, from, t.Remaining, workers))
 			}
 		}
@@ -353,7 +349,7 @@ func (t *Task) scales() []int {
 const leastPiece = time.Minute
 
 // pieces fills what is free on a cluster from the earliest start on, an elastic task at the
-// largest scale that fits, each piece up to its last checkpoint; nil if the work, and the restarts between the pieces, are not done by the given time.
+// largest scale that fits, each piece up to its last checkpoint; nil if the work is not done by the given time.
 func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	cluster, left := l.Cluster(w.s.Clusters[c].Name), float64(t.Remaining)
@@ -385,7 +381,7 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 		if end.After(to) {
 			end = to
 		}
-		if end.Sub(from) < max(leastPiece, t.Restart) && !joins && float64(end.Sub(from))*rate < left {
+		if end.Sub(from) < leastPiece && !joins && float64(end.Sub(from))*rate < left {
 			from = to
 			continue
 		}
@@ -396,9 +392,6 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 			out = append(out, Phase{From: from, To: end, Cluster: w.s.Clusters[c].Name, Workers: workers})
 		}
 		if left <= 0 {
-			if t.doneBy(out, w.s.Now).After(by.Add(rounding)) {
-				return nil
-			}
 			return out
 		}
 		from = to

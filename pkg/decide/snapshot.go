@@ -56,11 +56,7 @@ type Task struct {
 	// done, each time anew. Plans count what a pause or move to come would lose. 0: that is not known, and
 	// plans take it to lose nothing.
 	Checkpoint time.Duration
-	// Restart is how long a start after a pause or move takes before the work goes on: images are pulled, data is loaded.
-	// Remaining and Quantiles leave it out. Plans end as much before the deadline for each of their pauses and moves. 0 for
-	// rigid tasks.
-	Restart time.Duration
-	Kind    workload.Kind
+	Kind       workload.Kind
 	// Request is what the whole job asks for, by resource; what one worker asks for
 	// where Scaling is set.
 	Request map[string]float64
@@ -274,8 +270,6 @@ func (s *Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
 		case t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:
 			return fmt.Errorf("%w: task %q: checkpoint: %v; accepted: at least 0, and not less than at risk (%v) if it is set", ErrSnapshot, t.ID, t.Checkpoint, t.AtRisk)
-		case t.Restart < 0 || t.Restart > MaxRestart || t.Restart > 0 && t.Kind == workload.Rigid:
-			return fmt.Errorf("%w: task %q: restart: %v; accepted: 0 to %v, 0 for kind %q", ErrSnapshot, t.ID, t.Restart, MaxRestart, workload.Rigid)
 		case t.Remaining < 0:
 			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
 		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible && t.Kind != workload.Elastic:

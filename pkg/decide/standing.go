@@ -76,7 +76,7 @@ func (st *Standing) from(at time.Time) []Phase {
 }
 
 // stands reports whether the standing plan of a task can be followed. It can if it has something
-// left, does the work, the restart of a paused task included, in time, and neither pauses the task where that would lose work nor moves it at a cost:
+// left, does the work in time, and neither pauses the task where that would lose work nor moves it at a cost:
 // what that costs now is weighed anew. A plan that was late when it was made, because no place in time was
 // found, is followed until the latest safe start.
 func (w *decider) stands(i int) bool {
@@ -96,9 +96,6 @@ func (w *decider) stands(i int) bool {
 		return phase != nil || ahead
 	}
 	phases := t.Standing.from(s.Now)
-	if t.Paused && t.Restart > 0 && t.lags(phases, s.Now) {
-		return false // it was made before the pause, and leaves the restart out
-	}
 	return t.missing(phases, s.Now) <= s.Slot && !t.endOf(phases, s.Now).After(t.Deadline.Add(rounding))
 }
 

@@ -104,7 +104,7 @@ type verifier struct {
 // Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queue.Model.Run if
 // released tasks wait, once and for each late task with room.
 func Verify(s Snapshot, d Decision) []Violation {
-	s = s.withRestarts().withSaved().withScales().withPossible()
+	s = s.withSaved().withScales().withPossible()
 	v := &verifier{d: &d}
 	if v.out = incomplete(&s, &d); len(v.out) > 0 {
 		return v.out // no action can be told to belong to a task

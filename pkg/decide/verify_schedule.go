@@ -240,7 +240,7 @@ func (v *verifier) verifyDeadline(i int) {
 		return
 	}
 	v.take(v.ledger, i, v.counted[i], -1)
-	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 && (t.Restart == 0 || pauses(better) <= mostRestarts) && v.helps(i, better, &v.triedLate) {
+	if better, found := v.soonestFit(v.ledger, i, t.Deadline); found && t.savedIn == 0 && v.helps(i, better, &v.triedLate) {
 		v.report(RuleDeadline, i, "it has no place before its deadline %s, although there is room: %v", stamp(t.Deadline), better)
 	}
 	v.take(v.ledger, i, v.counted[i], 1)
@@ -323,11 +323,11 @@ func displaced(s *Snapshot, actions []Action) (out []Violation) {
 		if actions[i].Reason.Code != CodeDeadlineAtRisk || s.soft() || t.Standing == nil || t.Unscheduled {
 			continue
 		}
-		if p := actions[i].Phases; len(p) > 0 && !t.doneBy(p, s.Now).After(t.Deadline.Add(rounding)) {
+		if p := actions[i].Phases; len(p) > 0 && !p[len(p)-1].To.After(t.Deadline.Add(rounding)) {
 			continue
 		}
 		mine := t.Standing.from(s.Now)
-		if len(mine) == 0 || t.doneBy(mine, s.Now).After(t.Deadline) || t.lags(mine, s.Now) {
+		if len(mine) == 0 || mine[len(mine)-1].To.After(t.Deadline) || t.lags(mine, s.Now) {
 			continue
 		}
 		l := s.ledger()

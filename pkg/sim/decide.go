@@ -192,7 +192,6 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}
 	if j.Kind != workload.Rigid {
-		t.Restart = e.cfg.Overhead
 		t.RestartKWh += e.startupKWh(l)
 		t.AtRisk, t.Checkpoint = e.atRisk(l), j.Checkpoint
 		t.Remaining += t.AtRisk
@@ -228,9 +227,6 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 				t.Lacking = max(0, l.want-l.workers)
 			}
 			t.Changing = l.workers > 0 && e.now < l.counted
-		}
-		if l.workers > 0 && e.now < l.counted { // it is starting
-			t.Remaining += time.Duration(float64(l.counted-e.now) * l.rate)
 		}
 	}
 	t.Paused = !l.released && l.runs != nil

@@ -121,9 +121,12 @@ type saRun struct {
 	bare bool
 }
 
-// isSacct reports whether fields are a header of sacct.
+// isSacct reports whether fields are a header of sacct: they have the column JobID and another one that is needed. A job may be named like a column.
 func isSacct(fields []string) bool {
-	return slices.ContainsFunc(fields, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), saJobID) })
+	has := func(column string) bool {
+		return slices.ContainsFunc(fields, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), column) })
+	}
+	return has(saJobID) && (has(saSubmit) || has(saElapsed) || has(saState))
 }
 
 // take reads a row. A further header, as files have that were put together, holds for the rows below it.

@@ -112,6 +112,9 @@ func TestSacctRunsCountOnce(t *testing.T) {
 	if len(clusters.Jobs) != 2 || clusters.Jobs[0].ID == clusters.Jobs[1].ID {
 		t.Errorf("jobs of two clusters: %+v", clusters.Jobs)
 	}
+	if named := readSacct(t, "JobID|JobName|Submit|ElapsedRaw|NCPUS|State\n8|jobid|2026-03-31T20:00:00|60|1|COMPLETED\n"); len(named.Jobs) != 1 {
+		t.Errorf("a job that is named like a column: %+v", named)
+	}
 }
 
 // TestSacctClock: local times are read by the clock that is stated, on both sides of a change of the clock.
