@@ -30,6 +30,27 @@ func TestSimulateSacct(t *testing.T) {
 	}
 }
 
+// TestSimulateSacctOnSoManyCPUs: --capacity bounds the CPUs. The jobs ask for memory too, of which the cluster has enough.
+func TestSimulateSacctOnSoManyCPUs(t *testing.T) {
+	peaks := func(capacity string) (out []float64) {
+		var d struct{ Summary []struct{ PeakUse float64 } }
+		text := stdout(t, "simulate", "--jobs", weekOfSacct, "--zone", "DE", "--max-delay", "24h", "--estimate", "requested", "--planner", "joint", "--capacity", capacity, "--json", "-")
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range d.Summary {
+			out = append(out, r.PeakUse)
+		}
+		return out
+	}
+	if got := peaks("4096"); len(got) != 2 || got[0] != 432 {
+		t.Errorf("4096 CPUs: peaks of %v; want one each for the baseline, of 432 as with room for everything, and for joint", got)
+	}
+	if got := peaks("200"); len(got) != 2 || max(got[0], got[1]) > 200 {
+		t.Errorf("200 CPUs: peaks of %v", got)
+	}
+}
+
 // TestAdviseSacct: the same file is a history for lull advise, and --time-zone moves times that have no offset.
 func TestAdviseSacct(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history")

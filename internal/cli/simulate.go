@@ -12,7 +12,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,7 +125,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity of one zone")
 	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default: the one in which most energy of the trace was used, if it says so, else DE)")
 	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
-	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster (default: room for everything)")
+	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster, which has enough memory and GPUs (default: room for everything)")
 	number(f, &o.watts, "watts", 0, above0To(power.MaxWattsPerUnit), "watts of a used CPU of jobs whose power the trace does not state (default 3.5)")
 	number(f, &o.pue, "pue", 0, between(1, power.MaxPUE), "power usage effectiveness (default 1)")
 	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that a worker is denied and asked for again a slot later")
@@ -343,11 +342,6 @@ func plannersOf(s *scenario.Scenario) []scenario.Planner {
 	return []scenario.Planner{policyDefault(), {Name: "cheapest", Label: "cheapest"}, {Name: "window", Label: "window"}}
 }
 
-// roomForAll says whether no cluster has a capacity.
-func roomForAll(cfg sim.Config) bool {
-	return !slices.ContainsFunc(cfg.Clusters, func(c sim.Cluster) bool { return c.Capacity != nil })
-}
-
 // policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
 func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
 	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s and minSaving: %.4g:",
@@ -412,6 +406,9 @@ func (o *simulateOptions) run(ctx context.Context, s *scenario.Scenario, stdout,
 	cfg, err := s.Build()
 	if err != nil {
 		return err
+	}
+	if o.capacity > 0 {
+		enoughOfOthers(&cfg)
 	}
 	list, err := entries(s, cfg)
 	if err != nil {
