@@ -103,6 +103,7 @@ var elsewhere = []struct{ command, by string }{
 	{"sbatch ", "there is no Slurm here; TestWhenForSchedulers checks the time"},
 	{"lull slurm ", slurmPage},
 	{"squeue ", slurmPage},
+	{"lull ledger show 4711", "there is no Slurm here; TestTheLedgerSaysWhatWasSaved of make test-slurm"},
 	{"at -t", "needs a daemon; TestWhenForSchedulers checks the time"},
 	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
 	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
