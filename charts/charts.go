@@ -150,7 +150,7 @@ func renderFor(o common.ReleaseOptions, cluster engine.ClientProvider, values ma
 // tested is the version of Kubernetes that Lull is tested on.
 const tested = "v1.36.0"
 
-// kubernetes are the capabilities of a cluster of a version of which no more is known.
+// kubernetes returns the capabilities of a cluster of a version, with further API versions.
 func kubernetes(version string, apis ...string) (*common.Capabilities, error) {
 	out := common.DefaultCapabilities.Copy()
 	v, err := common.ParseKubeVersion(version)

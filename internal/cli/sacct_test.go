@@ -30,7 +30,7 @@ func TestSimulateSacct(t *testing.T) {
 	}
 }
 
-// TestSimulateSacctOnSoManyCPUs: --capacity bounds the CPUs. The jobs ask for memory too, of which the cluster has enough.
+// TestSimulateSacctOnSoManyCPUs: --capacity bounds CPUs. The jobs also ask for memory, and the cluster has enough memory for all.
 func TestSimulateSacctOnSoManyCPUs(t *testing.T) {
 	peaks := func(capacity string) (out []float64) {
 		var d struct{ Summary []struct{ PeakUse float64 } }

@@ -15,7 +15,7 @@ func roomForAll(cfg sim.Config) bool {
 // enough is more of a resource than all jobs together ask for.
 const enough = 1e15
 
-// enoughOfOthers gives the cluster enough of what jobs ask for, but of which --capacity says nothing: memory, GPUs.
+// enoughOfOthers gives the cluster enough of the resources that --capacity does not bound: memory, GPUs.
 func enoughOfOthers(cfg *sim.Config) {
 	room := maps.Clone(cfg.Clusters[0].Capacity)
 	for i := range cfg.Jobs {

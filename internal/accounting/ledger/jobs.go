@@ -47,7 +47,7 @@ type JobRun struct {
 	Ended *Ended
 }
 
-// OpenJob is a job of which the ledger has no end.
+// OpenJob is a job in the ledger that has not ended.
 type OpenJob struct {
 	UID string
 	// Runs are when runs that have not ended began, by their names.

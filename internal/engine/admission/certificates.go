@@ -33,9 +33,9 @@ const (
 	lifetime = 90 * 24 * time.Hour
 	// renewBefore is how long before its end a pair gets a successor.
 	renewBefore = 30 * 24 * time.Hour
-	// publishFor is for how long API servers are told of an authority before its certificate serves.
+	// publishFor is the time between the publication of an authority and the first use of its certificate.
 	publishFor = 10 * time.Minute
-	// skew is by how much clocks may differ: a certificate is valid from so long before it is made.
+	// skew is the largest difference of clocks that is tolerated: a certificate is valid from this time before it is made.
 	skew = time.Hour
 )
 
@@ -209,7 +209,7 @@ func ended(text []byte, now time.Time) bool {
 	return err != nil || now.After(c.NotAfter)
 }
 
-// bundle is what API servers are told to trust: the authorities of the pair that serves, of its successor and of its predecessor.
+// bundle returns the authorities that API servers trust: those of the present pair, its successor and its predecessor.
 func bundle(data map[string][]byte) []byte {
 	var out []byte
 	for _, key := range []string{keyAuthority, nextPrefix + keyAuthority, keyPredecessor} {
