@@ -30,18 +30,19 @@ type ledgerRecorder struct {
 	*keeper.Keeper
 	// policy names the cluster in the ledger, as "slurm/NAME".
 	policy string
-	// blocked are jobs that waited for other jobs, or were held by a user, when they were last seen: what they waited is not Lull's doing.
-	blocked map[string]bool
+	// blocked are jobs that waited for other jobs, or were held by a user, when they were last seen, and their numbers: what they
+	// waited is not Lull's doing.
+	blocked map[string]int
 	// freed is when the tasks of an array were seen first that had waited for other jobs.
 	freed map[int]time.Time
-	// throttled are arrays of which no more than some tasks run at a time.
+	// throttled are the numbers of arrays whose throttle is below their number of tasks.
 	throttled map[int]bool
 	// missed is since when jobs of the ledger are not in the queue.
 	missed map[string]time.Time
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, policy: "slurm/" + cluster, blocked: map[string]bool{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
+	return &ledgerRecorder{Keeper: k, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -89,7 +90,8 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	})
 }
 
-// throttles notes the arrays that are throttled, and forgets those that are not in the queue any more.
+// throttles notes the arrays that are throttled, and forgets what is not in the queue any more. The tasks of an array have new names as
+// others leave it: what is blocked is forgotten by its number.
 func (r *round) throttles() {
 	there := map[int]bool{}
 	for _, list := range [][]slurm.Job{r.in.Queue.Jobs, r.in.Queue.Ended} {
@@ -101,6 +103,7 @@ func (r *round) throttles() {
 	}
 	maps.DeleteFunc(r.freed, func(number int, _ time.Time) bool { return !there[number] })
 	maps.DeleteFunc(r.throttled, func(number int, is bool) bool { return !is || !there[number] })
+	maps.DeleteFunc(r.blocked, func(_ string, number int) bool { return !there[number] })
 }
 
 // uid is the name of a job for all time: its number and when it was submitted first. Slurm uses numbers again, and states the time of the last
@@ -122,7 +125,8 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	j := g.Job
 	uid, _ := r.uid(g)
 	_, known := r.open[uid]
-	waited := r.blocked[j.ID] || g.WaitedForOthers()
+	_, blocked := r.blocked[j.ID]
+	waited := blocked || g.WaitedForOthers()
 	delete(r.blocked, j.ID)
 	if j.Tasks > 1 && waited {
 		r.freed[j.Number] = r.in.Now
@@ -151,7 +155,7 @@ func (r *round) left(l *slurm.Left) {
 		return
 	}
 	if l.Job.Pending() && (l.Why == slurm.Depends || l.Why == slurm.UserHold) {
-		r.blocked[l.Job.ID] = true
+		r.blocked[l.Job.ID] = l.Job.Number
 	}
 }
 
@@ -160,7 +164,7 @@ func (r *round) ended(j *slurm.Job) {
 	g, governed := slurm.Ran(r.in, j)
 	uid, sure := r.uid(&g)
 	_, known := r.open[uid]
-	blocked := r.blocked[j.ID]
+	_, blocked := r.blocked[j.ID]
 	delete(r.blocked, j.ID)
 	if !known && (!governed || !sure || r.throttled[j.Number]) || j.Ended.IsZero() {
 		return

@@ -72,7 +72,7 @@ func (b *bed) until(clock time.Duration) {
 	}
 }
 
-// settled settles what is over, and returns it by the names of the jobs, each of which is there once. The chain holds.
+// settled settles the jobs that are over, and returns them by name. It fails if a name comes twice, or the chain is broken.
 func (b *bed) settled() map[string]ledger.Settled {
 	b.t.Helper()
 	if _, err := ledger.NewSettler(b.ledger).Settle(b.t.Context(), func(string) time.Time { return b.f.clock.Now() }); err != nil {
