@@ -44,7 +44,7 @@ func TestStartsExplainTheCapacityDemo(t *testing.T) {
 		if start <= 2*time.Minute && res.Missed > 0 {
 			t.Errorf("starts of %v: %d late", start, res.Missed)
 		}
-		// 2 to 3 % for each minute: the +7.7 % of the live run are some three minutes, less than half a second.
+		// The live run emits 7.7 % more than simulated, as with starts of four minutes: half a second.
 		if minutes := start.Minutes(); minutes > 0 && (more < 0.01*minutes || more > 0.03*minutes) {
 			t.Errorf("starts of %v: %+.1f %%; want 1 to 3 %% for each minute", start, 100*more)
 		}

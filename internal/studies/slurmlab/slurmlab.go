@@ -3,7 +3,7 @@
 package slurmlab
 
 import (
-	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -120,7 +120,9 @@ func (c *Cluster) prepare(lull, config string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(c.Dir+"/munge.key", bytes.Repeat([]byte(fmt.Sprint(time.Now().UnixNano())), 64)[:1024], 0o600); err != nil {
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key) // never fails; who guesses the key could run jobs as root
+	if err := os.WriteFile(c.Dir+"/munge.key", key, 0o600); err != nil {
 		return err
 	}
 	os.Setenv("SLURM_CONF", c.Dir+"/slurm.conf")
