@@ -142,6 +142,24 @@ func TestNamespaceTakenAway(t *testing.T) {
 	})
 }
 
+// TestNamespaceGoneIsNotWaitedFor: a watchdog starts while one of its two namespaces is gone. Holds of the other that are long due end in its first look,
+// not after ten seconds for each kind that it may not list.
+func TestNamespaceGoneIsNotWaitedFor(t *testing.T) {
+	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, _ *bed) {
+		in.submit("due", map[string]string{v1alpha1.AnnotationMaxDelay: "3h"})
+		w.Revoke("team-b")
+		w.Run(4 * time.Hour)
+		if !in.suspended("due") {
+			t.Fatal("due is not held without a watchdog")
+		}
+		w.Watchdog(quickWatchdog)
+		w.Run(5 * time.Second)
+		if in.suspended("due") {
+			t.Error("due is held five seconds after the start of the watchdog")
+		}
+	})
+}
+
 // hook is what the hooks of the chart may do where Lull is installed for team-a and team-b, in team-a.
 const hook = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

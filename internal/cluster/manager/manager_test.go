@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -81,10 +83,15 @@ func removeHandler(t *testing.T, ctx context.Context, mgr ctrl.Manager) {
 	}
 }
 
+func TestMain(m *testing.M) {
+	// The second handler waits until after the time of the last error in the process, which is not the time of a bubble.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	os.Exit(m.Run())
+}
+
 // TestStartsWithItsObjects: a controller starts when its handler has had the objects that are there, not when somebody next
 // looks whether it has.
 func TestStartsWithItsObjects(t *testing.T) {
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		mgr := managerOf(t, ctx, onePod{})
@@ -96,7 +103,7 @@ func TestStartsWithItsObjects(t *testing.T) {
 			return true
 		})
 		reconciled := make(chan time.Time, 1)
-		if err := ctrl.NewControllerManagedBy(mgr).Named("pods").For(&corev1.Pod{}, builder.WithPredicates(slow)).
+		if err := ctrl.NewControllerManagedBy(mgr).Named("pods").WithOptions(controller.Options{SkipNameValidation: new(true)}).For(&corev1.Pod{}, builder.WithPredicates(slow)).
 			Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				reconciled <- time.Now()
 				return reconcile.Result{}, nil
@@ -120,8 +127,6 @@ func TestStartsWithItsObjects(t *testing.T) {
 // TestEndsWhileCachesFill: a manager returns when its context ends, though its caches are not filled, and leaves nothing
 // running. A manager of ctrl.NewManager would run until the test's time is over.
 func TestEndsWhileCachesFill(t *testing.T) {
-	// The second handler waits until after the time of the last error in the process, which is not the time of the bubble.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		mgr := managerOf(t, ctx, away{})

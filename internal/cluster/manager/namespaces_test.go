@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,65 @@ func TestTolerant(t *testing.T) {
 		check(10*time.Minute, "true 1")
 		cancel()
 		<-done
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestTolerantOnceAllowed: when the API server allows one namespace, informers of namespaces that it forbids do not wait ten seconds
+// each: those that run beside it are filled after their next try, later ones at once. An API server that starts and
+// allows nothing yet is waited for.
+func TestTolerantOnceAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		began := time.Now()
+		informers := newInformer(func(runtime.Object) bool { return true })
+		start := func(name string, allowed func() bool) func() bool {
+			api := &toolscache.ListWatch{
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+					if !allowed() {
+						return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New(name))
+					}
+					return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: name}}}}, nil
+				},
+				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					if o.SendInitialEvents != nil {
+						return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+					}
+					return watch.NewFake(), nil
+				},
+			}
+			informer := informers(api, &batchv1.Job{}, 0, nil)
+			running.Go(func() { informer.RunWithContext(ctx) })
+			return informer.HasSynced
+		}
+		rights := func() bool { return time.Since(began) >= 5*time.Second }
+		never := func() bool { return false }
+		allowed, gone := start("allowed", rights), start("gone", never)
+		check := func(after time.Duration, want string, synced ...func() bool) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			got := ""
+			for _, s := range synced {
+				got += fmt.Sprintf(" %v", s())
+			}
+			if got != want {
+				t.Errorf("filled:%s, want%s", got, want)
+			}
+		}
+		check(4*time.Second, " false false", allowed, gone)
+		time.Sleep(time.Minute) // more than the longest wait between two tries
+		again := start("allowed", rights)
+		check(time.Millisecond, " true true true", allowed, gone, again)
+		second := start("gone", never)
+		check(time.Millisecond, " true", second)
+		time.Sleep(time.Minute) // too long ago to say that the API server still knows who has which rights
+		third := start("gone", never)
+		check(5*time.Second, " false", third)
+		check(time.Minute, " true", third)
+		cancel()
+		running.Wait()
 		time.Sleep(time.Minute)
 	})
 }

@@ -17,7 +17,8 @@ import (
 
 const (
 	// forbiddenFor is how long a program that starts waits for the right to list objects of a namespace: an API server that starts
-	// forbids what it allows a moment later.
+	// forbids what it allows a moment later. It does not wait if the API server has allowed another namespace in this time: then it
+	// knows who has which rights.
 	forbiddenFor = 10 * time.Second
 	// listAgain is how often it asks again after that.
 	listAgain = 30 * time.Second
@@ -26,20 +27,40 @@ const (
 // newInformer returns informers for which a namespace has no objects while the program may not list them, where tolerates says so.
 // Else one namespace that is deleted, or whose administrator takes the rights away, would keep the program from all others.
 func newInformer(tolerates func(runtime.Object) bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	allowed := &lastAllowed{}
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		if tolerates(o) {
-			t := &tolerant{of: toolscache.ToListerWatcherWithContext(lw), now: time.Now}
+			t := &tolerant{of: toolscache.ToListerWatcherWithContext(lw), allowed: allowed}
 			lw = &toolscache.ListWatch{ListWithContextFunc: t.list, WatchFuncWithContext: t.watch}
 		}
 		return toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
 	}
 }
 
+// lastAllowed is when the API server has last allowed a list or a watch in any namespace.
+type lastAllowed struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (l *lastAllowed) record() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = time.Now()
+}
+
+// before reports whether that was in the last forbiddenFor before a request.
+func (l *lastAllowed) before(request time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at.Before(request) && request.Sub(l.at) < forbiddenFor
+}
+
 // tolerant lists and watches the objects of a namespace. Once they have been listed, it passes all errors on: what was
 // listed counts for as long as it cannot be listed again.
 type tolerant struct {
-	of  toolscache.ListerWatcherWithContext
-	now func() time.Time
+	of      toolscache.ListerWatcherWithContext
+	allowed *lastAllowed
 
 	mu    sync.Mutex
 	since time.Time // when it was forbidden first
@@ -51,9 +72,11 @@ func (t *tolerant) listed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ever, t.away = true, false
+	t.allowed.record()
 }
 
 func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	asked := time.Now()
 	out, err := t.of.ListWithContext(ctx, o)
 	if err == nil {
 		t.listed()
@@ -65,9 +88,9 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 		return nil, err
 	}
 	if t.since.IsZero() {
-		t.since = t.now()
+		t.since = asked
 	}
-	if t.now().Sub(t.since) < forbiddenFor {
+	if time.Since(t.since) < forbiddenFor && !t.allowed.before(asked) {
 		return nil, err
 	}
 	if !t.away {
