@@ -35,6 +35,8 @@ type About struct {
 	Lua bool
 	// Tested reports whether the version is one that Lull's tests run on.
 	Tested bool
+	// Memory reports whether Slurm shares out memory: SelectTypeParameters has a value such as CR_Core_Memory.
+	Memory bool
 	// Cluster is the name of the cluster, MinJobAge how long it knows a job that is over; 0 if it does not say.
 	Cluster   string
 	MinJobAge time.Duration
@@ -49,6 +51,9 @@ var ErrVersion = errors.New("unsupported version of Slurm")
 const (
 	// commandTime bounds a command.
 	commandTime = 30 * time.Second
+	// outputTime bounds what is still read of a command that has ended or was killed: its output may come late on a busy machine, and what it has
+	// started may keep the pipe open.
+	outputTime = 20 * time.Second
 	// mostOutput bounds what is read of a command: 100,000 jobs and more.
 	mostOutput = 128 << 20
 	// atOnce is how many jobs one command changes: their names stay far below the limit of the length of a command.
@@ -106,6 +111,8 @@ func (a *About) configured(text string) {
 			for _, plugin := range strings.Split(value, ",") {
 				a.Lua = a.Lua || strings.TrimSpace(plugin) == "lua"
 			}
+		case "SelectTypeParameters":
+			a.Memory = strings.Contains(strings.ToUpper(value), "MEMORY")
 		case "ClusterName":
 			a.Cluster = value
 		case "MinJobAge":
@@ -215,7 +222,7 @@ func (c Commands) run(ctx context.Context, name string, args ...string) (string,
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environment(os.Environ())
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputTime
 	stdout, stderr := &bounded{most: mostOutput}, &bounded{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()

@@ -28,9 +28,13 @@ type Job struct {
 	// Deadline is that of --deadline; zero if there is none.
 	Deadline time.Time
 	CPUs     int
+	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
+	Memory   int64
+	GPUs     int
 	Restarts int
 	// Requeue reports whether Slurm may requeue it.
-	Requeue                 bool
+	Requeue bool
+	// Partition is its partition; of a job that waits, several may follow each other with commas.
 	Partition, QOS, Account string
 	User                    string
 	// Interactive reports that it has no batch script: a shell of salloc or a srun waits for it.
@@ -95,11 +99,15 @@ func (j *Job) uses() bool {
 	return false
 }
 
-// Node is one line of sinfo.
+// Node is a node of sinfo.
 type Node struct {
 	Name string
-	// CPUs are those that jobs use or can use now: none of a node that is down or drained.
-	CPUs int
+	// CPUs, Memory (bytes) and GPUs are those that jobs use or can use now: none of a node that is down or drained, those in use of one that drains.
+	CPUs   int
+	Memory int64
+	GPUs   int
+	// Partitions are those that it is in.
+	Partitions []string
 }
 
 // Bad is a line that cannot be read, and why. A job of such a line is left to Slurm.
