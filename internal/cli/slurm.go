@@ -237,6 +237,10 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if !about.Lua {
 		log.Warn("slurm.conf has no JobSubmitPlugins=lua: a job that finds room at once starts before Lull sees it. Run lull slurm install")
 	}
+	bound, err := o.capacity(ctx, config.Capacity, client, log)
+	if err != nil {
+		return err
+	}
 	if err := zone.refreshFirst(ctx); err != nil {
 		log.Warn("The carbon intensity cannot be read", "error", oneLine(err))
 	}
@@ -246,7 +250,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	}
 	defer done()
 	c, err := engine.New(engine.Options{
-		Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
+		Capacity: bound, Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
 			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory,

@@ -25,6 +25,11 @@ type Client interface {
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
+	// Licences says how many there are of a licence. One that Slurm does not know is an ErrCommand.
+	Licences(ctx context.Context, licence string) (int, error)
+	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
+	// itself when that time has come. No job is ended.
+	Reserve(ctx context.Context, licence string, count int, until time.Time) error
 }
 
 // About is what Check tells.

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,8 +30,10 @@ type Job struct {
 	Deadline time.Time
 	CPUs     int
 	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
-	Memory   int64
-	GPUs     int
+	Memory int64
+	GPUs   int
+	// Licences are those that it asks for, such as power:4,matlab:1.
+	Licences string
 	Restarts int
 	// Requeue reports whether Slurm may requeue it.
 	Requeue bool
@@ -55,6 +58,21 @@ const (
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"
 )
+
+// licences is how many it asks for of a licence.
+func (j *Job) licences(name string) int {
+	for _, of := range strings.Split(j.Licences, ",") {
+		key, count, stated := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":")
+		if key, _, _ = strings.Cut(key, "@"); key != name {
+			continue
+		}
+		if n, err := strconv.Atoi(count); stated && err == nil && n >= 0 {
+			return min(n, mostCount)
+		}
+		return 1
+	}
+	return 0
+}
 
 // Pending reports whether the job has not started.
 func (j *Job) Pending() bool { return j.State == statePending }

@@ -130,6 +130,9 @@ func Observe(in Input) View {
 		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: in.places.capacity(in.Queue.Nodes), Load: map[string]float64{},
 		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 	}
+	if c := in.Config.Capacity; c != nil {
+		in.places.licence, here.Capacity[LicenceResource] = c.Licence, float64(c.Most())
+	}
 	v := View{places: in.places, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
 	ids := map[string]bool{}
 	for i := range in.Queue.Jobs {

@@ -25,6 +25,7 @@ var jobColumns = []column{
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{"EndTime", 20}, {"UserName", 33},
 	{"NumNodes", 8}, {"NumTasks", 10}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
+	{"Licenses", tresWidth},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
@@ -100,7 +101,7 @@ func parseJobs(text, end string) (jobs []Job, bad []Bad) {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), AdminComment: none(f[26]), Comment: none(f[27])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), AdminComment: none(f[27]), Comment: none(f[28])}
 	var err error
 	fail := func(name, text string, cause error) {
 		if cause != nil && err == nil {

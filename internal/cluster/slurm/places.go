@@ -14,6 +14,9 @@ const (
 	gpu    = "gpu"
 )
 
+// LicenceResource is the resource of the licences that bound capacity.
+const LicenceResource = "licence"
+
 // places are the sets of nodes that have a capacity of their own: the whole cluster, each partition, and each group of partitions that share
 // nodes. Partitions of the same nodes are one place. A job takes capacity of each place that has all nodes of its partitions. So a node that is
 // in two partitions is counted once: what both partitions use together is bounded by the place that has both.
@@ -28,6 +31,8 @@ type places struct {
 	of map[string][]int
 	// memory says that memory counts.
 	memory bool
+	// licence is the licence that bounds capacity; empty for none.
+	licence string
 }
 
 // place is a set of nodes.
@@ -117,6 +122,9 @@ func (p *places) request(j *Job, times float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, i := range p.places(j.Partition) {
 		a.at(out, p.list[i].at, p.memory)
+	}
+	if p.licence != "" {
+		out[LicenceResource] = float64(j.licences(p.licence)) * times
 	}
 	maps.DeleteFunc(out, func(_ string, v float64) bool { return v == 0 })
 	return out

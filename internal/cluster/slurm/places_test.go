@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// recorded is a look at a Slurm 22.05.8 with two partitions that share a node: batch has n1 to n3, gpu has n3 and n4; n2 drains, n4 is drained, and
+// recorded is a look at a Slurm 22.05.8 with two partitions that share a node: batch has n1 to n3, gpu has n3 and n4; n2 and n4 drain, and
 // n3 and n4 have 4 GPUs each. CR_Core_Memory, no slurmdbd.
 func recorded(t *testing.T) Queue {
 	t.Helper()
@@ -36,27 +36,27 @@ func TestPlacesOfARecordedSlurm(t *testing.T) {
 	want := []Node{
 		{Name: "n1", CPUs: 16, Memory: 16000 << 20, Partitions: []string{"batch"}},
 		{Name: "n2", CPUs: 2, Memory: 2048 << 20, Partitions: []string{"batch"}},
-		{Name: "n3", CPUs: 16, Memory: 32000 << 20, GPUs: 4, Partitions: []string{"batch", "gpu"}},
-		{Name: "n4", Partitions: []string{"gpu"}},
+		{Name: "n3", CPUs: 16, Memory: 32000 << 20, GPUs: 4, Partitions: []string{"gpu", "batch"}},
+		{Name: "n4", CPUs: 4, Memory: 1500 << 20, GPUs: 1, Partitions: []string{"gpu"}},
 	}
 	if !reflect.DeepEqual(q.Nodes, want) {
 		t.Errorf("nodes %+v\nwant  %+v", q.Nodes, want)
 	}
 	p := newPlaces(q.Nodes, true)
 	if got, want := p.capacity(q.Nodes), map[string]float64{ // n3 counts once in cpu
-		"cpu": 34, "cpu@batch": 34, "cpu@gpu": 16, "memory": 50048 << 20, "memory@batch": 50048 << 20, "memory@gpu": 32000 << 20, "gpu": 4, "gpu@batch": 4, "gpu@gpu": 4,
+		"cpu": 38, "cpu@batch": 34, "cpu@gpu": 20, "memory": 51548 << 20, "memory@batch": 50048 << 20, "memory@gpu": 33500 << 20, "gpu": 5, "gpu@batch": 4, "gpu@gpu": 5,
 	}; !maps.Equal(got, want) {
 		t.Errorf("capacity %v\nwant     %v", got, want)
 	}
 	requests := map[string]map[string]float64{
-		"35":       {"cpu": 2, "cpu@gpu": 2, "memory": 1000 << 20, "memory@gpu": 1000 << 20, "gpu": 2, "gpu@gpu": 2},
-		"36":       {"cpu": 2, "cpu@gpu": 2, "memory": 2000 << 20, "memory@gpu": 2000 << 20, "gpu": 2, "gpu@gpu": 2},
-		"37":       {"cpu": 3, "cpu@gpu": 3, "memory": 500 << 20, "memory@gpu": 500 << 20, "gpu": 3, "gpu@gpu": 3},
-		"38":       {"cpu": 2, "cpu@batch": 2, "memory": 2048 << 20, "memory@batch": 2048 << 20},
-		"39":       {"cpu": 4, "cpu@batch": 4, "memory": 2000 << 20, "memory@batch": 2000 << 20},
-		"40":       {"cpu": 2, "memory": 1000 << 20}, // in either partition
-		"41_[1-4]": {"cpu": 2, "cpu@batch": 2, "memory": 3072 << 20, "memory@batch": 3072 << 20},
-		"42":       {"cpu": 2, "cpu@gpu": 2, "memory": 64000 << 20, "memory@gpu": 64000 << 20, "gpu": 4, "gpu@gpu": 4},
+		"51":       {"cpu": 2, "cpu@gpu": 2, "memory": 1000 << 20, "memory@gpu": 1000 << 20, "gpu": 2, "gpu@gpu": 2},
+		"52":       {"cpu": 2, "cpu@gpu": 2, "memory": 2000 << 20, "memory@gpu": 2000 << 20, "gpu": 2, "gpu@gpu": 2},
+		"53":       {"cpu": 3, "cpu@gpu": 3, "memory": 500 << 20, "memory@gpu": 500 << 20, "gpu": 3, "gpu@gpu": 3},
+		"54":       {"cpu": 2, "cpu@batch": 2, "memory": 2048 << 20, "memory@batch": 2048 << 20},
+		"55":       {"cpu": 4, "cpu@batch": 4, "memory": 2000 << 20, "memory@batch": 2000 << 20},
+		"56":       {"cpu": 2, "memory": 1000 << 20}, // in either partition
+		"57_[1-4]": {"cpu": 2, "cpu@batch": 2, "memory": 3072 << 20, "memory@batch": 3072 << 20},
+		"58":       {"cpu": 2, "cpu@gpu": 2, "memory": 64000 << 20, "memory@gpu": 64000 << 20, "gpu": 4, "gpu@gpu": 4},
 	}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
@@ -64,18 +64,23 @@ func TestPlacesOfARecordedSlurm(t *testing.T) {
 			t.Errorf("job %s asks for %v\nwant %v", j.ID, got, requests[j.ID])
 		}
 	}
+	for i := range q.Jobs {
+		if n := q.Jobs[i].licences("power"); (n == 2) != (q.Jobs[i].Number == 57) {
+			t.Errorf("job %s asks for %d licences", q.Jobs[i].ID, n)
+		}
+	}
 	if got := newPlaces(q.Nodes, false).request(&q.Jobs[0], 1)["memory"]; got != 0 {
 		t.Errorf("memory %v; want none: Slurm does not share it out", got)
 	}
 }
 
-// TestAJobIsPlannedAgainstItsPartition: a job of GPUs waits for the one that runs, while the cluster has CPUs enough.
+// TestLoadIsThatOfThePartition; it is no more than there is.
 func TestLoadIsThatOfThePartition(t *testing.T) {
 	in := inputAt(t)
 	in.Queue, in.Memory = recorded(t), true
 	v := Observe(in)
 	load := v.Snapshot.Clusters[0].Load
-	for r, want := range map[string]float64{"cpu": 8, "cpu@batch": 6, "cpu@gpu": 2, "gpu": 2, "gpu@gpu": 2, "gpu@batch": 0, "memory@gpu": 1000 << 20} {
+	for r, want := range map[string]float64{"cpu": 13, "cpu@batch": 6, "cpu@gpu": 7, "gpu": 5, "gpu@gpu": 5, "gpu@batch": 0, "memory@gpu": 3500 << 20} {
 		if load[r] != want {
 			t.Errorf("load of %s is %v; want %v", r, load[r], want)
 		}
@@ -200,4 +205,13 @@ func flows(nodes []Node, names []string, demand map[string]int) bool {
 		}
 	}
 	return true
+}
+
+// TestLicencesOfAJob: also those of a server, and one without a number.
+func TestLicencesOfAJob(t *testing.T) {
+	for list, want := range map[string]int{"": 0, "power:4": 4, "matlab:2,power:3": 3, "power": 1, "power@server:2": 2, "power:x": 1, "powerful:4": 0, "power=5": 5} {
+		if got := (&Job{Licences: list}).licences("power"); got != want {
+			t.Errorf("%q: %d; want %d", list, got, want)
+		}
+	}
 }

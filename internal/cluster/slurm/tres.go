@@ -48,7 +48,10 @@ func asked(nodes, tasks string, tres []string) (memory int64, gpus int, err erro
 
 // whole splits a list. If the list is as long as its column, its last entry may be cut, and is left out.
 func whole(list string, width int) []string {
-	parts := strings.Split(none(list), ",")
+	if none(list) == "" {
+		return nil
+	}
+	parts := strings.Split(list, ",")
 	if len(list) >= width {
 		return parts[:len(parts)-1]
 	}
