@@ -128,6 +128,7 @@ type slurmController struct {
 	interval, slot        time.Duration
 	minRun, minPause      time.Duration
 	minSaving, watts, pue float64
+	wattsPerGPU           float64
 	decisionTime          time.Duration
 	ledger, metrics       string
 	dryRun                bool
@@ -171,6 +172,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	duration(f, &o.minPause, "min-pause", 5*time.Minute, "least time from a pause to the next start")
 	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 100).to(), "least saving in percent, against a start now, for which a job waits")
 	number(f, &o.watts, "watts-per-cpu", power.DefaultWattsPerCPU, between(0, power.MaxWatts), "power of a CPU that is in use")
+	number(f, &o.wattsPerGPU, "watts-per-gpu", 0, between(0, power.MaxWatts), "power of a GPU that is in use")
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
 	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
@@ -219,9 +221,9 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	model, err := power.NewPerUnit(map[string]float64{"cpu": o.watts}, o.pue)
+	model, err := power.NewPerUnit(map[string]float64{"cpu": o.watts, "gpu": o.wattsPerGPU}, o.pue)
 	if err != nil {
-		return fmt.Errorf("--watts-per-cpu, --pue: %w", err)
+		return fmt.Errorf("--watts-per-cpu, --watts-per-gpu, --pue: %w", err)
 	}
 	var client slurm.Client = slurm.Commands{Dir: o.bin, Ended: o.ledger != ""}
 	about, err := client.Check(ctx)
@@ -235,6 +237,10 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if !about.Lua {
 		log.Warn("slurm.conf has no JobSubmitPlugins=lua: a job that finds room at once starts before Lull sees it. Run lull slurm install")
 	}
+	bound, err := o.capacity(ctx, config.Capacity, client, log)
+	if err != nil {
+		return err
+	}
 	if err := zone.refreshFirst(ctx); err != nil {
 		log.Warn("The carbon intensity cannot be read", "error", oneLine(err))
 	}
@@ -244,10 +250,10 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	}
 	defer done()
 	c, err := engine.New(engine.Options{
-		Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
+		Capacity: bound, Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
-			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model,
+			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory,
 		},
 	})
 	if err != nil {
@@ -331,11 +337,16 @@ func newSlurmExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := slurm.Commands{Dir: o.bin}.Observe(cmd.Context())
+			client := slurm.Commands{Dir: o.bin}
+			about, err := client.Check(cmd.Context())
 			if err != nil {
 				return err
 			}
-			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour})
+			q, err := client.Observe(cmd.Context())
+			if err != nil {
+				return err
+			}
+			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory})
 			lines := view.Explain(args[0], time.Now())
 			if len(lines) == 0 {
 				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job that squeue lists, as 12, 12_3 or, for all of an array, its number")

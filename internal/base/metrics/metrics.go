@@ -205,6 +205,10 @@ var (
 		Name: "lull_slurm_changes_total",
 		Help: "Jobs of the Slurm cluster that were changed: held (a begin time to come was set), released, requeued, noted (only the AdminComment).",
 	}, []string{"change"})
+	SlurmCapacity = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_slurm_capacity_cpus",
+		Help: "CPUs that the jobs of the Slurm cluster that may wait may use now, by the capacity of the configuration; 0 without one.",
+	})
 	SlurmErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_slurm_errors_total",
 		Help: "Looks at the Slurm cluster that failed, or whose changes could not be made.",
@@ -233,7 +237,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

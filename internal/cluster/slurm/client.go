@@ -25,6 +25,11 @@ type Client interface {
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
+	// Licences says how many there are of a licence. One that Slurm does not know is an ErrCommand.
+	Licences(ctx context.Context, licence string) (int, error)
+	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
+	// itself when that time has come. No job is ended.
+	Reserve(ctx context.Context, licence string, count int, until time.Time) error
 }
 
 // About is what Check tells.
@@ -35,6 +40,8 @@ type About struct {
 	Lua bool
 	// Tested reports whether the version is one that Lull's tests run on.
 	Tested bool
+	// Memory reports whether Slurm shares out memory: SelectTypeParameters has a value such as CR_Core_Memory.
+	Memory bool
 	// Cluster is the name of the cluster, MinJobAge how long it knows a job that is over; 0 if it does not say.
 	Cluster   string
 	MinJobAge time.Duration
@@ -49,6 +56,9 @@ var ErrVersion = errors.New("unsupported version of Slurm")
 const (
 	// commandTime bounds a command.
 	commandTime = 30 * time.Second
+	// outputTime bounds what is still read of a command that has ended or was killed: its output may come late on a busy machine, and what it has
+	// started may keep the pipe open.
+	outputTime = 20 * time.Second
 	// mostOutput bounds what is read of a command: 100,000 jobs and more.
 	mostOutput = 128 << 20
 	// atOnce is how many jobs one command changes: their names stay far below the limit of the length of a command.
@@ -106,6 +116,8 @@ func (a *About) configured(text string) {
 			for _, plugin := range strings.Split(value, ",") {
 				a.Lua = a.Lua || strings.TrimSpace(plugin) == "lua"
 			}
+		case "SelectTypeParameters":
+			a.Memory = strings.Contains(strings.ToUpper(value), "MEMORY")
 		case "ClusterName":
 			a.Cluster = value
 		case "MinJobAge":
@@ -215,7 +227,7 @@ func (c Commands) run(ctx context.Context, name string, args ...string) (string,
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environment(os.Environ())
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputTime
 	stdout, stderr := &bounded{most: mostOutput}, &bounded{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"lull.dev/lull/api/v1alpha1"
 )
 
 // ErrConfig marks a configuration that cannot be used.
@@ -39,6 +42,42 @@ type Config struct {
 	HoldOut float64 `json:"holdOut,omitempty"`
 	// Defaults say which jobs may wait without a comment of their own. The first entry that matches counts.
 	Defaults []Default `json:"defaults,omitempty"`
+	// Capacity says how much the jobs that may wait use at a time; nil bounds nothing.
+	Capacity *Capacity `json:"capacity,omitempty"`
+}
+
+// Capacity is a curve of CPUs: how many the jobs that may wait use at a time, slot by slot. Each of these jobs takes as many of a licence of Slurm
+// as it has CPUs, and Lull reserves those that are not to be used.
+type Capacity struct {
+	// Licence is its name in Licenses of slurm.conf.
+	Licence string `json:"licence"`
+	// Maximum, Minimum and the Ramp from slot to slot are CPUs. Maximum is no more than there are licences.
+	Maximum v1alpha1.Amount  `json:"maximum"`
+	Minimum *v1alpha1.Amount `json:"minimum,omitempty"`
+	Ramp    *v1alpha1.Amount `json:"ramp,omitempty"`
+	// Slot is how long a capacity lasts, an hour by default.
+	Slot *Duration `json:"slot,omitempty"`
+	// Method is that of a CapacityCurve.
+	Method v1alpha1.CapacityMethod `json:"method"`
+	// State is a file that keeps what methods carbonFlex and vcc learn.
+	State string `json:"state,omitempty"`
+}
+
+// Most is the maximum.
+func (c *Capacity) Most() int {
+	n, _ := strconv.Atoi(string(c.Maximum)) // ParseConfig has checked it
+	return n
+}
+
+// check names the field that cannot be used. The curve checks its method.
+func (c *Capacity) check() error {
+	if c.Licence == "" || len(c.Licence) > maxName || !plainName(c.Licence) {
+		return fmt.Errorf("%w: capacity.licence: %q; accepted: letters, digits and . _ - +, up to %d", ErrConfig, clipped(c.Licence), maxName)
+	}
+	if n, err := strconv.Atoi(string(c.Maximum)); err != nil || n < 1 || n > mostCount {
+		return fmt.Errorf("%w: capacity.maximum: %q; accepted: a number of CPUs, 1 to %d", ErrConfig, clipped(string(c.Maximum)), mostCount)
+	}
+	return nil
 }
 
 // Default states options for jobs of a partition, a QOS or an account. Those that are empty match every job.
@@ -67,6 +106,11 @@ func ParseConfig(text []byte) (Config, error) {
 	}
 	if !(c.HoldOut >= 0 && c.HoldOut <= 0.5) {
 		return c, fmt.Errorf("%w: holdOut: %v; accepted: 0 to 0.5", ErrConfig, c.HoldOut)
+	}
+	if c.Capacity != nil {
+		if err := c.Capacity.check(); err != nil {
+			return c, err
+		}
 	}
 	for i := range c.Defaults {
 		d := &c.Defaults[i]

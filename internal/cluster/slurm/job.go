@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,9 +29,15 @@ type Job struct {
 	// Deadline is that of --deadline; zero if there is none.
 	Deadline time.Time
 	CPUs     int
+	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
+	Memory int64
+	GPUs   int
+	// Licences are those that it asks for, such as power:4,matlab:1.
+	Licences string
 	Restarts int
 	// Requeue reports whether Slurm may requeue it.
-	Requeue                 bool
+	Requeue bool
+	// Partition is its partition; of a job that waits, several may follow each other with commas.
 	Partition, QOS, Account string
 	User                    string
 	// Interactive reports that it has no batch script: a shell of salloc or a srun waits for it.
@@ -51,6 +58,21 @@ const (
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"
 )
+
+// licences is how many it asks for of a licence.
+func (j *Job) licences(name string) int {
+	for _, of := range strings.Split(j.Licences, ",") {
+		key, count, stated := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":")
+		if key, _, _ = strings.Cut(key, "@"); key != name {
+			continue
+		}
+		if n, err := strconv.Atoi(count); stated && err == nil && n >= 0 {
+			return min(n, mostCount)
+		}
+		return 1
+	}
+	return 0
+}
 
 // Pending reports whether the job has not started.
 func (j *Job) Pending() bool { return j.State == statePending }
@@ -95,11 +117,15 @@ func (j *Job) uses() bool {
 	return false
 }
 
-// Node is one line of sinfo.
+// Node is a node of sinfo.
 type Node struct {
 	Name string
-	// CPUs are those that jobs use or can use now: none of a node that is down or drained.
-	CPUs int
+	// CPUs, Memory (bytes) and GPUs are those that jobs use or can use now: none of a node that is down or drained, those in use of one that drains.
+	CPUs   int
+	Memory int64
+	GPUs   int
+	// Partitions are those that it is in.
+	Partitions []string
 }
 
 // Bad is a line that cannot be read, and why. A job of such a line is left to Slurm.

@@ -6,6 +6,8 @@
 local lull_grace = @GRACE@
 local lull_defaults = {
 @DEFAULTS@}
+-- The licence that a job takes for each of its CPUs, and how many there are; nil if capacity is not bounded.
+local lull_licence = @LICENCE@
 
 -- Seconds of a duration such as 8h or 1d12h30m; nil if it is none.
 local function lull_seconds(text)
@@ -51,6 +53,22 @@ local function lull_delay(job, partition)
 	return delay
 end
 
+-- Lets a job that may wait take its licences, unless it states some of its own. A job of more CPUs than there are takes all.
+local function lull_license(job)
+	local before = job.licenses or ""
+	if lull_licence == nil or string.find(before, lull_licence.name, 1, true) then
+		return
+	end
+	local cpus = job.min_cpus
+	if cpus == nil or cpus < 1 or cpus >= slurm.NO_VAL then
+		cpus = 1
+	end
+	if before ~= "" then
+		before = before .. ","
+	end
+	job.licenses = string.format("%s%s:%d", before, lull_licence.name, math.min(cpus, lull_licence.most))
+end
+
 function lull_job_submit(job, partitions)
 	if job.script == nil or job.script == "" then
 		return -- somebody waits for it: salloc or srun
@@ -66,7 +84,11 @@ function lull_job_submit(job, partitions)
 		end
 	end
 	local delay = lull_delay(job, partition)
-	if delay == nil or delay <= 0 or lull_grace <= 0 then
+	if delay == nil or delay <= 0 then
+		return
+	end
+	lull_license(job)
+	if lull_grace <= 0 then
 		return
 	end
 	local at = os.time() + math.min(delay, lull_grace)

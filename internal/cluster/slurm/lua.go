@@ -26,5 +26,9 @@ func JobSubmit(c *Config, version string) string {
 		}
 		fmt.Fprintf(&b, "delay = %d },\n", int64(time.Duration(d.MaxDelay)/time.Second))
 	}
-	return strings.NewReplacer("@VERSION@", version, "@GRACE@", fmt.Sprint(int64(c.GraceTime()/time.Second)), "@DEFAULTS@", b.String()).Replace(jobSubmit)
+	licence := "nil"
+	if c.Capacity != nil {
+		licence = fmt.Sprintf("{ name = %q, most = %d }", c.Capacity.Licence, c.Capacity.Most())
+	}
+	return strings.NewReplacer("@LICENCE@", licence, "@VERSION@", version, "@GRACE@", fmt.Sprint(int64(c.GraceTime()/time.Second)), "@DEFAULTS@", b.String()).Replace(jobSubmit)
 }

@@ -30,6 +30,10 @@ type Input struct {
 	MinRun, MinPause time.Duration
 	MinSaving        float64
 	Power            power.PerUnit
+	// Memory says that Slurm shares out memory (About.Memory): jobs and nodes count with theirs.
+	Memory bool
+
+	places *places
 }
 
 // Why says why Lull leaves a job to Slurm: one word, stable.
@@ -108,43 +112,54 @@ type View struct {
 	// Left are the other jobs. Dependent are those of them that wait for other jobs, and may wait for clean power after that.
 	Left      []Left
 	Dependent []Governed
+
+	places *places
 }
+
+// Request is what a job asks for, by resource and place, as the requests of the snapshot: cpu, memory in bytes, gpu, and the same at its partition, as
+// in cpu@long, if the partition has not all nodes.
+func (v *View) Request(j *Job) map[string]float64 { return v.places.request(j, 1) }
 
 // Observe translates a queue into a snapshot. A job that cannot be read, that nobody lets wait, or that its user or an operator holds or
 // has changed is no task: Slurm runs it as if there were no Lull, and the CPUs that it uses are load.
 //
 // Complexity: O(jobs).
 func Observe(in Input) View {
+	in.places = newPlaces(in.Queue.Nodes, in.Memory)
 	here := decide.Cluster{
-		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: map[string]float64{cpu: 0}, Load: map[string]float64{cpu: 0},
+		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: in.places.capacity(in.Queue.Nodes), Load: map[string]float64{},
 		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
 	}
-	for i := range in.Queue.Nodes {
-		here.Capacity[cpu] += float64(in.Queue.Nodes[i].CPUs)
+	if c := in.Config.Capacity; c != nil {
+		in.places.licence, here.Capacity[LicenceResource] = c.Licence, float64(c.Most())
 	}
-	v := View{Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	v := View{places: in.places, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
 	ids := map[string]bool{}
 	for i := range in.Queue.Jobs {
 		j := &in.Queue.Jobs[i]
 		g, why, message := govern(&in, j)
 		if why == "" {
-			if why, message = v.add(&in, g, here.Capacity[cpu], ids); why == "" {
+			if why, message = v.add(&in, g, here.Capacity, ids); why == "" {
 				continue
 			}
 		}
 		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
-		if j.uses() {
-			here.Load[cpu] += float64(j.CPUs)
+		if j.uses() && j.CPUs > 0 {
+			for r, amount := range in.places.request(j, 1) {
+				here.Load[r] += amount
+			}
 		}
 	}
-	here.Load[cpu] = min(here.Load[cpu], here.Capacity[cpu])
+	for r, all := range here.Capacity {
+		here.Load[r] = min(here.Load[r], all)
+	}
 	v.Snapshot.Clusters = []decide.Cluster{here}
-	v.bound(&in, here.Capacity[cpu])
+	v.bound(&in, here.Capacity)
 	return v
 }
 
 // add adds a job as a task. why says why it cannot be one: such a job must not keep the others from being planned.
-func (v *View) add(in *Input, g Governed, capacity float64, ids map[string]bool) (why Why, message string) {
+func (v *View) add(in *Input, g Governed, capacity map[string]float64, ids map[string]bool) (why Why, message string) {
 	t, seen := g.task(in, capacity)
 	if ids[t.ID] && g.Job.Tasks > 1 { // two groups of tasks of one array
 		t.ID += g.Job.ID
@@ -173,7 +188,7 @@ func invalid(t *decide.Task) string {
 
 // bound keeps the jobs that wait for other jobs, with their latest starts: once those have ended, such a job is to wait for clean power, not to
 // start before Lull has seen it.
-func (v *View) bound(in *Input, capacity float64) {
+func (v *View) bound(in *Input, capacity map[string]float64) {
 	for i := range v.Left {
 		j := v.Left[i].Job
 		if v.Left[i].Why != Depends || j.Reason != reasonDepends || begins(j, &v.Left[i].mark, in.Now) != "" {
@@ -185,8 +200,6 @@ func (v *View) bound(in *Input, capacity float64) {
 		}
 	}
 }
-
-const cpu = "cpu"
 
 // govern says whether Lull decides on a job; if not, why.
 func govern(in *Input, j *Job) (g Governed, why Why, message string) {
@@ -383,13 +396,14 @@ func (g *Governed) interruptible() bool {
 }
 
 // task is the job as a task, and what is seen of its progress. It sets Latest.
-func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observation) {
+func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, track.Observation) {
 	j := g.Job
-	width, waves := g.shape(capacity)
+	each := in.places.request(j, 1)
+	width, waves := g.shape(each, capacity)
 	work := g.work(in, waves)
 	t := decide.Task{
 		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
-		Request: map[string]float64{cpu: width}, State: decide.Waiting,
+		Request: in.places.request(j, float64(width)), State: decide.Waiting,
 	}
 	if g.interruptible() {
 		t.Kind, t.Checkpoint = workload.Interruptible, g.Options.Checkpoint
@@ -418,16 +432,20 @@ func (g *Governed) task(in *Input, capacity float64) (decide.Task, track.Observa
 	return t, seen
 }
 
-// shape is how many CPUs a job uses at a time, and how often in succession: the tasks of an array run beside each other, as many as its
-// throttle and the cluster let.
-func (g *Governed) shape(capacity float64) (cpus float64, waves int) {
-	each := float64(max(1, g.Job.CPUs))
-	width := g.Job.Tasks
+// shape is how many tasks of a job run at a time, and how often in succession: the tasks of an array run beside each other, as many as its
+// throttle and its partition let.
+func (g *Governed) shape(each, capacity map[string]float64) (width, waves int) {
+	width = g.Job.Tasks
 	if g.Job.Throttle > 0 {
 		width = min(width, g.Job.Throttle)
 	}
-	width = max(1, min(width, int(capacity/each)))
-	return each * float64(width), (g.Job.Tasks + width - 1) / width
+	for r, amount := range each {
+		if fit := capacity[r] / amount; fit < float64(width) {
+			width = int(fit)
+		}
+	}
+	width = max(1, width)
+	return width, (g.Job.Tasks + width - 1) / width
 }
 
 // released reports whether a pending job may start now: it is in Slurm's queue.

@@ -43,7 +43,7 @@ func inputAt(t *testing.T, jobs ...Job) Input {
 	}
 	return Input{
 		Now: at("09:00:00"), Config: &Config{}, Zone: "X", Slot: 15 * time.Minute, Carbon: carbon.Outlook{Expected: series}, Power: model,
-		Queue: Queue{Jobs: jobs, Nodes: []Node{{"n1", 16}, {"n2", 16}}},
+		Queue: Queue{Jobs: jobs, Nodes: []Node{{Name: "n1", CPUs: 16}, {Name: "n2", CPUs: 16}}},
 	}
 }
 

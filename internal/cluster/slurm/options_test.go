@@ -60,7 +60,13 @@ func TestTheConfigurationSaysWhatIsWrong(t *testing.T) {
 		t.Error("matches half of a default")
 	}
 	for text, want := range map[string]string{
-		"graze: 2m":                  "graze",
+		"graze: 2m":              "graze",
+		"capacity: {maximum: 4}": "capacity.licence",
+		"capacity: {licence: 'a\"b', maximum: 4}":       "capacity.licence",
+		"capacity: {licence: power}":                    "capacity.maximum",
+		"capacity: {licence: power, maximum: 1.5}":      "capacity.maximum",
+		"capacity: {licence: power, maximum: 0}":        "1 to",
+		"capacity: {licence: power, maximum: 4, of: x}": "of",
 		"grace: 2":                   "not a duration",
 		"grace: x":                   "not a duration",
 		"defaults: [{maxDelay: 1h}]": "every job",
@@ -76,12 +82,12 @@ func TestTheConfigurationSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestTheScriptHasTheDefaults(t *testing.T) {
-	c, err := ParseConfig([]byte("grace: 2m\ndefaults:\n- {partition: batch, qos: low, maxDelay: 1d}\n"))
-	if err != nil {
-		t.Fatal(err)
+	c, err := ParseConfig([]byte("grace: 2m\ndefaults:\n- {partition: batch, qos: low, maxDelay: 1d}\ncapacity: {licence: power, maximum: 64, method: {carbonFlex: {}}}\n"))
+	if err != nil || c.Capacity.Most() != 64 || c.Capacity.Method.CarbonFlex == nil {
+		t.Fatalf("%+v, %v", c.Capacity, err)
 	}
 	text := JobSubmit(&c, "v1")
-	for _, want := range []string{JobSubmitBegins, "local lull_grace = 120\n", "\t{ partition = \"batch\", qos = \"low\", delay = 86400 },\n}"} {
+	for _, want := range []string{JobSubmitBegins, "local lull_grace = 120\n", "\t{ partition = \"batch\", qos = \"low\", delay = 86400 },\n}", "local lull_licence = { name = \"power\", most = 64 }\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -97,7 +103,7 @@ func TestTheGracePeriodIsShort(t *testing.T) {
 	if got := c.GraceTime(); got != 2*time.Minute {
 		t.Errorf("%v", got)
 	}
-	if script := JobSubmit(&c, "test"); !strings.Contains(script, "local lull_grace = 120\n") {
+	if script := JobSubmit(&c, "test"); !strings.Contains(script, "local lull_grace = 120\n") || !strings.Contains(script, "local lull_licence = nil\n") {
 		t.Errorf("%s", script)
 	}
 }

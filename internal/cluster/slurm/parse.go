@@ -17,13 +17,15 @@ type column struct {
 	width int
 }
 
-// jobColumns are the columns of a look, 0.8 KB a job. A comment may hold any character: fixed widths need no separator, and a line
+// jobColumns are the columns of a look, 1.1 KB a job. A comment may hold any character: fixed widths need no separator, and a line
 // ends with a word that no user knows (see rows).
 var jobColumns = []column{
 	{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"State", 16}, {"Reason", 32},
 	{"SubmitTime", 20}, {"EligibleTime", 20}, {"StartTime", 20}, {"TimeLimit", 16}, {"Deadline", 20},
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{"EndTime", 20}, {"UserName", 33},
+	{"NumNodes", 8}, {"NumTasks", 10}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
+	{"Licenses", tresWidth},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
@@ -35,7 +37,9 @@ const (
 )
 
 // nodeColumns are those of sinfo -O.
-var nodeColumns = []column{{"NodeHost", 64}, {"CPUsState", 40}}
+var nodeColumns = []column{
+	{"NodeHost", 64}, {"CPUsState", 40}, {"PartitionName", maxName + 1}, {"Memory", 16}, {"AllocMem", 16}, {"Gres", 160}, {"GresUsed", 240},
+}
 
 // format is the argument of -O. After the last column comes the word that ends a line.
 func format(columns []column, end string) string {
@@ -97,14 +101,14 @@ func parseJobs(text, end string) (jobs []Job, bad []Bad) {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), AdminComment: none(f[20]), Comment: none(f[21])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), AdminComment: none(f[27]), Comment: none(f[28])}
 	var err error
 	fail := func(name, text string, cause error) {
 		if cause != nil && err == nil {
 			err = fmt.Errorf("%w: %s: %q", ErrLine, name, clipped(text))
 		}
 	}
-	whole := func(i int) int {
+	number := func(i int) int {
 		n, cause := strconv.Atoi(f[i])
 		if cause == nil && n < 0 {
 			cause = strconv.ErrRange
@@ -117,19 +121,21 @@ func parseJob(f []string) (Job, error) {
 		fail(jobColumns[i].name, f[i], cause)
 		return t
 	}
-	number, array := whole(0), whole(1)
+	id, array := number(0), number(1)
 	j.Submitted, j.Begin, j.Started, j.Deadline = at(5), at(6), at(7), at(9)
-	j.CPUs, j.Restarts = whole(10), whole(11)
+	j.CPUs, j.Restarts = number(10), number(11)
 	if j.Over() {
 		j.Ended = at(18) // of others, squeue states when the time limit ends
 	}
 	limit, cause := parseLimit(f[8])
 	fail("TimeLimit", f[8], cause)
 	j.Limit = limit
+	j.Memory, j.GPUs, cause = asked(f[20], f[21], f[22:26])
+	fail("tres-alloc", f[22], cause)
 	if j.Submitted.IsZero() {
 		fail("SubmitTime", f[5], ErrLine)
 	}
-	j.Number, j.Tasks, j.ID = number, 1, strconv.Itoa(number)
+	j.Number, j.Tasks, j.ID = id, 1, strconv.Itoa(id)
 	if tasks := none(f[2]); tasks != "" {
 		if cause := j.array(array, tasks); cause != nil {
 			fail("ArrayTaskID", tasks, cause)
@@ -249,30 +255,4 @@ func parseLimit(text string) (time.Duration, error) {
 		return 0, ErrLine
 	}
 	return time.Duration(d)*24*time.Hour + time.Duration(rest)*time.Second, nil
-}
-
-// parseNodes reads the answer of sinfo, which has a line for each node of each partition.
-func parseNodes(text, end string) (nodes []Node, bad []Bad) {
-	seen := map[string]bool{}
-	bad = rows(text, end, nodeColumns, func(f []string) error {
-		if seen[f[0]] {
-			return nil
-		}
-		counts := strings.Split(f[1], "/") // allocated, idle, other, all
-		if f[0] == "" || len(counts) != 4 {
-			return fmt.Errorf("%w: CPUsState: %q", ErrLine, clipped(f[1]))
-		}
-		n := Node{Name: f[0]}
-		for _, c := range counts[:2] {
-			v, err := strconv.Atoi(c)
-			if err != nil || v < 0 {
-				return fmt.Errorf("%w: CPUsState: %q", ErrLine, clipped(f[1]))
-			}
-			n.CPUs += v
-		}
-		seen[f[0]] = true
-		nodes = append(nodes, n)
-		return nil
-	})
-	return nodes, bad
 }

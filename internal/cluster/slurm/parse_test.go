@@ -3,6 +3,7 @@ package slurm
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func line(set map[string]string) string {
 		"JobID": "12", "ArrayJobID": "12", "ArrayTaskID": "N/A", "State": "PENDING", "Reason": "BeginTime",
 		"SubmitTime": "2026-06-01T08:00:00", "EligibleTime": "2026-06-01T10:00:00", "StartTime": "N/A", "TimeLimit": "1:00:00", "Deadline": "N/A",
 		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1", "EndTime": "N/A", "UserName": "ada",
+		"NumNodes": "1", "NumTasks": "1", "tres-alloc": "cpu=4,node=1,billing=4", "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-task": "N/A", "Licenses": "(null)",
 		adminComment: "(null)", "Comment": "(null)",
 	}
 	for k, v := range set {
@@ -107,14 +109,68 @@ func TestACommentCannotPassForAnotherJob(t *testing.T) {
 	}
 }
 
-func TestCPUsOfNodesThatAreDownDoNotCount(t *testing.T) {
-	text := ""
-	for _, n := range [][2]string{{"n1", "4/12/0/16"}, {"n2", "0/0/16/16"}, {"n1", "4/12/0/16"}, {"n3", "x/0/0/0"}} {
-		text += fmt.Sprintf("%-64s%-40s%s\n", n[0], n[1], end)
+// nodeLine is a line of sinfo.
+func nodeLine(values ...string) string {
+	var b strings.Builder
+	for i, c := range nodeColumns {
+		fmt.Fprintf(&b, "%-*s", c.width, values[i])
 	}
-	nodes, bad := parseNodes(text, end)
-	if len(nodes) != 2 || nodes[0] != (Node{"n1", 16}) || nodes[1] != (Node{"n2", 0}) || len(bad) != 1 {
-		t.Errorf("%+v, %v", nodes, bad)
+	return b.String() + end + "\n"
+}
+
+func TestWhatANodeHas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cpus, alloc, gres, used string
+		want                    Node
+	}{
+		"idle":                           {"0/16/0/16", "1000", "gpu:a100:4(S:0-1),nic:1", "gpu:a100:0(IDX:N/A),nic:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 4}},
+		"drained":                        {"0/0/16/16", "0", "gpu:4", "gpu:0", Node{}},
+		"draining":                       {"2/0/14/16", "1000", "gpu:a100:2(S:0),gpu:h100:2(S:1)", "gpu:a100:2(IDX:0,1),gpu:h100:1(IDX:3)", Node{CPUs: 2, Memory: 1000 << 20, GPUs: 3}},
+		"allocated":                      {"16/0/0/16", "1000", "(null)", "gpu:0", Node{CPUs: 16, Memory: 32000 << 20}},
+		"a list that sinfo cuts":         {"0/16/0/16", "1000", "gpu:2," + strings.Repeat("x", 150) + ",gpu:12345"[:4], "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 2}},
+		"a list that is cut in brackets": {"0/16/0/16", "1000", "gpu:2,gpu:b:3(S:" + strings.Repeat("0,", 72), "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 5}},
+	} {
+		nodes, bad := parseNodes(nodeLine("n1", tc.cpus, "batch", "32000", tc.alloc, tc.gres, tc.used), end)
+		tc.want.Name, tc.want.Partitions = "n1", []string{"batch"}
+		if len(nodes) != 1 || !reflect.DeepEqual(nodes[0], tc.want) || len(bad) > 0 {
+			t.Errorf("%s: %+v, %v; want %+v", name, nodes, bad, tc.want)
+		}
+	}
+	for what, text := range map[string]string{
+		"CPUs": nodeLine("n3", "x/0/0/0", "batch", "1", "0", "", ""), "memory": nodeLine("n3", "0/1/0/1", "batch", "1Q", "0", "", ""), "name": nodeLine("", "0/1/0/1", "batch", "1", "0", "", ""),
+	} {
+		if nodes, bad := parseNodes(text, end); len(nodes) != 0 || len(bad) != 1 {
+			t.Errorf("%s that cannot be read: %+v, %v", what, nodes, bad)
+		}
+	}
+}
+
+func TestWhatAJobAsksFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set    map[string]string
+		memory int64
+		gpus   int
+	}{
+		"nothing":                       {nil, 0, 0},
+		"memory":                        {map[string]string{"tres-alloc": "cpu=2,mem=62.50G,node=2,billing=2"}, 64000 << 20, 0},
+		"GPUs that slurmdbd tracks":     {map[string]string{"tres-alloc": "cpu=2,mem=500M,node=1,gres/gpu=3,gres/gpu:a100=3", "tres-per-job": "gres:gpu:9"}, 500 << 20, 3},
+		"GPUs of the job":               {map[string]string{"tres-per-job": "gres:gpu:a100:3"}, 0, 3},
+		"GPUs of each node":             {map[string]string{"tres-per-node": "gres:gpu:2", "NumNodes": "4"}, 0, 8},
+		"GPUs of each task":             {map[string]string{"tres-per-task": "gres:gpu:1", "NumTasks": "5"}, 0, 5},
+		"GPUs as later versions say it": {map[string]string{"tres-per-node": "gres/gpu:a100=2"}, 0, 2},
+		"a GPU without a number":        {map[string]string{"tres-per-node": "gres:gpu"}, 0, 1},
+		"another resource":              {map[string]string{"tres-per-node": "gres:nic:1"}, 0, 0},
+		"a list that squeue cuts":       {map[string]string{"tres-alloc": "cpu=2,mem=500M," + strings.Repeat("x", 134) + ",gres/gpu=1234"}, 500 << 20, 0},
+	} {
+		jobs, bad := parseJobs(line(tc.set), end)
+		if len(jobs) != 1 || len(bad) > 0 || jobs[0].Memory != tc.memory || jobs[0].GPUs != tc.gpus {
+			t.Errorf("%s: %+v, %v; want %d bytes, %d GPUs", name, jobs, bad, tc.memory, tc.gpus)
+		}
+	}
+	for _, bad := range []map[string]string{{"tres-alloc": "mem=x"}, {"NumNodes": "-1"}, {"NumTasks": "x"}, {"tres-alloc": "mem=99999999P"}} {
+		if jobs, lines := parseJobs(line(bad), end); len(jobs) > 0 || len(lines) != 1 {
+			t.Errorf("%v: %+v", bad, jobs)
+		}
 	}
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	// Ledger records what the jobs do and what they emit, under the name of the cluster; nil for no ledger.
 	Ledger  *keeper.Keeper
 	Cluster string
+	// Capacity bounds how many CPUs the jobs use at a time; nil bounds nothing.
+	Capacity *Capacity
 	// DryRun changes and records nothing.
 	DryRun bool
 	Clock  clock.Clock
@@ -115,7 +117,16 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	view := slurm.Observe(in)
 	c.report(&q, &view)
 	count(&view)
-	d := c.decide(ctx, &view)
+	var b *bounded
+	if c.o.Capacity != nil {
+		is := c.look(ctx, &in, &view)
+		b = &is
+		if err := c.enforce(ctx, b, in.Now); err != nil { // jobs then run within the capacity of before
+			metrics.SlurmErrors.Inc()
+			c.o.Log.Error("The capacity cannot be set", "error", err.Error())
+		}
+	}
+	d := c.decide(ctx, &view, b)
 	changes := slurm.Plan(&view, &d)
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
@@ -126,7 +137,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 }
 
 // decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
-func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decision {
+func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) decide.Decision {
 	s := &view.Snapshot
 	r := &c.round
 	r.Snapshot, r.Seen, r.Records = s, view.Seen, r.Records[:0]
@@ -142,7 +153,12 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decisi
 	}
 	c.records = known
 	r.Prepare()
-	d, err := c.decideWithin(ctx, *s)
+	planner := c.o.Planner
+	if b != nil {
+		b.replan(c.o.Capacity, r)
+		planner = b.planner(c.o.Capacity, planner)
+	}
+	d, err := c.decideWithin(ctx, *s, planner)
 	if err != nil {
 		c.o.Log.Error("The planner failed; jobs that wait start now", "error", err.Error())
 		return decide.RunAll(*s, decide.CodePlannerFailed)
@@ -151,15 +167,18 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View) decide.Decisi
 		c.o.Log.Error("A decision breaks an invariant", "rule", v.Rule, "task", v.Task, "message", v.Message)
 	}
 	d.Wake = r.Keep(&d, nil)
+	if b != nil && b.now.End().Before(d.Wake) {
+		d.Wake = b.now.End()
+	}
 	return d
 }
 
 // decideWithin decides within the time that a decision may take.
-func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot) (decide.Decision, error) {
+func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planner plan.Planner) (decide.Decision, error) {
 	limited, cancel := context.WithCancel(ctx) // a deadline would have planner joint search until then
 	defer cancel()
 	timer := time.AfterFunc(c.o.DecisionTime, cancel)
-	d, err := decide.Decide(limited, s, c.o.Planner)
+	d, err := decide.Decide(limited, s, planner)
 	if timer.Stop() || err == nil || ctx.Err() != nil {
 		return d, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -35,6 +36,18 @@ type fake struct {
 	lasts map[string]time.Duration
 	ended []slurm.Job
 	age   time.Duration
+	// reserved are the licences that are reserved until then.
+	reserved           int
+	until              time.Time
+	refusesReservation error
+}
+
+func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }
+
+func (f *fake) Reserve(_ context.Context, licence string, count int, until time.Time) error {
+	f.reserved, f.until = count, until
+	f.calls = append(f.calls, fmt.Sprintf("reserve %s:%d", licence, count))
+	return f.refusesReservation
 }
 
 func (f *fake) Check(context.Context) (slurm.About, error) { return slurm.About{}, nil }

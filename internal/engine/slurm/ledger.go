@@ -54,14 +54,15 @@ type round struct {
 	latest map[string]string
 	seen   map[string]bool
 	out    []ledger.JobSeen
-	// beside are the CPUs of jobs that Lull decides on and that are not recorded.
-	beside float64
+	// beside is what jobs use that Lull decides on and that are not recorded, by resource.
+	beside map[string]float64
+	view   *slurm.View
 }
 
 // record queues what a look has found. applied are the jobs that were changed.
 func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Decision, applied map[string]bool) {
 	open, _ := b.Recorder.OpenJobs(b.policy)
-	r := round{ledgerRecorder: b, in: in, open: map[string]ledger.OpenJob{}, latest: map[string]string{}, seen: map[string]bool{}}
+	r := round{ledgerRecorder: b, in: in, open: map[string]ledger.OpenJob{}, latest: map[string]string{}, seen: map[string]bool{}, beside: map[string]float64{}, view: view}
 	for _, x := range open {
 		r.open[x.UID] = x
 		if parts := strings.Split(x.UID, "/"); len(parts) == 4 {
@@ -82,8 +83,8 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	s := view.Snapshot
 	s.Clusters = slices.Clone(s.Clusters)
 	s.Clusters[0].Load = maps.Clone(s.Clusters[0].Load)
-	for name := range s.Clusters[0].Load {
-		s.Clusters[0].Load[name] += r.beside // the only resource
+	for name, amount := range r.beside {
+		s.Clusters[0].Load[name] += amount
 	}
 	b.Recorder.RecordJobs(&ledger.JobLook{
 		Policy: b.policy, Now: in.Now, Snapshot: &s, Zones: map[string]carbon.Outlook{in.Zone: in.Carbon}, Jobs: r.out, Replanned: len(applied) > 0,
@@ -133,7 +134,9 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	}
 	if j.Tasks > 1 || !known && r.throttled[j.Number] {
 		if !j.Pending() {
-			r.beside += float64(j.CPUs)
+			for name, amount := range r.view.Request(j) {
+				r.beside[name] += amount
+			}
 		}
 		return // its tasks are noted as they start
 	}
@@ -230,7 +233,7 @@ func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
 			labels[name] = value
 		}
 	}
-	request := map[string]float64{"cpu": float64(max(1, j.CPUs))}
+	request := r.view.Request(j)
 	return ledger.Submitted{
 		APIVersion: apiVersion, Kind: jobKind, Namespace: cmp.Or(j.Account, j.Partition), Name: j.ID, Labels: labels, At: at.UTC(),
 		Workers: 1, Request: request, Watts: float64(r.in.Power.Of(request)), Runtime: g.Runtime(r.in).Seconds(), Deadline: g.Deadline(r.in).UTC(),
@@ -256,7 +259,7 @@ func (r *round) runs(g *slurm.Governed, uid string) (out []ledger.JobRun) {
 	if j.Pending() || j.Started.IsZero() || j.Over() && !j.Ended.After(j.Started) {
 		return out
 	}
-	request := map[string]float64{"cpu": float64(max(1, j.CPUs))}
+	request := r.view.Request(j)
 	x := ledger.JobRun{Started: ledger.Started{Run: last, At: j.Started.UTC(), Zone: r.in.Zone, Workers: 1, Watts: float64(r.in.Power.Of(request))}}
 	if j.Over() {
 		x.Ended = &ledger.Ended{At: j.Ended.UTC(), How: ledger.Observed, Succeeded: j.Succeeded()}

@@ -52,7 +52,10 @@ SlurmdSpoolDir=%[1]s/spool-%%n
 SlurmdPidFile=%[1]s/slurmd-%%n.pid
 SlurmctldPidFile=%[1]s/slurmctld.pid
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+GresTypes=gpu
+Licenses=power:32
 SlurmdParameters=config_overrides
 SchedulerParameters=bf_interval=1,bf_resolution=1,bf_continue,sched_interval=2,sched_min_interval=100000,batch_sched_delay=1,default_queue_depth=1000,bf_max_job_test=1000
 ReturnToService=2
@@ -63,6 +66,7 @@ NodeName=n1 NodeAddr=127.0.0.1 Port=%[4]s CPUs=16 RealMemory=16000 State=UNKNOWN
 NodeName=n2 NodeAddr=127.0.0.1 Port=%[5]s CPUs=16 RealMemory=16000 State=UNKNOWN
 PartitionName=batch Nodes=n[1-2] Default=YES MaxTime=INFINITE DefaultTime=60 State=UP
 PartitionName=green Nodes=n[1-2] MaxTime=INFINITE DefaultTime=60 State=UP
+PartitionName=narrow Nodes=n2 MaxTime=INFINITE DefaultTime=60 State=UP
 `
 
 // Boot starts a cluster from a folder of packages. The binary of lull writes its job_submit.lua by a configuration (YAML), which is lull.yaml of
@@ -153,7 +157,7 @@ func (c *Cluster) start() error {
 	}
 	return Wait("two idle nodes", func() bool {
 		out, _ := c.Command("sinfo", "-h", "-N", "-o", "%T").Output()
-		return strings.Count(string(out), "idle") == 4 // two nodes in two partitions
+		return strings.Count(string(out), "idle") == 5 // two nodes in two partitions, and one in a third
 	})
 }
 

@@ -1,0 +1,103 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lull.dev/lull/internal/base/metrics"
+	"lull.dev/lull/internal/cluster/curve"
+	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
+	"lull.dev/lull/pkg/track"
+)
+
+const (
+	// keptFor is how long licences are reserved: if no controller goes on reserving them, Slurm gives them back then. The reservation is extended once
+	// less than keptLeast of it is left.
+	keptFor, keptLeast = 15 * time.Minute, 10 * time.Minute
+)
+
+// Capacity bounds how many CPUs the jobs that may wait use at a time: each takes a licence for each of its CPUs, and those that are not to be used are
+// reserved.
+type Capacity struct {
+	Curve   *curve.Local
+	Licence string
+	// Maximum is the capacity of the curve, Total how many licences there are.
+	Maximum, Total int
+	// Planner says that the planner of the curve replaces that of the controller: planner carbonflex takes the capacity as the curve has set it.
+	Planner bool
+
+	revision string
+	// set says that reserved are reserved until then.
+	set      bool
+	reserved int
+	until    time.Time
+	said     string
+}
+
+// bounded is a look at the curve: what it allows, and what may be planned with.
+type bounded struct {
+	value float64
+	now   curve.Now
+}
+
+// look asks the curve, and bounds the snapshot by it.
+func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View) bounded {
+	s := &view.Snapshot
+	d := curve.Demand{Tasks: s.Tasks, Margin: s.Margin, Power: s.Clusters[0].Power, Runtime: make([]time.Duration, len(s.Tasks)), Phases: make([][]decide.Phase, len(s.Tasks))}
+	for i := range s.Tasks {
+		d.Runtime[i] = s.Tasks[i].Remaining + view.Seen[i].Done
+		if rec := c.records[s.Tasks[i].ID]; rec != nil && rec.Standing() != nil {
+			d.Phases[i] = rec.Standing().Phases
+		}
+	}
+	value, now := c.o.Capacity.Curve.Look(ctx, s.Now, in.Carbon, d)
+	s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
+	return bounded{value, now}
+}
+
+// replan has tasks planned anew when the curve has changed.
+func (b *bounded) replan(c *Capacity, r *track.Round) {
+	changed := c.revision != b.now.Revision
+	c.revision = b.now.Revision
+	for i := range r.Snapshot.Tasks {
+		t := &r.Snapshot.Tasks[i]
+		again := b.now.Replans(t)
+		t.KeepsRoom = !again
+		if changed && again && r.Triggers[i].Reason == "" {
+			r.Renew(i, track.Trigger{Reason: track.NewCapacity, Message: "the capacity of " + b.now.Revision})
+		}
+	}
+}
+
+// planner is the one to decide with.
+func (b *bounded) planner(c *Capacity, otherwise plan.Planner) plan.Planner {
+	if c.Planner && b.now.Planner != nil {
+		return plan.ForSequence(b.now.Planner)
+	}
+	return otherwise
+}
+
+// enforce reserves the licences that are not to be used. Those of CPUs above the maximum of the curve are reserved too.
+func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) error {
+	k := c.o.Capacity
+	allowed := min(k.Maximum, int(b.value))
+	reserve := k.Total - allowed
+	st := k.Curve.Status()
+	said := fmt.Sprintf("%d %s %s", allowed, st.Reason, st.Message)
+	metrics.SlurmCapacity.Set(float64(allowed))
+	if said != k.said {
+		k.said = said
+		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "message", st.Message)
+	}
+	if c.o.DryRun || k.set && reserve == k.reserved && (reserve == 0 || k.until.Sub(now) > keptLeast) {
+		return nil
+	}
+	until := now.Add(keptFor)
+	err := c.o.Client.Reserve(ctx, k.Licence, reserve, until)
+	k.set, k.reserved, k.until = err == nil, reserve, until
+	return err
+}

@@ -1,0 +1,147 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/curve"
+	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/workload"
+)
+
+// withCapacity bounds a controller by a method: at most 8 CPUs, of 16 licences.
+func withCapacity(t *testing.T, c *Controller, method v1alpha1.CapacityMethod, state string) {
+	t.Helper()
+	c.o.Input.Config.Capacity = &slurm.Capacity{Licence: "power", Maximum: "8", Method: method, State: state}
+	local, err := curve.NewLocal("slurm", v1alpha1.CapacityCurveSpec{Resource: slurm.LicenceResource, Maximum: "8", Method: method}, state, c.o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.o.Capacity = &Capacity{Curve: local, Licence: "power", Maximum: 8, Total: 16}
+}
+
+// held is a job of 4 CPUs and licences that job_submit.lua holds.
+func held(id string) slurm.Job {
+	j := job(id, "lull:max-delay=12h")
+	j.CPUs, j.Licences, j.Begin = 4, "matlab:1,power:4", j.Begin.Add(2*time.Minute)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	return j
+}
+
+// TestCapacityBoundsWhatRunsAtATime: there is room for both jobs in the clean hour, but capacity for one. The licences that are not to be used are
+// reserved, for as long as somebody goes on reserving them.
+func TestCapacityBoundsWhatRunsAtATime(t *testing.T) {
+	c, f, _ := setup(t, held("1"), held("2"))
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "14:00", Capacity: "4"}, {From: "14:00", To: "20:00", Capacity: "8"}}}, "")
+	step(t, c, f, 0)
+	if f.reserved != 12 || !f.until.Equal(f.clock.Now().Add(keptFor)) {
+		t.Errorf("%d licences are reserved until %v; want 12 of 16", f.reserved, f.until)
+	}
+	step(t, c, f, 10*time.Second)
+	running := 0
+	for _, j := range f.jobs {
+		if j.State == "RUNNING" {
+			running++
+		} else if j.Begin.Hour() != 14 {
+			t.Errorf("job %s begins at %v; want 14:00, when there is capacity again", j.ID, j.Begin)
+		}
+	}
+	if running != 1 {
+		t.Errorf("%d jobs run in the clean hour; want 1: the capacity is 4 CPUs", running)
+	}
+	reserves := func() int { return strings.Count(strings.Join(f.calls, "\n"), "reserve ") }
+	before := reserves()
+	for range 12 {
+		step(t, c, f, 30*time.Second)
+	}
+	if n := reserves() - before; n != 1 || f.until.Sub(f.clock.Now()) < keptLeast {
+		t.Errorf("reserved %d times in 6 minutes, until %v; want once more, as the end comes near", n, f.until)
+	}
+	f.clock.SetTime(midnight.Add(14 * time.Hour))
+	step(t, c, f, 0)
+	if f.reserved != 8 { // those above the maximum
+		t.Errorf("%d licences are reserved at 14:00; want 8 of 16", f.reserved)
+	}
+}
+
+// TestWhatMayNotWaitRaisesTheCapacity: a job that runs and may not be paused, and one that comes to its latest start, are above the schedule.
+func TestWhatMayNotWaitRaisesTheCapacity(t *testing.T) {
+	runs, due := held("1"), held("2")
+	runs.State, runs.Started, runs.AdminComment = "RUNNING", runs.Submitted, slurm.Mark{Phase: slurm.Released}.String()
+	due.Comment = "lull:max-delay=10m"
+	c, f, log := setup(t, runs, due)
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "20:00", To: "21:00", Capacity: "8"}}}, "")
+	step(t, c, f, 0)
+	if f.reserved != 8 || !strings.Contains(log.String(), "reason=Floor") {
+		t.Errorf("%d licences are reserved; want 8 of 16: both jobs need their CPUs\n%s", f.reserved, log)
+	}
+}
+
+// TestJobsRunWhenTheCapacityCannotBeSet: a Slurm that refuses the reservation is told so, and jobs are decided on.
+func TestJobsRunWhenTheCapacityCannotBeSet(t *testing.T) {
+	c, f, log := setup(t, held("1"))
+	f.refusesReservation = errors.New("Access/permission denied")
+	withCapacity(t, c, v1alpha1.CapacityMethod{Planned: &v1alpha1.PlannedMethod{}}, "")
+	step(t, c, f, 0)
+	step(t, c, f, 10*time.Second)
+	if f.jobs[0].State != "RUNNING" || strings.Count(log.String(), "The capacity cannot be set") != 2 {
+		t.Errorf("%+v\n%s", f.jobs[0], log)
+	}
+}
+
+// TestCarbonFlexSetsTheCapacity: the method learns from jobs of the past two weeks, keeps what it has learned, and allows less in dirty hours than in
+// clean ones. Before it has learned anything it allows all.
+func TestCarbonFlexSetsTheCapacity(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "capacity")
+	var past []curve.Past
+	for h := range 14 * 24 {
+		past = append(past, curve.Past{
+			ID: fmt.Sprint(h), Kind: workload.Interruptible, Submitted: midnight.Add(time.Duration(h-14*24) * time.Hour), Delay: 12 * time.Hour, Hours: 1,
+			Request: map[string]float64{slurm.LicenceResource: 2}, MinWorkers: 1, Curve: []float64{1},
+		})
+	}
+	if err := curve.SeedFile(state, past); err != nil {
+		t.Fatal(err)
+	}
+	c, f, log := setup(t, held("1"), held("2"))
+	f.clock.SetTime(midnight.Add(10 * time.Hour))
+	for i := range f.jobs {
+		f.jobs[i].Submitted = f.clock.Now()
+		f.jobs[i].Begin = f.clock.Now().Add(2 * time.Minute)
+		f.jobs[i].AdminComment = slurm.Mark{Phase: slurm.Held, Begin: f.jobs[i].Begin}.String()
+	}
+	withCapacity(t, c, v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}}, state)
+	step(t, c, f, 0)
+	if f.reserved != 8 || !strings.Contains(log.String(), "carbon-agnostic") {
+		t.Errorf("%d licences are reserved before anything is learned; want 8\n%s", f.reserved, log)
+	}
+	for end := time.Now().Add(3 * time.Minute); !strings.Contains(log.String(), "Learned"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("nothing is learned: %s", log)
+		}
+		step(t, c, f, 0)
+	}
+	allowed := map[int]int{}
+	wanted := map[int]float64{}
+	for h := 11; h < 18; h++ { // power is clean from 14:00 on
+		f.clock.SetTime(midnight.Add(time.Duration(h) * time.Hour))
+		step(t, c, f, 0)
+		allowed[h], wanted[h] = 16-f.reserved, c.o.Capacity.Curve.Status().Wanted
+	}
+	if allowed[12] != 0 || wanted[15] <= wanted[12] || allowed[15] < int(wanted[15]) {
+		t.Errorf("CPUs by hour: %v, wanted: %v; want none at 12:00, more at 15:00\n%s", allowed, wanted, log)
+	}
+	// Another controller goes on with it.
+	again, g, log := setup(t)
+	withCapacity(t, again, v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}}, state)
+	g.clock.SetTime(midnight.Add(16 * time.Hour))
+	step(t, again, g, 0)
+	if strings.Contains(log.String(), "carbon-agnostic") {
+		t.Errorf("what was learned is lost: %s", log)
+	}
+}
