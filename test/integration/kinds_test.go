@@ -274,7 +274,11 @@ func TestAnyOtherKind(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(file, text, 0o600))
 	b := newBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"Job", "Crunch"} })
-	for _, obj := range append(decoded(t, crunchCRD), decoded(t, command(t, "manifests", "--kinds", "Job", "--kind-file", file))...) {
+	manifests := []string{"manifests", "--kinds", "Job", "--kind-file", file}
+	if older() != "" {
+		manifests = append(manifests, "--webhook")
+	}
+	for _, obj := range append(decoded(t, crunchCRD), decoded(t, command(t, manifests...))...) {
 		must(t, env.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership))
 	}
 	t.Cleanup(func() {

@@ -93,16 +93,18 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer down()
-	if err := connect(false); err != nil {
+	end, err := connect(false)
+	if err != nil {
 		return 1, err
 	}
+	defer end()
 	return m.Run(), nil
 }
 
 // bootLab starts a lab of this process and returns what ends it.
 func bootLab(labDir string, flags ...string) (down func(), err error) {
 	var log bytes.Buffer
-	up := exec.Command(os.Getenv("LULL_LAB"), append([]string{"up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor)}, flags...)...)
+	up := exec.Command(os.Getenv("LULL_LAB"), append([]string{"up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor)}, append(olderFlags(), flags...)...)...)
 	up.Stdout, up.Stderr = &log, &log
 	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := up.Start(); err != nil {
@@ -156,29 +158,29 @@ func dial() error {
 }
 
 // connect installs Lull and makes a kubeconfig with the rights of the
-// controller's service account and no others.
-func connect(withKueue bool) error {
+// controller's service account and no others. Where the API server has no admission policies, lull admission runs until end is called.
+func connect(withKueue bool) (end func(), err error) {
 	if err := dial(); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, config := context.Background(), env.config
-	if err := demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{Kueue: withKueue, Extender: true, Capacity: true, Web: true}); err != nil {
-		return err
+	if err := demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{Kueue: withKueue, Extender: true, Capacity: true, Web: true, Webhook: older() != ""}); err != nil {
+		return nil, err
 	}
 	if err := env.client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}); err != nil {
-		return err
+		return nil, err
 	}
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	env.restricted = filepath.Join(env.dir, "controller-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-controller", env.restricted); err != nil {
-		return err
+		return nil, err
 	}
 	env.failsafe = filepath.Join(env.dir, "failsafe-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-failsafe", env.failsafe); err != nil {
-		return err
+		return nil, err
 	}
 	// "lull serve" by itself has the rights that the controller has for it, and no others.
 	for _, obj := range []client.Object{
@@ -189,15 +191,22 @@ func connect(withKueue bool) error {
 		},
 	} {
 		if err := env.client.Create(ctx, obj); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	env.web = filepath.Join(env.dir, "web-kubeconfig")
 	if err := restrict(ctx, config, clientset, "lull-web", env.web); err != nil {
-		return err
+		return nil, err
 	}
 	env.extender = filepath.Join(env.dir, "extender-kubeconfig")
-	return restrict(ctx, config, clientset, "lull-extender", env.extender)
+	if err := restrict(ctx, config, clientset, "lull-extender", env.extender); err != nil || older() == "" {
+		return func() {}, err
+	}
+	env.admission = filepath.Join(env.dir, "admission-kubeconfig")
+	if err := restrict(ctx, config, clientset, "lull-admission", env.admission); err != nil {
+		return nil, err
+	}
+	return runAdmission("--kinds", "Crunch") // of TestAnyOtherKind; until it is taught, nobody knows it
 }
 
 // restrict writes a kubeconfig with the rights of a service account.

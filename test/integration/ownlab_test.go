@@ -13,7 +13,9 @@ import (
 func ownLab(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
 	dir = bareLab(t, flags...)
-	must(t, connect(slices.Contains(flags, "--kueue")))
+	end, err := connect(slices.Contains(flags, "--kueue"))
+	must(t, err)
+	t.Cleanup(end)
 	return dir
 }
 

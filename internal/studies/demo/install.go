@@ -36,7 +36,7 @@ func Install(ctx context.Context, c client.Client, of []*kinds.Kind, o charts.Op
 	for {
 		text, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return waitServed(ctx, c)
 		}
 		if err != nil {
 			return err

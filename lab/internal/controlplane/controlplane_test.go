@@ -1,8 +1,10 @@
 package controlplane
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,5 +96,63 @@ func TestTail(t *testing.T) {
 	}
 	if got := tail(file+"x", 2); !strings.Contains(got, "no such file") {
 		t.Errorf("tail of nothing = %q", got)
+	}
+}
+
+// TestOlderKubernetes: the lab accepts the minor versions that have a module, and names them where it is given another one.
+func TestOlderKubernetes(t *testing.T) {
+	modules, err := filepath.Glob("../../kubernetes/v*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := []string{}
+	for _, file := range modules {
+		built = append(built, strings.TrimPrefix(filepath.Base(filepath.Dir(file)), "v"))
+	}
+	if !slices.Equal(built, olderMinors) {
+		t.Errorf("modules of %v; the lab accepts %v", built, olderMinors)
+	}
+	for _, bad := range []string{"1.2", "v1.33", "1.33.13", "latest", "../1.33"} {
+		o := DefaultOptions()
+		o.Kubernetes = bad
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), `--kubernetes: "`+bad+`"; accepted: `+strings.Join(olderMinors, ", ")) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	o := DefaultOptions()
+	o.Kubernetes = olderMinors[0]
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"kube-apiserver": "kubernetes/v" + olderMinors[0] + "/kube-apiserver", "etcd": "", "kwok": ""} {
+		c, err := o.older(component{name: name})
+		if err != nil || !strings.HasSuffix(c.binary, want) || (want == "") != (c.binary == "") {
+			t.Errorf("%s runs %q, %v; want %q", name, c.binary, err, want)
+		}
+	}
+}
+
+// TestBuildKubernetes: where there is no source beside the lab's binary, the error says how to build the older version; where it is built, it is left.
+func TestBuildKubernetes(t *testing.T) {
+	o := DefaultOptions()
+	if err := o.BuildKubernetes(t.Context(), io.Discard); err != nil {
+		t.Errorf("the lab's own version: %v", err)
+	}
+	o.Kubernetes = olderMinors[0]
+	if err := o.BuildKubernetes(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "make kubernetes KUBERNETES="+o.Kubernetes) {
+		t.Errorf("no source: %v", err)
+	}
+	dir, err := o.kubernetesDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "version"), []byte("v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.BuildKubernetes(t.Context(), io.Discard); err != nil {
+		t.Errorf("it is built: %v", err)
 	}
 }

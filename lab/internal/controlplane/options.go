@@ -48,6 +48,9 @@ type Options struct {
 	// KueueFeatures are feature gates of Kueue, NAME=true or NAME=false.
 	KueueFeatures []string `json:"kueueFeatures,omitempty"`
 	Spokes        int      `json:"spokes,omitempty"`
+	// Kubernetes is an older minor version, 1.33 say, whose kube-apiserver, kube-controller-manager and kube-scheduler run instead of the lab's
+	// own; "" for the lab's own. Spokes run it too.
+	Kubernetes string `json:"kubernetes,omitempty"`
 }
 
 // DefaultOptions is a cluster of four nodes of 16 CPUs at real time.
@@ -85,6 +88,12 @@ func (o *Options) Validate() error {
 		if info, err := os.Stat(binary); !ok || !strings.Contains(name, ":") || err != nil || info.IsDir() {
 			return fmt.Errorf("--image: %q; accepted: NAME:TAG=BINARY, of a static binary, or NAME:TAG=FILE.tar", text)
 		}
+	}
+	if o.Kubernetes != "" && !slices.Contains(olderMinors, o.Kubernetes) {
+		return fmt.Errorf("--kubernetes: %q; accepted: %s", o.Kubernetes, strings.Join(olderMinors, ", "))
+	}
+	if o.Kubernetes != "" && o.RealNode {
+		return errors.New("--kubernetes: the kubelet of --real-node is of the lab's own version; accepted: one of both")
 	}
 	if o.Spokes < 0 || o.Spokes > maxSpokes {
 		return fmt.Errorf("--spokes: %d; accepted: 0 to %d", o.Spokes, maxSpokes)

@@ -149,6 +149,10 @@ func (s *supervisor) boot(ctx context.Context) error {
 
 func (s *supervisor) start(components ...component) error {
 	for _, c := range components {
+		c, err := s.older(c)
+		if err != nil {
+			return err
+		}
 		p, err := start(s.Dir, c)
 		if err != nil {
 			return err
