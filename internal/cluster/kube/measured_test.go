@@ -240,6 +240,43 @@ func TestRan(t *testing.T) {
 	}
 }
 
+// TestStartsOfPods: a pod works when all its containers run. While images are pulled, nothing is done, although a first container runs. What a start
+// takes is the time from its node until then, not the wait for the node.
+func TestStartsOfPods(t *testing.T) {
+	j := newJob("a", running, annotate(v1alpha1.AnnotationInterruptible, "true"), annotate(v1alpha1.AnnotationRan, "15m0s"))
+	at := func(minute int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)) }
+	up := func(minute int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(minute)}}}
+	}
+	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(-16), FinishedAt: at(-3)}}}
+	pulls := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	for name, tc := range map[string]struct {
+		states       []corev1.ContainerStatus
+		started      int
+		startup, ran time.Duration
+	}{
+		"both run":                  {[]corev1.ContainerStatus{up(-19), up(-12)}, 1, 8 * time.Minute, 27 * time.Minute},
+		"one pulls its image":       {[]corev1.ContainerStatus{up(-19), pulls}, 0, 0, 15 * time.Minute},
+		"the cache leaves that out": {[]corev1.ContainerStatus{up(-19)}, 0, 0, 15 * time.Minute},
+		"one has ended":             {[]corev1.ContainerStatus{ended, up(-19)}, 1, 4 * time.Minute, 31 * time.Minute},
+		"nothing is told":           {nil, 1, 0, 35 * time.Minute},
+	} {
+		node := at(-20)
+		pod := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}, CreationTimestamp: at(-300)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x"}, {Name: "y"}}},
+			Status:     corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &node, ContainerStatuses: tc.states},
+		}
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: []corev1.Pod{pod}})
+		if err != nil || len(v.Progress) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Progress), err)
+		}
+		if p := v.Progress[0]; p.Running != 1 || p.Started != tc.started || p.Startup != tc.startup || p.Ran != tc.ran {
+			t.Errorf("%s: %d of %d started after %v, ran %v; want %+v", name, p.Started, p.Running, p.Startup, p.Ran, tc)
+		}
+	}
+}
+
 // TestEndedBeforeTheStatusSaysSo: the pod of a Job has succeeded, and the Job controller has not counted it yet. The
 // work is done: nothing is left to pause. Pods of an earlier run, failed pods and pods beside one that runs say nothing.
 func TestEndedBeforeTheStatusSaysSo(t *testing.T) {
