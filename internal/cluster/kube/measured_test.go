@@ -125,19 +125,52 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestStartupIsEnergy: what a start of six minutes takes is part of a task, without the PUE, which planners add.
-func TestStartupIsEnergy(t *testing.T) {
+// TestStartupIsPartOfATask: how long its starts take, and their energy, without the PUE, which planners add.
+func TestStartupIsPartOfATask(t *testing.T) {
 	p := policy
 	p.Power = v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 100}, PUE: 1.5}
-	for kind, want := range map[string]float64{v1alpha1.AnnotationInterruptible: 0.01, v1alpha1.AnnotationRuntime: 0} {
+	for kind, want := range map[string]time.Duration{v1alpha1.AnnotationInterruptible: 6 * time.Minute, v1alpha1.AnnotationRuntime: 0} {
 		j := newJob("a", annotate(kind, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "2h"}[kind]))
 		cpus := j.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().AsApproximateFloat64()
 		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: p}, Workloads: []*Workload{workloadOf(t, &j)}, Learned: learned{startup: 6 * time.Minute}})
 		if err != nil || len(v.Snapshot.Tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(v.Snapshot.Tasks), err)
 		}
-		if got := v.Snapshot.Tasks[0].RestartKWh; math.Abs(got-want*cpus) > 1e-12 {
-			t.Errorf("with %s, %v CPUs: a restart of %v kWh, want %v", kind, cpus, got, want*cpus)
+		if task := &v.Snapshot.Tasks[0]; task.Restart != want || math.Abs(task.RestartKWh-0.1*want.Hours()*cpus) > 1e-12 {
+			t.Errorf("with %s, %v CPUs: restarts of %v, %v kWh; want %v, %v", kind, cpus, task.Restart, task.RestartKWh, want, 0.1*want.Hours()*cpus)
+		}
+	}
+}
+
+// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, still has all of its start ahead. One that starts for the first
+// time has none to do again, nor has one of which a worker runs.
+func TestRestartUnderWay(t *testing.T) {
+	node := metav1.NewTime(now.Add(-time.Minute))
+	pulls := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &node}
+	works := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &node, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: node}}}}}
+	for name, tc := range map[string]struct {
+		ran  string
+		pods []corev1.PodStatus
+		want time.Duration
+	}{
+		"again":             {"15m0s", []corev1.PodStatus{pulls}, 6 * time.Minute},
+		"the first time":    {"", []corev1.PodStatus{pulls}, 0},
+		"it runs":           {"15m0s", []corev1.PodStatus{works}, 0},
+		"a worker runs":     {"15m0s", []corev1.PodStatus{works, pulls}, 0},
+		"no pod is there":   {"15m0s", nil, 6 * time.Minute},
+		"finds no node yet": {"15m0s", []corev1.PodStatus{{Phase: corev1.PodPending}}, 6 * time.Minute},
+	} {
+		j := newJob("a", running, annotate(v1alpha1.AnnotationInterruptible, "true"), annotate(v1alpha1.AnnotationRan, tc.ran))
+		pods := []corev1.Pod{}
+		for i := range tc.pods {
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}}, Status: tc.pods[i]})
+		}
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: pods, Learned: learned{startup: 6 * time.Minute}})
+		if err != nil || len(v.Snapshot.Tasks) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Snapshot.Tasks), err)
+		}
+		if task := &v.Snapshot.Tasks[0]; task.Starting != tc.want || task.Restart != 6*time.Minute {
+			t.Errorf("%s: starting %v of %v, want %v", name, task.Starting, task.Restart, tc.want)
 		}
 	}
 }
