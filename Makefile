@@ -304,7 +304,7 @@ test-seeds: deps ## the random tests with large sizes; all run, also after a fai
 	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 1h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=2000 $(GO) test -count=1 -timeout 2h ./test/promise; \
-		run LULL_WORLDS=10 $(GO) test -count=1 -timeout 2h -run 'TestPromise|TestNoFalseAlarms|TestVerifyNotices' ./pkg/decide; \
+		run LULL_WORLDS=10 $(GO) test -count=1 -timeout 2h -run 'TestPromise|TestRestarts|TestNoFalseAlarms|TestVerifyNotices' ./pkg/decide; \
 		run $(GO) test -count=1 -timeout 90m -run TestControlLoop ./test/controlloop -seeds 50; \
 		[ -z "$$failed" ]
 

@@ -100,7 +100,7 @@ type CarbonPlanStatus struct {
 	Progress float64 `json:"progress"`
 	// +optional
 	ProgressSource string `json:"progressSource,omitempty"`
-	// starts counts its starts, startup is how long they took until pods ran, on average.
+	// starts counts its starts, startup is how long its pods took from a node until their containers ran, on average.
 	// +optional
 	Starts int32 `json:"starts,omitempty"`
 	// +optional

@@ -135,7 +135,7 @@ func (w *decider) putOffTo(i int, until time.Time) []Phase {
 		last := &phases[len(phases)-1]
 		last.To = last.To.Add(time.Duration(math.Ceil(left / t.rate(last.Workers))))
 	}
-	if t.Checkpoint > 0 && len(phases) > 0 {
+	if t.Checkpoint+t.Restart > 0 && len(phases) > 0 {
 		phases = t.finish(phases, w.s.Now)
 	}
 	return phases

@@ -23,7 +23,8 @@ func (w *decider) begin(i int, j *workload.Job) {
 	if t.State != Running {
 		return
 	}
-	all, on := t.Remaining, w.ahead(i)
+	starts := w.items[i].starts
+	all, on := t.Remaining+max(t.startOf(false), starts), w.ahead(i)+max(t.startOf(true), starts)
 	if p, slots := w.fixed(i); slots > 0 {
 		done := t.workIn([]Phase{p})
 		j.Arrival, j.Waited, all, on = slots, 0, all-done, on-done

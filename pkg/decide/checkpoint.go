@@ -80,24 +80,28 @@ func (w *decider) saveFirst(i int, a *Action) {
 // progress returns the work of phases that remains done if they are followed from now on, as run time at
 // MinWorkers. What a running task has at risk counts if the first phase goes on with it.
 func (t *Task) progress(phases []Phase, now time.Time) time.Duration {
-	saved, unsaved := t.savedBy(phases, now)
+	saved, unsaved, _ := t.savedBy(phases, now)
 	return saved + unsaved
 }
 
-// savedBy splits the work of phases into what is saved, and what the last run did since its last checkpoint.
-func (t *Task) savedBy(phases []Phase, now time.Time) (saved, unsaved time.Duration) {
+// savedBy splits the work of phases into what is saved, and what the last run did since its last checkpoint. starting is for how long
+// the last run has still to start at its end.
+func (t *Task) savedBy(phases []Phase, now time.Time) (saved, unsaved, starting time.Duration) {
 	run := 0.0 // work since the run began, what was at risk then included
+	starting = t.firstStart(phases, now)
 	if t.goesOnWith(phases, now) {
 		run = float64(t.AtRisk)
 	}
 	for k := range phases {
 		if k > 0 && phases[k-1].interrupted(&phases[k]) {
-			saved, run = saved+t.checkpointed(run), 0
+			saved, run, starting = saved+t.checkpointed(run), 0, t.Restart
 		}
-		run += t.rate(phases[k].Workers) * float64(phases[k].To.Sub(phases[k].From))
+		length := phases[k].To.Sub(phases[k].From)
+		starts := min(starting, length)
+		run, starting = run+t.rate(phases[k].Workers)*float64(length-starts), starting-starts
 	}
 	at := t.checkpointed(run)
-	return saved + at, time.Duration(math.Round(run)) - at
+	return saved + at, time.Duration(math.Round(run)) - at, starting
 }
 
 // goesOnWith reports whether a running task goes on by its phases without a pause or move now.
@@ -131,23 +135,24 @@ func (t *Task) lags(phases []Phase, now time.Time) bool { return t.missing(phase
 // them, at the scale of the last.
 func (t *Task) endOf(phases []Phase, now time.Time) time.Time {
 	last := &phases[len(phases)-1]
-	if missing := t.missing(phases, now); missing > rounding {
-		return last.To.Add(t.runtime(missing, last.Workers))
+	saved, unsaved, starting := t.savedBy(phases, now)
+	if missing := t.Remaining - saved - unsaved; missing > rounding {
+		return last.To.Add(starting + t.runtime(missing, last.Workers))
 	}
 	return last.To
 }
 
-// atCheckpoints returns phases that pause and move at checkpoints: what a run would do after its last
+// atCheckpoints returns phases that pause and move at checkpoints, and do some work after each restart: what a run would do after its last
 // checkpoint is left out, and the last run does what is missing.
 func (t *Task) atCheckpoints(phases []Phase, now time.Time) []Phase {
-	if t.Checkpoint == 0 {
+	if t.Checkpoint == 0 && t.Restart == 0 {
 		return phases
 	}
 	var out []Phase
-	cuts := false
+	cuts := t.firstStart(phases, now) > 0
 	for k, p := range phases {
 		if k > 0 && phases[k-1].interrupted(&p) {
-			out, cuts = t.cut(out, now), true
+			out, cuts = t.withoutIdle(t.cut(out, now), now), true
 		}
 		out = append(out, p)
 	}
@@ -161,7 +166,7 @@ func (t *Task) atCheckpoints(phases []Phase, now time.Time) []Phase {
 // counted in floating point, and at a time that the ledger of capacity can express: what starts in the room of
 // the pause must not start before it.
 func (t *Task) cut(phases []Phase, now time.Time) []Phase {
-	_, unsaved := t.savedBy(phases, now)
+	_, unsaved, _ := t.savedBy(phases, now)
 	if t.Checkpoint == 0 || unsaved <= rounding {
 		return phases
 	}
@@ -174,16 +179,17 @@ func (t *Task) cut(phases []Phase, now time.Time) []Phase {
 
 // finish has the last run of phases end when the work is done.
 func (t *Task) finish(phases []Phase, now time.Time) []Phase {
-	missing := t.missing(phases, now)
+	saved, unsaved, starting := t.savedBy(phases, now)
+	missing := t.Remaining - saved - unsaved
 	if missing <= 0 {
-		shorter := t.shorten(phases, -missing)
+		shorter := t.withoutIdle(t.shorten(phases, -missing), now)
 		if n := len(shorter); n == 0 || n == len(phases) {
 			return phases
 		}
 		return t.finish(shorter, now)
 	}
 	last := &phases[len(phases)-1]
-	last.To = last.To.Add(t.runtime(missing, last.Workers))
+	last.To = last.To.Add(starting + t.runtime(missing, last.Workers))
 	return phases
 }
 

@@ -184,9 +184,14 @@ func (w *decider) widest(l *capacity.Ledger, i, cluster int) int {
 	return t.Scaling.MinWorkers
 }
 
-// phase is a run from a time on until some work, as run time at MinWorkers, is done.
+// phase is a run from a time on until some work, as run time at MinWorkers, is done, with the time that its start takes.
 func (w *decider) phase(i, cluster int, from time.Time, work time.Duration, workers int) Phase {
-	return Phase{From: from, To: from.Add(w.s.Tasks[i].runtime(work, workers)), Cluster: w.s.Clusters[cluster].Name, Workers: workers}
+	t := &w.s.Tasks[i]
+	p := Phase{From: from, To: from.Add(t.runtime(work, workers)), Cluster: w.s.Clusters[cluster].Name, Workers: workers}
+	if t.Restart > 0 {
+		p.To = p.To.Add(t.firstStart([]Phase{p}, w.s.Now))
+	}
+	return p
 }
 
 // standingOf is what the standing plan of a task does from now on; nil if its least pause delays it so

@@ -125,6 +125,8 @@ type item struct {
 	crowded bool
 	// goesOn reports that the planner lets it run on as it is until it is done.
 	goesOn bool
+	// starts is the work that it could do in the time that the starts of the planner's answer take: see ask.
+	starts time.Duration
 }
 
 // decider holds a decision while it is made.

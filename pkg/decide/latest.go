@@ -47,7 +47,7 @@ func (m *limits) latestStart(t *Task, need []capacity.Need) (at time.Time, ok bo
 // Complexity: O(clusters x changes of capacity during the run), with a small constant.
 func (m *limits) lastStart(t *Task, need []capacity.Need, work time.Duration, by time.Time) (at time.Time, ok bool) {
 	if t.Scaling == nil && m.steady {
-		return by.Add(-work), true
+		return by.Add(-work - t.startOf(false)), true
 	}
 	for c := range m.s.Clusters {
 		if !m.s.MayUse(t, c) {
@@ -58,18 +58,18 @@ func (m *limits) lastStart(t *Task, need []capacity.Need, work time.Duration, by
 		}
 	}
 	if !ok {
-		at = by.Add(-work)
+		at = by.Add(-work - t.startOf(false))
 	}
 	return at, ok
 }
 
 // lastStartOn is lastStart on one cluster; false if there is none. It goes back from the end, through the times
 // between two changes of capacity. A rigid task runs in one piece. A pause of another one may lose all up to a
-// checkpoint. The result may lie before now, unless there is a time without room.
+// checkpoint, and takes a restart. The result may lie before now, unless there is a time without room.
 func (m *limits) lastStartOn(c int, t *Task, need []capacity.Need, work time.Duration, by time.Time) (time.Time, bool) {
 	changes := m.changes[c]
 	k, _ := slices.BinarySearchFunc(changes, by, time.Time.Compare)
-	left, to, paused, full := float64(work), by, false, false
+	left, to, paused, full, after := float64(work), by, false, false, 0.0 // after is the rate after a pause
 	for ; k >= 0; k-- {
 		from := m.s.Now
 		if k > 0 {
@@ -83,16 +83,16 @@ func (m *limits) lastStartOn(c int, t *Task, need []capacity.Need, work time.Dur
 			paused, full = left < float64(work), true
 		} else {
 			if paused {
-				left, paused = left+float64(t.Checkpoint), false
+				left, paused = left+float64(t.Checkpoint)+float64(t.Restart)*after, false
 			}
-			length := time.Duration(math.Ceil(left / rate))
+			length := t.startOf(false) + time.Duration(math.Ceil(left/rate))
 			if left < float64(work) {
-				length = max(length, leastPiece) // a repair changes nothing for less
+				length = max(length, t.startOf(false)+leastPiece) // a repair changes nothing for less
 			}
 			if length <= to.Sub(from) || k == 0 && !full {
 				return to.Add(-length), true
 			}
-			left -= rate * float64(to.Sub(from))
+			left, after = left-rate*float64(to.Sub(from)), rate
 		}
 		to = from
 	}

@@ -94,6 +94,9 @@ func randomSimulation(t *testing.T, rng *rand.Rand) sim.Config {
 		}
 		cfg.Jobs = append(cfg.Jobs, j)
 	}
+	if coin(3) {
+		cfg.Overhead = time.Duration(rng.IntN(600)) * time.Second
+	}
 	return cfg
 }
 

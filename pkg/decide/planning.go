@@ -75,8 +75,32 @@ func (w *decider) reopen(states ...state) (any bool) {
 }
 
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns
-// those without a place in time.
+// those without a place in time. Planners count no time for restarts. If a plan with its restarts finds no place in time, the planner is asked once more,
+// to plan as much more work as could be done in the time of all of them.
 func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
+	for _, i := range list {
+		w.items[i].starts = 0
+	}
+	missing, err = w.askOnce(ctx, planner, list)
+	again := false
+	for _, i := range missing {
+		again = again || w.items[i].starts > 0
+	}
+	if err != nil || !again || w.s.soft() {
+		return missing, err
+	}
+	for _, i := range list {
+		if x := &w.items[i]; x.state == placed {
+			w.take(w.ledger, i, x.phases, -1)
+			x.phases = nil
+		}
+		w.items[i].state = open
+	}
+	return w.askOnce(ctx, planner, list)
+}
+
+// askOnce is ask with one question. It notes what the restarts of each plan take.
+func (w *decider) askOnce(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
 	w.takeFixed(list, 1) // what tasks do before they may change is load of the problem
 	problem, index := w.problem(list)
 	w.takeFixed(list, -1)
@@ -96,7 +120,7 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 		x := &w.items[i]
 		x.goesOn = problem.GoesOn(job, segments[job])
 		x.phases = w.phasesOf(i, w.grid, segments[job], index)
-		x.state = placed
+		x.state, x.starts = placed, w.s.Tasks[i].startsIn(x.phases, w.s.Now)
 		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && w.fits(w.ledger, i, x.phases) {
 			w.take(w.ledger, i, x.phases, 1)
 			continue
@@ -186,7 +210,7 @@ func (w *decider) job(i int, g timegrid.Grid) workload.Job {
 	s, t := w.s, &w.s.Tasks[i]
 	j := workload.Job{
 		ID: t.ID, Kind: t.Kind,
-		Length:   math.Max(float64(t.Remaining)/float64(g.Slot), minLength),
+		Length:   math.Max(float64(t.Remaining+max(t.startOf(false), w.items[i].starts))/float64(g.Slot), minLength),
 		Arrival:  max(0, g.CeilSlot(w.items[i].earliest)),
 		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
 		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
@@ -262,6 +286,14 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 		out, left = append(out, p), left-float64(t.workIn([]Phase{p}))
 	}
 	var last time.Time // end of the last segment
+	starts := func(next Phase) time.Duration {
+		if n := len(out); n > 0 && !out[n-1].interrupted(&next) {
+			return 0
+		} else if n > 0 {
+			return t.Restart
+		}
+		return t.firstStart([]Phase{next}, w.s.Now)
+	}
 	for k, seg := range segments {
 		from := g.Time(seg.Slot)
 		to := from.Add(time.Duration(seg.Fraction * float64(g.Slot)))
@@ -276,7 +308,8 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 		if after && !before && (from.After(w.s.Now) || t.State != Running) {
 			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
 		}
-		rate := t.rate(seg.Workers)
+		rate, name := t.rate(seg.Workers), w.s.Clusters[index[seg.Cluster]].Name
+		left += rate * float64(starts(Phase{From: from, To: from, Cluster: name}))
 		if done := from.Add(time.Duration(math.Ceil(left / rate))); done.Before(to) || k == len(segments)-1 {
 			to = done
 		}
@@ -285,7 +318,6 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 			continue
 		}
 		left -= rate * float64(to.Sub(from))
-		name := w.s.Clusters[index[seg.Cluster]].Name
 		if n := len(out); n > 0 && out[n-1].To.Equal(from) && out[n-1].Workers == seg.Workers && out[n-1].Cluster == name {
 			out[n-1].To = to
 			continue

@@ -40,7 +40,7 @@ type world struct {
 type execution struct {
 	task     decide.Task
 	left     time.Duration
-	since    time.Time // of progress
+	since    time.Time // of progress; later than now while it starts anew
 	workers  int       // 0 if it does not run
 	released bool
 	finish   time.Time
@@ -55,6 +55,9 @@ func (x *execution) rate() float64 {
 }
 
 func (x *execution) advance(now time.Time) {
+	if x.workers > 0 && now.Before(x.since) {
+		return
+	}
 	if x.workers > 0 {
 		x.left -= time.Duration(float64(now.Sub(x.since)) * x.rate())
 	}
@@ -132,6 +135,9 @@ func (w *world) start() {
 		}
 		w.clusters[best].Starts++
 		x.task.Cluster, x.workers, x.since = w.clusters[best].Name, workers, w.now
+		if x.left < x.task.Remaining {
+			x.since = w.now.Add(x.task.Restart)
+		}
 	}
 	w.queue = rest
 	for _, x := range w.jobs { // what asks for more workers comes after what waits
@@ -153,6 +159,11 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 		t.Remaining, t.State = x.left, decide.Waiting
 		if x.released {
 			t.State, t.Unscheduled = decide.Running, x.workers == 0
+			if x.workers > 0 {
+				t.Starting = max(0, x.since.Sub(w.now))
+			} else if x.left < x.task.Remaining {
+				t.Starting = t.Restart
+			}
 		}
 		if t.Scaling != nil && x.workers > 0 {
 			t.Lacking = max(0, t.Workers-x.workers)

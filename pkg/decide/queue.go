@@ -138,7 +138,7 @@ func (w *decider) observe(i int, x *queue.Task) {
 		x.Want = max(t.Workers, t.least())
 	}
 	if !t.Unscheduled {
-		x.Workers, x.Work, x.Done = 1, float64(w.ahead(i)), float64(t.AtRisk)
+		x.Workers, x.Work, x.Done, x.Starting = 1, float64(w.ahead(i)), float64(t.AtRisk), t.Starting
 		if t.Scaling != nil {
 			x.Workers = t.running()
 		}
@@ -193,6 +193,15 @@ func (w queueWorld) Rate(i, workers int) float64 { return w.s.Tasks[i].rate(work
 
 func (w queueWorld) FirstRun(i, cluster int, at time.Time) float64 {
 	return float64(max(w.workFrom(i, cluster, at), leastWork))
+}
+
+// Start counts a restart before all runs but the first one of a task that has not run yet.
+func (w queueWorld) Start(i, cluster int, first bool, at time.Time) time.Duration {
+	t := &w.s.Tasks[i]
+	if !first {
+		return t.Restart
+	}
+	return t.startOf(t.State == Running && cluster == w.place(t.Cluster) && !at.After(w.s.Now))
 }
 
 // AfterPause counts what a task did since its last checkpoint as lost. Of a task whose checkpoints are not known, only what is lost now is

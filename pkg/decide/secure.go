@@ -325,7 +325,8 @@ func (w *decider) onePiece(l *capacity.Ledger, i int, by time.Time, scales []int
 			if keepReserve {
 				need, times = w.besideReserve(l, i, c, workers)
 			}
-			if from, ok := l.Earliest(l.Cluster(p.Cluster), need, times, x.earliest, p.To.Sub(p.From), by); ok {
+			length := t.startOf(false) + t.runtime(t.Remaining, workers) // at most: a run that goes on needs no start
+			if from, ok := l.Earliest(l.Cluster(p.Cluster), need, times, x.earliest, length, by); ok {
 				consider(w.phase(i, c, from, t.Remaining, workers))
 			}
 		}
@@ -358,6 +359,7 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 		most, _ = t.Scaling.fastest()
 	}
 	var out []Phase
+	starting := time.Duration(0) // for how long the last run still starts
 	from := x.earliest
 	steps := append(slices.Clone(l.Changes(cluster, from, by)), by)
 	for _, to := range steps {
@@ -372,20 +374,22 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 			continue
 		}
 		joins := len(out) > 0 && out[len(out)-1].To.Equal(from)
-		if t.Checkpoint > 0 && !joins {
+		if t.Checkpoint+t.Restart > 0 && !joins {
 			out = t.cut(out, w.s.Now)
-			left = float64(t.missing(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name}), w.s.Now))
+			var saved, unsaved time.Duration
+			saved, unsaved, starting = t.savedBy(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name}), w.s.Now)
+			left = float64(t.Remaining - saved - unsaved)
 		}
 		rate := t.rate(workers)
-		end := from.Add(time.Duration(math.Ceil(left / rate)))
+		end := from.Add(starting + time.Duration(math.Ceil(left/rate)))
 		if end.After(to) {
 			end = to
 		}
-		if end.Sub(from) < leastPiece && !joins && float64(end.Sub(from))*rate < left {
+		if end.Sub(from) < starting+leastPiece && !joins && float64(end.Sub(from)-starting)*rate < left {
 			from = to
 			continue
 		}
-		left -= rate * float64(end.Sub(from))
+		left, starting = left-rate*float64(max(0, end.Sub(from)-starting)), max(0, starting-end.Sub(from))
 		if joins && out[len(out)-1].Workers == workers {
 			out[len(out)-1].To = end
 		} else {

@@ -56,7 +56,11 @@ type Task struct {
 	// done, each time anew. Plans count what a pause or move to come would lose. 0: that is not known, and
 	// plans take it to lose nothing.
 	Checkpoint time.Duration
-	Kind       workload.Kind
+	// Restart is how long a start after a pause or move takes before the work goes on: images are pulled, data is loaded.
+	// Remaining and Quantiles leave it out; phases include it. Starting is what is left of such a start of a running task, from when it
+	// finds room. Both are 0 for rigid tasks.
+	Restart, Starting time.Duration
+	Kind              workload.Kind
 	// Request is what the whole job asks for, by resource; what one worker asks for
 	// where Scaling is set.
 	Request map[string]float64
@@ -270,6 +274,10 @@ func (s *Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: at risk: %v; accepted: 0 to remaining (%v)", ErrSnapshot, t.ID, t.AtRisk, t.Remaining)
 		case t.Checkpoint < 0 || t.Checkpoint > 0 && t.AtRisk > t.Checkpoint:
 			return fmt.Errorf("%w: task %q: checkpoint: %v; accepted: at least 0, and not less than at risk (%v) if it is set", ErrSnapshot, t.ID, t.Checkpoint, t.AtRisk)
+		case t.Restart < 0 || t.Restart > MaxRestart || t.Restart > 0 && t.Kind == workload.Rigid:
+			return fmt.Errorf("%w: task %q: restart: %v; accepted: 0 to %v, 0 for kind %q", ErrSnapshot, t.ID, t.Restart, MaxRestart, workload.Rigid)
+		case t.Starting < 0 || t.Starting > 0 && (t.Starting > t.Restart || t.State != Running):
+			return fmt.Errorf("%w: task %q: starting: %v; accepted: 0 to restart (%v), 0 for one that does not run", ErrSnapshot, t.ID, t.Starting, t.Restart)
 		case t.Remaining < 0:
 			return fmt.Errorf("%w: task %q: remaining: %v; accepted: at least 0", ErrSnapshot, t.ID, t.Remaining)
 		case t.Kind != workload.Rigid && t.Kind != workload.Interruptible && t.Kind != workload.Elastic:

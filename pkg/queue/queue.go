@@ -37,6 +37,8 @@ type Task struct {
 	Rigid bool
 	// Work is what is left to do; Done is what its present run has done that a pause may lose.
 	Work, Done float64
+	// Starting is for how long its present run takes to start, in which no work is done.
+	Starting time.Duration
 	// Cluster is where it is; -1 if it may start anywhere.
 	Cluster int
 	// Released reports that it runs with Workers, or waits in the queue of its cluster if Workers is 0.
@@ -73,6 +75,8 @@ type World interface {
 	Rate(task, workers int) float64
 	// FirstRun is the work of a task whose first run begins on a cluster at a time.
 	FirstRun(task, cluster int, at time.Time) float64
+	// Start is how long a run that begins on a cluster at a time takes to start, in which no work is done. first reports that it is the first one.
+	Start(task, cluster int, first bool, at time.Time) time.Duration
 	// AfterPause is the work that is left when a task is paused at a time that had some left and had done some in its run.
 	AfterPause(task int, left, done float64, at time.Time) float64
 }
@@ -211,7 +215,10 @@ func (m *Model) close(i int) {
 	x := &m.tasks[i]
 	m.take(i, -1)
 	if m.now.After(x.since) {
-		work := m.world.Rate(i, x.Workers) * float64(m.now.Sub(x.since))
+		length := m.now.Sub(x.since)
+		starts := min(x.Starting, length)
+		work := m.world.Rate(i, x.Workers) * float64(length-starts)
+		x.Starting -= starts
 		x.Work, x.Done = x.Work-work, x.Done+work
 		x.runs = append(x.runs, Run{From: x.since, To: m.now, Cluster: x.Cluster, Workers: x.Workers})
 	}
@@ -224,7 +231,7 @@ func (m *Model) close(i int) {
 func (m *Model) pause(i int) {
 	m.close(i)
 	x := &m.tasks[i]
-	x.Work, x.Released = m.world.AfterPause(i, x.Work, x.Done, m.now), false
+	x.Work, x.Starting, x.Released = m.world.AfterPause(i, x.Work, x.Done, m.now), 0, false
 }
 
 func (m *Model) scale(i, workers int) {
@@ -244,7 +251,7 @@ func (m *Model) forever() time.Time { return m.begin.AddDate(50, 0, 0) }
 
 func (m *Model) endOf(i int) time.Time {
 	x := &m.tasks[i]
-	left := math.Ceil(x.Work / m.world.Rate(i, x.Workers))
+	left := float64(x.Starting) + math.Ceil(x.Work/m.world.Rate(i, x.Workers))
 	if last := m.forever().Sub(x.since); left >= float64(last) {
 		return x.since.Add(last)
 	}
@@ -308,8 +315,9 @@ func (m *Model) start(i int) bool {
 		return false
 	}
 	m.clusters[best].Starts++
-	x.Done = 0
-	if len(x.runs) == 0 {
+	first := len(x.runs) == 0
+	x.Done, x.Starting = 0, m.world.Start(i, best, first, m.now)
+	if first {
 		x.Work = m.world.FirstRun(i, best, m.now)
 	}
 	m.open(i, best, m.room(i, best, x.Least, x.Want))

@@ -19,6 +19,7 @@ type world struct {
 	intents  map[int]func(at time.Time) queue.Intent
 	first    float64
 	loses    bool // a pause loses all that the run has done
+	restart  time.Duration
 }
 
 func (w world) Intent(i int, at time.Time) queue.Intent {
@@ -30,6 +31,13 @@ func (w world) Intent(i int, at time.Time) queue.Intent {
 func (w world) Clusters(int) []int                   { return w.clusters }
 func (w world) Rate(_, workers int) float64          { return float64(workers) }
 func (w world) FirstRun(int, int, time.Time) float64 { return w.first }
+
+func (w world) Start(_, _ int, first bool, _ time.Time) time.Duration {
+	if first {
+		return 0
+	}
+	return w.restart
+}
 
 func (w world) AfterPause(_ int, left, done float64, _ time.Time) float64 {
 	if w.loses {
@@ -208,7 +216,7 @@ func TestMoveAndLoss(t *testing.T) {
 		l, clusters := places(1, 1)
 		task := waiting(l, 1)
 		task.Work = float64(2 * time.Hour)
-		got := queue.New(world{[]int{0, 1}, map[int]func(time.Time) queue.Intent{0: intent}, float64(2 * time.Hour), loses}, l, clusters, start, []queue.Task{task}, []int{0}, nil).Run()
+		got := queue.New(world{[]int{0, 1}, map[int]func(time.Time) queue.Intent{0: intent}, float64(2 * time.Hour), loses, 0}, l, clusters, start, []queue.Task{task}, []int{0}, nil).Run()
 		want := []queue.Run{{start, hours(1), 0, 1}, {hours(1), hours(1.5), 1, 1}, {hours(1.5), hours(end), 0, 1}}
 		if !slices.Equal(got[0], want) {
 			t.Errorf("a pause loses its work: %v; it runs %v; want %v", loses, got[0], want)
@@ -283,5 +291,34 @@ func BenchmarkRun(b *testing.B) {
 		m := queue.New(world{clusters: []int{0, 1, 2, 3}, first: float64(time.Hour)}, l, clusters, start, tasks, order, nil)
 		b.StartTimer()
 		m.Run()
+	}
+}
+
+// TestRestartsTakeTime: a task that is paused for an hour starts anew for ten minutes in which it does no work, also where its scale changes
+// meanwhile. What still starts when the model begins works once it has started.
+func TestRestartsTakeTime(t *testing.T) {
+	intent := func(at time.Time) queue.Intent {
+		switch {
+		case at.Before(hours(1)):
+			return queue.Intent{Released: true, Cluster: 0, Workers: 1, Next: hours(1)}
+		case at.Before(hours(2)):
+			return queue.Intent{Next: hours(2)}
+		case at.Before(hours(2 + 1.0/12)):
+			return queue.Intent{Released: true, Cluster: 0, Workers: 1, Next: hours(2 + 1.0/12)}
+		}
+		return queue.Intent{Released: true, Cluster: 0, Workers: 2}
+	}
+	const restart = 10 * time.Minute
+	for begun, end := range map[bool]time.Time{false: hours(2).Add(restart + 30*time.Minute), true: hours(2).Add(restart + 35*time.Minute)} {
+		l, clusters := places(2)
+		task := waiting(l, 1)
+		task.Work = float64(2 * time.Hour)
+		if begun {
+			task.Released, task.Workers, task.Cluster, task.Starting = true, 1, 0, restart
+		}
+		got := queue.New(world{[]int{0}, map[int]func(time.Time) queue.Intent{0: intent}, float64(2 * time.Hour), false, restart}, l, clusters, start, []queue.Task{task}, []int{0}, nil).Run()
+		if n := len(got[0]); n != 3 || !got[0][n-1].To.Equal(end) {
+			t.Errorf("still starting: %v; it runs %v, want three times, until %v", begun, got[0], end)
+		}
 	}
 }

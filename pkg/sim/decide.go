@@ -192,6 +192,7 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 		Migratable: j.Migratable, RestartKWh: j.RestartKWh, TransferKWh: j.TransferKWh,
 	}
 	if j.Kind != workload.Rigid {
+		t.Restart = e.cfg.Overhead
 		t.RestartKWh += e.startupKWh(l)
 		t.AtRisk, t.Checkpoint = e.atRisk(l), j.Checkpoint
 		t.Remaining += t.AtRisk
@@ -227,6 +228,13 @@ func (e *engine) task(l *live, done time.Duration) decide.Task {
 				t.Lacking = max(0, l.want-l.workers)
 			}
 			t.Changing = l.workers > 0 && e.now < l.counted
+		}
+		switch {
+		case t.Restart == 0:
+		case l.workers > 0:
+			t.Starting = min(t.Restart, max(0, l.counted-e.now))
+		case l.runs != nil:
+			t.Starting = t.Restart
 		}
 	}
 	t.Paused = !l.released && l.runs != nil

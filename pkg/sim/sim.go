@@ -184,8 +184,8 @@ type Config struct {
 	Deviation float64
 	// Lengths estimates run times as jobs go; nil stands for Job.Estimate.
 	Lengths Lengths
-	// Overhead is the time without progress after each resumption and change of scale. Planners know its energy, as
-	// workload.Job.RestartKWh.
+	// Overhead is the time without progress after each resumption and change of scale. Plans contain it after each
+	// pause and move; planners know its energy, as workload.Job.RestartKWh.
 	Overhead time.Duration
 	Faults   Faults
 	// Seed of all that is random.

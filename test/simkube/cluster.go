@@ -39,7 +39,7 @@ type Cluster struct {
 
 // running is what a kubelet knows of a pod.
 type running struct {
-	starts, ends time.Time // ends is zero if it runs for good
+	taken, starts, ends time.Time // when its node took it, its container runs, and it ends; ends is zero if it runs for good
 }
 
 // NewCluster returns a cluster without nodes.
@@ -137,9 +137,9 @@ func (c *Cluster) kubelets(now time.Time) map[types.UID][]*corev1.Pod {
 		if r != nil && pod.DeletionTimestamp == nil {
 			switch {
 			case pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded && !now.Before(r.starts):
-				started := metav1.NewTime(r.starts.Truncate(time.Second))
+				taken, started := metav1.NewTime(r.taken.Truncate(time.Second)), metav1.NewTime(r.starts.Truncate(time.Second))
 				c.podStatus(pod, func() {
-					pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &started
+					pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &taken
 					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: started}}
 					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}}
 				})
@@ -336,7 +336,7 @@ func (c *Cluster) bind(pod *corev1.Pod, node string, now time.Time) {
 
 // accept is what a kubelet does with a pod that is bound to its node.
 func (c *Cluster) accept(pod *corev1.Pod, now time.Time) {
-	r := &running{starts: now.Add(500*time.Millisecond + time.Duration(c.rng.Int64N(int64(2500*time.Millisecond))))}
+	r := &running{taken: now, starts: now.Add(500*time.Millisecond + time.Duration(c.rng.Int64N(int64(2500*time.Millisecond))))}
 	if c.Factor > 1 { // an hour of the zone is short
 		r.starts = now.Add(200 * time.Millisecond)
 	}

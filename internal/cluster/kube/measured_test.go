@@ -125,19 +125,52 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestStartupIsEnergy: what a start of six minutes takes is part of a task, without the PUE, which planners add.
-func TestStartupIsEnergy(t *testing.T) {
+// TestStartupIsPartOfATask: how long its starts take, and their energy, without the PUE, which planners add.
+func TestStartupIsPartOfATask(t *testing.T) {
 	p := policy
 	p.Power = v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 100}, PUE: 1.5}
-	for kind, want := range map[string]float64{v1alpha1.AnnotationInterruptible: 0.01, v1alpha1.AnnotationRuntime: 0} {
+	for kind, want := range map[string]time.Duration{v1alpha1.AnnotationInterruptible: 6 * time.Minute, v1alpha1.AnnotationRuntime: 0} {
 		j := newJob("a", annotate(kind, map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "2h"}[kind]))
 		cpus := j.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().AsApproximateFloat64()
 		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: p}, Workloads: []*Workload{workloadOf(t, &j)}, Learned: learned{startup: 6 * time.Minute}})
 		if err != nil || len(v.Snapshot.Tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(v.Snapshot.Tasks), err)
 		}
-		if got := v.Snapshot.Tasks[0].RestartKWh; math.Abs(got-want*cpus) > 1e-12 {
-			t.Errorf("with %s, %v CPUs: a restart of %v kWh, want %v", kind, cpus, got, want*cpus)
+		if task := &v.Snapshot.Tasks[0]; task.Restart != want || math.Abs(task.RestartKWh-0.1*want.Hours()*cpus) > 1e-12 {
+			t.Errorf("with %s, %v CPUs: restarts of %v, %v kWh; want %v, %v", kind, cpus, task.Restart, task.RestartKWh, want, 0.1*want.Hours()*cpus)
+		}
+	}
+}
+
+// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, still has all of its start ahead. One that starts for the first
+// time has none to do again, nor has one of which a worker runs.
+func TestRestartUnderWay(t *testing.T) {
+	node := metav1.NewTime(now.Add(-time.Minute))
+	pulls := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &node}
+	works := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &node, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: node}}}}}
+	for name, tc := range map[string]struct {
+		ran  string
+		pods []corev1.PodStatus
+		want time.Duration
+	}{
+		"again":             {"15m0s", []corev1.PodStatus{pulls}, 6 * time.Minute},
+		"the first time":    {"", []corev1.PodStatus{pulls}, 0},
+		"it runs":           {"15m0s", []corev1.PodStatus{works}, 0},
+		"a worker runs":     {"15m0s", []corev1.PodStatus{works, pulls}, 0},
+		"no pod is there":   {"15m0s", nil, 6 * time.Minute},
+		"finds no node yet": {"15m0s", []corev1.PodStatus{{Phase: corev1.PodPending}}, 6 * time.Minute},
+	} {
+		j := newJob("a", running, annotate(v1alpha1.AnnotationInterruptible, "true"), annotate(v1alpha1.AnnotationRan, tc.ran))
+		pods := []corev1.Pod{}
+		for i := range tc.pods {
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}}, Status: tc.pods[i]})
+		}
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: pods, Learned: learned{startup: 6 * time.Minute}})
+		if err != nil || len(v.Snapshot.Tasks) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Snapshot.Tasks), err)
+		}
+		if task := &v.Snapshot.Tasks[0]; task.Starting != tc.want || task.Restart != 6*time.Minute {
+			t.Errorf("%s: starting %v of %v, want %v", name, task.Starting, task.Restart, tc.want)
 		}
 	}
 }
@@ -236,6 +269,43 @@ func TestRan(t *testing.T) {
 		}
 		if ran != (tc.from >= 0) || !is(from, tc.from) || !is(to, tc.to) {
 			t.Errorf("%s: from %v to %v, %v", name, from, to, ran)
+		}
+	}
+}
+
+// TestStartsOfPods: a pod works when all its containers run. While images are pulled, nothing is done, although a first container runs. What a start
+// takes is the time from its node until then, not the wait for the node.
+func TestStartsOfPods(t *testing.T) {
+	j := newJob("a", running, annotate(v1alpha1.AnnotationInterruptible, "true"), annotate(v1alpha1.AnnotationRan, "15m0s"))
+	at := func(minute int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)) }
+	up := func(minute int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(minute)}}}
+	}
+	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(-16), FinishedAt: at(-3)}}}
+	pulls := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	for name, tc := range map[string]struct {
+		states       []corev1.ContainerStatus
+		started      int
+		startup, ran time.Duration
+	}{
+		"both run":                  {[]corev1.ContainerStatus{up(-19), up(-12)}, 1, 8 * time.Minute, 27 * time.Minute},
+		"one pulls its image":       {[]corev1.ContainerStatus{up(-19), pulls}, 0, 0, 15 * time.Minute},
+		"the cache leaves that out": {[]corev1.ContainerStatus{up(-19)}, 0, 0, 15 * time.Minute},
+		"one has ended":             {[]corev1.ContainerStatus{ended, up(-19)}, 1, 4 * time.Minute, 31 * time.Minute},
+		"nothing is told":           {nil, 1, 0, 35 * time.Minute},
+	} {
+		node := at(-20)
+		pod := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: j.UID}}, CreationTimestamp: at(-300)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x"}, {Name: "y"}}},
+			Status:     corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &node, ContainerStatuses: tc.states},
+		}
+		v, err := Observe(Input{Now: now, Policy: &v1alpha1.CarbonPolicy{Spec: policy}, Workloads: []*Workload{workloadOf(t, &j)}, Pods: []corev1.Pod{pod}})
+		if err != nil || len(v.Progress) != 1 {
+			t.Fatalf("%s: %d tasks, %v", name, len(v.Progress), err)
+		}
+		if p := v.Progress[0]; p.Running != 1 || p.Started != tc.started || p.Startup != tc.startup || p.Ran != tc.ran {
+			t.Errorf("%s: %d of %d started after %v, ran %v; want %+v", name, p.Started, p.Running, p.Startup, p.Ran, tc)
 		}
 	}
 }

@@ -84,10 +84,10 @@ func work(in Input, w *Workload, scaling *decide.Scaling, speed float64, pods po
 	until := in.Now
 	if in.Pods != nil && w.Facts.Of <= 1 {
 		first := pods.first
-		switch {
+		switch { // while images are pulled, nothing is done
 		case pods.done(w):
 			first, until = pods.began, pods.ended
-		case pods.running == 0:
+		case pods.started == 0:
 			return max(0, sum)
 		}
 		if first.After(since) {
@@ -131,15 +131,13 @@ func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patien
 			c.cpu.add(p.CPU, p.CPUSource)
 			c.gpu.add(p.GPU, p.GPUSource)
 		}
-		if pod.Status.StartTime == nil {
+		at := started(pod)
+		if at.IsZero() {
 			return
 		}
-		at := pod.Status.StartTime.Time
-		if c.first.IsZero() || at.Before(c.first) {
-			c.first = at
-		}
-		if at.After(c.latest) {
-			c.latest = at
+		c.started, c.first = c.started+1, earlier(c.first, at)
+		if node := pod.Status.StartTime; node != nil {
+			c.startup = max(c.startup, at.Sub(node.Time))
 		}
 	case pod.Status.Phase == corev1.PodSucceeded:
 		c.succeeded++
@@ -266,6 +264,33 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// started is when the last of a pod's containers started: zero while one of them has not. A pod whose status tells nothing of its containers
+// started when its node took it.
+func started(pod *corev1.Pod) (at time.Time) {
+	states := pod.Status.ContainerStatuses
+	if len(states) == 0 && pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	if len(states) < len(pod.Spec.Containers) {
+		return time.Time{}
+	}
+	for i := range states {
+		var of time.Time
+		switch state := &states[i].State; {
+		case state.Running != nil:
+			of = state.Running.StartedAt.Time
+		case state.Terminated != nil:
+			of = state.Terminated.StartedAt.Time
+		default:
+			return time.Time{}
+		}
+		if of.After(at) {
+			at = of
+		}
+	}
+	return at
 }
 
 // Ran is when a pod's containers ran, by its status: to is zero while they do. False where none has

@@ -215,7 +215,7 @@ func Names(text string) []string {
 func (w *Workload) counted() podCount {
 	var c podCount
 	if w.Facts.Active && !w.Facts.Started.IsZero() {
-		c.running, c.first, c.latest = w.Workers(), w.Facts.Started, w.Facts.Started
+		c.running, c.started, c.first = w.Workers(), w.Workers(), w.Facts.Started
 	}
 	return c
 }

@@ -262,7 +262,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	if len(in.Clusters) > 0 {
 		t.Cluster, t.Clusters, t.Migratable = "", only, o.Migratable && (o.Interruptible || scaling != nil)
 	}
-	p := Progress{StatedStart: wallText(in.Timeline, o.latestStart(t.Submitted)), Running: pods.running, Pending: pods.pending, Denied: pods.denied, Up: pods.latest, Speed: speed}
+	p := Progress{StatedStart: wallText(in.Timeline, o.latestStart(t.Submitted)), Running: pods.running, Pending: pods.pending, Denied: pods.denied, Started: pods.started, Startup: pods.startup, Speed: speed}
 	p.Idle = pods.running+pods.pending == 0 && w.Kind.TellsActive() && !w.Facts.Active
 	switch {
 	case scaling != nil:
@@ -291,7 +291,11 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	p.Drawn, p.Modelled, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.TransferKWh = o.TransferKWh
-		t.RestartKWh = in.Learned.Startup(w).Hours() * p.Watts / max(1, model.PUE) / 1000 // planners add the PUE
+		t.Restart = min(in.Learned.Startup(w), decide.MaxRestart)
+		if t.State == decide.Running && p.Ran > 0 && in.Pods != nil && p.Started == 0 {
+			t.Starting = t.Restart
+		}
+		t.RestartKWh = t.Restart.Hours() * p.Watts / max(1, model.PUE) / 1000 // planners add the PUE
 	}
 	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
 	v.Workloads = append(v.Workloads, w)
@@ -382,12 +386,14 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 			t.Lacking = max(0, min(t.Workers-t.Scaling.MinWorkers, (pods.denied*t.Workers+all-1)/all))
 		}
 		t.Changing = t.Scaling != nil && (w.resizing() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
-		if !pods.first.IsZero() && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
+		if pods.running > 0 && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
 			// A part under way starts anew after a pause: what remains is all of it. A
 			// workload of a single part that says it is interruptible is taken to keep
 			// checkpoints.
 			t.Remaining = time.Duration(float64(p.Runtime) * float64(max(0, w.Facts.Of-w.Facts.Done)) / float64(w.Facts.Of))
-			t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
+			if pods.started > 0 {
+				t.AtRisk = min(t.Remaining, max(0, in.Timeline.GridDuration(in.Now.Sub(pods.first))))
+			}
 		}
 	}
 }

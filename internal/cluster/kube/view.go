@@ -40,7 +40,7 @@ type Learned interface {
 	// Quantiles are run times in all that a workload which has done some of it does not exceed with a
 	// probability, in rising order; nil where too little is known. Not to be modified.
 	Quantiles(w *Workload, done time.Duration) []workload.RunTimeQuantile
-	// Startup is how long a start takes until pods run.
+	// Startup is how long its pods take from a node until their containers run (grid time).
 	Startup(w *Workload) time.Duration
 	// Observed is its throughput by workers, relative to that declared for its least scale.
 	Observed(w *Workload) []v1alpha1.ObservedPoint
@@ -92,14 +92,17 @@ type Progress struct {
 	// quantiles are whole run times.
 	quantiles []workload.RunTimeQuantile
 	// Running and Pending are its pods, Denied those of them that no node has had room for through
-	// the policy's patience; Up is when the last of them started (wall time).
+	// the policy's patience.
 	Running, Pending, Denied int
 	// Idle says that it has no pods, by those seen and by what its object tells: none were made, or a
 	// ResourceQuota refuses them.
 	Idle bool
 	// Wanted is how many workers should run.
 	Wanted int
-	Up     time.Time
+	// Started are those of its running pods whose containers have all started; Startup is the longest time of one from its node until
+	// then (wall time): images are pulled in it. The wait for a node is not part of it.
+	Started int
+	Startup time.Duration
 	// Since is when the present run at the present scale began (grid time); zero where it
 	// does not run.
 	Since time.Time

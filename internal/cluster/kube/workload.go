@@ -252,8 +252,11 @@ type podCount struct {
 	deniedAt                 time.Time
 	// unmade says that it was released, and has had no pod for podlessPatience: see podless.
 	unmade bool
-	// first is when the longest running one started, latest the one that started last.
-	first, latest time.Time
+	// started are those of the running ones whose containers have all started, first is when the first of them did. startup is the longest
+	// time of one from its node until then.
+	started int
+	first   time.Time
+	startup time.Duration
 	// succeeded are pods that have ended well; began is when the first of them started, ended when the last
 	// of them ended.
 	succeeded    int

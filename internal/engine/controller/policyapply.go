@@ -94,7 +94,7 @@ func (r *CarbonPolicyReconciler) apply(ctx context.Context, c kube.Context, view
 		if wrote[i] {
 			w := view.Workloads[i]
 			log.FromContext(ctx).Info(string(a.Verb), "kind", w.Kind.Name, "workload", w.Name(), "reason", a.Reason.Code, "workers", a.Workers, "message", view.Progress[i].Message(a.Reason))
-			memory.Applied(w, a, &view.Snapshot)
+			memory.Applied(w, a)
 		}
 	}
 	return wrote, conflicted, errors.Join(errs...)

@@ -67,7 +67,7 @@ func view(t *testing.T, now time.Time, workers int, done time.Duration) *kube.Vi
 		Workloads: []*kube.Workload{w},
 		Progress: []kube.Progress{{
 			Share: float64(done) / float64(8*time.Hour), Source: kube.FromAnnotation, Done: done, Runtime: 8 * time.Hour, Speed: 1,
-			Running: workers, Wanted: workers, Since: at(0), Up: at(0), Watts: 100 * float64(workers),
+			Running: workers, Wanted: workers, Since: at(0), Started: workers, Watts: 100 * float64(workers),
 		}},
 	}
 }
@@ -193,13 +193,40 @@ func TestRuntimeOfAFamily(t *testing.T) {
 	}
 }
 
-// TestForecastChanges: a forecast counts as new when a provider issued it, or when the day
-// ahead differs by more than the threshold.
+// TestStartupIsLearned: what a start takes is the time from a node until containers run, of the last of its pods, once for each start. Six
+// hours in a queue before that are no part of it. A family has what its members took.
+func TestStartupIsLearned(t *testing.T) {
+	m := New()
+	v := view(t, at(0), 2, 0)
+	w, p := v.Workloads[0], &v.Progress[0]
+	for i, step := range []struct {
+		hours            float64
+		running, started int
+		startup, want    time.Duration
+	}{
+		{hours: 0}, {hours: 6, running: 1, started: 1, startup: 4 * time.Minute}, {hours: 6.05, running: 2, started: 1, startup: 4 * time.Minute},
+		{hours: 6.1, running: 2, started: 2, startup: 5 * time.Minute, want: 5 * time.Minute}, {hours: 7, running: 2, started: 2, startup: time.Hour, want: 5 * time.Minute},
+	} {
+		if i == 0 {
+			m.Applied(w, &decide.Action{Verb: decide.Release})
+		}
+		v.Snapshot.Now, p.Running, p.Started, p.Startup = at(step.hours), step.running, step.started, step.startup
+		m.Prepare(v, "", 0.05, kube.Context{Now: v.Snapshot.Now})
+		if got := m.Startup(w); got != step.want {
+			t.Errorf("after %v h: %v, want %v", step.hours, got, step.want)
+		}
+	}
+	if got := m.Startup(job(t, `{metadata: {name: b, namespace: ns, uid: u2, labels: {team: x}}}`)); got != 5*time.Minute {
+		t.Errorf("another one of its family: %v, want 5m", got)
+	}
+}
+
 // one is a cluster alone.
 func one(series *carbon.Series) []decide.Cluster {
 	return []decide.Cluster{{Name: "local", Carbon: series}}
 }
 
+// TestForecastChanges: a forecast counts as new when a provider issued it, or when the day ahead differs by more than the threshold.
 func TestForecastChanges(t *testing.T) {
 	m := New()
 	first := m.Forecast(one(flat(t, 200)), at(0), 0.05)

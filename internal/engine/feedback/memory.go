@@ -62,7 +62,7 @@ type Record struct {
 
 	starts   int32
 	startup  time.Duration
-	starting time.Time // when the start under way was asked for; zero for none
+	starting bool // whether a start is under way that has not been measured
 
 	family string
 	// loaded says that an earlier controller has planned it, and this one has not yet.
@@ -425,17 +425,17 @@ func (m *Memory) Forecast(clusters []decide.Cluster, now time.Time, threshold fl
 	return m.outlooks.Name(clusters, now, threshold)
 }
 
-// starting measures how long a start takes until the pods run.
+// starting measures how long pods take from a node until their containers run, once for each start.
 func (m *Memory) starting(r *Record, t *decide.Task, p *kube.Progress, c kube.Context) {
 	if t.State != decide.Running {
-		r.starting = time.Time{}
+		r.starting = false
 		return
 	}
-	if r.starting.IsZero() || p.Running < max(1, p.Wanted) || p.Up.IsZero() {
+	if !r.starting || p.Started < max(1, p.Wanted) {
 		return
 	}
-	took := c.Timeline.ToGrid(p.Up).Sub(r.starting)
-	r.starting = time.Time{}
+	took := c.Timeline.GridDuration(p.Startup)
+	r.starting = false
 	if took <= 0 {
 		return
 	}

@@ -48,10 +48,10 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 }
 
 // Applied notes that an action has been carried out.
-func (m *Memory) Applied(w *kube.Workload, a *decide.Action, s *decide.Snapshot) {
+func (m *Memory) Applied(w *kube.Workload, a *decide.Action) {
 	switch a.Verb {
 	case decide.Release, decide.Resume:
-		m.record(w).starting = s.Now
+		m.record(w).starting = true
 	}
 }
 

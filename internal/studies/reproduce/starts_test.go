@@ -41,10 +41,10 @@ func TestStartsExplainTheCapacityDemo(t *testing.T) {
 		}
 		more := grams/least - 1
 		t.Logf("starts of %v: %.2f kg, %+.1f %%, %d late", start, grams/1000, 100*more, res.Missed)
-		if start <= 2*time.Minute && res.Missed > 0 {
+		if res.Missed > 0 {
 			t.Errorf("starts of %v: %d late", start, res.Missed)
 		}
-		// The live run emits 7.7 % more than simulated, as with starts of four minutes: half a second.
+		// The live run emits 7.7 % more than simulated, as with starts of some three minutes: less than half a second.
 		if minutes := start.Minutes(); minutes > 0 && (more < 0.01*minutes || more > 0.03*minutes) {
 			t.Errorf("starts of %v: %+.1f %%; want 1 to 3 %% for each minute", start, 100*more)
 		}
