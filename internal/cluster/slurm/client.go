@@ -241,6 +241,8 @@ func (c Commands) run(ctx context.Context, name string, args ...string) (string,
 		return "", fmt.Errorf("%w: %s: more than %d MiB of output", ErrCommand, name, mostOutput>>20)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
+	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
+		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Operator", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case err != nil && !onlyRaced(stderr.String()):
 		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless
