@@ -155,7 +155,6 @@ func TestEveryTableHasItsFormats(t *testing.T) {
 	for _, name := range []string{
 		"alerts", "manifests", "version", "controller", "failsafe", "admission", "extender", "serve", "fakegrid", "slurm controller", // print manifests, or run on
 		"run", "demo", "release", "retire", "progress", "ledger drop", // do something
-		"slurm explain",                      // prints what the job's comment holds, too
 		"get", "capacity", "ledger", "slurm", // only have commands
 	} {
 		without["lull "+name] = true

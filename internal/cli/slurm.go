@@ -131,6 +131,7 @@ type slurmController struct {
 	wattsPerGPU           float64
 	decisionTime          time.Duration
 	ledger, metrics       string
+	completions           string
 	dryRun                bool
 }
 
@@ -176,6 +177,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
 	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
+	f.StringVar(&o.completions, "completions", "", "file of JobCompType=jobcomp/filetxt, which says how jobs ended that Slurm forgot while no controller ran (default: sacct, if Slurm has slurmdbd)")
 	f.StringVar(&o.metrics, "metrics-bind-address", "0", `address of /metrics, "0" for none`)
 	f.BoolVar(&o.dryRun, "dry-run", false, "say once what would be changed, and change nothing")
 	return cmd
@@ -193,6 +195,13 @@ func (o *slurmController) check() error {
 		return fmt.Errorf("--slot: %v; accepted: 1s to 24h", o.slot)
 	case o.decisionTime < 100*time.Millisecond || o.decisionTime > 5*time.Minute:
 		return fmt.Errorf("--decision-time: %v; accepted: 100ms to 5m", o.decisionTime)
+	}
+	if o.completions != "" {
+		file, err := os.Open(o.completions)
+		if err != nil {
+			return fmt.Errorf("--completions: %w; accepted: the file of JobCompLoc in slurm.conf", err)
+		}
+		_ = file.Close()
 	}
 	if o.zone = cmp.Or(o.zone, os.Getenv(zoneVariable)); o.zone == "" {
 		return fmt.Errorf("--zone: missing, and %s is not set; accepted: a grid zone, e.g. DE, or the region of a cloud, e.g. aws/eu-central-1", zoneVariable)
@@ -225,7 +234,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--watts-per-cpu, --watts-per-gpu, --pue: %w", err)
 	}
-	var client slurm.Client = slurm.Commands{Dir: o.bin, Ended: o.ledger != ""}
+	var client slurm.Client = slurm.Commands{Dir: o.bin, Ended: o.ledger != "", Completions: o.completions}
 	about, err := client.Check(ctx)
 	if err != nil {
 		return err
@@ -326,11 +335,12 @@ func (z *zoneFeed) keepFresh(ctx context.Context, log *slog.Logger) {
 
 func newSlurmExplainCommand() *cobra.Command {
 	var o slurmOptions
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "explain JOBID",
 		Short: "Say why a job of Slurm waits, and until when at the latest",
 		Example: `  lull slurm explain 4711
-  lull slurm explain 4711_3 --config /etc/slurm/lull.yaml`,
+  lull slurm explain 4711_3 --config /etc/slurm/lull.yaml -o json`,
 		Args: takes(1, 1, "the number of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := o.read()
@@ -347,14 +357,22 @@ func newSlurmExplainCommand() *cobra.Command {
 				return err
 			}
 			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory})
-			lines := view.Explain(args[0], time.Now())
-			if len(lines) == 0 {
+			found := view.Explain(args[0], time.Now())
+			if len(found) == 0 {
 				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job that squeue lists, as 12, 12_3 or, for all of an array, its number")
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
-			return err
+			if structured(format) {
+				return writeStructured(cmd.OutOrStdout(), format, list[slurm.Explanation]{found})
+			}
+			for i := range found {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), found[i].Message); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
+	textFlag(cmd.Flags(), &format)
 	o.register(cmd.Flags())
 	return cmd
 }

@@ -174,9 +174,9 @@ func empty(t *testing.T) {
 }
 
 // explain runs lull slurm explain, as an ordinary user does.
-func explain(t *testing.T, id string) string {
+func explain(t *testing.T, id string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("LULL_BIN"), "slurm", "explain", id, "--slurm-bin", lab.root+"/usr/bin", "--config", lab.configFile())
+	cmd := exec.Command(os.Getenv("LULL_BIN"), append([]string{"slurm", "explain", id, "--slurm-bin", lab.root + "/usr/bin", "--config", lab.configFile()}, args...)...)
 	cmd.Dir = lab.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()

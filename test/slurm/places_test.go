@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"encoding/json"
 	"maps"
 	"testing"
 	"time"
@@ -79,9 +80,15 @@ func TestJobsOfAPartitionWaitForEachOther(t *testing.T) {
 	empty(t)
 	controller(t, curve(t, [2]time.Duration{5 * time.Minute, 10 * time.Minute}))
 	var begins []time.Time
+	id := ""
 	for range 2 {
-		id := submit(t, "sleep 1", "--partition=narrow", "-n16", "--comment=lull:max-delay=15m,runtime=60s")
+		id = submit(t, "sleep 1", "--partition=narrow", "-n16", "--comment=lull:max-delay=15m,runtime=60s")
 		begins = append(begins, until(t, id, "planned", planned).at(t, "StartTime"))
+	}
+	var found struct{ Items []slurm.Explanation }
+	if text := explain(t, id, "-o", "json"); json.Unmarshal([]byte(text), &found) != nil || len(found.Items) != 1 ||
+		found.Items[0].Job != id || found.Items[0].Does != "waiting" || found.Items[0].Request["cpu@narrow"] != 16 || !found.Items[0].Begin.Equal(begins[1]) {
+		t.Errorf("explain -o json: %s", text)
 	}
 	if apart := begins[1].Sub(begins[0]).Abs(); apart < 55*time.Second {
 		t.Errorf("begin times %v; want them a run apart: the partition has 16 CPUs", begins)

@@ -325,8 +325,34 @@ func TestExplainFindsTasksOfArrays(t *testing.T) {
 	j.ID, j.Tasks = "12_[1-3,7-9:2]", 5
 	v := Observe(inputAt(t, j))
 	for name, want := range map[string]int{"12": 1, "12_2": 1, "12_9": 1, "12_8": 0, "1": 0, "12_": 0, "13_2": 0} {
-		if got := v.Explain(name, at("09:00:00")); len(got) != want || want > 0 && !strings.Contains(got[0], "latest safe start is 2026-06-01T16:00:00Z") {
-			t.Errorf("%s: %q", name, got)
+		if got := v.Explain(name, at("09:00:00")); len(got) != want || want > 0 && !strings.Contains(got[0].Message, "latest safe start is 2026-06-01T16:00:00Z") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestExplainSaysWhatAJobDoes in one word, and with what programs need.
+func TestExplainSaysWhatAJobDoes(t *testing.T) {
+	for does, change := range map[string]func(*Job){
+		doesWait: func(*Job) {},
+		doesQueue: func(j *Job) {
+			j.Reason, j.AdminComment, j.Begin = "Priority", Mark{Phase: Released}.String(), at("08:30:00")
+		},
+		doesRun: func(j *Job) {
+			j.State, j.Started, j.AdminComment = stateRunning, at("08:30:00"), Mark{Phase: Released}.String()
+		},
+		doesLeft: func(j *Job) { j.Comment = "" },
+	} {
+		j := waiting()
+		change(&j)
+		v := Observe(inputAt(t, j))
+		got := v.Explain("12", at("09:00:00"))
+		if len(got) != 1 || got[0].Does != does || got[0].Job != "12" || got[0].State != j.State || got[0].Request["cpu"] != 4 || !got[0].Submitted.Equal(at("08:00:00")) || got[0].Message == "" {
+			t.Errorf("%s: %+v", does, got)
+			continue
+		}
+		if x := got[0]; (x.LatestStart != nil) != (does == doesWait) || (x.Begin != nil) != (does == doesWait || does == doesLeft) || (x.Why == NotOptedIn) != (does == doesLeft) {
+			t.Errorf("%s: %+v", does, x)
 		}
 	}
 }

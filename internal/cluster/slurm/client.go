@@ -25,6 +25,9 @@ type Client interface {
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
+	// Ends returns the jobs of some names that Slurm has forgotten, as far as its accounting knows how they ended. The same job may come more than once.
+	// The error wraps ErrNoAccounting if there is none.
+	Ends(ctx context.Context, ids []string) ([]Job, error)
 	// Licences says how many there are of a licence. One that Slurm does not know is an ErrCommand.
 	Licences(ctx context.Context, licence string) (int, error)
 	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
@@ -73,6 +76,8 @@ type Commands struct {
 	Dir string
 	// Ended says that Observe lists jobs that are over too.
 	Ended bool
+	// Completions is a file of jobcomp/filetxt that Ends reads instead of calling sacct; empty for none.
+	Completions string
 }
 
 var _ Client = Commands{}
@@ -236,6 +241,8 @@ func (c Commands) run(ctx context.Context, name string, args ...string) (string,
 		return "", fmt.Errorf("%w: %s: more than %d MiB of output", ErrCommand, name, mostOutput>>20)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
+	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
+		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Operator", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case err != nil && !onlyRaced(stderr.String()):
 		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless

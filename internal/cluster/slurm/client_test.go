@@ -38,6 +38,14 @@ func TestAJobThatHasStartedMeanwhileIsNoError(t *testing.T) {
 	}
 }
 
+// TestAnAccountWithoutRightsIsTold which one is accepted.
+func TestAnAccountWithoutRightsIsTold(t *testing.T) {
+	c := commands(t, map[string]string{"scontrol": "echo 'Access/permission denied for job 6' >&2; exit 1"})
+	if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); !errors.Is(err, ErrCommand) || !strings.Contains(err.Error(), "AdminLevel=Operator") {
+		t.Error(err)
+	}
+}
+
 // TestOutputMayComeLate: on a busy machine the output of a command that has ended takes longer than a second.
 func TestOutputMayComeLate(t *testing.T) {
 	c := commands(t, map[string]string{"scontrol": "(sleep 1.5; echo late) &"})

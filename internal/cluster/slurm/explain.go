@@ -7,19 +7,55 @@ import (
 	"time"
 )
 
-// Explain says, in a line for each job of a name, what it does, why, and until when it waits at the latest. The name is that of a job or of a
-// task of an array, or the number of an array for all of its tasks. No lines: the queue has no such job.
-func (v *View) Explain(name string, now time.Time) []string {
-	var lines []string
-	for i := range v.Jobs {
-		if v.Jobs[i].Job.named(name) {
-			lines = append(lines, v.Jobs[i].explain(now))
+// Explanation is what a job does, why, and until when it waits at the latest.
+type Explanation struct {
+	// Job is its name, State and Reason are those of Slurm.
+	Job    string `json:"job"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Does is waiting (for its begin time), queued (in the queue of Slurm), running, or left (to Slurm). Why says why it is left to Slurm.
+	Does string `json:"does"`
+	Why  Why    `json:"why,omitempty"`
+	// Submitted is its first submission. Begin is the begin time of one that waits, LatestStart the latest that Lull sets.
+	Submitted   time.Time  `json:"submitted"`
+	Begin       *time.Time `json:"begin,omitempty"`
+	LatestStart *time.Time `json:"latestStart,omitempty"`
+	// Tasks are those of an array that it stands for, Throttle how many of them run at a time; 0 for all.
+	Tasks    int `json:"tasks"`
+	Throttle int `json:"throttle,omitempty"`
+	// Request is what each task asks for, by resource and place; memory is in bytes.
+	Request map[string]float64 `json:"request"`
+	// Message says it in words.
+	Message string `json:"message"`
+}
+
+// The words of Explanation.Does.
+const (
+	doesWait  = "waiting"
+	doesQueue = "queued"
+	doesRun   = "running"
+	doesLeft  = "left"
+)
+
+// Explain explains each job of a name, which is that of a job or of a task of an array, or the number of an array for all of its tasks. None: the
+// queue has no such job.
+func (v *View) Explain(name string, now time.Time) []Explanation {
+	var out []Explanation
+	add := func(g *Governed) {
+		if g.Job.named(name) {
+			does, message := g.explain(now)
+			x := v.explanation(g, does, message, now)
+			if does == doesWait {
+				x.LatestStart = &g.Latest
+			}
+			out = append(out, x)
 		}
 	}
+	for i := range v.Jobs {
+		add(&v.Jobs[i])
+	}
 	for i := range v.Dependent {
-		if v.Dependent[i].Job.named(name) {
-			lines = append(lines, v.Dependent[i].explain(now))
-		}
+		add(&v.Dependent[i])
 	}
 	for i := range v.Left {
 		l := &v.Left[i]
@@ -27,12 +63,25 @@ func (v *View) Explain(name string, now time.Time) []string {
 			continue
 		}
 		line := fmt.Sprintf("Job %s (%s) is left to Slurm: %s", l.Job.ID, strings.ToLower(l.Job.State), l.Message)
-		if l.Job.Pending() && l.Job.Begin.After(now) {
-			line += "; its begin time is " + l.Job.Begin.Format(time.RFC3339)
+		x := v.explanation(&Governed{Job: l.Job, Mark: l.mark}, doesLeft, "", now)
+		if x.Begin != nil {
+			line += "; its begin time is " + x.Begin.Format(time.RFC3339)
 		}
-		lines = append(lines, line+".")
+		x.Why, x.Message = l.Why, line+"."
+		out = append(out, x)
 	}
-	return lines
+	return out
+}
+
+func (v *View) explanation(g *Governed, does, message string, now time.Time) Explanation {
+	j := g.Job
+	x := Explanation{
+		Job: j.ID, State: j.State, Reason: j.Reason, Does: does, Submitted: g.Submitted(), Tasks: j.Tasks, Throttle: j.Throttle, Request: v.Request(j), Message: message,
+	}
+	if j.Pending() && j.Begin.After(now) {
+		x.Begin = &j.Begin
+	}
+	return x
 }
 
 func (v *View) dependent(j *Job) bool {
@@ -81,8 +130,8 @@ func listed(list string, n int) bool {
 	return false
 }
 
-// explain is the line of a job that Lull decides on.
-func (g *Governed) explain(now time.Time) string {
+// explain says what a job does that Lull decides on, in one word and in a line.
+func (g *Governed) explain(now time.Time) (does, message string) {
 	j := g.Job
 	text := g.Mark.Text
 	if text == "" {
@@ -90,14 +139,14 @@ func (g *Governed) explain(now time.Time) string {
 	}
 	switch {
 	case !j.Pending():
-		return fmt.Sprintf("Job %s (%s): %s.", j.ID, strings.ToLower(j.State), text)
+		return doesRun, fmt.Sprintf("Job %s (%s): %s.", j.ID, strings.ToLower(j.State), text)
 	case g.released(now):
-		return fmt.Sprintf("Job %s is in the queue of Slurm (%s): %s.", j.ID, j.Reason, text)
+		return doesQueue, fmt.Sprintf("Job %s is in the queue of Slurm (%s): %s.", j.ID, j.Reason, text)
 	}
 	begin := ""
 	if j.Begin.After(now) {
 		begin = fmt.Sprintf("Slurm starts it from %s on, with or without Lull. ", j.Begin.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("Job %s %s. %sIts latest safe start is %s. To start it now: scontrol update JobId=%s StartTime=now",
+	return doesWait, fmt.Sprintf("Job %s %s. %sIts latest safe start is %s. To start it now: scontrol update JobId=%s StartTime=now",
 		j.ID, text, begin, g.Latest.Format(time.RFC3339), j.ID)
 }

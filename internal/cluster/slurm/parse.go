@@ -24,7 +24,7 @@ var jobColumns = []column{
 	{"SubmitTime", 20}, {"EligibleTime", 20}, {"StartTime", 20}, {"TimeLimit", 16}, {"Deadline", 20},
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{"EndTime", 20}, {"UserName", 33},
-	{"NumNodes", 8}, {"NumTasks", 10}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
+	{"NumNodes", 16}, {"NumTasks", 12}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
 	{"Licenses", tresWidth},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }

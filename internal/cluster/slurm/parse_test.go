@@ -156,6 +156,8 @@ func TestWhatAJobAsksFor(t *testing.T) {
 		"GPUs that slurmdbd tracks":     {map[string]string{"tres-alloc": "cpu=2,mem=500M,node=1,gres/gpu=3,gres/gpu:a100=3", "tres-per-job": "gres:gpu:9"}, 500 << 20, 3},
 		"GPUs of the job":               {map[string]string{"tres-per-job": "gres:gpu:a100:3"}, 0, 3},
 		"GPUs of each node":             {map[string]string{"tres-per-node": "gres:gpu:2", "NumNodes": "4"}, 0, 8},
+		"cancelled before it started":   {map[string]string{"State": "CANCELLED", "NumTasks": "4294967294", "tres-alloc": "cpu=1,mem=100M,node=1,billing=1"}, 100 << 20, 0},
+		"GPUs of a range of nodes":      {map[string]string{"tres-per-node": "gres:gpu:2", "NumNodes": "2-4"}, 0, 4},
 		"GPUs of each task":             {map[string]string{"tres-per-task": "gres:gpu:1", "NumTasks": "5"}, 0, 5},
 		"GPUs as later versions say it": {map[string]string{"tres-per-node": "gres/gpu:a100=2"}, 0, 2},
 		"a GPU without a number":        {map[string]string{"tres-per-node": "gres:gpu"}, 0, 1},
@@ -167,7 +169,7 @@ func TestWhatAJobAsksFor(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %d bytes, %d GPUs", name, jobs, bad, tc.memory, tc.gpus)
 		}
 	}
-	for _, bad := range []map[string]string{{"tres-alloc": "mem=x"}, {"NumNodes": "-1"}, {"NumTasks": "x"}, {"tres-alloc": "mem=99999999P"}} {
+	for _, bad := range []map[string]string{{"tres-alloc": "mem=x"}, {"tres-alloc": "mem=99999999P"}} {
 		if jobs, lines := parseJobs(line(bad), end); len(jobs) > 0 || len(lines) != 1 {
 			t.Errorf("%v: %+v", bad, jobs)
 		}

@@ -30,20 +30,23 @@ func asked(nodes, tasks string, tres []string) (memory int64, gpus int, err erro
 	if gpus > 0 {
 		return memory, gpus, nil
 	}
-	n, err := parseCount(nodes)
-	if err != nil {
-		return 0, 0, err
-	}
-	t, err := parseCount(tasks)
-	if err != nil {
-		return 0, 0, err
-	}
+	n, t := multiplier(nodes), multiplier(tasks)
 	for i, times := range []int{1, max(1, n), max(1, t)} {
 		if each := countGPUs(whole(tres[i+1], gresWidth)); each > 0 {
 			return memory, each * times, nil
 		}
 	}
 	return memory, 0, nil
+}
+
+// multiplier reads how many nodes or tasks a job has, the least of a range; 0 if squeue states none, or 4294967294, as it does for the tasks of a job
+// that was cancelled before it started.
+func multiplier(text string) int {
+	least, _, _ := strings.Cut(text, "-")
+	if n, err := parseCount(least); err == nil {
+		return n
+	}
+	return 0
 }
 
 // whole splits a list. If the list is as long as its column, its last entry may be cut, and is left out.

@@ -69,7 +69,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}}
 	c.o.Planner = plan.ForSequence(o.Planner)
 	if o.Ledger != nil && !o.DryRun {
-		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster)
+		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster, o.Log)
 	}
 	if _, learned := plan.KeptReserve(o.Planner); learned {
 		learner, err := reserve.New(reserve.Default())
@@ -131,6 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
 	if c.ledger != nil {
+		c.ledger.ends = func(ids []string) ([]slurm.Job, error) { return c.o.Client.Ends(ctx, ids) }
 		c.ledger.record(&in, &view, &d, applied)
 	}
 	return d.Wake, err

@@ -36,10 +36,26 @@ type fake struct {
 	lasts map[string]time.Duration
 	ended []slurm.Job
 	age   time.Duration
+	// records are what the accounting knows, or why it knows nothing.
+	records []slurm.Job
+	noEnds  error
 	// reserved are the licences that are reserved until then.
 	reserved           int
 	until              time.Time
 	refusesReservation error
+}
+
+func (f *fake) Ends(_ context.Context, ids []string) ([]slurm.Job, error) {
+	if f.noEnds != nil {
+		return nil, f.noEnds
+	}
+	var out []slurm.Job
+	for i := range f.records {
+		if slices.Contains(ids, f.records[i].ID) {
+			out = append(out, f.records[i])
+		}
+	}
+	return out, nil
 }
 
 func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }

@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -39,10 +40,13 @@ type ledgerRecorder struct {
 	throttled map[int]bool
 	// missed is since when jobs of the ledger are not in the queue.
 	missed map[string]time.Time
+	// ends asks the accounting of Slurm how jobs ended that it has forgotten.
+	ends func(ids []string) ([]slurm.Job, error)
+	log  *slog.Logger
 }
 
-func newLedgerRecorder(k *keeper.Keeper, cluster string) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
+func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {
+	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -187,15 +191,15 @@ func (r *round) add(x ledger.JobSeen) {
 	}
 }
 
-// gone notes jobs of the ledger that Slurm has forgotten, as when no controller ran for longer than MinJobAge: they have run for as long as was
-// expected, and no longer than until they were missed.
+// gone notes jobs of the ledger that Slurm has forgotten, as when no controller ran for longer than MinJobAge. They ended as the accounting of Slurm
+// says. If it does not know them, they have run for as long as was expected, and no longer than until they were missed.
 func (r *round) gone() {
 	patience := missedFor
 	if slices.ContainsFunc(r.in.Queue.Bad, func(b slurm.Bad) bool { return !b.Node }) {
 		patience = missedBadly
 	}
-	for _, uid := range slices.Sorted(maps.Keys(r.open)) {
-		x := r.open[uid]
+	gone := map[string]time.Time{}
+	for uid := range r.open {
 		if r.seen[uid] {
 			continue
 		}
@@ -204,6 +208,18 @@ func (r *round) gone() {
 			r.missed[uid], since = r.in.Now, r.in.Now
 		}
 		if r.in.Now.Sub(since) < patience {
+			continue
+		}
+		gone[uid] = since
+	}
+	ends, wait := r.endsOf(slices.Sorted(maps.Keys(gone)))
+	for _, uid := range slices.Sorted(maps.Keys(gone)) {
+		since, x := gone[uid], r.open[uid]
+		if j := ends[uid]; j != nil {
+			r.add(ledger.JobSeen{UID: uid, Runs: r.missedRuns(uid, j), Over: j.Ended})
+			continue
+		}
+		if wait && r.in.Now.Sub(since) < missedBadly {
 			continue
 		}
 		over := since
@@ -259,16 +275,26 @@ func (r *round) runs(g *slurm.Governed, uid string) (out []ledger.JobRun) {
 	if j.Pending() || j.Started.IsZero() || j.Over() && !j.Ended.After(j.Started) {
 		return out
 	}
-	request := r.view.Request(j)
-	x := ledger.JobRun{Started: ledger.Started{Run: last, At: j.Started.UTC(), Zone: r.in.Zone, Workers: 1, Watts: float64(r.in.Power.Of(request))}}
+	x := ledger.JobRun{Started: r.started(last, j)}
 	if j.Over() {
-		x.Ended = &ledger.Ended{At: j.Ended.UTC(), How: ledger.Observed, Succeeded: j.Succeeded()}
-		switch {
-		case j.Evicted():
-			x.Ended.Lost = ledger.Evicted
-		case j.Failed():
-			x.Ended.Lost = ledger.Failed
-		}
+		x.Ended = ended(j)
 	}
 	return append(out, x)
+}
+
+// started is the beginning of the last run of a job.
+func (r *round) started(run string, j *slurm.Job) ledger.Started {
+	return ledger.Started{Run: run, At: j.Started.UTC(), Zone: r.in.Zone, Workers: 1, Watts: float64(r.in.Power.Of(r.view.Request(j)))}
+}
+
+// ended is the end of the last run of a job that is over.
+func ended(j *slurm.Job) *ledger.Ended {
+	e := &ledger.Ended{At: j.Ended.UTC(), How: ledger.Observed, Succeeded: j.Succeeded()}
+	switch {
+	case j.Evicted():
+		e.Lost = ledger.Evicted
+	case j.Failed():
+		e.Lost = ledger.Failed
+	}
+	return e
 }

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -154,6 +155,58 @@ func TestLedgerOverRestarts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLedgerAsksTheAccountingForMissedEnds: no controller runs while a job ends and is forgotten. The accounting knows how it ended, that it was requeued
+// before, and not of another job of that number. If the accounting does not answer for a while, the end waits for it.
+func TestLedgerAsksTheAccountingForMissedEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		records  []slurm.Job
+		down     bool
+		runs     int
+		hours    float64
+		inferred int
+	}{
+		"it ended":            {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(8, 30)}}, false, 1, 0.5, 0},
+		"after a while":       {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(8, 30)}}, true, 1, 0.5, 0},
+		"it was requeued":     {[]slurm.Job{{Submitted: clockAt(8, 40), Started: clockAt(9, 0), Ended: clockAt(9, 30)}}, false, 2, 40./60 + 0.5, 0},
+		"it was cancelled":    {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(8, 15), State: "CANCELLED"}}, false, 1, 0.25, 0},
+		"another one before":  {[]slurm.Job{{Submitted: clockAt(7, 0), Started: clockAt(7, 0), Ended: clockAt(7, 30)}}, false, 1, 1, 1},
+		"a time to come":      {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(23, 0)}}, false, 1, 1, 1},
+		"a clock that is off": {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 1), Ended: clockAt(8, 30)}}, false, 1, 0.5, 0},
+		"two records":         {[]slurm.Job{{Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(8, 15), State: "NODE_FAIL"}, {Submitted: clockAt(8, 15), Started: clockAt(8, 20), Ended: clockAt(8, 30)}}, false, 2, 25. / 60, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withLedger(t, job("1", "lull:max-delay=12h"))
+			b.f.lasts["1"], b.f.age = 30*time.Minute, time.Minute
+			b.until(8*time.Hour + 20*time.Minute)
+			for i := range tc.records {
+				r := &tc.records[i]
+				r.ID, r.Number, r.Tasks, r.CPUs, r.State = "1", 1, 1, 8, cmp.Or(r.State, "COMPLETED")
+			}
+			b.f.records = tc.records
+			if tc.down {
+				b.f.noEnds = slurm.ErrCommand
+			}
+			b.f.clock.Step(10 * time.Hour)
+			b.restart()
+			b.until(19 * time.Hour)
+			if tc.down {
+				if all := b.settled(); len(all) > 0 {
+					t.Errorf("settled without the accounting: %+v", all)
+				}
+				b.f.noEnds = nil
+				b.until(19*time.Hour + 10*time.Minute)
+			}
+			if s := b.settled()["1"]; s.Runs != tc.runs || s.Inferred != tc.inferred || math.Abs(s.WorkerHours-tc.hours) > 1e-9 {
+				t.Errorf("%d runs, %v hours, inferred %d; want %d, %v, %d; %+v", s.Runs, s.WorkerHours, s.Inferred, tc.runs, tc.hours, tc.inferred, s)
+			}
+		})
+	}
+}
+
+func clockAt(hour, minute int) time.Time {
+	return midnight.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }
 
 // TestLedgerOfJobsThatSlurmForgot: no controller runs while a job ends and is forgotten. It counts with the run time that was expected, and as inferred.

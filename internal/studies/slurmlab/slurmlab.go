@@ -62,6 +62,8 @@ ReturnToService=2
 KillWait=5
 MinJobAge=600
 JobSubmitPlugins=lua
+JobCompType=jobcomp/filetxt
+JobCompLoc=%[1]s/log/jobcomp.txt
 NodeName=n1 NodeAddr=127.0.0.1 Port=%[4]s CPUs=16 RealMemory=16000 State=UNKNOWN
 NodeName=n2 NodeAddr=127.0.0.1 Port=%[5]s CPUs=16 RealMemory=16000 State=UNKNOWN
 PartitionName=batch Nodes=n[1-2] Default=YES MaxTime=INFINITE DefaultTime=60 State=UP

@@ -1,0 +1,107 @@
+package slurm
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoAccounting says that Slurm keeps no account of jobs that it has forgotten.
+var ErrNoAccounting = errors.New("no accounting of jobs that are over")
+
+// Ends implements Client: by the job completion records of a file, if one is named (JobCompType=jobcomp/filetxt), else by sacct, which needs slurmdbd.
+// Records that cannot be read are left out. The file names tasks of arrays by numbers of their own: they are not found there.
+func (c Commands) Ends(ctx context.Context, ids []string) ([]Job, error) {
+	if c.Completions != "" {
+		return completions(c.Completions, ids)
+	}
+	var out []Job
+	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
+		text, err := c.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
+			"--format=JobID,State,Submit,Start,End,AllocCPUS", "--jobs="+strings.Join(ids[:min(atOnce, len(ids))], ","))
+		switch {
+		case err != nil && strings.Contains(err.Error(), "accounting storage is disabled"):
+			return nil, fmt.Errorf("%w: %w", ErrNoAccounting, err)
+		case err != nil:
+			return nil, err
+		}
+		for line := range strings.Lines(text) {
+			f := strings.Split(strings.TrimSpace(line), "|")
+			if len(f) != 6 {
+				continue
+			}
+			if j, ok := record(f[0], f[1], f[2], f[3], f[4], f[5], time.UTC); ok {
+				out = append(out, j)
+			}
+		}
+	}
+	return out, nil
+}
+
+// completions reads the records of jobs from a file of jobcomp/filetxt, whose times are in the time zone of this machine.
+func completions(name string, ids []string) ([]Job, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	var out []Job
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		id, _, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "JobId="), " ")
+		if !ok || !wanted[id] {
+			continue
+		}
+		// The name of a job may hold anything, also what looks like a field: the fields that follow it count, so the last of each name.
+		f := map[string]string{}
+		for _, word := range strings.Fields(lines.Text()) {
+			if key, value, is := strings.Cut(word, "="); is {
+				f[key] = value
+			}
+		}
+		if j, ok := record(id, f["JobState"], f["SubmitTime"], f["StartTime"], f["EndTime"], f["ProcCnt"], time.Local); ok {
+			out = append(out, j)
+		}
+	}
+	return out, lines.Err()
+}
+
+// record is a job that is over.
+func record(id, state, submitted, started, ended, cpus string, zone *time.Location) (Job, bool) {
+	state, _, _ = strings.Cut(state, " ") // CANCELLED by 1000
+	j := Job{ID: id, Tasks: 1, State: strings.TrimSuffix(state, "+")}
+	number, _, _ := strings.Cut(id, "_")
+	n, err := strconv.Atoi(number)
+	if err != nil || !j.Over() {
+		return j, false
+	}
+	j.Number = n
+	for _, at := range []struct {
+		to   *time.Time
+		text string
+	}{{&j.Submitted, submitted}, {&j.Started, started}, {&j.Ended, ended}} {
+		switch at.text {
+		case "", "Unknown", "None", "NONE":
+			continue
+		}
+		t, err := time.ParseInLocation(timeLayout, at.text, zone)
+		if err != nil {
+			return j, false
+		}
+		*at.to = t.UTC()
+	}
+	if j.CPUs, err = parseCount(cpus); err != nil {
+		return j, false
+	}
+	return j, !j.Ended.IsZero() && !j.Submitted.IsZero()
+}
