@@ -129,6 +129,9 @@ func TestValueGoes(t *testing.T) {
 		for _, object := range []string{"MutatingAdmissionPolicy hold", "MutatingAdmissionPolicyBinding hold", "ValidatingAdmissionPolicy bound", "ValidatingAdmissionPolicyBinding bound"} {
 			goes = append(goes, object+"-"+resource+".lull.dev")
 		}
+		if slices.Contains([]string{"Job", "Pod", "Deployment"}, k.Name) { // which the controller creates as a dry run
+			goes = append(goes, "ClusterRole lull-probe-"+resource, "ValidatingAdmissionPolicy dry-run-"+resource+".lull.dev", "ValidatingAdmissionPolicyBinding dry-run-"+resource+".lull.dev")
+		}
 		changes["kinds: "+k.Name] = change{goes: append(goes, "ClusterRole lull-kind-"+resource)}
 	}
 	all := everything()

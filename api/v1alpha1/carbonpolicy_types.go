@@ -273,6 +273,21 @@ const ConditionOverlaps = "Overlaps"
 // is no ledger.
 const ConditionRecorded = "Recorded"
 
+// ConditionHeldAtCreation of a CarbonPolicy: an object that the controller creates as a dry run comes back held, or, if the policy holds nothing, marked.
+// The reason is what does so. The condition is Unknown where the API server refuses such an object, and absent of a policy of the extender.
+const ConditionHeldAtCreation = "HeldAtCreation"
+
+// Reasons of ConditionHeldAtCreation.
+const (
+	// ReasonAdmissionPolicy and ReasonWebhook: a MutatingAdmissionPolicy of the API server, or the webhook "lull admission", holds.
+	ReasonAdmissionPolicy = "AdmissionPolicy"
+	ReasonWebhook         = "Webhook"
+	// ReasonNotHeld: nobody holds.
+	ReasonNotHeld = "NotHeld"
+	// ReasonNotTried: the API server refuses the dry run, or the policy has no kind that can be tried.
+	ReasonNotTried = "NotTried"
+)
+
 // CarbonPolicyStatus is what the policy does.
 type CarbonPolicyStatus struct {
 	// waiting, running and finished count the Jobs of the policy.
@@ -294,7 +309,8 @@ type CarbonPolicyStatus struct {
 	// +optional
 	Reserve *ReserveStatus `json:"reserve,omitempty"`
 	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue does not
-	// keep out of its queues what is gated, or the planner takes too long), Autoscaled (what autoscaling names is read).
+	// keep out of its queues what is gated, or the planner takes too long), Autoscaled (what autoscaling names is read),
+	// HeldAtCreation (a dry run comes back held).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -400,6 +416,9 @@ const (
 	// AnnotationGovernBy names the one policy that may govern the workload. Hooks of Helm and Argo CD, and
 	// workloads in kube-system and in Lull's own namespace, are governed only if they carry it.
 	AnnotationGovernBy = "lull.dev/govern-by"
+	// AnnotationProbe marks an object that the controller creates as a dry run, to see whether it comes back held. "lull admission" sets its value
+	// to ProbeWebhook.
+	AnnotationProbe = "lull.dev/probe"
 	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
 	AnnotationGroupSize = "lull.dev/pod-group-size"
 	// LabelGroup is a label of Pods that start together.
@@ -431,6 +450,9 @@ const (
 	// AnnotationWorkers is the number of workers of a workload that is held at none.
 	AnnotationWorkers = "lull.dev/workers"
 )
+
+// ProbeWebhook is the value of AnnotationProbe that "lull admission" sets.
+const ProbeWebhook = "webhook"
 
 // Values of AnnotationHold.
 const (

@@ -71,6 +71,7 @@ type statusReport struct {
 	Failsafe   programState `json:"failsafe"`
 	Kinds      []string     `json:"kinds"`
 	Ledger     string       `json:"ledger"`
+	Admission  string       `json:"admission"`
 	Zones      []zoneRow    `json:"zones"`
 	Policies   []policyRow  `json:"policies"`
 	Warnings   []string     `json:"warnings"`
@@ -122,13 +123,16 @@ func (r *statusReport) read(ctx context.Context, c client.Client, namespace stri
 	if err != nil {
 		return err
 	}
-	r.Ledger, r.Policies = ledgerState(policies), policyRows(policies, plans)
+	r.Ledger, r.Admission, r.Policies = ledgerState(policies), admissionState(policies), policyRows(policies, plans)
 	for i := range policies {
 		p := &policies[i]
 		for _, kind := range []string{v1alpha1.ConditionMisspelt, v1alpha1.ConditionOverlaps} {
 			if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 				r.Warnings = append(r.Warnings, fmt.Sprintf("policy %s/%s: %s", p.Namespace, p.Name, c.Message))
 			}
+		}
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionHeldAtCreation); c != nil && c.Status != metav1.ConditionTrue {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("policy %s/%s: %s", p.Namespace, p.Name, c.Message))
 		}
 	}
 	return nil
@@ -137,7 +141,7 @@ func (r *statusReport) read(ctx context.Context, c client.Client, namespace stri
 // write writes the report for people.
 func (r *statusReport) write(out io.Writer, format string) error {
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(tw, "controller\t%s\nfailsafe\t%s\nkinds\t%s\nledger\t%s\n", r.Controller.Message, r.Failsafe.Message, strings.Join(r.Kinds, ", "), r.Ledger)
+	fmt.Fprintf(tw, "controller\t%s\nfailsafe\t%s\nkinds\t%s\nledger\t%s\nadmission\t%s\n", r.Controller.Message, r.Failsafe.Message, strings.Join(r.Kinds, ", "), r.Ledger, r.Admission)
 	if err := tw.Flush(); err != nil {
 		return err
 	}

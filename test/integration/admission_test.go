@@ -271,6 +271,10 @@ func holdsAndReleases(t *testing.T) {
 		t.Errorf("the Deployment has %d replicas, %v", *deployment.Spec.Replicas, deployment.Annotations)
 	}
 	b.eventually("a decision on the held Job", func() bool { return b.decision("job") == "CleanerLater" })
+	b.eventually("the policy to say that the webhook holds", func() bool {
+		c := b.heldAtCreation()
+		return c != nil && c.Reason == v1alpha1.ReasonWebhook && strings.Contains(c.Message, "Deployment, Job, Pod")
+	})
 	if !b.suspended("job") {
 		t.Error("the Job is released in dirty hours")
 	}
@@ -396,4 +400,8 @@ func notThere(t *testing.T, end func()) {
 	if !listed(t)[b.ns] {
 		t.Error("the webhook was not even configured")
 	}
+	b.eventually("the policy to say that nothing is held", func() bool {
+		c := b.heldAtCreation()
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonNotHeld
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,22 @@ func TestControllerIsBound(t *testing.T) {
 	} {
 		if err := try(stolen, obj, merge, patch); err != nil {
 			t.Errorf("%T: the controller may not: %s: %v", obj, patch, err)
+		}
+	}
+	for _, obj := range []client.Object{job, pod, service} { // of each kind the controller may create nothing but as a dry run
+		fresh := obj.DeepCopyObject().(client.Object)
+		fresh.SetName("stolen")
+		fresh.SetResourceVersion("")
+		fresh.SetUID("")
+		if j, is := fresh.(*batchv1.Job); is {
+			j.Spec.Selector, j.Spec.Template.Labels = nil, nil
+		}
+		b.eventually(fmt.Sprintf("the policy for dry runs of %T to be in force", obj), func() bool {
+			err := stolen.Create(ctx, fresh.DeepCopyObject().(client.Object))
+			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "as a dry run only")
+		})
+		if err := stolen.Create(ctx, fresh, client.DryRunAll); err != nil {
+			t.Errorf("%T: not even as a dry run: %v", obj, err)
 		}
 	}
 }

@@ -32,17 +32,32 @@ func TestNamespaces(t *testing.T) {
 	must(t, env.client.Create(ctx, gone))
 	install := func(namespaces ...string) {
 		t.Helper()
-		must(t, demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{Namespaces: namespaces}))
+		must(t, demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{Namespaces: namespaces, Webhook: older() != ""}))
 	}
 	install() // for all, as a bed waits for admission to hold in it
+	clientset, err := kubernetes.NewForConfig(env.config)
+	must(t, err)
+	bindings := []string{"lull-controller-kinds", "lull-failsafe-kinds", "lull-controller-probe"}
+	holdIn := func(...string) {}
+	if older() != "" {
+		env.admission = filepath.Join(env.dir, "admission")
+		must(t, restrict(ctx, env.config, clientset, "lull-admission", env.admission))
+		end := func() {}
+		holdIn = func(flags ...string) {
+			end()
+			end, err = runAdmission(flags...)
+			must(t, err)
+		}
+		t.Cleanup(func() { end() })
+	}
+	holdIn()
 	in, out := newStandingBed(t, dirtyThenClean(), nil), newStandingBed(t, dirtyThenClean(), nil)
 	install("gone", in.ns)
-	for _, all := range []string{"lull-controller-kinds", "lull-failsafe-kinds"} { // which Helm deletes
+	for _, all := range bindings { // which Helm deletes
 		must(t, env.client.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: all}}))
 	}
 	must(t, env.client.Delete(ctx, gone))
-	clientset, err := kubernetes.NewForConfig(env.config)
-	must(t, err)
+	holdIn("--namespaces=gone," + in.ns)
 	env.restricted, env.failsafe = filepath.Join(env.dir, "controller"), filepath.Join(env.dir, "failsafe")
 	must(t, restrict(ctx, env.config, clientset, "lull-controller", env.restricted))
 	must(t, restrict(ctx, env.config, clientset, "lull-failsafe", env.failsafe))

@@ -81,6 +81,11 @@ var (
 		Name: "lull_policy_last_decision_timestamp_seconds",
 		Help: "Unix time of the last decision of the policy; that of the controller's start before the first one.",
 	}, []string{"namespace", "policy"})
+	// HeldAtCreation is since when, and by what, work of a policy is held at creation.
+	HeldAtCreation = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lull_policy_held_at_creation_since_timestamp_seconds",
+		Help: "Unix time since when work of the policy is held at creation by AdmissionPolicy or Webhook; by NotHeld it is not held, by NotTried this is not known.",
+	}, []string{"namespace", "policy", "by"})
 	// Actions counts what was done to Jobs, and why.
 	Actions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_actions_total",
@@ -237,7 +242,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, HeldAtCreation, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

@@ -53,6 +53,65 @@ spec:
 	return b.String()
 }
 
+// probed reports whether the controller creates objects of the kind as a dry run, to see whether they come back held.
+func (k *Kind) probed() bool {
+	switch k.Spec.Group + "/" + k.Spec.Resource {
+	case "batch/jobs", "apps/deployments", "/pods":
+		return true
+	}
+	return false
+}
+
+// dryRun is the right to create objects of the kind as a dry run, and the admission policy that makes it no more than that: RBAC cannot say
+// it. It is empty for kinds that nobody tries.
+func (k *Kind) dryRun() string {
+	if !k.probed() {
+		return ""
+	}
+	return fmt.Sprintf(`---
+# The controller creates objects of kind %[1]s as a dry run, to see whether they come back held.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: lull-probe-%[2]s
+  labels:
+    lull.dev/aggregate: "probe"
+rules:
+- apiGroups: [%[3]q]
+  resources: [%[4]q]
+  verbs: ["create"]
+---
+# The controller's account may create a %[1]s as a dry run only.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: dry-run-%[2]s.lull.dev
+spec:
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [%[3]q]
+      apiVersions: ["*"]
+      operations: ["CREATE"]
+      resources: [%[4]q]
+  failurePolicy: Fail
+  matchConditions:
+  - name: by-the-controller
+    expression: "request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':%[5]s')"
+  validations:
+  - expression: "has(request.dryRun) && request.dryRun"
+    message: "Lull's controller may create a %[1]s as a dry run only"
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: dry-run-%[2]s.lull.dev
+spec:
+  policyName: dry-run-%[2]s.lull.dev
+  validationActions: [Deny]
+`, k.Spec.Kind, k.objectName(), k.Spec.Group, k.Spec.Resource, controllerAccount)
+}
+
 // changeable names what the controller changes, for people.
 func (k *Kind) changeable() []string {
 	out := []string{"annotations of " + v1alpha1.GroupVersion.Group}

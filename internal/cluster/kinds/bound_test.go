@@ -28,6 +28,9 @@ func bounds(t *testing.T, k *Kind) (all []cel.Program) {
 				Validations []struct{ Expression string }
 			}
 		}
+		if !strings.Contains(doc, "\n  name: bound-") {
+			continue
+		}
 		if err := yaml.Unmarshal([]byte(doc), &policy); err != nil {
 			t.Fatal(err)
 		}
@@ -211,5 +214,59 @@ func TestBoundOfGates(t *testing.T) {
 		if got := allowed(t, all, before, tc.after); got != tc.want {
 			t.Errorf("%s: allowed %v", name, got)
 		}
+	}
+}
+
+// TestDryRunOnly: the controller may create Jobs, Pods and Deployments as a dry run only; it has no right to create another kind.
+func TestDryRunOnly(t *testing.T) {
+	env, err := cel.NewEnv(cel.Variable("request", cel.DynType))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var probed []string
+	for _, k := range Builtin() {
+		creates, allowed := strings.Contains(k.Manifests(), `verbs: ["create"]`), map[bool]bool{}
+		if bounded := strings.Contains(k.Rights(), "name: dry-run-"+k.objectName()+".lull.dev"); bounded != creates {
+			t.Errorf("%s: may be created: %v, as a dry run only: %v", k.Name, creates, bounded)
+		}
+		if !creates {
+			continue
+		}
+		probed = append(probed, k.Name)
+		for _, doc := range strings.Split(k.dryRun(), "\n---\n") {
+			var policy struct {
+				Spec struct {
+					FailurePolicy string
+					Validations   []struct{ Expression string }
+				}
+			}
+			if err := yaml.Unmarshal([]byte(doc), &policy); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range policy.Spec.Validations {
+				ast, issues := env.Compile(v.Expression)
+				if issues.Err() != nil || policy.Spec.FailurePolicy != "Fail" {
+					t.Fatalf("%s: %v, failurePolicy %s", k.Name, issues.Err(), policy.Spec.FailurePolicy)
+				}
+				program, err := env.Program(ast)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, request := range []map[string]any{{}, {"dryRun": false}, {"dryRun": true}} {
+					out, _, err := program.Eval(map[string]any{"request": request})
+					if err != nil {
+						t.Fatal(err)
+					}
+					dry, _ := request["dryRun"].(bool)
+					allowed[dry] = allowed[dry] || out.Value().(bool)
+				}
+			}
+		}
+		if allowed[false] || !allowed[true] {
+			t.Errorf("%s: allowed by whether it is a dry run: %v", k.Name, allowed)
+		}
+	}
+	if !slices.Equal(probed, []string{"Deployment", "Job", "Pod"}) {
+		t.Errorf("the controller may create %v", probed)
 	}
 }

@@ -11,12 +11,12 @@ import (
 // Manifests are the access rule and the admission policies that a kind needs, as YAML
 // documents. The admission policies are about objects of the given namespaces; none for all.
 func (k *Kind) Manifests(namespaces ...string) string {
-	return within(k.access()+"---\n"+k.admission(DefaultNamespace)+"---\n"+k.bound(), namespaces)
+	return within(k.access()+"---\n"+k.admission(DefaultNamespace)+"---\n"+k.bound()+k.dryRun(), namespaces)
 }
 
 // Rights are Manifests without the policy that holds objects of the kind at creation, for clusters where "lull admission" does so.
 func (k *Kind) Rights(namespaces ...string) string {
-	return within(k.access()+"---\n"+k.bound(), namespaces)
+	return within(k.access()+"---\n"+k.bound()+k.dryRun(), namespaces)
 }
 
 // within bounds the admission policies among manifests to namespaces; none for all.

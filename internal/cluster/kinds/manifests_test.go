@@ -24,8 +24,12 @@ func TestManifestsParse(t *testing.T) {
 			}
 			kinds[obj.Kind]++
 		}
-		if len(kinds) != 5 || kinds["ClusterRole"] != 1 || kinds["MutatingAdmissionPolicy"] != 1 || kinds["MutatingAdmissionPolicyBinding"] != 1 ||
-			kinds["ValidatingAdmissionPolicy"] != 1 || kinds["ValidatingAdmissionPolicyBinding"] != 1 {
+		further := 0 // what a dry run takes
+		if k.probed() {
+			further = 1
+		}
+		if len(kinds) != 5 || kinds["ClusterRole"] != 1+further || kinds["MutatingAdmissionPolicy"] != 1 || kinds["MutatingAdmissionPolicyBinding"] != 1 ||
+			kinds["ValidatingAdmissionPolicy"] != 1+further || kinds["ValidatingAdmissionPolicyBinding"] != 1+further {
 			t.Errorf("%s: %v", k.Name, kinds)
 		}
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,8 +47,14 @@ func requirements(s *metav1.LabelSelector) []metav1.LabelSelectorRequirement {
 	return out
 }
 
-// satisfiable reports whether there are labels that meet all requirements. Each label can be judged alone.
+// satisfiable reports whether there are labels that meet all requirements.
 func satisfiable(all []metav1.LabelSelectorRequirement) bool {
+	_, ok := meeting(all)
+	return ok
+}
+
+// meeting returns the fewest labels that meet all requirements; ok is false if there are none. Each label can be judged alone.
+func meeting(all []metav1.LabelSelectorRequirement) (out map[string]string, ok bool) {
 	type label struct {
 		required, forbidden, listed bool
 		in                          []string // if listed
@@ -74,14 +81,25 @@ func satisfiable(all []metav1.LabelSelectorRequirement) bool {
 			l.in = slices.DeleteFunc(slices.Clone(l.in), func(x string) bool { return !slices.Contains(r.Values, x) })
 			l.required, l.listed = true, true
 		default:
-			return false // such a policy selects nothing
+			return nil, false // such a policy selects nothing
 		}
 	}
-	for _, l := range labels {
-		open := !l.listed || slices.ContainsFunc(l.in, func(x string) bool { return !slices.Contains(l.not, x) })
-		if l.required && (l.forbidden || !open) {
-			return false
+	out = map[string]string{}
+	for key, l := range labels {
+		if !l.required {
+			continue
 		}
+		values := l.in
+		if !l.listed { // any value: one of these is not among the forbidden ones
+			for n := range len(l.not) + 1 {
+				values = append(values, fmt.Sprintf("any-%d", n))
+			}
+		}
+		n := slices.IndexFunc(values, func(x string) bool { return !slices.Contains(l.not, x) })
+		if l.forbidden || n < 0 {
+			return nil, false
+		}
+		out[key] = values[n]
 	}
-	return true
+	return out, true
 }

@@ -22,7 +22,7 @@ var userAnnotations = []string{
 // ownAnnotations are those that Lull sets.
 var ownAnnotations = []string{
 	v1alpha1.AnnotationHold, v1alpha1.AnnotationPausedByRelease, v1alpha1.AnnotationProviderHosts, v1alpha1.AnnotationDecision, v1alpha1.AnnotationLatestStart, v1alpha1.AnnotationStatedStart,
-	v1alpha1.AnnotationRan, v1alpha1.AnnotationChanged, v1alpha1.AnnotationCluster, v1alpha1.AnnotationWorkers, v1alpha1.AnnotationCapacity, v1alpha1.AnnotationKeep,
+	v1alpha1.AnnotationRan, v1alpha1.AnnotationChanged, v1alpha1.AnnotationCluster, v1alpha1.AnnotationWorkers, v1alpha1.AnnotationCapacity, v1alpha1.AnnotationKeep, v1alpha1.AnnotationProbe,
 }
 
 // UnknownAnnotations says which annotations of Lull's domain have no meaning, each with the one whose name is nearest;

@@ -17,6 +17,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/mutate"
@@ -156,6 +157,9 @@ func (h *handler) decide(ctx context.Context, r *admissionv1.AdmissionRequest) (
 	case err != nil:
 		log.FromContext(ctx).Error(err, "A CarbonPolicy cannot be evaluated", "kind", kind, "namespace", r.Namespace)
 	}
+	if o := (&unstructured.Unstructured{Object: object}); len(patch) > 0 && r.DryRun != nil && *r.DryRun && o.GetAnnotations()[v1alpha1.AnnotationProbe] != "" {
+		patch = append(patch, mutate.Operation{Op: "add", Path: probePointer, Value: v1alpha1.ProbeWebhook})
+	}
 	return patch, kind, outcomeOf(patch)
 }
 
@@ -169,6 +173,9 @@ func outcomeOf(patch []mutate.Operation) string {
 	}
 	return outcomeMarked
 }
+
+// probePointer is the JSON pointer to the annotation by which the controller learns who has held what it creates as a dry run.
+const probePointer = "/metadata/annotations/lull.dev~1probe"
 
 // holdPointer is the JSON pointer to the annotation that marks what is held.
 const holdPointer = "/metadata/annotations/lull.dev~1hold"

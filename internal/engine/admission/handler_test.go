@@ -182,3 +182,29 @@ func FuzzHandler(f *testing.F) {
 		}
 	})
 }
+
+// TestSaysThatItHolds: of a dry run of the controller lull admission says that it has held it; an object that is really created, and one that is not held, it
+// does not mark so.
+func TestSaysThatItHolds(t *testing.T) {
+	h, yes := holding(t), true
+	const probe = `{"metadata":{"annotations":{"lull.dev/probe":"true"}},"spec":{"parallelism":2}}`
+	for name, c := range map[string]struct {
+		change func(*admissionv1.AdmissionRequest)
+		said   bool
+	}{
+		"a dry run": {func(r *admissionv1.AdmissionRequest) { r.Object.Raw, r.DryRun = []byte(probe), &yes }, true},
+		"no probe":  {func(r *admissionv1.AdmissionRequest) { r.DryRun = &yes }, false},
+		"created":   {func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(probe) }, false},
+		"not held": {func(r *admissionv1.AdmissionRequest) {
+			r.Object.Raw, r.DryRun, r.Namespace = []byte(probe), &yes, "other"
+		}, false},
+	} {
+		var got admissionv1.AdmissionReview
+		if err := json.Unmarshal(ask(h, review(c.change)).Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(string(got.Response.Patch), `"/metadata/annotations/lull.dev~1probe","value":"webhook"`); said != c.said {
+			t.Errorf("%s: %s", name, got.Response.Patch)
+		}
+	}
+}

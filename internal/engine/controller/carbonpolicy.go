@@ -75,6 +75,8 @@ type CarbonPolicyReconciler struct {
 	Meter *meter.Meter
 	// Ledger records what policies observe; nil without a ledger.
 	Ledger *ledgerRecorder
+	// Prober proves that work is held at creation; nil proves nothing.
+	Prober *prober
 
 	writer *writer
 	turns  *turns
@@ -212,6 +214,9 @@ func (r *CarbonPolicyReconciler) reconcile(ctx context.Context, policy *v1alpha1
 	memory.Forget(&view)
 	if err := r.writeStatus(ctx, policy, &view, memory, problem, failed, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.Prober != nil {
+		after = min(after, max(shortest, r.Prober.wait(key)))
 	}
 	metrics.LastDecision.WithLabelValues(key.Namespace, key.Name).Set(float64(r.Clock.Now().Unix()))
 	if err := errors.Join(failed, profiles); err != nil {

@@ -203,8 +203,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	if err := mgr.Add(autoscaling); err != nil {
 		return err
 	}
+	probes := newProber(statements, o.Clock, o.Namespace)
+	if err := mgr.Add(probes); err != nil {
+		return err
+	}
 	if err := (&CarbonPolicyReconciler{
-		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Namespace: o.Namespace,
+		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Prober: probes, Namespace: o.Namespace,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder},
 	}).SetupWithManager(ctx, mgr); err != nil {

@@ -164,6 +164,9 @@ func (r *CarbonPolicyReconciler) releaseOrphans(ctx context.Context, req ctrl.Re
 	}
 	metrics.Reserve.DeleteLabelValues(req.Namespace, req.Name)
 	metrics.LastDecision.DeleteLabelValues(req.Namespace, req.Name)
+	if r.Prober != nil {
+		r.Prober.forget(req.NamespacedName)
+	}
 	of := prometheus.Labels{"namespace": req.Namespace, "policy": req.Name}
 	metrics.Energy.DeletePartialMatch(of)
 	metrics.Violations.DeletePartialMatch(of)

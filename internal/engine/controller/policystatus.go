@@ -40,6 +40,9 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 	} else {
 		condition(&s.Conditions, v1alpha1.ConditionReady, problem == nil, "Deciding", "NotDeciding", errText(problem), policy.Generation)
 	}
+	if r.Prober != nil {
+		r.Prober.state(policy)
+	}
 	if r.Ledger == nil {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRecorded)
 	} else {
