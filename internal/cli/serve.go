@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
 
 	"github.com/spf13/cobra"
@@ -19,9 +17,10 @@ func newServeCommand() *cobra.Command {
 	kubeconfig, database := "", ""
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a web page of zones, plans, capacities and savings",
-		Long: `Serve shows zones and their hours to come, what waits and why, plans over the intensity,
-capacity curves, savings, and the story of each workload. It only reads.
+		Short: "Serve a web page of what waits, plans, zones, capacities and savings",
+		Long: `Serve shows what waits and why, what it will save and what was saved, and whether anything is wrong;
+then plans over the intensity, zones and their hours to come, capacity curves, savings over months, and the
+story of each workload. It only reads.
 
 On loopback it shows what the kubeconfig may read to whoever is on this machine. Elsewhere it
 serves HTTPS, to bearer tokens that the API server knows and that may list CarbonPlans in all
@@ -48,7 +47,7 @@ namespaces.`,
 					return err
 				}
 				defer func() { err = errors.Join(err, l.Close()) }()
-				o.Ledger = func(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] { return l.Read(ctx, q) }
+				o.Ledger = l
 			}
 			setLogger(cmd.ErrOrStderr(), false)
 			o.Ready = func(at net.Addr) {
@@ -66,6 +65,7 @@ namespaces.`,
 	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8090", "address of the page")
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the page")
 	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
+	f.StringVar(&o.System, "system-namespace", "lull-system", "namespace of the controller, whose leases say whether it works")
 	f.StringVar(&database, "ledger", "", "the ledger's database, as of lull controller (default: none)")
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/manager"
 )
 
 // noEvents is the recorder of a profiling run, which scales its own workload many times.
@@ -85,13 +85,13 @@ func status(ctx context.Context, out io.Writer, c client.Client, namespace, syst
 	}
 	r := statusReport{Warnings: []string{}}
 	var dead error
-	for _, name := range []string{"controller", "failsafe"} {
-		says, works, err := leader(ctx, c, system, name, now)
+	for _, name := range []string{manager.Controller, manager.Failsafe} {
+		says, works, err := manager.ReadLease(ctx, c, system, name, now)
 		if err != nil {
 			return err
 		}
 		state := programState{works, says}
-		if name == "controller" {
+		if name == manager.Controller {
 			r.Controller = state
 		} else {
 			r.Failsafe = state
@@ -170,26 +170,6 @@ func checkNamespace(ctx context.Context, c client.Client, namespace string) erro
 		return fmt.Errorf("namespace %q is not there; kubectl get namespaces lists those there are", namespace)
 	}
 	return nil
-}
-
-// leader says who holds a lease, and since when nobody has renewed it. Works is false where nobody does, of those
-// who have a lease.
-func leader(ctx context.Context, c client.Client, system, name string, now time.Time) (says string, works bool, err error) {
-	var lease coordinationv1.Lease
-	err = c.Get(ctx, client.ObjectKey{Namespace: system, Name: name + ".lull.dev"}, &lease)
-	switch {
-	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("no lease in namespace %s: not installed, or without --leader-elect, or elsewhere (--system-namespace)", system), true, nil
-	case err != nil:
-		return "", false, fmt.Errorf("read the lease of the %s: %w", name, err)
-	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
-		return "nobody holds the lease", false, nil
-	}
-	age := now.Sub(lease.Spec.RenewTime.Time).Round(time.Second)
-	if d := lease.Spec.LeaseDurationSeconds; d != nil && age > time.Duration(*d)*time.Second {
-		return fmt.Sprintf("silent for %v (%s)", age, *lease.Spec.HolderIdentity), false, nil
-	}
-	return fmt.Sprintf("at work (%s)", *lease.Spec.HolderIdentity), true, nil
 }
 
 // ledgerState says how the ledger is, as the policies tell: each tells of the whole.

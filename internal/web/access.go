@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Access decides who may look.
+// Access decides who may read the page.
 type Access interface {
-	// Allowed says whether a request may look; else status is 401 or 403, or 503 where nobody can tell.
+	// Allowed returns 200 for a request that may read; else 401 or 403, or 503 if that cannot be decided, and why.
 	Allowed(r *http.Request) (status int, why string)
 }
 
-// Loopback lets in what comes to a loopback address by a loopback name: no page of another site can read
-// through a name of its own that leads here.
+// Loopback allows requests to a loopback address by a loopback name. So no page of another site can read through a name of its own
+// that leads to this address.
 type Loopback struct{}
 
 // Allowed implements Access.

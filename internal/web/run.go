@@ -19,23 +19,25 @@ import (
 	"lull.dev/lull/internal/cluster/manager"
 )
 
-// Options say where the page is served, and to whom.
+// Options say where the page is served, and who may read it.
 type Options struct {
 	// Address is that of the page. Without CertFile and KeyFile it must be loopback.
 	Address           string
 	CertFile, KeyFile string
-	// Ledger is nil where there is none.
-	Ledger Entries
+	// Ledger is nil if there is none.
+	Ledger Ledger
+	// System is the namespace of the leases of the controller and the watchdog; "" shows neither.
+	System string
 	// Namespaces are those whose policies and plans the page shows; none for all.
 	Namespaces manager.Namespaces
-	// Ready is told the address once the page is served; may be nil.
+	// Ready is called with the address once the page is served; may be nil.
 	Ready func(net.Addr)
 }
 
-// ErrOptions marks options that make no sense.
+// ErrOptions marks options that are not accepted.
 var ErrOptions = errors.New("invalid options of the web page")
 
-// Check returns an error wrapping ErrOptions where the options make no sense.
+// Check returns an error that wraps ErrOptions if the options are not accepted.
 func (o *Options) Check() error {
 	host, _, err := net.SplitHostPort(o.Address)
 	if err != nil {
@@ -71,11 +73,14 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		return fmt.Errorf("create a cache: %w", err)
 	}
 	s := &Server{Reader: objects, Ledger: o.Ledger, Access: Loopback{}}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("create a client: %w", err)
+	}
+	if o.System != "" {
+		s.Programs = func(ctx context.Context) []Program { return programs(ctx, c, o.System) }
+	}
 	if o.CertFile != "" {
-		c, err := client.New(config, client.Options{Scheme: scheme})
-		if err != nil {
-			return fmt.Errorf("create a client: %w", err)
-		}
 		s.Access = &access.Tokens{Client: c, Now: time.Now, List: "carbonplans"}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -125,4 +130,15 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	defer stopped()
 	cancel()
 	return server.Shutdown(stop)
+}
+
+// programs reads the leases of the controller and the watchdog. One that may not be read is left out.
+func programs(ctx context.Context, r client.Reader, namespace string) []Program {
+	out := []Program{}
+	for _, name := range []string{manager.Controller, manager.Failsafe} {
+		if message, works, err := manager.ReadLease(ctx, r, namespace, name, time.Now()); err == nil {
+			out = append(out, Program{name, works, message})
+		}
+	}
+	return out
 }

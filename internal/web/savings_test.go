@@ -14,7 +14,18 @@ import (
 	"lull.dev/lull/internal/accounting/ledger"
 )
 
-// TestSavingsAreBounded: the page keeps the last workloads in memory, no more than mostSettled, asks the
+// readLedger is a ledger of entries, without intensities.
+type readLedger func(ledger.Query) iter.Seq2[ledger.Entry, error]
+
+func (f readLedger) Read(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	return f(q)
+}
+
+func (readLedger) Intensities(context.Context, string, time.Time, time.Time) ([]ledger.Intensity, error) {
+	return nil, nil
+}
+
+// TestSavingsAreBounded: the page keeps the last workloads in memory, no more than maxSettled, asks the
 // ledger for no older ones, and says so; what it sums goes on where the database fails in the middle.
 func TestSavingsAreBounded(t *testing.T) {
 	now := time.Now().UTC()
@@ -25,8 +36,8 @@ func TestSavingsAreBounded(t *testing.T) {
 		}
 		return ledger.Entry{Seq: int64(i + 1), At: now.Add(-age), Kind: ledger.KindSettled, Workload: fmt.Sprint(i), Body: body}
 	}
-	total, fails := 2*mostSettled+500, true
-	s := &Server{Ledger: func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
+	total, fails := 2*maxSettled+500, true
+	s := &Server{Ledger: readLedger(func(q ledger.Query) iter.Seq2[ledger.Entry, error] {
 		return q.Of(func(yield func(ledger.Entry, error) bool) {
 			if !yield(entry(0, 100*24*time.Hour), nil) {
 				return
@@ -41,7 +52,7 @@ func TestSavingsAreBounded(t *testing.T) {
 				}
 			}
 		})
-	}}
+	})}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/savings", nil)
 	if _, err := s.saved(r); err == nil {
 		t.Error("the database fails")
@@ -53,7 +64,7 @@ func TestSavingsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := got.(Savings)
-		if v.Of.All.Workloads != mostSettled || len(s.settled) != mostSettled || v.Older != total-mostSettled || v.Days != savingsDays || v.Problem != "" {
+		if v.Of.All.Workloads != maxSettled || len(s.settled) != maxSettled || v.Older != total-maxSettled || v.Days != savingsDays || v.Problem != "" {
 			t.Errorf("%d workloads, %d kept, %d older: %s", v.Of.All.Workloads, len(s.settled), v.Older, v.Problem)
 		}
 		if b, there := s.settled[fmt.Sprint(total)]; !there || b.Of.Labels != nil {

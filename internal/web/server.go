@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,47 +18,52 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/accounting/ledger"
 )
 
 //go:embed static
 var static embed.FS
 
-// Entries reads a ledger.
-type Entries func(context.Context, ledger.Query) iter.Seq2[ledger.Entry, error]
+// Ledger is what the page reads of a ledger; *ledger.Ledger implements it.
+type Ledger interface {
+	Read(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error]
+	Intensities(ctx context.Context, zone string, from, to time.Time) ([]ledger.Intensity, error)
+}
 
-// Server is what the page asks. It is safe for concurrent use.
+// Server answers the requests of the page. It is safe for concurrent use.
 type Server struct {
 	// Reader reads objects, from a cache.
 	Reader client.Reader
 	Access Access
-	// Ledger is nil where there is none.
-	Ledger Entries
+	// Ledger is nil if there is none.
+	Ledger Ledger
+	// Programs says how the controller and the watchdog are, and is empty if that cannot be read; nil is as one that is empty.
+	Programs func(context.Context) []Program
 
-	mu      sync.Mutex
-	waiting map[chan struct{}]bool // browsers that are told of changes
+	mu        sync.Mutex
+	listeners map[chan struct{}]bool // browsers that hear of changes
 
 	savingsMu sync.Mutex
 	savings   Savings
 	counted   int64 // the last entry in it
 	settled   map[string]settlement
-	unsummed  bool // something was settled that is not in the sum
+	months    months // of the workloads that settled has no more
+	unsummed  bool   // something was settled that is not in the sum
 }
 
-// Changed tells browsers to look again.
+// Changed tells the browsers to read again.
 func (s *Server) Changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.waiting {
+	for c := range s.listeners {
 		select {
 		case c <- struct{}{}:
-		default: // it has not looked since the last time
+		default: // it has not read since the last time
 		}
 	}
 }
 
-// Handler answers requests. Complexity is stated at what is asked.
+// Handler answers requests. Each answer states its complexity.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	files, err := fs.Sub(static, "static")
@@ -67,10 +71,10 @@ func (s *Server) Handler() http.Handler {
 		panic(err) // the folder is part of the binary
 	}
 	mux.Handle("GET /", http.FileServerFS(files))
-	answer := func(path string, of func(*http.Request) (any, error)) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, of) })
+	answer := func(path string, read func(*http.Request) (any, error)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, read) })
 	}
-	answer("/api/overview", func(r *http.Request) (any, error) { return overview(r.Context(), s.Reader) })
+	answer("/api/overview", func(r *http.Request) (any, error) { return s.overview(r.Context()) })
 	answer("/api/plans", func(r *http.Request) (any, error) {
 		f, err := filterOf(r)
 		if err != nil {
@@ -84,7 +88,7 @@ func (s *Server) Handler() http.Handler {
 	return s.guarded(mux)
 }
 
-// guarded lets in whom Access allows, and tells browsers to fetch nothing from elsewhere.
+// guarded answers requests that Access allows, and tells browsers to fetch nothing from elsewhere.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -103,17 +107,17 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// errAsked marks a question that makes no sense.
-var errAsked = errors.New("not a question")
+// errQuery marks a query with a value that is not accepted.
+var errQuery = errors.New("invalid query")
 
-// errAbsent marks what is not there.
-var errAbsent = errors.New("not there")
+// errAbsent marks what does not exist.
+var errAbsent = errors.New("not found")
 
-func reply(w http.ResponseWriter, r *http.Request, of func(*http.Request) (any, error)) {
-	body, err := of(r)
+func reply(w http.ResponseWriter, r *http.Request, read func(*http.Request) (any, error)) {
+	body, err := read(r)
 	status := http.StatusOK
 	switch {
-	case errors.Is(err, errAsked):
+	case errors.Is(err, errQuery):
 		status = http.StatusBadRequest
 	case errors.Is(err, errAbsent) || apierrors.IsNotFound(err):
 		status = http.StatusNotFound
@@ -137,77 +141,47 @@ func filterOf(r *http.Request) (f filter, err error) {
 		}
 		n, e := strconv.Atoi(text)
 		if e != nil || n < 0 || n > most {
-			err = fmt.Errorf("%w: %s: %q; accepted: 0 to %d", errAsked, name, text, most)
+			err = fmt.Errorf("%w: %s: %q; accepted: 0 to %d", errQuery, name, text, most)
 		}
 		return n
 	}
-	f = filter{namespace: q.Get("namespace"), state: q.Get("state"), text: q.Get("text"), offset: number("offset", 0, 10_000_000), limit: number("limit", 100, mostPlans)}
+	f = filter{
+		namespace: q.Get("namespace"), state: q.Get("state"), reason: q.Get("reason"), text: q.Get("text"),
+		offset: number("offset", 0, 10_000_000), limit: number("limit", 100, maxPlans),
+	}
 	return f, err
 }
 
-// Story is a workload with all that is known of it.
-type Story struct {
-	Plan Plan `json:"plan"`
-	// Entries are those of the ledger.
-	Entries []ledger.Entry `json:"entries"`
-}
-
-// mostStory bounds the entries of a story: the last ones are told.
-const mostStory = 2000
-
-func (s *Server) workload(r *http.Request) (any, error) {
-	var p v1alpha1.CarbonPlan
-	if err := s.Reader.Get(r.Context(), client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("plan")}, &p); err != nil {
-		return nil, err
-	}
-	out := Story{Plan: planOf(&p), Entries: []ledger.Entry{}}
-	if s.Ledger == nil {
-		return out, nil
-	}
-	for e, err := range s.Ledger(r.Context(), ledger.Query{Workload: out.Plan.UID}) {
-		if err != nil {
-			return nil, err
-		}
-		if out.Entries = append(out.Entries, e); len(out.Entries) > 2*mostStory {
-			out.Entries = slices.Delete(out.Entries, 0, mostStory)
-		}
-	}
-	if over := len(out.Entries) - mostStory; over > 0 {
-		out.Entries = out.Entries[over:]
-	}
-	return out, nil
-}
-
 const (
-	// changesEvery is the least time between two tellings.
+	// changesEvery is the least time between two events.
 	changesEvery = time.Second
-	// aliveEvery keeps proxies from taking a quiet connection for a dead one.
+	// aliveEvery keeps proxies from closing a quiet connection.
 	aliveEvery = 20 * time.Second
 )
 
-// changes tells a browser, for as long as it listens, that something has changed.
+// changes sends a browser an event when something has changed, for as long as it listens.
 func (s *Server) changes(w http.ResponseWriter, r *http.Request) {
 	c := make(chan struct{}, 1)
 	s.mu.Lock()
-	if s.waiting == nil {
-		s.waiting = map[chan struct{}]bool{}
+	if s.listeners == nil {
+		s.listeners = map[chan struct{}]bool{}
 	}
-	s.waiting[c] = true
+	s.listeners[c] = true
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		delete(s.waiting, c)
+		delete(s.listeners, c)
 		s.mu.Unlock()
 	}()
 	flush := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
-	tell := func(text string) bool {
+	send := func(text string) bool {
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return false
 		}
 		return flush.Flush() == nil
 	}
-	if !tell(": hello\n\n") {
+	if !send(": hello\n\n") {
 		return
 	}
 	alive := time.NewTicker(aliveEvery)
@@ -217,11 +191,11 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-alive.C:
-			if !tell(": alive\n\n") {
+			if !send(": alive\n\n") {
 				return
 			}
 		case <-c:
-			if !tell("event: changed\ndata: \n\n") {
+			if !send("event: changed\ndata: \n\n") {
 				return
 			}
 			select {

@@ -126,7 +126,7 @@ func BenchmarkPlans(b *testing.B) {
 func BenchmarkOverview(b *testing.B) {
 	c := manyPlans(10_000)
 	for b.Loop() {
-		if _, err := overview(b.Context(), c); err != nil {
+		if _, err := (&Server{Reader: c}).overview(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,15 +16,16 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/accounting/ledger"
 )
 
-// TestBrowser: each page at two widths in a real Chromium: nothing on the console, nothing from elsewhere,
-// headings, names and contrast for all, by keyboard, and new workloads without a reload. Screenshots go to
-// LULL_SCREENSHOTS, where it is set.
+// TestBrowser: each page in four sizes in a real Chromium: nothing on the console, nothing from elsewhere,
+// headings, names and contrast for all, by keyboard, new workloads without a reload, and the states of an empty, a busy and a
+// troubled cluster. Screenshots go to LULL_SCREENSHOTS, if it is set.
 func TestBrowser(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "ledger.db")
 	daysBefore(t, database)
@@ -56,6 +57,8 @@ func TestBrowser(t *testing.T) {
 		switch line := lines.Text(); {
 		case line == "ready":
 			b.submit(b.job("late", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
+		case line == "delete":
+			must(t, env.client.Delete(t.Context(), b.job("seen", nil), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		case line == "done":
 			done = true
 		default:
@@ -65,7 +68,7 @@ func TestBrowser(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !done {
 		t.Errorf("the browser: %v", err)
 	}
-	if shots, err := filepath.Glob(filepath.Join(folder, "*.png")); err != nil || len(shots) != 10 {
+	if shots, err := filepath.Glob(filepath.Join(folder, "*.png")); err != nil || len(shots) != 4*(6+7) {
 		t.Errorf("%d screenshots, %v", len(shots), err)
 	}
 	impactFramework(t, database)

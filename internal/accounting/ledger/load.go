@@ -2,11 +2,9 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -121,38 +119,18 @@ func (r *Recorder) loadHours(ctx context.Context) error {
 	return nil
 }
 
-// keysAtOnce is how many keys a statement asks for.
-const keysAtOnce = 500
-
 // hours returns the last revisions of the intensities of a zone that begin at some seconds; those that
 // are not in the ledger are left out.
 //
 // Complexity: O(seconds and their revisions) entries, whatever else is in the ledger.
 func (l *Ledger) hours(ctx context.Context, zone string, begin []int64) (map[int64]hour, error) {
-	out := make(map[int64]hour, len(begin))
-	for revision := 0; len(begin) > 0; revision++ {
-		var found []int64
-		for some := range slices.Chunk(begin, keysAtOnce) {
-			args, places := make([]any, len(some)), make([]string, len(some))
-			for i, at := range some {
-				args[i], places[i] = intensityKey(zone, at, revision), fmt.Sprintf("$%d", i+1)
-			}
-			for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE key IN (`+strings.Join(places, ", ")+`)`, args...) {
-				if err != nil {
-					return nil, err
-				}
-				if e.Kind != KindIntensity {
-					continue
-				}
-				var b Intensity
-				if err := json.Unmarshal(e.Body, &b); err != nil {
-					return nil, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
-				}
-				out[b.From.Unix()] = hour{b.Value, b.Estimated, revision}
-				found = append(found, b.From.Unix())
-			}
-		}
-		begin = found
+	found, err := l.intensitiesAt(ctx, zone, begin)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int64]hour, len(found))
+	for at, b := range found {
+		out[at] = hour{b.Value, b.Estimated, b.Revision}
 	}
 	return out, nil
 }

@@ -45,6 +45,7 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=follows/status,verbs=patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=controller.lull.dev,verbs=get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=failsafe.lull.dev,verbs=get
 // +kubebuilder:rbac:groups="",namespace=lull-system,resources=events,verbs=create;patch
 
 // Options configure the controller.
@@ -184,9 +185,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 		if err := errors.Join(entries.watch(ctx, mgr), mgr.Add(entries)); err != nil {
 			return err
 		}
-		o.Web.Ledger = l.Read
+		o.Web.Ledger = l
 	}
-	o.Web.Namespaces = o.Namespaces
+	o.Web.Namespaces, o.Web.System = o.Namespaces, o.Namespace
 	if o.Web.Address != "" {
 		p := &page{config: config, scheme: scheme, options: o.Web}
 		if err := errors.Join(mgr.Add(p), mgr.AddReadyzCheck("page", p.check)); err != nil {
