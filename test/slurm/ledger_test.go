@@ -100,8 +100,13 @@ func TestTheLedgerSaysWhatWasSaved(t *testing.T) {
 	until(t, requeued, "running", running)
 	until(t, last, "running", running)
 	if err := wait("both runs in the ledger", func() bool {
-		text, _ := exec.Command(os.Getenv("LULL_BIN"), "ledger", "export", "--entries", "--database", file).Output()
-		return strings.Count(string(text), `"kind":"started"`) >= 2
+		for _, id := range []string{requeued, last} {
+			story, _ := exec.Command(os.Getenv("LULL_BIN"), "ledger", "show", id, "-n", account, "--database", file).Output()
+			if !strings.Contains(string(story), "  runs: ") {
+				return false
+			}
+		}
+		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
