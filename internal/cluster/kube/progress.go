@@ -266,6 +266,15 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// restarts tells a task how long starts after pauses and moves take, their energy, and whether one is under way.
+func (p *Progress) restarts(in Input, w *Workload, t *decide.Task, pue float64) {
+	t.Restart = min(in.Learned.Startup(w), decide.MaxRestart)
+	if t.State == decide.Running && p.Ran > 0 && in.Pods != nil && p.Started == 0 {
+		t.Starting = t.Restart
+	}
+	t.RestartKWh = t.Restart.Hours() * p.Watts / max(1, pue) / 1000 // planners add the PUE
+}
+
 // started is when the last of a pod's containers started: zero while one of them has not. A pod whose status tells nothing of its containers
 // started when its node took it.
 func started(pod *corev1.Pod) (at time.Time) {

@@ -291,11 +291,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	p.Drawn, p.Modelled, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.TransferKWh = o.TransferKWh
-		t.Restart = min(in.Learned.Startup(w), decide.MaxRestart)
-		if t.State == decide.Running && p.Ran > 0 && in.Pods != nil && p.Started == 0 {
-			t.Starting = t.Restart
-		}
-		t.RestartKWh = t.Restart.Hours() * p.Watts / max(1, model.PUE) / 1000 // planners add the PUE
+		p.restarts(in, w, &t, model.PUE)
 	}
 	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
 	v.Workloads = append(v.Workloads, w)
