@@ -51,7 +51,7 @@ test: deps build ## unit, property and fuzz-seed tests, the simulated control lo
 	cd tools/release && $(GO) test ./...
 	$(INTEGRATION) -run '$(SMOKE)'
 
-SUITES := verify test test-lab test-seeds test-race test-integration test-kubernetes test-operators test-browser test-fleet test-realnode test-slurm test-demos test-upgrade
+SUITES := verify test test-lab test-seeds test-race test-timed test-integration test-kubernetes test-operators test-browser test-fleet test-realnode test-slurm test-demos test-upgrade
 
 # One after another, as each needs both cores. A suite that fails does not keep the others from running.
 .PHONY: test-all
@@ -292,6 +292,19 @@ RUN ?= .
 .PHONY: test-repeat
 test-repeat: bin/gotestsum ## tests RUN of PKG, N times on a busy machine; lists what failed, and how often
 	tools/test-repeat.sh $(N) '$(RUN)' $(PKG)
+
+# The packages whose tests wait, or have a clock of their own: what is wrong there shows now and then only. The control loop has worlds of
+# its own (make test-seeds).
+TIMED = $(shell grep -rlE --include='*_test.go' '"testing/synctest"|time\.(Sleep|After|NewTimer|NewTicker|Tick)\b' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: test-timed
+test-timed: deps bin/gotestsum ## the tests of all packages that use time, three times in one process, on a busy machine
+	tools/test-repeat.sh 3 . $(TIMED)
+
+.PHONY: test-slowest
+test-slowest: bin/gotestsum ## the slowest twenty tests of PKG, and what they take
+	bin/gotestsum --format pkgname-and-test-fails --jsonfile bin/tests.json -- -count=1 $(PKG)
+	bin/gotestsum tool slowest --num 20 --jsonfile bin/tests.json
 
 bin/gotestsum: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o ../$@ gotest.tools/gotestsum

@@ -184,8 +184,8 @@ func run(out string, big bool) error {
 	}
 	defer os.RemoveAll(dir)
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "# Benchmarks\n\nFor readers who choose or judge a planner: how close to the best possible each one comes, and how long it takes.\n\nWritten by `go run ./bench%s`, not by hand (the last section: bench/decisions.md); CPU seconds of one process on %d cores of a shared machine, memory of that process.\nInstances are those of `lull plan generate` (seed 0). Gap: distance to the plan's own proven bound.\n\n", map[bool]string{true: " -big"}[big], runtime.NumCPU())
-	text.WriteString("## Planner joint and what it is held to\n\nOthers: a re-implementation of Caspian's published structure and its linear program in compact form (CLP), CPU time and gap to the exact LP bound on instances of the same size; measured before on a machine of this kind, not in this run.\n\n| instance | CPU s | at most | gap | at most | MiB | others |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&text, "# Benchmarks\n\nFor readers who choose or judge a planner: how close to the best possible each one comes, and how long it takes.\n\n`go run ./bench%s` writes this page, except the last section, which is bench/decisions.md. Times are CPU seconds of one process on %d cores of a shared machine; memory is that of the process.\n`lull plan generate` makes the instances (seed 0). The gap is the distance of a plan to its own proven bound.\n\n", map[bool]string{true: " -big"}[big], runtime.NumCPU())
+	text.WriteString("## Planner joint and its limits\n\n\"Others\" is a re-implementation of Caspian's published structure, and its linear program in compact form (CLP): CPU time, and gap to the exact LP bound, on instances of the same size. These figures are from an earlier run on a machine of this kind.\n\n| instance | CPU s | at most | gap | at most | MiB | others |\n|---|---|---|---|---|---|---|\n")
 	for i, t := range targets {
 		if t.big && !big {
 			continue
@@ -197,7 +197,7 @@ func run(out string, big bool) error {
 		fmt.Fprintf(&text, "| %s | %.3f | %g | %s | %g %% | %.0f | %s |\n", t.name, x.CPU, t.cpu, percent(x.Gap), 100*t.gap, x.MiB, t.anchor)
 		fmt.Fprintln(os.Stderr, t.name, x.CPU, percent(x.Gap))
 	}
-	text.WriteString("\n## Every planner on a grid of instances\n\nThe scorer is `score.py` of the shared folder, which checks and prices plans independently (-: absent; x: refuses more than what the planner itself names as unplaced).\n")
+	text.WriteString("\n## Every planner on a grid of instances\n\nThe scorer `score.py` checks and prices plans independently (-: absent; x: it refuses more jobs than the planner names as unplaced).\n")
 	for i, t := range grid {
 		fmt.Fprintf(&text, "\n### %s\n\n| planner | kgCO2eq | Z | unplaced | late | gap | CPU s | MiB | scorer |\n|---|---|---|---|---|---|---|---|---|\n", t.name)
 		for _, name := range planners {

@@ -145,7 +145,7 @@ type CarbonPlanStatus struct {
 type PlanShown struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// next change, e.g. "03:00 to 4 workers".
+	// next change, for example "2026-11-28 03:00 x4": from then on 4 workers.
 	// +optional
 	Next string `json:"next,omitempty"`
 	// +optional

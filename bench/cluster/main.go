@@ -309,7 +309,7 @@ func write(o options, burst time.Duration, first, last figures) error {
 
 For administrators of large clusters: what a controller with thousands of Jobs costs in time, CPU and API calls.
 
-Written by `+"`go run ./bench/cluster -policies %d`"+`: %d governed Jobs that wait and %d that run, on the
+`+"`go run ./bench/cluster -policies %d`"+` writes this page: %d governed Jobs that wait and %d that run, on the
 lab's real control plane, all on %d cores of a shared machine, which the control plane uses
 as well. A reconciliation is that of a policy, which decides for all its Jobs at once;
 quantiles are upper bounds of their histogram's buckets.
@@ -324,7 +324,7 @@ quantiles are upper bounds of their histogram's buckets.
 | CPU | %.2f cores | %.2f cores |
 | calls of the API | %.0f (%.1f a Job) | %.0f (%.2f a Job and hour) |
 
-Until each Job had its plan in the API: %s. Memory: %.0f MiB at rest, %.0f MiB at most.
+Time until each Job had its plan in the API: %s. Memory: %.0f MiB at rest, %.0f MiB at most.
 `, o.policies, o.waiting, o.running, runtime.NumCPU(), rest.Round(time.Second),
 		first.reconciles, last.reconciles-first.reconciles,
 		quantile(figures{}, first, 0.5), quantile(first, last, 0.5),

@@ -82,7 +82,7 @@ func whatIfColumns(clusters bool) []column[whatIfRow] {
 		if t == nil {
 			return ""
 		}
-		return t.UTC().Format("Jan 2 15:04")
+		return t.UTC().Format("2006-01-02 15:04")
 	}
 	columns := []column[whatIfRow]{
 		{head: "IF", cell: func(r *whatIfRow) string { return r.If }},

@@ -379,13 +379,13 @@ func printForecastTable(cfg source.Config, out source.Outlook, list []forecastHo
 			}
 			high = math.Max(high, values[i])
 		}
-		fmt.Fprintf(w, "%s  %s  %5.0f to %5.0f, cleanest %s\n", list[from].Time.Format("Mon 02 Jan 15:04"), sparkline(values[from:to], values), low, high, list[clean].Time.Format("15:04"))
+		fmt.Fprintf(w, "%s  %s  %5.0f to %5.0f, cleanest %s\n", list[from].Time.Format("Mon 2006-01-02 15:04"), sparkline(values[from:to], values), low, high, list[clean].Time.Format("15:04"))
 	}
 	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "time (UTC)\t10 %%\texpected\t90 %%\t  basis\n")
 	for _, h := range list {
-		fmt.Fprintf(tw, "%s\t%.0f\t%.0f\t%.0f\t  %s\n", h.Time.Format("Mon 02 Jan 15:04"), h.Low, h.Value, h.High, h.Basis)
+		fmt.Fprintf(tw, "%s\t%.0f\t%.0f\t%.0f\t  %s\n", h.Time.Format("Mon 2006-01-02 15:04"), h.Low, h.Value, h.High, h.Basis)
 	}
 	return tw.Flush()
 }

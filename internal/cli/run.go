@@ -229,7 +229,7 @@ func (r *runner) report(ctx context.Context, o *runOptions, zone *zoneFeed, w *b
 		outlook = w.outlook
 	}
 	took := ended.Sub(started)
-	r.say("ran %s, from %s to %s", ranText(took), started.In(w.now.Location()).Format("Mon 2 Jan 15:04:05"), ended.In(w.now.Location()).Format("Mon 2 Jan 15:04:05 MST"))
+	r.say("ran %s, from %s to %s", ranText(took), started.In(w.now.Location()).Format("Mon 2006-01-02 15:04:05"), ended.In(w.now.Location()).Format("Mon 2006-01-02 15:04:05 MST"))
 	if took > o.length {
 		text := "that is longer than --length " + scenario.ShortDuration(o.length)
 		if late := ended.Sub(w.now.Add(w.within)); late > 0 {

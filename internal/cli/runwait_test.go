@@ -286,8 +286,8 @@ func TestAccount(t *testing.T) {
 			watts         float64
 			want          string
 		}{
-			"as planned":   {5 * time.Hour, time.Hour, 200, "emitted 20 gCO2eq: 200 Wh at 100 gCO2eq/kWh; intensity by OwnForecast\nsaved 66.7 %, 40 gCO2eq against a start at once, Sat 1 Jan 00:00 UTC, at 300 gCO2eq/kWh"},
-			"too late":     {6 * time.Hour, time.Hour, 200, "saved nothing against a start at once, Sat 1 Jan 00:00 UTC\nthe best start, by what is known now, was Sat 1 Jan 05:00 UTC: 66.7 % less than a start at once"},
+			"as planned":   {5 * time.Hour, time.Hour, 200, "emitted 20 gCO2eq: 200 Wh at 100 gCO2eq/kWh; intensity by OwnForecast\nsaved 66.7 %, 40 gCO2eq against a start at once, Sat 2000-01-01 00:00 UTC, at 300 gCO2eq/kWh"},
+			"too late":     {6 * time.Hour, time.Hour, 200, "saved nothing against a start at once, Sat 2000-01-01 00:00 UTC\nthe best start, by what is known now, was Sat 2000-01-01 05:00 UTC: 66.7 % less than a start at once"},
 			"no time":      {5 * time.Hour, 0, 200, "saved 66.7 %"},
 			"beyond data":  {9 * time.Hour, 40 * 24 * time.Hour, 200, "emissions are not stated: the carbon intensity of the run is not known"},
 			"filled hours": {11 * time.Hour, time.Hour, 200, "emissions are not stated"},

@@ -257,7 +257,7 @@ func (x *explanation) writePlan(out io.Writer) {
 		if most > 0 {
 			bar = strings.Repeat("#", int(math.Round(20*h.Intensity/most)))
 		}
-		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", h.Time.UTC().Format("Jan 2 15:04"), h.Intensity, bar, h.Workers)
+		fmt.Fprintf(tw, "%s\t%.0f\t%s\t%s\n", h.Time.UTC().Format("2006-01-02 15:04"), h.Intensity, bar, h.Workers)
 	}
 	_ = tw.Flush()
 }

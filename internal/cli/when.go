@@ -242,7 +242,7 @@ func percentText(share float64) string { return units.Number("%.1f", 100*share) 
 
 // clockText prints a time as people read it, in the location of now.
 func clockText(t, now time.Time) string {
-	return t.In(now.Location()).Format("Mon 2 Jan 15:04 MST")
+	return t.In(now.Location()).Format("Mon 2006-01-02 15:04 MST")
 }
 
 // roughly prints a duration in minutes, or in seconds if it is short.

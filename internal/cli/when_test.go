@@ -50,16 +50,16 @@ func TestWhenOnEveryBasis(t *testing.T) {
 		args           []string
 		want, warnings string
 	}{
-		"zone of the environment": {[]string{"--length", "3h", at}, "DE, average, lifecycle emissions\nStart Thu 2 Jul", ""},
+		"zone of the environment": {[]string{"--length", "3h", at}, "DE, average, lifecycle emissions\nStart Thu 2026-07-02", ""},
 		"provider":                {[]string{"--length", "3h", "--min-saving", "0", "--source", "electricityMaps", "--endpoint", url}, "LiveForecast: ", ""},
 		"no data":                 {append([]string{"--length", "3h"}, dead...), "Start now: the carbon intensity of XX is not known for the next 3h.", "lull: warning: get http://127.0.0.1:1/"},
 		"fallback":                {append([]string{"--length", "3h", "--fallback", "300"}, dead...), "Start now: no start until", "lull: warning: "},
 		"saving too small":        {[]string{"--length", "3h", "--min-saving", "90", at}, "which is less than --min-saving 90; ", ""},
 		"no slack":                {[]string{"--length", "3h", "--within", "3h", at}, "Start now: --length takes all of --within.", ""},
-		"ends the next day":       {[]string{"--length", "23h50m", at}, " UTC to Thu 2 Jul ", ""},
+		"ends the next day":       {[]string{"--length", "23h50m", at}, " UTC to Thu 2026-07-02 ", ""},
 		"short, and marked":       {[]string{"--length", "10m", at}, "^\n", ""},
 		"days of one week":        {[]string{"--length", "3h", "--within", "5d", at}, "\n  Wed 18:20 ", ""},
-		"days of two weeks":       {[]string{"--length", "3h", "--within", "14d", at}, " Wed 15 Jul 18:20\n", ""},
+		"days of two weeks":       {[]string{"--length", "3h", "--within", "14d", at}, " Wed 2026-07-15 18:20\n", ""},
 		"region":                  {[]string{"--length", "1d", "--within", "3d", "--zone", "aws/eu-central-1", at}, "DE, average", ""},
 	} {
 		status, stdout, stderr := runMain(append([]string{"when"}, tc.args...)...)
@@ -253,13 +253,13 @@ func TestWhenForSchedulers(t *testing.T) {
 
 func TestWhenText(t *testing.T) {
 	const want = `DE, average, lifecycle emissions
-Start Fri 27 Nov 08:52 +0100, in 12h, to save 66.7 %: 100 gCO2eq/kWh over the run instead of 300 gCO2eq/kWh for a start now.
+Start Fri 2026-11-27 08:52 +0100, in 12h, to save 66.7 %: 100 gCO2eq/kWh over the run instead of 300 gCO2eq/kWh for a start now.
 
   Thu 20:52 ████████████████████████▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ Fri 20:52
                                     ^^^^^^
-  window  Fri 27 Nov 08:52 +0100 to 11:52
+  window  Fri 2026-11-27 08:52 +0100 to 11:52
   range   100 to 100 gCO2eq/kWh (10 % to 90 %)
-  latest  a start at Fri 27 Nov 17:52 +0100 ends in time
+  latest  a start at Fri 2026-11-27 17:52 +0100 ends in time
   from    Climatology: a test
 `
 	if got := best(t, 12*time.Hour).text(); got != want {

@@ -170,7 +170,7 @@ func (w *bestTime) drawing() string {
 	}
 	layout := "Mon 15:04"
 	if w.within >= sameWeekday {
-		layout = "Mon 2 Jan 15:04"
+		layout = "Mon 2006-01-02 15:04"
 	}
 	label := w.now.Format(layout)
 	return "  " + label + " " + bars.String() + " " + w.now.Add(w.within).Format(layout) + "\n  " +

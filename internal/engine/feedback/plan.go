@@ -175,13 +175,13 @@ func shown(p *v1alpha1.CarbonPlanStatus, now time.Time) v1alpha1.PlanShown {
 	for i, ph := range p.Phases {
 		from := ph.From.Time
 		if from.After(now) {
-			out.Next = from.UTC().Format("Jan 2 15:04") + fmt.Sprintf(" x%d", ph.Workers)
+			out.Next = from.UTC().Format("2006-01-02 15:04") + fmt.Sprintf(" x%d", ph.Workers)
 			break
 		}
 		if to := ph.To.Time; i+1 < len(p.Phases) && p.Phases[i+1].From.After(to) || i+1 == len(p.Phases) {
-			out.Next = to.UTC().Format("Jan 2 15:04") + " x0"
+			out.Next = to.UTC().Format("2006-01-02 15:04") + " x0"
 			if i+1 == len(p.Phases) {
-				out.Next = to.UTC().Format("Jan 2 15:04") + " done"
+				out.Next = to.UTC().Format("2006-01-02 15:04") + " done"
 			}
 			break
 		}

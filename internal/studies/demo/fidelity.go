@@ -321,7 +321,7 @@ func conclude(o Options, trials []*trial) error {
 
 For readers who want to know whether to trust the simulator: the same Jobs live and simulated, side by side.
 
-Written by `+"`lull demo fidelity`"+`: elastic Jobs of 24 h (1 to %d workers, measured profiles and power) on a
+`+"`lull demo fidelity`"+` writes this page. It runs elastic Jobs of 24 h (1 to %d workers, measured profiles and power) on a
 real control plane (pods on KWOK nodes; the work of their pods is played at the profile's
 throughput), planner %s, recorded intensities of 2022 (Electricity Maps, life-cycle) %d
 times as fast, beside `+"`lull simulate`"+`'s engine on the same jobs. Emissions live are from the API
@@ -347,7 +347,7 @@ them for the same place and slack (its traces are of other years).
 			float64(t.live), float64(t.simulated), units.Number("%+.1f", 100*off), units.Number("%.1f", 100*(1-float64(t.live/t.agnostic))), units.Number("%.1f", 100*(1-float64(t.simulated/t.agnostic))), t.paperSaving())
 	}
 	total := float64(live/simulated) - 1
-	fmt.Fprintf(&b, "\nIn all live emissions are %s of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", units.Number("%+.1f %%", 100*total), 100*worst, len(trials)-len(late), len(trials))
+	fmt.Fprintf(&b, "\nIn total, live emissions are %s of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", units.Number("%+.1f %%", 100*total), 100*worst, len(trials)-len(late), len(trials))
 	if err := outfile.WriteFile(o.Report, []byte(b.String())); err != nil {
 		return err
 	}

@@ -146,9 +146,9 @@ func (c *Chart) xLabels(b *strings.Builder, x func(float64) float64, x0, x1, at 
 			if v < x0 {
 				continue
 			}
-			format := "2 Jan 2006"
+			format := "2006-01-02"
 			if every < 24*time.Hour {
-				format = "2 Jan 15:04"
+				format = "2006-01-02 15:04"
 			}
 			label(v, t.UTC().Format(format))
 		}

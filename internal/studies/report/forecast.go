@@ -49,7 +49,7 @@ func sources(hours []ForecastHour) []string {
 		for j < len(hours) && hours[j].Basis == hours[i].Basis && hours[j].Source == hours[i].Source {
 			j++
 		}
-		out = append(out, fmt.Sprintf("%s to %s: %s, %s", hours[i].Time.UTC().Format("Mon 2 Jan 15:04"), hours[j-1].Time.Add(time.Hour).UTC().Format("Mon 2 Jan 15:04"), hours[i].Basis, hours[i].Source))
+		out = append(out, fmt.Sprintf("%s to %s: %s, %s", hours[i].Time.UTC().Format("2006-01-02 15:04"), hours[j-1].Time.Add(time.Hour).UTC().Format("2006-01-02 15:04"), hours[i].Basis, hours[i].Source))
 		i = j
 	}
 	return out
@@ -99,6 +99,6 @@ func (p Page) dayAxis(b *strings.Builder, top, bottom float64) {
 		}
 		x := p.scaleX(t)
 		fmt.Fprintf(b, `<line class="axis" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
-			x, top, x, bottom, x, bottom+14, t.Format("2 Jan"))
+			x, top, x, bottom, x, bottom+14, t.Format("01-02"))
 	}
 }

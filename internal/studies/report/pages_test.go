@@ -94,7 +94,7 @@ func TestCharts(t *testing.T) {
 		t.Fatal(err)
 	}
 	wellFormed(t, b.String())
-	if !strings.Contains(b.String(), "10 May 12:00") && !strings.Contains(b.String(), "10 May 18:00") {
+	if !strings.Contains(b.String(), "2023-05-10 12:00") && !strings.Contains(b.String(), "2023-05-10 18:00") {
 		t.Error("the picture of a day lacks its hours")
 	}
 	if x, y := Thin([]float64{1, 2, 3, 4, 5}, 2); len(x) != 2 || y[0] != 2 || y[1] != 4.5 {

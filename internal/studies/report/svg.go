@@ -97,7 +97,7 @@ func (p Page) timeAxis(b *strings.Builder, top, bottom float64) {
 		x := p.scaleX(t)
 		label := t.UTC().Format("15:04")
 		if t.UTC().Hour() == 0 {
-			label = t.UTC().Format("2 Jan")
+			label = t.UTC().Format("01-02")
 		}
 		fmt.Fprintf(b, `<line class="axis" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
 			x, top, x, bottom, x, bottom+14, label)

@@ -8,20 +8,20 @@ import (
 )
 
 func carbonFlexExperiments() []Experiment {
-	const jobs = "Jobs of an hour and more of the GAIA sample of the trace; profiles drawn by seed 1 from N-body (100k, 10k), ResNet18, ResNet50, DenseNet121, MobileNetV2, beyond what was measured their last increment goes on; equal watts a server. Learning: the two weeks before, four shifts. joint keeps two hours of the delay as margin. "
+	const jobs = "Jobs of an hour and more of the GAIA sample of the trace; profiles drawn by seed 1 from N-body (100k, 10k), ResNet18, ResNet50, DenseNet121, MobileNetV2, beyond the measured scales their last increment is repeated; equal watts a server. Learning: the two weeks before, four shifts. joint keeps two hours of the delay as margin. "
 	list := []Experiment{
 		{ID: "fig6", Title: "Baselines on a CPU cluster", Setup: "Azure, AU-SA 2022, weeks 5, 13, 21, 29, 37, 45; kmax 16; M for 50 % utilisation. " + jobs, Run: flexFig6},
 		{ID: "fig7", Title: "A GPU cluster", Setup: "PAI, AU-SA 2022, weeks 5, 21, 37; kmax 8, measured power; M for 50 % utilisation. " + jobs, Run: flexFig7},
 		{ID: "fig8", Title: "Capacity", Setup: "Azure, AU-SA 2022, weeks 13 and 37; M for 75, 50 and 37 % utilisation. " + jobs, Run: flexFig8},
 		{ID: "fig9", Title: "Allowed delay", Setup: "Azure, AU-SA 2022, weeks 13 and 37; the same delay of 0, 6, 12, 24, 36 h for all jobs. " + jobs, Run: flexFig9},
 		{ID: "fig10", Title: "Elasticity", Setup: "Azure, AU-SA 2022, weeks 13 and 37; one profile for all jobs. " + jobs, Run: flexFig10},
-		{ID: "fig11", Title: "Traces", Setup: "Azure, PAI and, for SURF Lisa (not to be had), LCG 2005, whose one week is its own history; AU-SA 2022, week 37 of the grid; M for 50 % utilisation. " + jobs, Run: flexFig11},
+		{ID: "fig11", Title: "Traces", Setup: "Azure, PAI and, for SURF Lisa (not available), LCG 2005, whose one week is its own history; AU-SA 2022, week 37 of the grid; M for 50 % utilisation. " + jobs, Run: flexFig11},
 		{ID: "fig12", Title: "Locations", Setup: "Azure, week 21 of 2022, ten zones. " + jobs, Run: flexFig12},
 		{ID: "fig13", Title: "Shifts of the distribution", Setup: "Azure, AU-SA 2022, week 37; arrivals and lengths by -20, 0, +20 %, learned on the unchanged weeks before. " + jobs, Run: flexFig13},
 		{ID: "fig14", Title: "Capacity curves (VCC)", Setup: "Azure, AU-SA 2022, weeks 13 and 37; a delay of 24 h for all jobs. " + jobs, Run: flexFig14},
 	}
 	list = append(list, Experiment{ID: "provisioning", Title: "Provisioning as in production",
-		Setup: "Azure and PAI, weeks 13 and 37 of 2022 and 2023, AU-SA, CA-ON and DE; M for 50 % utilisation. Lengths are unknown to all but the oracle. With (forecast) the days to come are known from the blend of models of docs/forecasts.md alone, issued every hour; CarbonFlex, CarbonScaler and VCC, which roll out, are told of each day what was forecast at its beginning. " + jobs, Run: flexProvisioning})
+		Setup: "Azure and PAI, weeks 13 and 37 of 2022 and 2023, AU-SA, CA-ON and DE; M for 50 % utilisation. Only the oracle knows the lengths. In the rows with (forecast), the methods know the coming days only from the blend of models of docs/forecasts.md, issued every hour; CarbonFlex, CarbonScaler and VCC, which roll out, get for each day the forecast that was issued at its beginning. " + jobs, Run: flexProvisioning})
 	for i := range list {
 		list[i].Paper = "carbonflex"
 	}
@@ -62,9 +62,9 @@ func flexFig6(ctx context.Context, env *Env) (*Result, error) {
 	}
 	o := outcomes(scores, methods)
 	res := &Result{Notes: []string{
-		"CarbonFlex, CarbonScaler and the oracles roll out over the week; agnostic, Wait Awhile, GAIA and joint run in the simulator through decide. Lengths are unknown to all but the oracles: CarbonFlex uses the delay that is left, CarbonScaler, Wait Awhile and GAIA the mean of the history, joint what is learned as jobs end (of the history, then of the week).",
-		"Algorithm 3 gives the capacity of an hour by marginal throughput alone, whatever cleaner hours are ahead, and Algorithm 2 averages the capacities of five hours that look alike; most of the gap to the oracle is there, as others found with the oracle's own capacities.",
-		"Without the margin joint saves a little more and is late for a few jobs where the cluster is full: more of them have used up their delay than there are servers.",
+		"CarbonFlex, CarbonScaler and the oracles roll out over the week; agnostic, Wait Awhile, GAIA and joint run in the simulator through decide. Only the oracles know the lengths: CarbonFlex uses the delay that is left, CarbonScaler, Wait Awhile and GAIA the mean of the history, joint what is learned as jobs end (of the history, then of the week).",
+		"Algorithm 3 distributes the capacity of an hour by marginal throughput alone, and ignores cleaner hours ahead. Algorithm 2 averages the capacities of five similar hours. Most of the gap to the oracle comes from these two, as others found with the oracle's own capacities.",
+		"Without the margin joint saves a little more, and a few jobs are late when the cluster is full: more jobs have used up their delay than there are servers.",
 	}}
 	papers := map[string][2]Value{mOracle: {58, 54}, mFlex: {51.4, 42}, mScaler: {34, None}, mWait: {20.4, 37}, mGaia: {18.1, 34}, mNoScaling: {None, 49}}
 	whys := map[string]string{
@@ -101,7 +101,7 @@ func flexFig6(ctx context.Context, env *Env) (*Result, error) {
 		}
 		res.Rows = append(res.Rows, row)
 	}
-	res.Rows = append(res.Rows, Row{What: "CarbonFlex below its oracle", Unit: "%", Paper: 6.6, Anchor: 12, Here: percent(o[mOracle].saving - o[mFlex].saving), Joint: percent(o[mOracle].saving - o[mJoint].saving), Why: "points of saving; the published method does not get to 6.6 on these data"})
+	res.Rows = append(res.Rows, Row{What: "CarbonFlex below its oracle", Unit: "%", Paper: 6.6, Anchor: 12, Here: percent(o[mOracle].saving - o[mFlex].saving), Joint: percent(o[mOracle].saving - o[mJoint].saving), Why: "points of saving; the published method does not reach 6.6 on these data"})
 	res.Rows = append(res.Rows, jointRows(o)...)
 	res.Charts = []report.Chart{bars}
 	return res, nil
@@ -120,7 +120,7 @@ func flexFig7(ctx context.Context, env *Env) (*Result, error) {
 		return nil, err
 	}
 	o := outcomes(scores, methods)
-	res := &Result{Notes: []string{"The paper's GPU cluster has 15 servers and ran live; PAI jobs on as many servers as give 50 % utilisation stand in."}}
+	res := &Result{Notes: []string{"The paper's GPU cluster has 15 servers and ran live. Here it is replaced by PAI jobs, on as many servers as give 50 % utilisation."}}
 	for _, x := range []struct {
 		name  string
 		paper Value
@@ -144,7 +144,7 @@ func flexFig11(ctx context.Context, env *Env) (*Result, error) {
 		}
 		res.Rows = append(res.Rows, rows...)
 	}
-	res.Notes = []string{"SURF Lisa is not to be had; LCG 2005 has eleven days, too few for a history of two weeks, so that it is left out."}
+	res.Notes = []string{"SURF Lisa is not available. LCG 2005 has eleven days, too few for a history of two weeks, so it is left out."}
 	return res, nil
 }
 

@@ -195,7 +195,7 @@ func scalerFig10(ctx context.Context, env *Env) (*Result, error) {
 		env.progress(scalerMost+i+1, scalerMost+len(scalerProfiles))
 	}
 	res.Rows = append(res.Rows,
-		Row{What: "below the best static scale, least", Unit: "%", Paper: 1.2, Anchor: None, Here: percent(low), Joint: None, Why: "increments of power of these profiles are not convex: the greedy loses to the best static scale there (others: by up to 8 points); joint shares slots on the lower hull and does not"},
+		Row{What: "below the best static scale, least", Unit: "%", Paper: 1.2, Anchor: None, Here: percent(low), Joint: None, Why: "the power of these profiles is not convex: there the greedy method saves less than the best static scale (others: by up to 8 points); joint shares slots on the lower hull, and saves as much"},
 		Row{What: "below the best static scale, most", Unit: "%", Paper: 8, Anchor: None, Here: percent(high), Joint: None},
 	)
 	res.Charts = []report.Chart{c}
@@ -246,7 +246,7 @@ func scalerFig12(ctx context.Context, env *Env) (*Result, error) {
 	papers := map[string][2]Value{"CA-ON": {36, 22}, "NL": {51, 37}}
 	why := map[string]string{
 		"CA-ON": "Ontario of the paper's trace varied less; others found 53 to 58 on this one",
-		"NL":    "the paper's 51 % is a good year's: the zone varies more each year; measured power",
+		"NL":    "the paper's 51 % is that of a good year: the zone varies more each year; measured power",
 	}
 	for _, zone := range zones {
 		for _, year := range years {
@@ -271,7 +271,7 @@ func scalerFig12(ctx context.Context, env *Env) (*Result, error) {
 		return nil, err
 	}
 	res.Rows = append(res.Rows, Row{What: "NL 2022, ResNet18, equal watts a worker: below agnostic", Unit: "%", Paper: None, Anchor: 31,
-		Here: percent(equal["carbonscaler"].Total), Joint: percent(equal["joint"].Total), Why: fmt.Sprintf("the power model makes %.0f points: measured, eight workers draw %.1f times what one does", 100*(found[key{"NL", "2022"}]["carbonscaler"].Total-equal["carbonscaler"].Total), m.Watts[scalerMost-1]/m.Watts[0])})
+		Here: percent(equal["carbonscaler"].Total), Joint: percent(equal["joint"].Total), Why: fmt.Sprintf("%.0f points come from the power model: measured, eight workers draw %.1f times the power of one", 100*(found[key{"NL", "2022"}]["carbonscaler"].Total-equal["carbonscaler"].Total), m.Watts[scalerMost-1]/m.Watts[0])})
 	res.Charts = []report.Chart{c}
 	env.progress(1, 1)
 	return res, nil
@@ -347,7 +347,7 @@ func scalerFig15(ctx context.Context, env *Env) (*Result, error) {
 		case 10:
 			p = 42
 		}
-		res.Rows = append(res.Rows, Row{What: fmt.Sprintf("%d workers: CarbonScaler below agnostic", most), Unit: "%", Paper: p, Anchor: None, Here: percent(got["carbonscaler"].Total), Joint: percent(got["joint"].Total), Why: "30 to 42 over all sizes in the paper"})
+		res.Rows = append(res.Rows, Row{What: fmt.Sprintf("%d workers: CarbonScaler below agnostic", most), Unit: "%", Paper: p, Anchor: None, Here: percent(got["carbonscaler"].Total), Joint: percent(got["joint"].Total), Why: "the paper: 30 to 42 over all sizes"})
 		if most == 8 {
 			res.Rows = append(res.Rows, Row{What: "suspend-resume below agnostic, at every size", Unit: "%", Paper: 17, Anchor: None, Here: percent(got["waitawhile-deadline"].Total), Joint: None, Why: othersRun})
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 func caspianExperiments() []Experiment {
-	const setup = "200 workloads, Poisson over 24 h, 1 to 5 GPUs for 1 to 5 h, deadlines of 2 to 4 lengths; three clusters of 32 GPUs (CA-ON, JP-KN, DE; 200, 100, 200 W a GPU) from 14 November 2022, the nearest day for which JP-KN is in the data (the paper: 2023); planned every hour, 24 h ahead; one slot between submission and dispatch; seeds 1 to 10."
+	const setup = "200 workloads, Poisson over 24 h, 1 to 5 GPUs for 1 to 5 h, deadlines of 2 to 4 lengths; three clusters of 32 GPUs (CA-ON, JP-KN, DE; 200, 100, 200 W a GPU) from 2022-11-14, the nearest day for which JP-KN is in the data (the paper: 2023); planned every hour, 24 h ahead; one slot between submission and dispatch; seeds 1 to 10."
 	return []Experiment{
 		{Paper: "caspian", ID: "fig4-5", Title: "Sustainable (omega1 = 1) against baseline mode", Setup: setup, Run: caspianModes},
 		{Paper: "caspian", ID: "fig6", Title: "Weight of sustainability", Setup: setup, Run: caspianWeights},
@@ -167,7 +167,7 @@ func (e *Env) caspianMean(ctx context.Context, name string, omega1 float64) (cas
 }
 
 func caspianModes(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"The baseline is Caspian with omega1 = 0, as in the paper. Then no score tells clusters apart; \"Caspian distributes workloads equally among clusters\" (Section V-B), so ties go to the cluster with the most room. If they went to the first cluster, the clean one, the baseline would be cleaner and the saving smaller: the second row says by how much."}}
+	res := &Result{Notes: []string{"The baseline is Caspian with omega1 = 0, as in the paper. Then all clusters have the same score; \"Caspian distributes workloads equally among clusters\" (Section V-B), so ties go to the cluster with the most room. If they went to the first cluster, the clean one, the baseline would be cleaner and the saving smaller: the second row says by how much."}}
 	base, _, err := env.caspianMean(ctx, "caspian", 0)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func caspianModes(ctx context.Context, env *Env) (*Result, error) {
 	}
 	res.Rows = []Row{
 		{What: "carbon saving", Unit: "%", Paper: 38.2, Anchor: 32, Here: percent(1 - own.grams/base.grams), Joint: percent(1 - joint.grams/base.grams), Why: "another year, mean of ten seeds against one"},
-		{What: "carbon saving, ties of the baseline to the first cluster", Unit: "%", Paper: None, Anchor: None, Here: percent(1 - own.grams/first.grams), Joint: percent(1 - joint.grams/first.grams), Why: "what the rule is worth: the saving above less this"},
+		{What: "carbon saving, ties of the baseline to the first cluster", Unit: "%", Paper: None, Anchor: None, Here: percent(1 - own.grams/first.grams), Joint: percent(1 - joint.grams/first.grams), Why: "the effect of the rule is the saving above minus this one"},
 		{What: "late in sustainable mode", Unit: "%", Paper: 7.2, Anchor: 3.2, Here: percent(1 - own.onTime), Joint: percent(1 - joint.onTime), Why: "as above"},
 		{What: "late in baseline mode", Unit: "%", Paper: 0, Anchor: None, Here: percent(1 - base.onTime), Joint: None},
 		{What: "makespan in sustainable mode, hours", Unit: "h", Paper: 39, Anchor: None, Here: Value(own.hours), Joint: Value(joint.hours), Why: "the last arrivals differ by seed"},
@@ -216,7 +216,7 @@ func caspianModes(ctx context.Context, env *Env) (*Result, error) {
 }
 
 func caspianWeights(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"By Caspian's weights joint saves more than Caspian and is late more often where carbon weighs much: both maximise Z, joint gets closer to its optimum, and Z trades deadlines for carbon. By hard deadlines it needs no weights."}}
+	res := &Result{Notes: []string{"With Caspian's weights joint saves more than Caspian, and is late more often if carbon has a large weight: both maximise Z, joint gets closer to the optimum, and Z trades deadlines for carbon. With hard deadlines joint needs no weights."}}
 	best := 0.0 // saving of Caspian at any weight
 	base, _, err := env.caspianMean(ctx, "caspian", 0)
 	if err != nil {
@@ -243,7 +243,7 @@ func caspianWeights(ctx context.Context, env *Env) (*Result, error) {
 		why := "another year; mean of ten seeds; the paper's is one run"
 		onTime := "less is saved and more is on time than in the paper"
 		if w == 0 {
-			onTime = "the slot between submission and dispatch is too much for a few"
+			onTime = "a few workloads have less slack than the slot between submission and dispatch"
 			why = "the baseline itself, with one slot between submission and dispatch"
 		}
 		joint := func(v Value) Value {
@@ -267,7 +267,7 @@ func caspianWeights(ctx context.Context, env *Env) (*Result, error) {
 	}
 	res.Rows = append(res.Rows,
 		Row{What: "joint, least carbon by hard deadlines: saving", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(1 - hard.grams/base.grams), Why: fmt.Sprintf("how Lull plans by default; Caspian saves %.1f %% at most, with the largest weight", 100*best)},
-		Row{What: "joint, least carbon by hard deadlines: on time", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(hard.onTime), Why: "what has arrived too late for its deadline, by the slot of dispatch, cannot be saved"})
+		Row{What: "joint, least carbon by hard deadlines: on time", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(hard.onTime), Why: "a workload whose dispatch slot is too late for its deadline cannot meet it"})
 	res.Charts = []report.Chart{saving}
 	return res, nil
 }

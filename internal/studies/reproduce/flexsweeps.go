@@ -109,8 +109,8 @@ func flexFig9(ctx context.Context, env *Env) (*Result, error) {
 	}
 	last := len(at) - 1
 	res := &Result{Charts: []report.Chart{c}, Rows: []Row{
-		{What: "oracle: from no delay to 36 h", Unit: "%", Paper: 18.3, Anchor: None, Here: percent(o[last][mOracle].saving - o[0][mOracle].saving), Joint: None, Why: "points of saving; at no delay the oracle extends deadlines where it must"},
-		{What: "CarbonFlex: from no delay to 36 h", Unit: "%", Paper: 13.8, Anchor: None, Here: percent(o[last][mFlex].saving - o[0][mFlex].saving), Joint: percent(o[last][mJoint].saving - o[0][mJoint].saving), Why: "at no delay each job runs at kmin at least from its arrival here; in the paper jobs then overrun their delay by 3.4 hours on average"},
+		{What: "oracle: from no delay to 36 h", Unit: "%", Paper: 18.3, Anchor: None, Here: percent(o[last][mOracle].saving - o[0][mOracle].saving), Joint: None, Why: "points of saving; without delay the oracle extends deadlines if it must"},
+		{What: "CarbonFlex: from no delay to 36 h", Unit: "%", Paper: 13.8, Anchor: None, Here: percent(o[last][mFlex].saving - o[0][mFlex].saving), Joint: percent(o[last][mJoint].saving - o[0][mJoint].saving), Why: "without delay each job runs here from its arrival with at least kmin workers; in the paper jobs overrun their delay by 3.4 hours on average"},
 		{What: "Wait Awhile at no delay", Unit: "%", Paper: 0, Anchor: None, Here: percent(o[0][mWait].saving), Joint: None},
 		{What: "Wait Awhile at 36 h", Unit: "%", Paper: 19.7, Anchor: None, Here: percent(o[last][mWait].saving), Joint: None, Why: "these weeks vary more"},
 		{What: "CarbonFlex at 36 h: mean wait", Unit: "h", Paper: None, Anchor: None, Here: Value(o[last][mFlex].wait), Joint: Value(o[last][mJoint].wait)},

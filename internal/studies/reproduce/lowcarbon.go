@@ -24,7 +24,7 @@ func lowCarbonExperiments() []Experiment {
 		{Paper: "low-carbon-scheduler", ID: "fig4", Title: "Following the sun, a short test", Setup: "Planner follow, score = irradiance, 4 h from 2022-06-10T01:00Z; " + cities, Run: followSun(time.Date(2022, 6, 10, 1, 0, 0, 0, time.UTC), 8, "fig4")},
 		{Paper: "low-carbon-scheduler", ID: "fig5", Title: "Following the sun through a day", Setup: "Planner follow, score = irradiance, 24 h from 2022-06-10T09:00Z; " + cities, Run: followSun(time.Date(2022, 6, 10, 9, 0, 0, 0, time.UTC), 48, "fig5")},
 		{Paper: "low-carbon-scheduler", ID: "fig6", Title: "Following the wind", Setup: "Planner follow, score = wind, 24 h from 2022-06-10T00:00Z; weather/open-meteo, 14 zones, hours; with and without a threshold of 20 %.", Run: followWind},
-		{Paper: "low-carbon-scheduler", ID: "ranks", Title: "Which zone is cleanest", Setup: "Every hour of 2022, all zones of one source (Electricity Maps, life-cycle) with a full year; the paper: half hours of 18 February to 21 April 2019 in 30 countries.", Run: lowCarbonRanks},
+		{Paper: "low-carbon-scheduler", ID: "ranks", Title: "Which zone is cleanest", Setup: "Every hour of 2022, all zones of one source (Electricity Maps, life-cycle) with a full year; the paper: half hours from 2019-02-18 to 2019-04-21 in 30 countries.", Run: lowCarbonRanks},
 		{Paper: "low-carbon-scheduler", ID: "saving", Title: "What following saves", Setup: "A service of one unit of power for 2022 on GB, DE, NL, US-CAL-CISO, US-TEX-ERCO, AU-NSW; planner follow by intensity, hourly, dwell 1 h, against staying in each zone.", Run: lowCarbonSaving},
 	}
 }
@@ -253,8 +253,8 @@ func lowCarbonRanks(_ context.Context, env *Env) (*Result, error) {
 		return order, counts
 	}
 	res := &Result{Notes: []string{
-		fmt.Sprintf("%d zones: %s. Switzerland has no series of this source and year and is left out; it led in the paper, before Norway, France and Sweden.", len(zones), strings.Join(zones, ", ")),
-		"Life-cycle factors: hydro and nuclear zones are close, so that ranks depend on the factors of the provider's revision.",
+		fmt.Sprintf("%d zones: %s. Switzerland has no series of this source and year, so it is left out. In the paper it was first, before Norway, France and Sweden.", len(zones), strings.Join(zones, ", ")),
+		"Life-cycle factors: hydro and nuclear zones have similar values, so their ranks depend on the factors of the provider's revision.",
 	}}
 	order, counts := count("")
 	paper := map[string]string{"NO-NO2": "second in the paper", "FR": "third in the paper", "SE": "fourth in the paper"}

@@ -25,7 +25,7 @@ const CriticalClass = "critical"
 func piontekExperiments() []Experiment {
 	return []Experiment{{
 		Paper: "piontek", ID: "table3", Title: "Four scenarios (Table 3, Fig. 3)",
-		Setup: "One server of 36 cores, 212 W idle, 597 W at most; the scenarios' rates, durations (exponential, at most 2 h), utilisation and shares of non-critical jobs, arrivals that follow the day by 30 %; windows of 6 h in 24 h, at most 24 h of waiting; DE 2022, sixty days six days apart, each its own run, seed = day; slots of 5 minutes; joint on every fifth of those days, with a perfect forecast. The workloads of SHARCNET and AuverGrid are not to be had: their statistics in Table 2 are used.",
+		Setup: "One server of 36 cores, 212 W idle, 597 W at most; the scenarios' rates, durations (exponential, at most 2 h), utilisation and shares of non-critical jobs, arrivals that follow the day by 30 %; windows of 6 h in 24 h, at most 24 h of waiting; DE 2022, sixty days six days apart, each its own run, seed = day; slots of 5 minutes; joint on every fifth of those days, with a perfect forecast. The workloads of SHARCNET and AuverGrid are not available, so their statistics in Table 2 are used.",
 		Run:   piontekTable3,
 	}}
 }
@@ -172,8 +172,8 @@ func piontekTable3(ctx context.Context, env *Env) (*Result, error) {
 		return nil, err
 	}
 	res := &Result{Notes: []string{
-		"A day's figure says little: single days run from a few percent more to several percent less, so that the distribution is given.",
-		"Idle power of the day is part of both sums, as in the paper; it is why shares are small.",
+		"The figure of one day says little: single days range from a few percent more to several percent less. So the distribution is given.",
+		"Both sums contain the idle power of the day, as in the paper. This is why the shares are small.",
 	}}
 	c := report.Chart{Title: "Days by reduction", XUnit: " %"}
 	found, missed := map[piontekKey][]float64{}, map[piontekKey]int{}

@@ -66,14 +66,14 @@ func scalerFig20(ctx context.Context, env *Env) (*Result, error) {
 		}
 	}
 	res.Rows = append(res.Rows,
-		Row{What: "30 % error: added carbon, 95th percentile", Unit: "%", Paper: 4, Anchor: None, Here: percent(at95["carbonscaler"]), Joint: percent(at95["joint"]), Why: "the paper's variants over one error draw; here the plan is never made anew, over five draws and all seasons"},
+		Row{What: "30 % error: added carbon, 95th percentile", Unit: "%", Paper: 4, Anchor: None, Here: percent(at95["carbonscaler"]), Joint: percent(at95["joint"]), Why: "the paper's variants over one error draw; here the plan is never changed, over five draws and all seasons"},
 		Row{What: "30 % error: added carbon, mean", Unit: "%", Paper: None, Anchor: None, Here: percent(means["carbonscaler"]), Joint: percent(means["joint"])})
 	res.Charts = []report.Chart{c}
 	return res, nil
 }
 
 func scalerFig21(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"The paper draws curves without figures and says that N-body suffers least. The errors persist through the whole job here: no curve is learned anew."}}
+	res := &Result{Notes: []string{"The paper draws curves without figures and says that N-body suffers least. Here the errors last for the whole job, because no curve is learned again."}}
 	c := report.Chart{Title: "Added carbon by error of the profile", XUnit: " % error", YUnit: " %"}
 	planners, err := env.planners("carbonscaler", "joint")
 	if err != nil {
@@ -122,7 +122,7 @@ func scalerFig21(ctx context.Context, env *Env) (*Result, error) {
 }
 
 func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"VGG16 is not in the data; MobileNetV2 scales least of those that are. The paper does not say at which probability its figures stand: 40 % is taken."}}
+	res := &Result{Notes: []string{"VGG16 is not in the data; MobileNetV2 scales least of those that are. The paper does not say for which probability its figures are: Lull takes 40 %."}}
 	c := report.Chart{Title: "Added carbon by probability of denial", XUnit: " %", YUnit: " %"}
 	series, err := env.carbon("CA-ON", "2022")
 	if err != nil {
@@ -177,7 +177,7 @@ func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
 			p = 15
 		}
 		res.Rows = append(res.Rows, Row{What: name + ", 40 % denied: added carbon", Unit: "%", Paper: p, Anchor: None, Here: percent(added["carbonscaler"]), Joint: percent(added["joint"]),
-			Why: fmt.Sprintf("each worker is denied by itself here, so that most of a request is granted; %d of %d jobs late", late, jobs)})
+			Why: fmt.Sprintf("here each worker is denied separately, so most of a request is granted; %d of %d jobs late", late, jobs)})
 	}
 	res.Charts = []report.Chart{c}
 	return res, nil

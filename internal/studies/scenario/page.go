@@ -43,7 +43,7 @@ func intro(cfg sim.Config) string {
 		names += cfg.Clusters[i].Name
 	}
 	return fmt.Sprintf("%d jobs from %s on %s. Savings are against the same jobs started when they were submitted, or as soon as there was room.",
-		len(cfg.Jobs), firstSlot(cfg).Format("2 January 2006"), names)
+		len(cfg.Jobs), firstSlot(cfg).Format(time.DateOnly), names)
 }
 
 // carbonAndLoad are the pictures of intensity and use over time.
