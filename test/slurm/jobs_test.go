@@ -173,6 +173,19 @@ func empty(t *testing.T) {
 	}
 }
 
+// registered waits until all nodes have registered with slurmctld and are idle: one whose resources are changed before that is drained when it
+// registers.
+func registered(t *testing.T) {
+	t.Helper()
+	states := ""
+	if err := wait("all nodes to be idle", func() bool {
+		states = must(t, "sinfo", "-h", "-N", "-o", "%T")
+		return strings.Trim(strings.ReplaceAll(states, "idle", ""), "\n ") == ""
+	}); err != nil {
+		t.Fatalf("%v: %s", err, states)
+	}
+}
+
 // explain runs lull slurm explain, as an ordinary user does.
 func explain(t *testing.T, id string, args ...string) string {
 	t.Helper()

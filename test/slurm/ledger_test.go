@@ -172,6 +172,7 @@ func TestTheLedgerHasAnEndThatNobodySaw(t *testing.T) {
 	if err := lab.StartController("-c"); err != nil { // it forgets all jobs
 		t.Fatal(err)
 	}
+	registered(t)
 	if out := must(t, "squeue", "-h", "--states=all"); out != "" {
 		t.Fatalf("Slurm has not forgotten: %s", out)
 	}
@@ -180,7 +181,7 @@ func TestTheLedgerHasAnEndThatNobodySaw(t *testing.T) {
 	if err := wait("the end in the ledger", func() bool {
 		text, _ := exec.Command(os.Getenv("LULL_BIN"), "ledger", "export", "--entries", "--database", file).Output()
 		story = string(text)
-		return strings.Contains(story, `"kind":"finished"`)
+		return strings.Contains(story, `"kind":"finished","key":"finished/slurm/lull/`+id+`/`)
 	}); err != nil {
 		t.Fatalf("%v: %s\n%s", err, story, l.log)
 	}

@@ -33,6 +33,7 @@ func observed(t *testing.T) (slurm.Queue, slurm.View) {
 // is as they stated it. A drained node leaves the capacity, those of its jobs first.
 func TestCPUsMemoryAndGPUsOfPartitions(t *testing.T) {
 	empty(t)
+	registered(t)
 	must(t, "scontrol", "update", "NodeName=n2", "Gres=gpu:a100:4")
 	t.Cleanup(func() {
 		empty(t)
