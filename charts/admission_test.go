@@ -2,6 +2,8 @@ package charts
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +115,42 @@ func TestManifestsWithWebhook(t *testing.T) {
 	for want, n := range map[string]int{"kind: MutatingAdmissionPolicy\n": 0, "kind: MutatingWebhookConfiguration\n": 1, "- --kinds=Job,Pod\n": 1, "- --namespaces=team\n": 3, "name: bound-jobs.lull.dev\n": 2} {
 		if got := strings.Count(text, want); got != n {
 			t.Errorf("%q %d times, want %d", want, got, n)
+		}
+	}
+}
+
+// TestKubeVersion: the chart accepts the versions of Kubernetes on which the integration tests run, the oldest of the lab's modules at least, and there it needs no
+// MutatingAdmissionPolicy, with any option.
+func TestKubeVersion(t *testing.T) {
+	modules, err := filepath.Glob("../lab/kubernetes/v1.*/go.mod")
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("%d modules, %v", len(modules), err)
+	}
+	oldest := filepath.Base(filepath.Dir(modules[0]))
+	text, err := os.ReadFile("lull/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `kubeVersion: ">=` + strings.TrimPrefix(oldest, "v") + `.0-0"`; !strings.Contains(string(text), want) {
+		t.Errorf("Chart.yaml does not have %s", want)
+	}
+	for version, want := range map[string]int{oldest + ".0": 0, "v1.35.9": 0, "v1.36.0": 2*len(kinds.Builtin()) + 2} {
+		capabilities, err := kubernetes(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, manifests, err := renderOn(capabilities, common.ReleaseOptions{Name: "lull", Namespace: "green", IsInstall: true}, nil, everything())
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies := 0
+		for _, m := range manifests {
+			if strings.HasPrefix(m.Head.Kind, "MutatingAdmissionPolicy") {
+				policies++
+			}
+		}
+		if policies != want {
+			t.Errorf("%s: %d admission policies and bindings, want %d", version, policies, want)
 		}
 	}
 }

@@ -34,9 +34,12 @@ func TestHeldAtCreation(t *testing.T) {
 	b, refused := newStandingBed(t, dirtyThenClean(), three), newStandingBed(t, dirtyThenClean(), nil)
 	must(t, env.client.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ns}},
 		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
-	must(t, env.client.Create(ctx, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: refused.ns}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}},
-	}))
+	none := corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: refused.ns}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	must(t, env.client.Create(ctx, quota))
+	quota.Status.Hard, quota.Status.Used = none, none // which the lab has no controller for
+	must(t, env.client.Status().Update(ctx, quota))
+	refused.eventually("the quota to be in force", func() bool { return env.client.Create(ctx, refused.job("probe", nil), client.DryRunAll) != nil })
 	startController(t)
 	want, by := v1alpha1.ReasonAdmissionPolicy, "admission policies"
 	if older() != "" {

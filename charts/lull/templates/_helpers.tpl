@@ -216,10 +216,14 @@ metadata:
 {{- /* What holds work at creation: policy or webhook. Where kinds are not known (helm template), the version of Kubernetes decides. */}}
 {{- define "lull.admission" -}}
 {{- $mode := (.Values.admission).mode | default "auto" }}
-{{- if ne $mode "auto" }}{{ $mode }}
-{{- else if .Capabilities.APIVersions.Has "v1/Pod" }}
-{{- .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" | ternary "policy" "webhook" }}
+{{- if ne $mode "auto" }}{{ $mode }}{{ else }}{{ eq (include "lull.servesPolicies" .) "true" | ternary "policy" "webhook" }}{{ end }}
+{{- end }}
+
+{{- /* Whether the API server has MutatingAdmissionPolicies. */}}
+{{- define "lull.servesPolicies" -}}
+{{- if .Capabilities.APIVersions.Has "v1/Pod" }}
+{{- .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}
 {{- else }}
-{{- semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version | ternary "policy" "webhook" }}
+{{- semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version }}
 {{- end }}
 {{- end }}
