@@ -284,8 +284,10 @@ const (
 	ReasonWebhook         = "Webhook"
 	// ReasonNotHeld: nobody holds.
 	ReasonNotHeld = "NotHeld"
-	// ReasonNotTried: the API server refuses the dry run, or the policy has no kind that can be tried.
+	// ReasonNotTried: the API server refuses the dry run.
 	ReasonNotTried = "NotTried"
+	// ReasonCannotTry: the policy has no kind that can be tried.
+	ReasonCannotTry = "CannotTry"
 )
 
 // CarbonPolicyStatus is what the policy does.

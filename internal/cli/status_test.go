@@ -41,6 +41,7 @@ func TestStatusSaysWhatHolds(t *testing.T) {
 		"none, or no policy has been tried":                                                                                             {{}},
 		"held at creation by the webhook since 2026-05-01T03:00:00Z (team/a)":                                                           {told("a", webhook, 3), {}},
 		"held at creation by admission policies since 2026-05-01T04:00:00Z (2 policies)":                                                {told("a", policy, 4), told("b", policy, 2)},
+		"cannot be tried since 2026-05-01T01:00:00Z (team/a)":                                                                           {told("a", v1alpha1.ReasonCannotTry, 1)},
 		"not known whether held at creation since 2026-05-01T01:00:00Z (team/a)":                                                        {told("a", refused, 1)},
 		"NOT HELD at creation since 2026-05-01T05:00:00Z (team/b); held at creation by the webhook since 2026-05-01T01:00:00Z (team/a)": {told("a", webhook, 1), told("b", lost, 5)},
 		"NOT HELD at creation since 2026-05-01T04:00:00Z (team/a, team/b, team/c and 1 more)":                                           {told("a", lost, 1), told("b", lost, 2), told("c", lost, 3), told("d", lost, 4)},

@@ -14,6 +14,7 @@ import (
 var admissionStates = []struct{ reason, text string }{
 	{v1alpha1.ReasonNotHeld, "NOT HELD at creation"},
 	{v1alpha1.ReasonNotTried, "not known whether held at creation"},
+	{v1alpha1.ReasonCannotTry, "cannot be tried"},
 	{v1alpha1.ReasonAdmissionPolicy, "held at creation by admission policies"},
 	{v1alpha1.ReasonWebhook, "held at creation by the webhook"},
 }

@@ -114,8 +114,8 @@ func TestOverviewSaysWhatIsWrong(t *testing.T) {
 		"no answer of the zone": {objects: []client.Object{zoneAtNoon(condition("Ready", "False", "no token"))}, want: []string{"GridZone de: no token"}},
 		"stale":                 {objects: []client.Object{zoneAtNoon(condition("Ready", "True", ""), condition("Stale", "True", ""))}, want: []string{"GridZone de: its data is 3h old: Lull uses older values (CachedForecast)"}},
 		"a policy": {
-			objects: []client.Object{policyClean(condition("Ready", "False", "no such zone"), condition("Misspelt", "True", "lull.dev/x"), condition("Recorded", "False", "the disk is full"))},
-			want:    []string{"CarbonPolicy team/clean: no such zone", "CarbonPolicy team/clean: lull.dev/x", "CarbonPolicy team/clean: the disk is full"},
+			objects: []client.Object{policyClean(condition("Ready", "False", "no such zone"), condition("Misspelt", "True", "lull.dev/x"), condition("Recorded", "False", "the disk is full"), condition("HeldAtCreation", "False", "nobody holds"))},
+			want:    []string{"CarbonPolicy team/clean: no such zone", "CarbonPolicy team/clean: lull.dev/x", "CarbonPolicy team/clean: the disk is full", "CarbonPolicy team/clean: nobody holds"},
 		},
 		"a dead watchdog": {programs: []Program{{"controller", true, "at work"}, {"failsafe", false, "silent for 5m0s"}}, want: []string{"failsafe: silent for 5m0s"}},
 		"late": {

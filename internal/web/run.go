@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,7 +79,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		return fmt.Errorf("create a client: %w", err)
 	}
 	if o.System != "" {
-		s.Programs = func(ctx context.Context) []Program { return programs(ctx, c, o.System) }
+		s.Programs = kept(func(ctx context.Context) []Program { return programs(ctx, c, o.System) })
 	}
 	if o.CertFile != "" {
 		s.Access = &access.Tokens{Client: c, Now: time.Now, List: "carbonplans"}
@@ -130,6 +131,28 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	defer stopped()
 	cancel()
 	return server.Shutdown(stop)
+}
+
+// keptFor is how long an answer about the programs counts: each open page asks, up to once a second.
+const keptFor = 5 * time.Second
+
+// kept returns a function that asks again only once the last answer is older than keptFor.
+func kept(ask func(context.Context) []Program) func(context.Context) []Program {
+	var mu sync.Mutex
+	var last []Program
+	var at time.Time
+	return func(ctx context.Context) []Program {
+		mu.Lock()
+		defer mu.Unlock()
+		if !at.IsZero() && time.Since(at) < keptFor {
+			return last
+		}
+		found := ask(ctx)
+		if ctx.Err() == nil { // whoever asked has not gone away meanwhile
+			last, at = found, time.Now()
+		}
+		return found
+	}
 }
 
 // programs reads the leases of the controller and the watchdog. One that may not be read is left out.

@@ -126,7 +126,7 @@ func (o *Overview) findProblems(policies []v1alpha1.CarbonPolicy, plans []v1alph
 		for _, c := range []struct {
 			kind string
 			bad  metav1.ConditionStatus
-		}{{v1alpha1.ConditionMisspelt, metav1.ConditionTrue}, {v1alpha1.ConditionOverlaps, metav1.ConditionTrue}, {v1alpha1.ConditionRecorded, metav1.ConditionFalse}} {
+		}{{v1alpha1.ConditionMisspelt, metav1.ConditionTrue}, {v1alpha1.ConditionOverlaps, metav1.ConditionTrue}, {v1alpha1.ConditionRecorded, metav1.ConditionFalse}, {v1alpha1.ConditionHeldAtCreation, metav1.ConditionFalse}} {
 			if found := meta.FindStatusCondition(p.Status.Conditions, c.kind); found != nil && found.Status == c.bad {
 				o.addProblem(name, cmp.Or(found.Message, found.Reason))
 			}

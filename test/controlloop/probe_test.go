@@ -117,14 +117,14 @@ func TestHeldAtCreation(t *testing.T) {
 func TestHeldAtCreationNotKnown(t *testing.T) {
 	onBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Kinds = []string{"JobSet"} }, func(b *bed) {
 		b.Controller()
-		if c := b.untilHeldAtCreation(v1alpha1.ReasonNotTried); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "accepted: a policy with one of the kinds") {
+		if c := b.untilHeldAtCreation(v1alpha1.ReasonCannotTry); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "accepted: a policy with one of the kinds") {
 			t.Errorf("%+v", c)
 		}
 		b.Install(refusing)
 		b.Patch(&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "clean"}}, `{"spec":{"kinds":["Job"]}}`)
 		b.Until("the refusal", func() bool {
 			c := b.heldAtCreation()
-			return c.Status == metav1.ConditionUnknown && strings.Contains(c.Message, "not known of Job, as the API server refuses a dry run: ") && strings.Contains(c.Message, "refuse.example.com")
+			return c.Status == metav1.ConditionUnknown && c.Reason == v1alpha1.ReasonNotTried && strings.Contains(c.Message, "not known of Job, as the API server refuses a dry run: ") && strings.Contains(c.Message, "refuse.example.com")
 		})
 	})
 }

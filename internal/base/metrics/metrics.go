@@ -84,7 +84,7 @@ var (
 	// HeldAtCreation is since when, and by what, work of a policy is held at creation.
 	HeldAtCreation = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_policy_held_at_creation_since_timestamp_seconds",
-		Help: "Unix time since when work of the policy is held at creation by AdmissionPolicy or Webhook; by NotHeld it is not held, by NotTried this is not known.",
+		Help: "Unix time since when work of the policy is held at creation by AdmissionPolicy or Webhook; by NotHeld it is not held, by NotTried and CannotTry this is not known.",
 	}, []string{"namespace", "policy", "by"})
 	// Actions counts what was done to Jobs, and why.
 	Actions = prometheus.NewCounterVec(prometheus.CounterOpts{

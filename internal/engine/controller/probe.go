@@ -148,7 +148,7 @@ func (x *prober) wait(key types.NamespacedName) time.Duration {
 
 // tell sets the metric of a policy.
 func (x *prober) tell(key types.NamespacedName, c *metav1.Condition) {
-	for _, by := range []string{v1alpha1.ReasonAdmissionPolicy, v1alpha1.ReasonWebhook, v1alpha1.ReasonNotHeld, v1alpha1.ReasonNotTried} {
+	for _, by := range []string{v1alpha1.ReasonAdmissionPolicy, v1alpha1.ReasonWebhook, v1alpha1.ReasonNotHeld, v1alpha1.ReasonNotTried, v1alpha1.ReasonCannotTry} {
 		if by == c.Reason {
 			metrics.HeldAtCreation.WithLabelValues(key.Namespace, key.Name, by).Set(float64(c.LastTransitionTime.Unix()))
 		} else {
@@ -242,7 +242,7 @@ func (x *prober) try(ctx context.Context, policy *v1alpha1.CarbonPolicy) (verdic
 	case len(refused) > 0:
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, clipped(strings.TrimPrefix(note, "; "), mostMessage)}, nil
 	}
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "no dry run can tell: accepted: a policy with one of the kinds Job, Pod, Deployment, whose selector some labels meet"}, nil
+	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonCannotTry, "no dry run can tell: accepted: a policy with one of the kinds Job, Pod, Deployment, whose selector some labels meet"}, nil
 }
 
 // create creates an object as a dry run.
