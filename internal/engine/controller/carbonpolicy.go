@@ -215,9 +215,6 @@ func (r *CarbonPolicyReconciler) reconcile(ctx context.Context, policy *v1alpha1
 	if err := r.writeStatus(ctx, policy, &view, memory, problem, failed, zone.Timeline.ToWall(decision.Wake)); err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.Prober != nil {
-		after = min(after, max(shortest, r.Prober.wait(key)))
-	}
 	metrics.LastDecision.WithLabelValues(key.Namespace, key.Name).Set(float64(r.Clock.Now().Unix()))
 	if err := errors.Join(failed, profiles); err != nil {
 		return ctrl.Result{}, err

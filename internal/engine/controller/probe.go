@@ -132,20 +132,6 @@ func (x *prober) state(policy *v1alpha1.CarbonPolicy) {
 	}
 }
 
-// wait is for how long nothing new is known of a policy.
-func (x *prober) wait(key types.NamespacedName) time.Duration {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p := x.probes[key]
-	switch {
-	case p == nil:
-		return probeEvery
-	case p.busy:
-		return time.Second
-	}
-	return p.next.Sub(x.clock.Now())
-}
-
 // tell sets the metric of a policy.
 func (x *prober) tell(key types.NamespacedName, c *metav1.Condition) {
 	for _, by := range []string{v1alpha1.ReasonAdmissionPolicy, v1alpha1.ReasonWebhook, v1alpha1.ReasonNotHeld, v1alpha1.ReasonNotTried, v1alpha1.ReasonCannotTry} {
