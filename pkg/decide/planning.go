@@ -75,28 +75,39 @@ func (w *decider) reopen(states ...state) (any bool) {
 }
 
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns
-// those without a place in time. Planners count no time for restarts. If a plan with its restarts finds no place in time, the planner is asked once more,
-// to plan as much more work as could be done in the time of all of them.
+// those without a place in time. Planners count no time for restarts. If the plan of a task with its restarts finds no place in time, the planner is
+// asked once more for it, beside all others, to plan as much more work as could be done in the time of its restarts.
 func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
 	for _, i := range list {
 		w.items[i].starts = 0
 	}
 	missing, err = w.askOnce(ctx, planner, list)
-	again := false
-	for _, i := range missing {
-		again = again || w.items[i].starts > 0
-	}
-	if err != nil || !again || w.s.soft() {
+	if err != nil || w.s.soft() {
 		return missing, err
 	}
-	for _, i := range list {
-		if x := &w.items[i]; x.state == placed {
-			w.take(w.ledger, i, x.phases, -1)
-			x.phases = nil
+	var again []int
+	missing = slices.DeleteFunc(missing, func(i int) bool {
+		if w.items[i].starts == 0 || len(again) == mostRefined {
+			return false
 		}
-		w.items[i].state = open
+		again = append(again, i)
+		return true
+	})
+	status, gap := w.status, w.gap
+	defer func() { w.status, w.gap = status, gap }()
+	single := plan.Single(planner)
+	if single == nil && len(again) > 0 {
+		still, err := w.askOnce(ctx, planner, again)
+		return append(missing, still...), err
 	}
-	return w.askOnce(ctx, planner, list)
+	for _, i := range again { // each alone, so that what the planner remembers of all stays
+		still, err := w.askOnce(ctx, single, []int{i})
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, still...)
+	}
+	return missing, nil
 }
 
 // askOnce is ask with one question. It notes what the restarts of each plan take.

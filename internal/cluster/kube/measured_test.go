@@ -142,18 +142,21 @@ func TestStartupIsPartOfATask(t *testing.T) {
 	}
 }
 
-// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, still has all of its start ahead. One that starts for the first
+// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, has the rest of its start ahead. One that starts for the first
 // time has none to do again, nor has one of which a worker runs.
 func TestRestartUnderWay(t *testing.T) {
 	node := metav1.NewTime(now.Add(-time.Minute))
 	pulls := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &node}
+	early := metav1.NewTime(now.Add(-time.Hour))
+	slow := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &early}
 	works := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &node, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: node}}}}}
 	for name, tc := range map[string]struct {
 		ran  string
 		pods []corev1.PodStatus
 		want time.Duration
 	}{
-		"again":             {"15m0s", []corev1.PodStatus{pulls}, 6 * time.Minute},
+		"again":             {"15m0s", []corev1.PodStatus{pulls}, 5 * time.Minute},
+		"again, for long":   {"15m0s", []corev1.PodStatus{slow}, 0},
 		"the first time":    {"", []corev1.PodStatus{pulls}, 0},
 		"it runs":           {"15m0s", []corev1.PodStatus{works}, 0},
 		"a worker runs":     {"15m0s", []corev1.PodStatus{works, pulls}, 0},
@@ -283,6 +286,8 @@ func TestStartsOfPods(t *testing.T) {
 	}
 	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(-16), FinishedAt: at(-3)}}}
 	pulls := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	again, crashes := up(-2), pulls
+	again.RestartCount, crashes.RestartCount = 1, 7
 	for name, tc := range map[string]struct {
 		states       []corev1.ContainerStatus
 		started      int
@@ -292,6 +297,8 @@ func TestStartsOfPods(t *testing.T) {
 		"one pulls its image":       {[]corev1.ContainerStatus{up(-19), pulls}, 0, 0, 15 * time.Minute},
 		"the cache leaves that out": {[]corev1.ContainerStatus{up(-19)}, 0, 0, 15 * time.Minute},
 		"one has ended":             {[]corev1.ContainerStatus{ended, up(-19)}, 1, 4 * time.Minute, 31 * time.Minute},
+		"one starts again":          {[]corev1.ContainerStatus{up(-19), again}, 1, 0, 35 * time.Minute},
+		"one crashes":               {[]corev1.ContainerStatus{up(-19), crashes}, 1, 0, 35 * time.Minute},
 		"nothing is told":           {nil, 1, 0, 35 * time.Minute},
 	} {
 		node := at(-20)

@@ -123,6 +123,9 @@ func Changed(w *Workload) (time.Time, bool) {
 
 // add counts a pod of a workload. One that finds no node is denied after the patience (wall time).
 func (c *podCount) add(pod *corev1.Pod, measured Measured, now time.Time, patience time.Duration) {
+	if node := pod.Status.StartTime; node != nil && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodPending) && pod.DeletionTimestamp == nil {
+		c.taken = earlier(c.taken, node.Time)
+	}
 	switch {
 	case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		c.running++
@@ -266,20 +269,25 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// restarts tells a task how long starts after pauses and moves take, their energy, and whether one is under way.
-func (p *Progress) restarts(in Input, w *Workload, t *decide.Task, pue float64) {
+// restarts tells a task how long starts after pauses and moves take, their energy, and what is left of one under way. taken is when its pods came to
+// their nodes; zero if none has one.
+func (p *Progress) restarts(in Input, w *Workload, t *decide.Task, pue float64, taken time.Time) {
 	t.Restart = min(in.Learned.Startup(w), decide.MaxRestart)
 	if t.State == decide.Running && p.Ran > 0 && in.Pods != nil && p.Started == 0 {
 		t.Starting = t.Restart
+		if !taken.IsZero() {
+			t.Starting = max(0, t.Restart-max(0, in.Timeline.GridDuration(in.Now.Sub(taken))))
+		}
 	}
 	t.RestartKWh = t.Restart.Hours() * p.Watts / max(1, pue) / 1000 // planners add the PUE
 }
 
-// started is when the last of a pod's containers started: zero while one of them has not. A pod whose status tells nothing of its containers
-// started when its node took it.
+// started is when the last of a pod's containers started: zero while one of them has not. A pod whose status tells nothing of its containers, or of
+// which one has run before, started when its node took it: when it first worked is not known.
 func started(pod *corev1.Pod) (at time.Time) {
 	states := pod.Status.ContainerStatuses
-	if len(states) == 0 && pod.Status.StartTime != nil {
+	again := func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }
+	if (len(states) == 0 || slices.ContainsFunc(states, again)) && pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
 	if len(states) < len(pod.Spec.Containers) {

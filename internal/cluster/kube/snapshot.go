@@ -291,7 +291,7 @@ func (v *View) add(in Input, w *Workload, pods podCount) bool {
 	p.Drawn, p.Modelled, p.DrawnFrom = pods.drawn(w.Facts.Request, model)
 	if in.Learned != nil && t.Kind != workload.Rigid {
 		t.TransferKWh = o.TransferKWh
-		p.restarts(in, w, &t, model.PUE)
+		p.restarts(in, w, &t, model.PUE, pods.taken)
 	}
 	v.Snapshot.Tasks = append(v.Snapshot.Tasks, t)
 	v.Workloads = append(v.Workloads, w)

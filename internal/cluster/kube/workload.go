@@ -257,6 +257,8 @@ type podCount struct {
 	started int
 	first   time.Time
 	startup time.Duration
+	// taken is when the first of the running and pending ones came to its node.
+	taken time.Time
 	// succeeded are pods that have ended well; began is when the first of them started, ended when the last
 	// of them ended.
 	succeeded    int

@@ -46,15 +46,16 @@ func stripPod(o any) (any, error) {
 	}
 	for i := range pod.Status.ContainerStatuses { // when they ran
 		var state corev1.ContainerState
+		restarts := pod.Status.ContainerStatuses[i].RestartCount
 		switch of := &pod.Status.ContainerStatuses[i].State; {
 		case of.Running != nil:
 			state.Running = of.Running
 		case of.Terminated != nil:
 			state.Terminated = &corev1.ContainerStateTerminated{StartedAt: of.Terminated.StartedAt, FinishedAt: of.Terminated.FinishedAt}
-		default:
+		case restarts == 0:
 			continue
 		}
-		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{State: state})
+		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{State: state, RestartCount: restarts})
 	}
 	if pod.Annotations[v1alpha1.AnnotationPolicy] != "" { // a workload of its own
 		var unknown *kinds.Kind
