@@ -54,6 +54,11 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 			d.Phases[i] = rec.Standing().Phases
 		}
 	}
+	beside, known := view.Beside(in, s.Now)
+	if !known {
+		beside = c.o.Capacity.Maximum
+	}
+	d.Beside = float64(beside)
 	value, now := c.o.Capacity.Curve.Look(ctx, s.Now, in.Carbon, d)
 	s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
 	return bounded{value, now}
