@@ -22,7 +22,7 @@ func (c Commands) Ends(ctx context.Context, ids []string) ([]Job, error) {
 	}
 	var out []Job
 	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		text, err := c.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
+		text, err := c.runWith(ctx, endsTime, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
 			"--format=JobID,State,Submit,Start,End,AllocCPUS", "--jobs="+strings.Join(ids[:min(atOnce, len(ids))], ","))
 		switch {
 		case err != nil && strings.Contains(err.Error(), "accounting storage is disabled"):

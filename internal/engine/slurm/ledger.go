@@ -42,6 +42,8 @@ type ledgerRecorder struct {
 	missed map[string]time.Time
 	// ends asks the accounting of Slurm how jobs ended that it has forgotten.
 	ends func(ids []string) ([]slurm.Job, error)
+	// asked is when it was asked last.
+	asked time.Time
 	log  *slog.Logger
 }
 
