@@ -44,7 +44,7 @@ type ledgerRecorder struct {
 	ends func(ids []string) ([]slurm.Job, error)
 	// asked is when it was asked last.
 	asked time.Time
-	log  *slog.Logger
+	log   *slog.Logger
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {
