@@ -63,7 +63,7 @@ const (
 func (j *Job) licences(name string) int {
 	for _, of := range strings.Split(j.Licences, ",") {
 		key, count, stated := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":")
-		if key, _, _ = strings.Cut(key, "@"); key != name {
+		if key != name { // that of a server, as power@server, is another
 			continue
 		}
 		if n, err := strconv.Atoi(count); stated && err == nil && n >= 0 {
