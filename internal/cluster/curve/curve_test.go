@@ -181,16 +181,6 @@ func TestFloor(t *testing.T) {
 	if got := at(t, v1alpha1.CapacityMethod{}, demandOf(free)).floor(margin); got != 3 {
 		t.Errorf("without a deadline it may not wait: floor %v, want 3", got)
 	}
-	// The latest start is 11:10, the slot ends at 11:00.
-	beside := demandOf(rigid("a", decide.Waiting, 3, time.Hour, 55*time.Minute))
-	beside.Beside = 2
-	if got := at(t, v1alpha1.CapacityMethod{}, beside).floor(margin); got != 2 {
-		t.Errorf("what others need: floor %v, want 2", got)
-	}
-	beside.Until = beside.Tasks[0].Deadline.Add(-time.Hour)
-	if got := at(t, v1alpha1.CapacityMethod{}, beside).floor(margin); got != 5 {
-		t.Errorf("the capacity cannot be raised before the latest start: floor %v, want 5", got)
-	}
 }
 
 func TestNowCapacity(t *testing.T) {
