@@ -296,12 +296,16 @@ func use(t *decide.Task, resource string, workers int) float64 {
 	return t.Request[resource] * float64(max(workers, t.Scaling.MinWorkers))
 }
 
-// floor is what may not wait: what runs and cannot be paused, and what comes to its latest start within
-// the slot, at the scale that it needs by then.
+// floor is what may not wait: what runs and cannot be paused, what comes to its latest start within
+// the slot or until the capacity can be raised again, at the scale that it needs by then, and what others need.
 func (m *moment) floor(margin time.Duration) float64 {
 	sum := 0.0
-	next := m.start().Add(m.slot)
 	for i := range m.demands {
+		sum += m.demands[i].Beside
+		next := m.start().Add(m.slot)
+		if m.demands[i].Until.After(next) {
+			next = m.demands[i].Until
+		}
 		for j := range m.demands[i].Tasks {
 			t := &m.demands[i].Tasks[j]
 			if t.State == decide.Running && t.Kind == workload.Rigid || t.Deadline.IsZero() {

@@ -31,6 +31,10 @@ type Demand struct {
 	// Margin is kept between the end of a task and its deadline.
 	Margin time.Duration
 	Power  power.PerUnit
+	// Beside is what others need of the same capacity, in units of the resource of the curve: it may not wait.
+	Beside float64
+	// Until is when the capacity can be raised again at the latest, if that is after the present slot: what comes to its latest start before may not wait.
+	Until time.Time
 }
 
 // Now is what a curve lets policies plan with. It is immutable.

@@ -62,6 +62,8 @@ const (
 	// outputTime bounds what is still read of a command that has ended or was killed: its output may come late on a busy machine, and what it has
 	// started may keep the pipe open.
 	outputTime = 20 * time.Second
+	// endsTime is the same of sacct, whose answer may also come at the next look.
+	endsTime = 2 * time.Second
 	// mostOutput bounds what is read of a command: 100,000 jobs and more.
 	mostOutput = 128 << 20
 	// atOnce is how many jobs one command changes: their names stay far below the limit of the length of a command.
@@ -224,6 +226,10 @@ var raced = []string{"Job is no longer pending execution", "Invalid job id speci
 
 // run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
 func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {
+	return c.runWith(ctx, outputTime, name, args...)
+}
+
+func (c Commands) runWith(ctx context.Context, output time.Duration, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	path := name
@@ -232,7 +238,7 @@ func (c Commands) run(ctx context.Context, name string, args ...string) (string,
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environment(os.Environ())
-	cmd.WaitDelay = outputTime
+	cmd.WaitDelay = output
 	stdout, stderr := &bounded{most: mostOutput}, &bounded{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()

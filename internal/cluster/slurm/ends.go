@@ -1,11 +1,9 @@
 package slurm
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -15,14 +13,15 @@ import (
 var ErrNoAccounting = errors.New("no accounting of jobs that are over")
 
 // Ends implements Client: by the job completion records of a file, if one is named (JobCompType=jobcomp/filetxt), else by sacct, which needs slurmdbd.
-// Records that cannot be read are left out. The file names tasks of arrays by numbers of their own: they are not found there.
+// Records that cannot be read are left out, and of the file those that users may have made: see completions. The file names tasks of arrays by numbers of
+// their own: they are not found there.
 func (c Commands) Ends(ctx context.Context, ids []string) ([]Job, error) {
 	if c.Completions != "" {
-		return completions(c.Completions, ids)
+		return completions(ctx, c.Completions, ids)
 	}
 	var out []Job
 	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		text, err := c.run(ctx, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
+		text, err := c.runWith(ctx, endsTime, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
 			"--format=JobID,State,Submit,Start,End,AllocCPUS", "--jobs="+strings.Join(ids[:min(atOnce, len(ids))], ","))
 		switch {
 		case err != nil && strings.Contains(err.Error(), "accounting storage is disabled"):
@@ -41,39 +40,6 @@ func (c Commands) Ends(ctx context.Context, ids []string) ([]Job, error) {
 		}
 	}
 	return out, nil
-}
-
-// completions reads the records of jobs from a file of jobcomp/filetxt, whose times are in the time zone of this machine.
-func completions(name string, ids []string) ([]Job, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	wanted := map[string]bool{}
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	var out []Job
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		id, _, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "JobId="), " ")
-		if !ok || !wanted[id] {
-			continue
-		}
-		// The name of a job may hold anything, also what looks like a field: the fields that follow it count, so the last of each name.
-		f := map[string]string{}
-		for _, word := range strings.Fields(lines.Text()) {
-			if key, value, is := strings.Cut(word, "="); is {
-				f[key] = value
-			}
-		}
-		if j, ok := record(id, f["JobState"], f["SubmitTime"], f["StartTime"], f["EndTime"], f["ProcCnt"], time.Local); ok {
-			out = append(out, j)
-		}
-	}
-	return out, lines.Err()
 }
 
 // record is a job that is over.

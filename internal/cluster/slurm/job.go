@@ -63,7 +63,7 @@ const (
 func (j *Job) licences(name string) int {
 	for _, of := range strings.Split(j.Licences, ",") {
 		key, count, stated := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":")
-		if key, _, _ = strings.Cut(key, "@"); key != name {
+		if key != name { // that of a server, as power@server, is another
 			continue
 		}
 		if n, err := strconv.Atoi(count); stated && err == nil && n >= 0 {
@@ -72,6 +72,23 @@ func (j *Job) licences(name string) int {
 		return 1
 	}
 	return 0
+}
+
+// takes is how many of a licence it has, or takes if it starts before a time.
+func (j *Job) takes(licence string, until time.Time) int {
+	switch {
+	case j.State == stateCompleting, j.Over(): // Slurm has them back
+		return 0
+	case !j.Pending():
+		return j.licences(licence)
+	case j.Held(), j.Reason == reasonDepends, j.Reason == reasonDepends2, j.Begin.After(until):
+		return 0
+	}
+	n := max(1, j.Tasks)
+	if j.Throttle > 0 {
+		n = min(n, j.Throttle)
+	}
+	return min(mostCount, n*j.licences(licence))
 }
 
 // Pending reports whether the job has not started.
@@ -133,8 +150,12 @@ type Bad struct {
 	// Line is its beginning.
 	Line string
 	Err  error
+	// Job is what can be read of the job all the same: all but what its user writes. nil if nothing can.
+	Job *Job
 	// Node reports that it is a line of sinfo.
 	Node bool
+
+	text string
 }
 
 // Queue is what one look at Slurm tells.

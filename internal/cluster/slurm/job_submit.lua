@@ -53,20 +53,39 @@ local function lull_delay(job, partition)
 	return delay
 end
 
--- Lets a job that may wait take its licences, unless it states some of its own. A job of more CPUs than there are takes all.
+-- How many of a licence an entry of a list asks for, such as power:4, power=4 or power; nil if it is one of another name.
+local function lull_count(entry, name)
+	local word, after = string.match(entry, "^%s*([%w%._%+%-]+)(.*)$")
+	if word ~= name then
+		return nil
+	end
+	local count = string.match(after, "^[:=%*](%d+)%s*$")
+	if count ~= nil then
+		return tonumber(count)
+	end
+	return string.match(after, "^%s*$") and 1 or nil
+end
+
+-- Lets a job that may wait take its licences, at least one for each of its CPUs. A job of more CPUs than there are takes all.
 local function lull_license(job)
-	local before = job.licenses or ""
-	if lull_licence == nil or string.find(before, lull_licence.name, 1, true) then
+	if lull_licence == nil then
 		return
 	end
 	local cpus = job.min_cpus
 	if cpus == nil or cpus < 1 or cpus >= slurm.NO_VAL then
 		cpus = 1
 	end
-	if before ~= "" then
-		before = before .. ","
+	local list, stated = {}, 0
+	for entry in string.gmatch(job.licenses or "", "[^,;]+") do
+		local count = lull_count(entry, lull_licence.name)
+		if count == nil then
+			table.insert(list, entry)
+		else
+			stated = stated + count
+		end
 	end
-	job.licenses = string.format("%s%s:%d", before, lull_licence.name, math.min(cpus, lull_licence.most))
+	table.insert(list, string.format("%s:%d", lull_licence.name, math.max(stated, math.min(cpus, lull_licence.most))))
+	job.licenses = table.concat(list, ",")
 end
 
 function lull_job_submit(job, partitions)

@@ -72,7 +72,7 @@ func rows(text, end string, columns []column, each func(fields []string) error) 
 			err = each(split(line, columns))
 		}
 		if err != nil {
-			bad = append(bad, Bad{Line: strings.TrimSpace(strings.ToValidUTF8(line[:min(len(line), 12)], "?")), Err: err})
+			bad = append(bad, Bad{text: line, Line: strings.TrimSpace(strings.ToValidUTF8(line[:min(len(line), 12)], "?")), Err: err})
 		}
 	}
 	return bad
@@ -96,7 +96,27 @@ func parseJobs(text, end string) (jobs []Job, bad []Bad) {
 		}
 		return err
 	})
+	for i := range bad {
+		bad[i].Job = partly(bad[i].text)
+		bad[i].text = ""
+	}
 	return jobs, bad
+}
+
+// partly reads what comes before the comments, which may have any character; nil if that cannot be read.
+func partly(line string) *Job {
+	width := 0
+	for _, c := range jobColumns[:len(jobColumns)-2] {
+		width += c.width
+	}
+	if len(line) < width || strings.Contains(line[:width], "\n") {
+		return nil
+	}
+	j, err := parseJob(append(split(line[:width], jobColumns[:len(jobColumns)-2]), "", ""))
+	if err != nil {
+		return nil
+	}
+	return &j
 }
 
 // parseJob reads the fields of a line, in the order of jobColumns.

@@ -95,6 +95,19 @@ func TestALineThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
+// TestABadLineTellsItsLicences: a comment with a line break hides neither that its job runs nor its licences; a line that is broken before tells nothing.
+func TestABadLineTellsItsLicences(t *testing.T) {
+	of := map[string]string{"State": "RUNNING", "Licenses": "matlab:1,power:4", "Comment": "a\nb"}
+	if _, bad := parseJobs(line(of), end); len(bad) != 1 || bad[0].Job == nil || bad[0].Job.takes("power", at("08:00:00")) != 4 {
+		t.Errorf("%+v", bad)
+	}
+	for key, value := range map[string]string{"Reason": "a\nb", "NumCPUs": "x"} {
+		if _, bad := parseJobs(line(map[string]string{"State": "RUNNING", key: value}), end); len(bad) != 1 || bad[0].Job != nil {
+			t.Errorf("%s: %+v", key, bad)
+		}
+	}
+}
+
 // TestACommentCannotPassForAnotherJob: a comment with a line break and a whole line of another job behind it. Its author does not know the
 // word that ends lines.
 func TestACommentCannotPassForAnotherJob(t *testing.T) {

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// keptFor is how long licences are reserved: if no controller goes on reserving them, Slurm gives them back then. The reservation is extended once
-	// less than keptLeast of it is left.
-	keptFor, keptLeast = 15 * time.Minute, 10 * time.Minute
+	// keptFor is how long licences are reserved at least, keptPast how long past the next look: if no controller goes on reserving them, Slurm gives them
+	// back then.
+	keptFor, keptPast = 6 * time.Minute, 5 * time.Minute
+	// keptAgain is how old a reservation becomes before it is extended.
+	keptAgain = 2 * time.Minute
 )
 
 // Capacity bounds how many CPUs the jobs that may wait use at a time: each takes a licence for each of its CPUs, and those that are not to be used are
@@ -44,6 +46,9 @@ type bounded struct {
 	now   curve.Now
 }
 
+// kept is how long licences are reserved. Those that jobs need for a latest start before are not.
+func (c *Controller) kept() time.Duration { return max(keptFor, c.o.Interval+keptPast) }
+
 // look asks the curve, and bounds the snapshot by it.
 func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View) bounded {
 	s := &view.Snapshot
@@ -54,6 +59,12 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 			d.Phases[i] = rec.Standing().Phases
 		}
 	}
+	d.Until = s.Now.Add(c.kept()) // as enforce reserves
+	beside, known := view.Beside(in, d.Until)
+	if !known {
+		beside = c.o.Capacity.Maximum
+	}
+	d.Beside = float64(beside)
 	value, now := c.o.Capacity.Curve.Look(ctx, s.Now, in.Carbon, d)
 	s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
 	return bounded{value, now}
@@ -93,10 +104,10 @@ func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) err
 		k.said = said
 		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "message", st.Message)
 	}
-	if c.o.DryRun || k.set && reserve == k.reserved && (reserve == 0 || k.until.Sub(now) > keptLeast) {
+	if c.o.DryRun || k.set && reserve == k.reserved && (reserve == 0 || k.until.Sub(now) > c.kept()-keptAgain) {
 		return nil
 	}
-	until := now.Add(keptFor)
+	until := now.Add(c.kept())
 	err := c.o.Client.Reserve(ctx, k.Licence, reserve, until)
 	k.set, k.reserved, k.until = err == nil, reserve, until
 	return err

@@ -39,8 +39,8 @@ func TestCapacityBoundsWhatRunsAtATime(t *testing.T) {
 	c, f, _ := setup(t, held("1"), held("2"))
 	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "14:00", Capacity: "4"}, {From: "14:00", To: "20:00", Capacity: "8"}}}, "")
 	step(t, c, f, 0)
-	if f.reserved != 12 || !f.until.Equal(f.clock.Now().Add(keptFor)) {
-		t.Errorf("%d licences are reserved until %v; want 12 of 16", f.reserved, f.until)
+	if f.reserved != 12 || !f.until.Equal(clockAt(8, 6)) {
+		t.Errorf("%d licences are reserved until %v; want 12 of 16 until 08:06", f.reserved, f.until)
 	}
 	step(t, c, f, 10*time.Second)
 	running := 0
@@ -59,8 +59,8 @@ func TestCapacityBoundsWhatRunsAtATime(t *testing.T) {
 	for range 12 {
 		step(t, c, f, 30*time.Second)
 	}
-	if n := reserves() - before; n != 1 || f.until.Sub(f.clock.Now()) < keptLeast {
-		t.Errorf("reserved %d times in 6 minutes, until %v; want once more, as the end comes near", n, f.until)
+	if n := reserves() - before; n != 3 || f.until.Sub(f.clock.Now()) < 3*time.Minute {
+		t.Errorf("reserved %d times in 6 minutes, until %v; want three times, as the end comes near", n, f.until)
 	}
 	f.clock.SetTime(midnight.Add(14 * time.Hour))
 	step(t, c, f, 0)

@@ -131,7 +131,11 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
 	if c.ledger != nil {
-		c.ledger.ends = func(ids []string) ([]slurm.Job, error) { return c.o.Client.Ends(ctx, ids) }
+		c.ledger.ends = func(ids []string) ([]slurm.Job, error) {
+			limited, cancel := context.WithTimeout(ctx, askFor)
+			defer cancel()
+			return c.o.Client.Ends(limited, ids)
+		}
 		c.ledger.record(&in, &view, &d, applied)
 	}
 	return d.Wake, err

@@ -39,13 +39,20 @@ type fake struct {
 	// records are what the accounting knows, or why it knows nothing.
 	records []slurm.Job
 	noEnds  error
+	// asked is when the accounting was asked, and how long it had to answer.
+	asked   []time.Time
+	answers time.Duration
 	// reserved are the licences that are reserved until then.
 	reserved           int
 	until              time.Time
 	refusesReservation error
 }
 
-func (f *fake) Ends(_ context.Context, ids []string) ([]slurm.Job, error) {
+func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
+	f.asked, f.answers = append(f.asked, f.clock.Now()), time.Hour
+	if end, bounded := ctx.Deadline(); bounded {
+		f.answers = time.Until(end)
+	}
 	if f.noEnds != nil {
 		return nil, f.noEnds
 	}

@@ -13,6 +13,9 @@ import (
 // sameStart is by how much two statements of the same start differ at most.
 const sameStart = 2 * time.Second
 
+// The accounting of Slurm is asked at most once in askAgain, and has askFor to answer: while it does not, looks at the queue go on.
+const askAgain, askFor = time.Minute, 10 * time.Second
+
 // endsOf asks the accounting of Slurm how jobs of the ledger ended, by their names in the ledger. wait says that it does not answer now.
 func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, wait bool) {
 	ends = map[string]*slurm.Job{}
@@ -26,6 +29,10 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, wait bool) {
 	if len(ids) == 0 || r.ends == nil {
 		return ends, false
 	}
+	if !r.asked.IsZero() && r.in.Now.Sub(r.asked).Abs() < askAgain {
+		return ends, true
+	}
+	r.asked = r.in.Now
 	jobs, err := r.ends(ids)
 	if err != nil {
 		if !errors.Is(err, slurm.ErrNoAccounting) {

@@ -42,7 +42,9 @@ type ledgerRecorder struct {
 	missed map[string]time.Time
 	// ends asks the accounting of Slurm how jobs ended that it has forgotten.
 	ends func(ids []string) ([]slurm.Job, error)
-	log  *slog.Logger
+	// asked is when it was asked last.
+	asked time.Time
+	log   *slog.Logger
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {

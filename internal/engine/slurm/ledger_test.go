@@ -205,6 +205,27 @@ func TestLedgerAsksTheAccountingForMissedEnds(t *testing.T) {
 	}
 }
 
+// TestAnAccountingThatHangsKeepsNoJobWaiting: while slurmdbd does not answer, it is asked once a minute, for a short time. So releases come in time.
+func TestAnAccountingThatHangsKeepsNoJobWaiting(t *testing.T) {
+	b := withLedger(t, job("1", "lull:max-delay=12h"))
+	b.f.lasts["1"], b.f.age = 30*time.Minute, time.Minute
+	b.until(8*time.Hour + 20*time.Minute)
+	b.f.noEnds = slurm.ErrCommand
+	b.f.clock.Step(10 * time.Hour)
+	b.restart()
+	for range 100 {
+		step(t, b.c, b.f, 10*time.Second)
+	}
+	if len(b.f.asked) < 10 || b.f.answers > 10*time.Second {
+		t.Errorf("asked %d times in 16 minutes, and waited for %v", len(b.f.asked), b.f.answers)
+	}
+	for i := range b.f.asked {
+		if i > 0 && b.f.asked[i].Sub(b.f.asked[i-1]) < time.Minute {
+			t.Errorf("asked at %v and at %v", b.f.asked[i-1], b.f.asked[i])
+		}
+	}
+}
+
 func clockAt(hour, minute int) time.Time {
 	return midnight.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }

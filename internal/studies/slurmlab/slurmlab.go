@@ -55,7 +55,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
 GresTypes=gpu
-Licenses=power:32
+Licenses=power:32,superpower:4
 SlurmdParameters=config_overrides
 SchedulerParameters=bf_interval=1,bf_resolution=1,bf_continue,sched_interval=2,sched_min_interval=100000,batch_sched_delay=1,default_queue_depth=1000,bf_max_job_test=1000
 ReturnToService=2
