@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -162,7 +164,34 @@ func (c *boundCache) List(ctx context.Context, list client.ObjectList, options .
 	if _, has := c.namespaces[o.Namespace]; o.Namespace != "" && !has && c.bound(list) {
 		return meta.SetList(list, nil)
 	}
+	if o.Namespace == "" && c.bound(list) {
+		if err := c.startAll(ctx, list); err != nil {
+			return err
+		}
+	}
 	return c.Cache.List(ctx, list, options...)
+}
+
+// startAll starts the informers of all namespaces for the kind of a list. A list starts one after another, and waits until it is filled: one that
+// may not list would keep those from starting that show that the API server knows who has which rights (tolerant).
+func (c *boundCache) startAll(ctx context.Context, list client.ObjectList) error {
+	gvk, _ := c.scopes.namespaced(list)
+	var o client.Object
+	switch list.(type) {
+	case *unstructured.UnstructuredList:
+		o = &unstructured.Unstructured{}
+	case *metav1.PartialObjectMetadataList:
+		o = &metav1.PartialObjectMetadata{}
+	default:
+		typed, err := c.scopes.scheme.New(gvk)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", gvk.Kind, err)
+		}
+		o = typed.(client.Object) //nolint:forcetypeassert // what lists have are objects
+	}
+	o.GetObjectKind().SetGroupVersionKind(gvk)
+	_, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+	return err
 }
 
 // Reader returns a reader that lists these namespaces, one after another, where all namespaces are asked for. It skips a namespace in which

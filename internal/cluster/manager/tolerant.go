@@ -37,23 +37,27 @@ func newInformer(tolerates func(runtime.Object) bool) func(toolscache.ListerWatc
 	}
 }
 
-// lastAllowed is when the API server has last allowed a list or a watch in any namespace.
+// lastAllowed is when the API server has allowed a list or a watch in any namespace: from since to at, with no gap of forbiddenFor.
 type lastAllowed struct {
-	mu sync.Mutex
-	at time.Time
+	mu        sync.Mutex
+	since, at time.Time
 }
 
 func (l *lastAllowed) record() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.at = time.Now()
+	now := time.Now()
+	if now.Sub(l.at) >= forbiddenFor {
+		l.since = now
+	}
+	l.at = now
 }
 
-// before reports whether that was in the last forbiddenFor before a request.
+// before reports whether it has done so in the last forbiddenFor before a request. Meanwhile it may have done so again.
 func (l *lastAllowed) before(request time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.at.Before(request) && request.Sub(l.at) < forbiddenFor
+	return l.since.Before(request) && request.Sub(l.at) < forbiddenFor
 }
 
 // tolerant lists and watches the objects of a namespace. Once they have been listed, it passes all errors on: what was
