@@ -319,12 +319,22 @@ func TestPlansAreRepaired(t *testing.T) {
 func TestSnapshotErrorsNameTheField(t *testing.T) {
 	good := func() decide.Snapshot { return snapshot(t, at(2), task("a", at(2), at(20), time.Hour)) }
 	for want, breakIt := range map[string]func(*decide.Snapshot){
-		"now":        func(s *decide.Snapshot) { s.Now = time.Time{} },
-		"slot: 0s":   func(s *decide.Snapshot) { s.Slot = 0 },
-		"margin":     func(s *decide.Snapshot) { s.Margin = -1 },
-		"clusters":   func(s *decide.Snapshot) { s.Clusters = nil },
-		"remaining":  func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
-		"at risk":    func(s *decide.Snapshot) { s.Tasks[0].AtRisk = 2 * time.Hour },
+		"now":          func(s *decide.Snapshot) { s.Now = time.Time{} },
+		"slot: 0s":     func(s *decide.Snapshot) { s.Slot = 0 },
+		"margin":       func(s *decide.Snapshot) { s.Margin = -1 },
+		"clusters":     func(s *decide.Snapshot) { s.Clusters = nil },
+		"remaining":    func(s *decide.Snapshot) { s.Tasks[0].Remaining = -1 },
+		"at risk":      func(s *decide.Snapshot) { s.Tasks[0].AtRisk = 2 * time.Hour },
+		"restart: -1":  func(s *decide.Snapshot) { s.Tasks[0].Kind, s.Tasks[0].Restart = workload.Interruptible, -1 },
+		"restart: 25h": func(s *decide.Snapshot) { s.Tasks[0].Kind, s.Tasks[0].Restart = workload.Interruptible, 25*time.Hour },
+		"restart: 1m":  func(s *decide.Snapshot) { s.Tasks[0].Restart = time.Minute }, // of a rigid task
+		"starting: 2m": func(s *decide.Snapshot) {
+			t := &s.Tasks[0]
+			t.Kind, t.State, t.Cluster, t.Restart, t.Starting = workload.Interruptible, decide.Running, s.Clusters[0].Name, time.Minute, 2*time.Minute
+		},
+		"starting: 1m": func(s *decide.Snapshot) {
+			s.Tasks[0].Kind, s.Tasks[0].Restart, s.Tasks[0].Starting = workload.Interruptible, time.Minute, time.Minute // it waits
+		},
 		"lacking: 1": func(s *decide.Snapshot) { s.Tasks[0].Lacking = 1 },
 		"kind":       func(s *decide.Snapshot) { s.Tasks[0].Kind = workload.Elastic },
 		"state":      func(s *decide.Snapshot) { s.Tasks[0].State = "asleep" },

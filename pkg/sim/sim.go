@@ -185,7 +185,7 @@ type Config struct {
 	// Lengths estimates run times as jobs go; nil stands for Job.Estimate.
 	Lengths Lengths
 	// Overhead is the time without progress after each resumption and change of scale. Plans contain it after each
-	// pause and move; planners know its energy, as workload.Job.RestartKWh.
+	// pause and move, not after changes of scale; planners know its energy, as workload.Job.RestartKWh.
 	Overhead time.Duration
 	Faults   Faults
 	// Seed of all that is random.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// MostIntensities is the longest time of which Intensities reads.
+// MostIntensities is the longest span of time that Intensities reads.
 const MostIntensities = 31 * 24 * time.Hour
 
 // Intensities returns the published intensities of a GridZone that begin in [from, to), each in its last revision, in the order of

@@ -30,7 +30,7 @@ type Local struct {
 	log     *slog.Logger
 }
 
-// NewLocal returns the curve of a specification, of which Zone, Target, Policies, Mode and Evict have no effect. The file, if one is named, keeps what
+// NewLocal returns the curve of a specification. Its Zone, Target, Policies, Mode and Evict have no effect. The file, if one is named, keeps what
 // methods carbonFlex and vcc learn; without one they learn anew after a restart. The error names the field and what is accepted.
 func NewLocal(name string, spec v1alpha1.CapacityCurveSpec, file string, logger *slog.Logger) (*Local, error) {
 	l := &Local{file: file, log: logger}

@@ -142,8 +142,8 @@ func TestStartupIsPartOfATask(t *testing.T) {
 	}
 }
 
-// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, has the rest of its start ahead. One that starts for the first
-// time has none to do again, nor has one of which a worker runs.
+// TestRestartUnderWay: a Job that has run before, and whose pods pull their images, has the rest of its start ahead. A Job that starts for the first
+// time repeats nothing. Neither does a Job with a worker that runs.
 func TestRestartUnderWay(t *testing.T) {
 	node := metav1.NewTime(now.Add(-time.Minute))
 	pulls := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &node}
@@ -299,7 +299,7 @@ func TestStartsOfPods(t *testing.T) {
 		"one has ended":             {[]corev1.ContainerStatus{ended, up(-19)}, 1, 4 * time.Minute, 31 * time.Minute},
 		"one starts again":          {[]corev1.ContainerStatus{up(-19), again}, 1, 0, 35 * time.Minute},
 		"one crashes":               {[]corev1.ContainerStatus{up(-19), crashes}, 1, 0, 35 * time.Minute},
-		"nothing is told":           {nil, 1, 0, 35 * time.Minute},
+		"the status is empty":       {nil, 1, 0, 35 * time.Minute},
 	} {
 		node := at(-20)
 		pod := corev1.Pod{

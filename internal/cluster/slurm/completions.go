@@ -70,7 +70,7 @@ func completion(id, line string) (Job, bool) {
 	return record(id, is[1], submitted[1], is[2], is[3], is[4], time.Local)
 }
 
-// eachCompletion calls a function for the last lines of a file. whole is false of one that has no end, or of which this is only the beginning.
+// eachCompletion calls a function for the last lines of a file. whole is false if a line has no end, or if this is only the beginning of a longer one.
 func eachCompletion(ctx context.Context, name string, each func(line string, whole bool)) error {
 	about, err := os.Stat(name)
 	if err != nil {

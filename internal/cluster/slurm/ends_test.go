@@ -33,7 +33,7 @@ func TestEndsOfAFileOfCompletions(t *testing.T) {
 		t.Errorf("%+v, %v\nwant %+v", jobs, err, want)
 	}
 	if _, err := (Commands{Completions: file + "x"}).Ends(t.Context(), []string{"1"}); err == nil {
-		t.Error("a file that is not there is no error")
+		t.Error("a missing file gives no error")
 	}
 }
 
