@@ -42,7 +42,7 @@ demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) $(if $(filter slur
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.
 INTEGRATION = LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags integration -count=1 -timeout 60m ./test/integration
-SMOKE := ^(TestJobsWaitForCleanPower|TestFailsafe|TestControllerKilled)$$
+SMOKE := ^(TestJobsWaitForCleanPower|TestWatchdogAloneReleasesEachHoldInTime|TestControllerKilled)$$
 
 .PHONY: test
 test: deps build ## unit, property and fuzz-seed tests, the simulated control loop, three tests on a real control plane
@@ -89,7 +89,7 @@ bin/kubernetes/v%/version: lab/kubernetes/v%/go.mod lab/kubernetes/v%/go.sum
 kubernetes: $(KUBERNETES:%=bin/kubernetes/v%/version) ## build older control planes for the lab (lab up --kubernetes 1.33)
 
 # What is about the lab, or about the pages, which the lab's own version runs; and the comparison of test/simkube, a model of that version.
-NOT_OLDER := ^(TestLab.*|TestOperations|TestCapacityDocs|TestLedgerDocs|TestPages|TestQuickStart|TestKustomize)$$
+NOT_OLDER := ^(TestLab.*|TestAPIServerAnswersAsTheTableSays|TestCommandsOfTheCapacityPageAreAccepted|TestCommandsOfTheLedgerPageAreAccepted|TestCommandsOfEveryPageRun|TestCommandsOfTheQuickStartRun|TestKustomizeBaseIsAccepted)$$
 
 .PHONY: test-kubernetes
 test-kubernetes: deps build kubernetes ## the tests on older control planes, KUBERNETES="1.33 1.35", with the webhook

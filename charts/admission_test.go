@@ -13,8 +13,8 @@ import (
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
-// TestAdmissionMode: work is held by policies or by lull admission, never by both; where the chart is to choose, by policies if the cluster has them.
-func TestAdmissionMode(t *testing.T) {
+// TestOnlyOneOfPoliciesAndWebhookHolds: work is held by policies or by lull admission, never by both; where the chart is to choose, by policies if the cluster has them.
+func TestOnlyOneOfPoliciesAndWebhookHolds(t *testing.T) {
 	live := []string{"v1/Pod", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"} // of a cluster that Helm asks
 	for _, c := range []struct {
 		mode, version string
@@ -119,9 +119,9 @@ func TestManifestsWithWebhook(t *testing.T) {
 	}
 }
 
-// TestKubeVersion: the chart accepts the versions of Kubernetes on which the integration tests run, the oldest of the lab's modules at least, and there it needs no
+// TestChartAcceptsTestedVersions: the chart accepts the versions of Kubernetes on which the integration tests run, the oldest of the lab's modules at least, and there it needs no
 // MutatingAdmissionPolicy, with any option.
-func TestKubeVersion(t *testing.T) {
+func TestChartAcceptsTestedVersions(t *testing.T) {
 	modules, err := filepath.Glob("../lab/kubernetes/v1.*/go.mod")
 	if err != nil || len(modules) == 0 {
 		t.Fatalf("%d modules, %v", len(modules), err)

@@ -48,9 +48,9 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestValues: with every option on each document is an object, and none is there twice; what is not accepted
+// TestEveryChartValueRenders: with every option on each document is an object, and none is there twice; what is not accepted
 // is said by its name.
-func TestValues(t *testing.T) {
+func TestEveryChartValueRenders(t *testing.T) {
 	on := func(more map[string]any) map[string]any {
 		out := map[string]any{"enabled": true}
 		maps.Copy(out, more)
@@ -117,9 +117,9 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestOwnNamespace: the admission policies exclude the namespace that the chart is installed in, and no other one
+// TestPoliciesExcludeTheReleaseNamespace: the admission policies exclude the namespace that the chart is installed in, and no other one
 // of that name.
-func TestOwnNamespace(t *testing.T) {
+func TestPoliciesExcludeTheReleaseNamespace(t *testing.T) {
 	_, manifests, err := renderIn("green", map[string]any{"image": map[string]any{"repository": "a"}})
 	if err != nil {
 		t.Fatal(err)

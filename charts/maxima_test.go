@@ -26,9 +26,9 @@ type crdSchema struct {
 	Rules                []struct{ Rule string } `json:"x-kubernetes-validations"`
 }
 
-// TestMaxima: each number, duration and amount in the specification of a custom resource has a maximum in its schema, and so have the values of
+// TestEveryNumberHasAMaximum: each number, duration and amount in the specification of a custom resource has a maximum in its schema, and so have the values of
 // maps of texts.
-func TestMaxima(t *testing.T) {
+func TestEveryNumberHasAMaximum(t *testing.T) {
 	for name, spec := range map[string]any{
 		"capacitycurves": v1alpha1.CapacityCurveSpec{}, "carbonpolicies": v1alpha1.CarbonPolicySpec{}, "computeclusters": v1alpha1.ComputeClusterSpec{}, "follows": v1alpha1.FollowSpec{},
 		"gridzones": v1alpha1.GridZoneSpec{}, "scalingprofiles": v1alpha1.ScalingProfileSpec{}, "workloadkinds": v1alpha1.WorkloadKindSpec{},
@@ -53,8 +53,8 @@ func TestMaxima(t *testing.T) {
 	}
 }
 
-// TestDefaultKinds: a policy that names no kinds governs the same ones whether the API server has filled them in or not.
-func TestDefaultKinds(t *testing.T) {
+// TestDefaultKindsAreTheSameEverywhere: a policy that names no kinds governs the same ones whether the API server has filled them in or not.
+func TestDefaultKindsAreTheSameEverywhere(t *testing.T) {
 	text, err := os.ReadFile("lull/files/crd/lull.dev_carbonpolicies.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -100,9 +100,9 @@ func (b *bound) granted(t *testing.T, account, namespace string) (out []string) 
 	return slices.Compact(out)
 }
 
-// TestNamespaces: with namespaces, no account of Lull has a right to namespaced objects elsewhere, except to read Pods and what it has in
+// TestNamespacedAccountsHaveNoRightsElsewhere: with namespaces, no account of Lull has a right to namespaced objects elsewhere, except to read Pods and what it has in
 // its own namespace, in kube-system and in that of Kueue. In each namespace it has all that it has without them.
-func TestNamespaces(t *testing.T) {
+func TestNamespacedAccountsHaveNoRightsElsewhere(t *testing.T) {
 	collect := func(values map[string]any, upgrade bool) *bound {
 		hooks, manifests, err := renderFor(common.ReleaseOptions{Name: "lull", Namespace: Namespace, IsInstall: !upgrade, IsUpgrade: upgrade}, nil, values)
 		if err != nil {
@@ -245,8 +245,8 @@ func TestScopesAreKnown(t *testing.T) {
 	}
 }
 
-// TestNamespaceGoes: an upgrade after which nobody could release what is held in a namespace is refused, until its policies are paused.
-func TestNamespaceGoes(t *testing.T) {
+// TestUpgradeThatStrandsHoldsIsRefused: an upgrade after which nobody could release what is held in a namespace is refused, until its policies are paused.
+func TestUpgradeThatStrandsHoldsIsRefused(t *testing.T) {
 	object := func(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{}}
 		u.SetAPIVersion(apiVersion)

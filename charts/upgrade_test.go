@@ -85,9 +85,9 @@ func flags(t *testing.T) (out []string) {
 	return out
 }
 
-// TestValueGoes: what Helm deletes when a value goes. Nothing of it holds what people or Lull have written. Objects of the kinds in plain
+// TestRemovedChartValueDeletesNoWork: what Helm deletes when a value goes. Nothing of it holds what people or Lull have written. Objects of the kinds in plain
 // can be made again at any time, and nobody waits for them; all others are listed by the value that takes them away.
-func TestValueGoes(t *testing.T) {
+func TestRemovedChartValueDeletesNoWork(t *testing.T) {
 	plain := []string{"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "PodMonitor", "PrometheusRule", "ConfigMap"}
 	roles := func(of ...string) (out []string) {
 		for _, name := range of {
@@ -157,9 +157,9 @@ func TestValueGoes(t *testing.T) {
 	}
 }
 
-// TestReleaseRemoved: before an upgrade a hook releases what is held of kinds that are not in the values, and in queues without Kueue, with
+// TestHookReleasesRemovedKinds: before an upgrade a hook releases what is held of kinds that are not in the values, and in queues without Kueue, with
 // the rights that it takes.
-func TestReleaseRemoved(t *testing.T) {
+func TestHookReleasesRemovedKinds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(map[string]any) map[string]any
 		args   string
@@ -217,8 +217,8 @@ func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRes
 	return c.Resource(gv.WithResource(strings.ToLower(kind) + "s")), kind == "PersistentVolumeClaim", err
 }
 
-// TestUpgradeGuards: an upgrade that would delete policies or the ledger, or strand what a CapacityCurve has set, is refused.
-func TestUpgradeGuards(t *testing.T) {
+// TestUpgradeThatStrandsWorkIsRefused: an upgrade that would delete policies or the ledger, or strand what a CapacityCurve has set, is refused.
+func TestUpgradeThatStrandsWorkIsRefused(t *testing.T) {
 	object := func(apiVersion, kind, namespace, name string, annotations map[string]string, finalizers ...string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		u.SetAPIVersion(apiVersion)
@@ -272,9 +272,9 @@ func TestUpgradeGuards(t *testing.T) {
 
 }
 
-// TestAggregatedRoles: who may view or edit a namespace by the roles of Kubernetes may do so with what of Lull is in it, and no more: only the
+// TestRolesAggregateToViewAndEdit: who may view or edit a namespace by the roles of Kubernetes may do so with what of Lull is in it, and no more: only the
 // controller writes CarbonPlans and any status, and what is cluster-wide is for administrators.
-func TestAggregatedRoles(t *testing.T) {
+func TestRolesAggregateToViewAndEdit(t *testing.T) {
 	want := map[string]string{
 		"lull-view": "rbac.authorization.k8s.io/aggregate-to-view=true: carbonpolicies,carbonplans,scalingprofiles [get list watch]; capacitycurves,gridzones,workloadkinds [get list watch]",
 		"lull-edit": "rbac.authorization.k8s.io/aggregate-to-admin=true,rbac.authorization.k8s.io/aggregate-to-edit=true: carbonpolicies,scalingprofiles [create update patch delete deletecollection]",

@@ -112,8 +112,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestArchitecturePage: the page that draws the house names every package of pkg and internal, and none that does not exist.
-func TestArchitecturePage(t *testing.T) {
+// TestArchitecturePageNamesEveryPackage: the page that draws the house names every package of pkg and internal, and none that does not exist.
+func TestArchitecturePageNamesEveryPackage(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ var longFunctions = map[string]string{
 	"internal/cli/simulate.go:scenario":                     "one step for each flag",
 }
 
-// TestLengths: no file is longer than a reader keeps in mind.
-func TestLengths(t *testing.T) {
+// TestNoFileIsTooLong: no file is longer than a reader keeps in mind.
+func TestNoFileIsTooLong(t *testing.T) {
 	out, err := exec.Command("git", "-C", "..", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -201,8 +201,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestWalks: the functions that the walks of the architecture page name are in the files that it names.
-func TestWalks(t *testing.T) {
+// TestWalksNameRealFunctions: the functions that the walks of the architecture page name are in the files that it names.
+func TestWalksNameRealFunctions(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)

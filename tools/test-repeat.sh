@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests N times while a process keeps one core busy, then lists which failed and how often. It exits with the
 # status of go test: not 0 if a test failed.
-# Usage: tools/test-repeat.sh N RUN PACKAGE...     (make test-repeat N=20 PKG=./internal/accounting/ledger RUN=TestKilled)
+# Usage: tools/test-repeat.sh N RUN PACKAGE...     (make test-repeat N=20 PKG=./internal/accounting/ledger RUN=TestKilledWritersLoseNoEntry)
 set -euo pipefail
 
 n=$1 run=$2

@@ -5,16 +5,16 @@ import (
 	"testing"
 )
 
-// TestDemoNames: a demo that does not exist is named as it was typed.
-func TestDemoNames(t *testing.T) {
+// TestUnknownDemoIsNamedAsTyped: a demo that does not exist is named as it was typed.
+func TestUnknownDemoIsNamedAsTyped(t *testing.T) {
 	if text := failure(t, "demo", "elastic", "follow"); !strings.Contains(text, `"elastic follow"; accepted: nothing, or one of elastic, `) {
 		t.Error(text)
 	}
 }
 
-// TestDemoZone: a zone without a climatology is refused before anything starts, with a hint where one is meant. The zone of a
+// TestDemoRefusesAZoneWithoutClimatology: a zone without a climatology is refused before anything starts, with a hint where one is meant. The zone of a
 // trace is a name.
-func TestDemoZone(t *testing.T) {
+func TestDemoRefusesAZoneWithoutClimatology(t *testing.T) {
 	for zone, want := range map[string]string{
 		"de":                  "did you mean DE?",
 		"eu-central-1":        "did you mean DE, in which aws/eu-central-1 lies?",

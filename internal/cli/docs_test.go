@@ -174,9 +174,9 @@ var (
 	inlined = regexp.MustCompile("`(?:kubectl )?lull ([a-z][^`]*)`")
 )
 
-// TestDocs reads every page: links lead somewhere, commands of Lull are there with the flags they are
+// TestDocsAreCorrect reads every page: links lead somewhere, commands of Lull are there with the flags they are
 // given, and manifests of its resources have the fields they use.
-func TestDocs(t *testing.T) {
+func TestDocsAreCorrect(t *testing.T) {
 	decoder := serializer.NewCodecFactory(schemeOf(t), serializer.EnableStrict).UniversalDeserializer()
 	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "charts/lull/templates/NOTES.txt"}
 	err := filepath.WalkDir(filepath.Join(tree, "docs"), func(path string, _ os.DirEntry, err error) error {
@@ -242,8 +242,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestScheduleExamples: the commands in the examples for other schedulers are there with the flags they are given.
-func TestScheduleExamples(t *testing.T) {
+// TestExamplesForSchedulersUseRealFlags: the commands in the examples for other schedulers are there with the flags they are given.
+func TestExamplesForSchedulersUseRealFlags(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(tree, "examples/schedule/*"))
 	if err != nil || len(files) < 3 {
 		t.Fatal(files, err)

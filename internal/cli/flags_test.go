@@ -188,8 +188,8 @@ func TestErrorsAreInWordsOfUsers(t *testing.T) {
 	}
 }
 
-// TestNoKubeconfig: without a cluster the error says what to do.
-func TestNoKubeconfig(t *testing.T) {
+// TestErrorWithoutAClusterSaysWhatToDo: without a cluster the error says what to do.
+func TestErrorWithoutAClusterSaysWhatToDo(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", none)
 	t.Setenv("HOME", t.TempDir())

@@ -185,9 +185,9 @@ func TestFakegridServes(t *testing.T) {
 	}
 }
 
-// TestBacktestOutputs: the machine-readable form, the page, and recorded
+// TestBacktestWritesEachFormat: the machine-readable form, the page, and recorded
 // forecasts beside the forecasters.
-func TestBacktestOutputs(t *testing.T) {
+func TestBacktestWritesEachFormat(t *testing.T) {
 	start := time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 	file := trace(t, "a.csv", start, 30)
 	_, text, _ := runMain("forecast", "backtest", file, "-o", "json", "--zone", "DE")

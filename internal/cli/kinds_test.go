@@ -73,9 +73,9 @@ func TestManifestsGrantOnlyWhatIsGoverned(t *testing.T) {
 	}
 }
 
-// TestPrometheusFlags: an address with which a token would be sent in the clear, or that
+// TestPrometheusFlagsThatLeakATokenAreRefused: an address with which a token would be sent in the clear, or that
 // holds one, is refused by name.
-func TestPrometheusFlags(t *testing.T) {
+func TestPrometheusFlagsThatLeakATokenAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		url, token string
 		every      time.Duration
@@ -100,8 +100,8 @@ func TestPrometheusFlags(t *testing.T) {
 	}
 }
 
-// TestLimitFlags: limits of the controller that make no sense are refused.
-func TestLimitFlags(t *testing.T) {
+// TestLimitFlagsThatMakeNoSenseAreRefused: limits of the controller that make no sense are refused.
+func TestLimitFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--planners=":           "--planners: none; accepted: at least one of asap",
 		"--planners=joint,asop": `unknown planner "asop"; accepted: asap`,

@@ -145,9 +145,9 @@ func TestLedgerCommands(t *testing.T) {
 	}
 }
 
-// TestImpact is the manifest of the Impact Framework: what it multiplies is what was settled.
+// TestImpactManifestMatchesTheLedger is the manifest of the Impact Framework: what it multiplies is what was settled.
 // TestBrowser's suite has the framework itself compute it.
-func TestImpact(t *testing.T) {
+func TestImpactManifestMatchesTheLedger(t *testing.T) {
 	file := bookOf(t)
 	text := stdout(t, "report", "--database", file, "--format", "impact", "--by", "label:team", "--embodied-kg", "1000", "--server-cpus", "50", "--unit", "worker-hour")
 	var m struct {
@@ -177,8 +177,8 @@ func TestImpact(t *testing.T) {
 	}
 }
 
-// TestLedgerQuarantine: verify counts entries in quarantine, show and report name the workload and the reason.
-func TestLedgerQuarantine(t *testing.T) {
+// TestCommandsNameQuarantinedEntries: verify counts entries in quarantine, show and report name the workload and the reason.
+func TestCommandsNameQuarantinedEntries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	l, err := ledger.Open(t.Context(), file)
 	if err != nil {

@@ -261,9 +261,9 @@ func TestPlanFromStandardInputNamesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestCheckCommand: the shared example of a plan made by hand is accepted and
+// TestCheckAcceptsAndPricesThePlan: the shared example of a plan made by hand is accepted and
 // priced, and a broken copy is refused with its fault named.
-func TestCheckCommand(t *testing.T) {
+func TestCheckAcceptsAndPricesThePlan(t *testing.T) {
 	examples := filepath.Join(data.Shared(t), "examples")
 	instance, made := filepath.Join(examples, "carbonscaler-3-slots.json"), filepath.Join(examples, "carbonscaler-3-slots.plan.json")
 	var stdout, stderr bytes.Buffer

@@ -20,9 +20,9 @@ import (
 	"lull.dev/lull/internal/cluster/kueue"
 )
 
-// TestReleaseAll: "lull release --all" finds every mark of Lull, that of a release by halves too, and what it cannot
+// TestReleaseAllFindsEveryMark: "lull release --all" finds every mark of Lull, that of a release by halves too, and what it cannot
 // release keeps the others from nothing.
-func TestReleaseAll(t *testing.T) {
+func TestReleaseAllFindsEveryMark(t *testing.T) {
 	ctx := context.Background()
 	job := func(name, queue, hold string, suspended bool) *batchv1.Job {
 		j := &batchv1.Job{

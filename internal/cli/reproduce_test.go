@@ -36,11 +36,11 @@ func recorded(t *testing.T) map[string]reproduce.Found {
 // between machines.
 const drift = 0.05
 
-// TestHeadlines: headline experiments come to what docs/reproduction.md says. After a
+// TestHeadlinesMatchTheReproductionPage: headline experiments come to what docs/reproduction.md says. After a
 // change that is meant to move figures run "lull reproduce all" anew (docs/reference.md).
 // By default those of a few seconds, and of carbonflex fig11 one trace of two; six years of starts
 // (carbonscaler fig12) and both traces belong to the large run.
-func TestHeadlines(t *testing.T) {
+func TestHeadlinesMatchTheReproductionPage(t *testing.T) {
 	env := NewReproduction(data.Folder(t, "carbon", "jobs", "profiles"))
 	if err := env.Check(); err != nil {
 		t.Skip(err)

@@ -103,9 +103,9 @@ func TestRunEndToEnd(t *testing.T) {
 	}
 }
 
-// TestRunStatuses: the statuses of commands that cannot be started, or that a signal ends, are those of a shell, and what is
+// TestRunExitsAsAShellWould: the statuses of commands that cannot be started, or that a signal ends, are those of a shell, and what is
 // wrong with the command is known before the wait.
-func TestRunStatuses(t *testing.T) {
+func TestRunExitsAsAShellWould(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("not a program"), 0o600); err != nil {
 		t.Fatal(err)
@@ -153,8 +153,8 @@ func untilSays(t *testing.T, from io.Reader, text string) string {
 	return all.String()
 }
 
-// TestRunSignals: while it waits, and while the command runs, which gets them.
-func TestRunSignals(t *testing.T) {
+// TestRunPassesSignalsOn: while it waits, and while the command runs, which gets them.
+func TestRunPassesSignalsOn(t *testing.T) {
 	waits := []string{"run", "--within", "14m", "--length", "10s", "--source", curveFile(t, 8*time.Minute), "--"}
 	traps := []string{"sh", "-c", `trap 'echo got TERM; exit 9' TERM; trap 'echo got INT; exit 8' INT; trap 'echo got USR1; exit 6' USR1; echo ready >&2; while :; do sleep 0.05; done`}
 	now := []string{"run", "--length", "1h", "--within", "1h", "--"}

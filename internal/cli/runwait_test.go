@@ -229,8 +229,8 @@ func TestWaitAsks(t *testing.T) {
 	})
 }
 
-// TestWaitAsleep: timers stand still while the machine is asleep, and the wall clock goes on.
-func TestWaitAsleep(t *testing.T) {
+// TestWaitEndsByTheWallClock: timers stand still while the machine is asleep, and the wall clock goes on.
+func TestWaitEndsByTheWallClock(t *testing.T) {
 	onBed(t, cleanAtFive, func(b *bed) { // awake before the start
 		b.after(time.Hour+time.Second, func() { b.asleep = 2 * time.Hour })
 		b.want(5*time.Hour, nil, "was asleep")

@@ -11,8 +11,8 @@ import (
 // weekOfSacct is the example of docs/questions/slurm-history.md.
 const weekOfSacct = "../../examples/slurm/week.sacct"
 
-// TestSimulateSacct checks that the page on a Slurm cluster's last year prints what the command does.
-func TestSimulateSacct(t *testing.T) {
+// TestSimulateReadsSacct checks that the page on a Slurm cluster's last year prints what the command does.
+func TestSimulateReadsSacct(t *testing.T) {
 	out := stdout(t, "simulate", "--jobs", weekOfSacct, "--zone", "DE", "--max-delay", "12h", "--planner", "joint", "--estimate", "requested")
 	page, err := os.ReadFile("../../docs/questions/slurm-history.md")
 	if err != nil {
@@ -51,8 +51,8 @@ func TestSimulateSacctOnSoManyCPUs(t *testing.T) {
 	}
 }
 
-// TestAdviseSacct: the same file is a history for lull advise, and --time-zone moves times that have no offset.
-func TestAdviseSacct(t *testing.T) {
+// TestAdviseReadsSacct: the same file is a history for lull advise, and --time-zone moves times that have no offset.
+func TestAdviseReadsSacct(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history")
 	if err := os.WriteFile(file, []byte("JobID|Submit|ElapsedRaw|NCPUS|State\n7|2026-03-01T10:00:00|7200|4|COMPLETED\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -103,8 +103,8 @@ func TestSimulateCarbonFlexLearns(t *testing.T) {
 	}
 }
 
-// TestSimulateReports: what a trace leaves out, the peak, the margin.
-func TestSimulateReports(t *testing.T) {
+// TestSimulateReportsTraceAndMargin: what a trace leaves out, the peak, the margin.
+func TestSimulateReportsTraceAndMargin(t *testing.T) {
 	dir := files(t, map[string]string{
 		"jobs.swf": "1 0 0 3600 1 -1 -1 1 -1 -1 1 1\n2 5 0 -1 1 -1 -1 1 -1 -1 1 1\n3 7 0 3600 1 -1 -1 1 -1 -1 1 1\n", "c.csv": hoursOf(24*5, nil),
 	})

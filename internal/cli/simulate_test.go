@@ -95,9 +95,9 @@ func TestSimulateRunsThePolicyDefault(t *testing.T) {
 	}
 }
 
-// TestExampleScenario: the example that is printed runs, and uses every part. By default its jobs come in half a day
+// TestExampleScenarioRuns: the example that is printed runs, and uses every part. By default its jobs come in half a day
 // instead of three, which makes a run take less than a second instead of twenty.
-func TestExampleScenario(t *testing.T) {
+func TestExampleScenarioRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.yaml")
 	text := stdout(t, "simulate", "--example")
 	span := "    span: 3d\n"

@@ -76,8 +76,8 @@ func TestSlurmASiteLoadsTheScriptInPcall(t *testing.T) {
 	}
 }
 
-// TestSlurmFlags: what cannot work is said before Slurm is asked.
-func TestSlurmFlags(t *testing.T) {
+// TestSlurmFlagsAreCheckedFirst: what cannot work is said before Slurm is asked.
+func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 	t.Setenv(zoneVariable, "")
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("maxdelay: 8h\n"), 0o600); err != nil {

@@ -16,9 +16,9 @@ import (
 	"lull.dev/lull/internal/cluster/kube"
 )
 
-// TestExplainReleased: after lull release, lull explain says who has released the workload and when, and how
+// TestExplainSaysWhoReleased: after lull release, lull explain says who has released the workload and when, and how
 // the policy governs it again; of a finished one there is nothing to do.
-func TestExplainReleased(t *testing.T) {
+func TestExplainSaysWhoReleased(t *testing.T) {
 	ctx := t.Context()
 	job := jobKind(t)
 	for _, finished := range []bool{false, true} {
@@ -90,8 +90,8 @@ func TestExplainNamesMisspeltAnnotations(t *testing.T) {
 	}
 }
 
-// TestExplainReserve: the reserve is named where it may be why a workload waits.
-func TestExplainReserve(t *testing.T) {
+// TestExplainNamesTheReserve: the reserve is named where it may be why a workload waits.
+func TestExplainNamesTheReserve(t *testing.T) {
 	learned := &v1alpha1.ReserveStatus{Share: 0.43, ObservedUntil: &metav1.Time{Time: time.Now()}, HourlyPeaks: []int32{0, 430, 0}}
 	for name, tc := range map[string]struct {
 		reserve *v1alpha1.ReserveStatus
@@ -115,8 +115,8 @@ func TestExplainReserve(t *testing.T) {
 	}
 }
 
-// TestExplainExcluded: a hook that no policy governs is explained by what it is, not by the lack of a policy.
-func TestExplainExcluded(t *testing.T) {
+// TestExplainNamesTheHook: a hook that no policy governs is explained by what it is, not by the lack of a policy.
+func TestExplainNamesTheHook(t *testing.T) {
 	ctx := t.Context()
 	job := jobKind(t)
 	for name, tc := range map[string]struct {

@@ -108,9 +108,9 @@ func TestWhenErrors(t *testing.T) {
 	}
 }
 
-// TestWhenFiles: a file that is not there is a wrong flag. One that cannot be read, or that is old, is a source that fails: there
+// TestWhenTellsMissingFromUnreadableFiles: a file that is not there is a wrong flag. One that cannot be read, or that is old, is a source that fails: there
 // is a result without it, with a warning.
-func TestWhenFiles(t *testing.T) {
+func TestWhenTellsMissingFromUnreadableFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
@@ -165,8 +165,8 @@ func TestWhenFiles(t *testing.T) {
 	}
 }
 
-// TestWhenRefused: if a provider refuses a request without a credential, the warning says how to state one.
-func TestWhenRefused(t *testing.T) {
+// TestWhenSaysHowToStateACredential: if a provider refuses a request without a credential, the warning says how to state one.
+func TestWhenSaysHowToStateACredential(t *testing.T) {
 	t.Setenv("LULL_CREDENTIAL", "")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer server.Close()
@@ -184,8 +184,8 @@ func TestWhenRefused(t *testing.T) {
 	}
 }
 
-// TestWhenCanceled: Ctrl-C while a provider is asked ends the command, without a result.
-func TestWhenCanceled(t *testing.T) {
+// TestCancelledWhenGivesNoResult: Ctrl-C while a provider is asked ends the command, without a result.
+func TestCancelledWhenGivesNoResult(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if signal.Ignored(s) {
 			continue

@@ -88,8 +88,8 @@ func TestPlansAreOrdered(t *testing.T) {
 	}
 }
 
-// TestHeaders: browsers are told to fetch nothing from elsewhere and to keep nothing.
-func TestHeaders(t *testing.T) {
+// TestPageHeadersForbidOtherOrigins: browsers are told to fetch nothing from elsewhere and to keep nothing.
+func TestPageHeadersForbidOtherOrigins(t *testing.T) {
 	s := &Server{Reader: manyPlans(1), Access: Loopback{}}
 	for host, want := range map[string]int{"localhost:8090": 200, "127.0.0.1:8090": 200, "[::1]:8090": 200, "127.0.0.1.evil.example": 403, "evil.example": 403, "": 403} {
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)

@@ -124,9 +124,9 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// TestPlace: what is placed is as early as it can be, and no more is ever used than there is, against a
+// TestJobIsPlacedAsEarlyAsItFits: what is placed is as early as it can be, and no more is ever used than there is, against a
 // search minute by minute.
-func TestPlace(t *testing.T) {
+func TestJobIsPlacedAsEarlyAsItFits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
 		const n = 400 // minutes

@@ -95,8 +95,8 @@ func TestMoreSlackSavesMore(t *testing.T) {
 	}
 }
 
-// TestMinSaving: a start whose plan saves less runs at once, all others run as planned.
-func TestMinSaving(t *testing.T) {
+// TestStartThatSavesLessRunsAtOnce: a start whose plan saves less runs at once, all others run as planned.
+func TestStartThatSavesLessRunsAtOnce(t *testing.T) {
 	for name, s := range map[string]advise.Study{
 		"elastic":  elastic(joint.Planner{}, 12),
 		"one slot": {Job: advise.Job{Length: 0.5, Kind: workload.Rigid, Request: map[string]float64{"worker": 1}, MinWorkers: 1, MaxWorkers: 1, Curve: []float64{1}}},
@@ -132,8 +132,8 @@ func TestMinSaving(t *testing.T) {
 	}
 }
 
-// TestErrors of what planners are told: they never save more, and the work is done.
-func TestErrors(t *testing.T) {
+// TestForecastErrorsNeverSaveMore of what planners are told: they never save more, and the work is done.
+func TestForecastErrorsNeverSaveMore(t *testing.T) {
 	s := elastic(carbonscaler.Planner{}, 12)
 	right := advise.Summarize(run(t, s))
 	noisy := s

@@ -43,9 +43,9 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestBoundLaws: at any values the capacity is between minimum and maximum, and covers the floor where
+// TestCapacityStaysWithinItsBounds: at any values the capacity is between minimum and maximum, and covers the floor where
 // the maximum does.
-func TestBoundLaws(t *testing.T) {
+func TestCapacityStaysWithinItsBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
 		most := 1 + 100*rng.Float64()

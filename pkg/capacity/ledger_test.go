@@ -84,8 +84,8 @@ func TestLedgerAgainstMinutes(t *testing.T) {
 	}
 }
 
-// TestLedgerRoom: the number of workers that fit is the largest for which Fits holds.
-func TestLedgerRoom(t *testing.T) {
+// TestRoomIsTheLargestThatFits: the number of workers that fit is the largest for which Fits holds.
+func TestRoomIsTheLargestThatFits(t *testing.T) {
 	l := &capacity.Ledger{}
 	l.Offer("a", minute(0), map[string]float64{"cpu": 10})
 	c, need := l.Cluster("a"), l.Demand(map[string]float64{"cpu": 3})

@@ -10,9 +10,9 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// TestCurve: whatever steps and gaps a series has, the curve is the series where it has a value, the slot's value where it has none, and
+// TestCurveFollowsItsSeries: whatever steps and gaps a series has, the curve is the series where it has a value, the slot's value where it has none, and
 // its integral is the sum over minutes.
-func TestCurve(t *testing.T) {
+func TestCurveFollowsItsSeries(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		var samples []Sample

@@ -21,8 +21,8 @@ func portalRows(zone string) string {
 		"2025-01-01 03:00:00,Germany,Germany," + zone + ",260,320,55,49,entsoe.eu,false,\n"
 }
 
-// TestReadPortal: a download from the portal of Electricity Maps is read as it is; the factor picks the column.
-func TestReadPortal(t *testing.T) {
+// TestPortalDownloadIsRead: a download from the portal of Electricity Maps is read as it is; the factor picks the column.
+func TestPortalDownloadIsRead(t *testing.T) {
 	const lifecycle, direct = "00:00 60 310.2, 01:00 60 301e, 03:00 60 320", "00:00 60 256.5, 01:00 60 250e, 03:00 60 260"
 	for name, tc := range map[string]struct {
 		text   string

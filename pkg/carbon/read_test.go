@@ -94,8 +94,8 @@ func TestReadCSVErrorsNameLineAndValue(t *testing.T) {
 	}
 }
 
-// TestReadTwice: rows of one time are combined by the rule for answers of providers, in CSV and in JSON.
-func TestReadTwice(t *testing.T) {
+// TestRepeatedRowsAreCombined: rows of one time are combined by the rule for answers of providers, in CSV and in JSON.
+func TestRepeatedRowsAreCombined(t *testing.T) {
 	type row struct {
 		time, value string
 		estimated   bool

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestSteps: rows are minutes since midnight, written as from-to/step or as single minutes;
+// TestRowsAreReadAsSteps: rows are minutes since midnight, written as from-to/step or as single minutes;
 // want is for how many minutes each is valid, n*minutes for n equal ones.
-func TestSteps(t *testing.T) {
+func TestRowsAreReadAsSteps(t *testing.T) {
 	for name, tc := range map[string]struct{ rows, want string }{
 		"none":                              {"", ""},
 		"a single row":                      {"0", "1*60"},

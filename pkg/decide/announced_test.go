@@ -69,8 +69,8 @@ func TestEqualClustersAreToldApartByTheirStarts(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBounded: an announced elastic task whose delay is bounded is planned from when it may start.
-func TestAnnouncedBounded(t *testing.T) {
+// TestAnnouncedBoundedTaskIsPlanned: an announced elastic task whose delay is bounded is planned from when it may start.
+func TestAnnouncedBoundedTaskIsPlanned(t *testing.T) {
 	may := at(0).Add(10 * time.Minute)
 	s := snapshot(t, at(0), decide.Task{
 		ID: "announced", Kind: workload.Elastic, Submitted: may, NotBefore: may, State: decide.Waiting, Request: map[string]float64{"cpu": 1}, Remaining: time.Hour,

@@ -7,8 +7,8 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestAtCheckpoints: plans pause at checkpoints, count what pauses lose, and do all of the work.
-func TestAtCheckpoints(t *testing.T) {
+// TestPlansPauseAtCheckpoints: plans pause at checkpoints, count what pauses lose, and do all of the work.
+func TestPlansPauseAtCheckpoints(t *testing.T) {
 	now := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	on := func(cluster string, from, to int) Phase {

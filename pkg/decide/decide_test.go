@@ -373,9 +373,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// TestNextPeriod: by Caspian's objective what comes during a slot waits for the plan of the next,
+// TestCaspianPlansNewcomersInTheNextSlot: by Caspian's objective what comes during a slot waits for the plan of the next,
 // unless it is due before; by hard deadlines it is planned at once.
-func TestNextPeriod(t *testing.T) {
+func TestCaspianPlansNewcomersInTheNextSlot(t *testing.T) {
 	of := func(now, submitted, deadline float64, objective plan.Objective) (decide.Action, decide.Decision) {
 		s := snapshot(t, at(now), task("a", at(submitted), at(deadline), time.Hour))
 		s.Slot, s.Objective = time.Hour, objective

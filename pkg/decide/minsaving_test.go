@@ -31,8 +31,8 @@ func cleanerAt(t *testing.T, hour int, then units.CarbonIntensity) *carbon.Serie
 	return s
 }
 
-// TestLeastSaving: a task waits, pauses or moves only for the least saving, if there is room for it now.
-func TestLeastSaving(t *testing.T) {
+// TestTaskWaitsOnlyForTheLeastSaving: a task waits, pauses or moves only for the least saving, if there is room for it now.
+func TestTaskWaitsOnlyForTheLeastSaving(t *testing.T) {
 	waits := task("a", at(0), at(24), 2*time.Hour)
 	running := waits
 	running.Kind, running.State, running.Cluster = workload.Interruptible, decide.Running, "c"

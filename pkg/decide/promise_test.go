@@ -393,8 +393,8 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// TestWorldsFound replays worlds in which decisions once broke an invariant.
-func TestWorldsFound(t *testing.T) {
+// TestFoundWorldsKeepInvariants replays worlds in which decisions once broke an invariant.
+func TestFoundWorldsKeepInvariants(t *testing.T) {
 	one := func(k workload.Kind) []workload.Kind { return []workload.Kind{k} }
 	for _, x := range []struct {
 		name    string

@@ -76,9 +76,9 @@ func TestGuardOfAnElasticTask(t *testing.T) {
 	}
 }
 
-// TestNoGuard: where a bounded delay moves the deadline, deadlines are soft, or the quantile does not exceed
+// TestGuardHasNoEffectWhereItCannot: where a bounded delay moves the deadline, deadlines are soft, or the quantile does not exceed
 // the mean, it has no effect.
-func TestNoGuard(t *testing.T) {
+func TestGuardHasNoEffectWhereItCannot(t *testing.T) {
 	plain := task("a", at(2), at(14), 2*time.Hour)
 	plain.LatestStart = at(12)
 	for name, change := range map[string]func(x *decide.Task, s *decide.Snapshot){
@@ -136,10 +136,10 @@ func TestInvalidQuantiles(t *testing.T) {
 	}
 }
 
-// TestRandomQuantiles: whatever valid quantiles say, no decision breaks an invariant, no latest start is
+// TestRandomQuantilesBreakNoInvariant: whatever valid quantiles say, no decision breaks an invariant, no latest start is
 // later than without them, and each is the deadline less the margin and the guarded run time, unless the
 // plan gives up a part of the guard. Deadlines in time without quantiles stay in time.
-func TestRandomQuantiles(t *testing.T) {
+func TestRandomQuantilesBreakNoInvariant(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	moved, gaveUp := 0, 0
 	for range 4000 {

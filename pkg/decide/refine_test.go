@@ -43,9 +43,9 @@ func restarts(s *decide.Snapshot, i int, phases []decide.Phase) (sum float64) {
 	return sum
 }
 
-// TestRefinedPlans: a plan that is refined emits no more than the plan in slots, restarts included, lies within a slot of it, keeps every deadline, and
+// TestRefinedPlansEmitNoMore: a plan that is refined emits no more than the plan in slots, restarts included, lies within a slot of it, keeps every deadline, and
 // the decision breaks no invariant.
-func TestRefinedPlans(t *testing.T) {
+func TestRefinedPlansEmitNoMore(t *testing.T) {
 	const seeds = 200
 	moved, before, after := 0, 0.0, 0.0
 	for seed := range uint64(seeds) {

@@ -184,8 +184,8 @@ func TestReserveErrors(t *testing.T) {
 	}
 }
 
-// TestSlack: how long a task may wait.
-func TestSlack(t *testing.T) {
+// TestSlackIsHowLongATaskMayWait: how long a task may wait.
+func TestSlackIsHowLongATaskMayWait(t *testing.T) {
 	s := snapshot(t, at(1))
 	s.Margin = 15 * time.Minute
 	for name, tc := range map[string]struct {

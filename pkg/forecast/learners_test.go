@@ -103,9 +103,9 @@ func TestScaleOfTheUnitDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestOddHistories: gaps, zeros, huge values, flat series and short ones never
+// TestOddHistoriesGiveFiniteForecasts: gaps, zeros, huge values, flat series and short ones never
 // give anything but finite values of at least 0, or ErrHistory.
-func TestOddHistories(t *testing.T) {
+func TestOddHistoriesGiveFiniteForecasts(t *testing.T) {
 	odd := map[string]History{"short": synthetic(30, 5), "two days": synthetic(48, 5), "month": synthetic(31*24, 30), "no value": {Start: monday, Step: time.Hour, Values: []float64{math.NaN()}}}
 	flat, zero, gaps, huge, weeks := synthetic(31*24, 0), synthetic(31*24, 0), synthetic(31*24, 5), synthetic(31*24, 5), synthetic(31*24, 5)
 	for i := range flat.Values {
@@ -244,8 +244,8 @@ func TestSameLocalTime(t *testing.T) {
 	}
 }
 
-// TestErrors: quantiles of known ratios, against sorting by hand.
-func TestErrors(t *testing.T) {
+// TestQuantilesMatchSortingByHand: quantiles of known ratios, against sorting by hand.
+func TestQuantilesMatchSortingByHand(t *testing.T) {
 	e := NewErrors(2)
 	if _, _, ok := e.Ratios(0); ok {
 		t.Error("quantiles of nothing")

@@ -104,9 +104,9 @@ func TestTooLittleHistory(t *testing.T) {
 	}
 }
 
-// TestBacktestScores: a perfect model has no error, full rank correlation and no
+// TestBacktestScoresKnownModels: a perfect model has no error, full rank correlation and no
 // regret; one that has the level wrong but the order right has no regret either.
-func TestBacktestScores(t *testing.T) {
+func TestBacktestScoresKnownModels(t *testing.T) {
 	shape := func(_, hour int) float64 { return 300 + 100*math.Sin(float64(hour)/24*2*math.Pi) }
 	h := days(20, shape)
 	s, err := Backtest(SeasonalNaive{Days: 1}, h, 10*24, 24, 1, 6)

@@ -8,8 +8,8 @@ import (
 	"lull.dev/lull/pkg/forecast"
 )
 
-// TestRecordedText: spreadsheets write a byte order mark, and PowerShell UTF-16.
-func TestRecordedText(t *testing.T) {
+// TestRecordedForecastsInOtherEncodingsAreRead: spreadsheets write a byte order mark, and PowerShell UTF-16.
+func TestRecordedForecastsInOtherEncodingsAreRead(t *testing.T) {
 	const text = "issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n2024-03-01T10:00:00Z,2024-03-01T10:00:00Z,1,2\n2024-03-01T10:00:00Z,2024-03-01T11:00:00Z,1,2\n"
 	if issued, err := forecast.ReadRecorded(strings.NewReader("\ufeff" + text)); err != nil || len(issued) != 1 {
 		t.Errorf("byte order mark: %v", err)

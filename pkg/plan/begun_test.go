@@ -70,9 +70,9 @@ func TestWhatGoingOnCosts(t *testing.T) {
 	}
 }
 
-// TestKeepRunning: a running job goes on where its plan saves less than a restart and lost work cost,
+// TestRunningJobGoesOnUnlessThePlanSaves: a running job goes on where its plan saves less than a restart and lost work cost,
 // or has no place for it, but not into the room of others.
-func TestKeepRunning(t *testing.T) {
+func TestRunningJobGoesOnUnlessThePlanSaves(t *testing.T) {
 	later := []plan.Segment{in(0, 2, 1), in(0, 3, 1), in(0, 4, 1)} // 30 g, with a restart of 10 g/kWh
 	for name, x := range map[string]struct {
 		restartKWh float64

@@ -41,9 +41,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainGuarded: places that are too late for the guarded run time do not fit, as planners do not use
+// TestExplainRefusesPlacesTooLateForTheGuard: places that are too late for the guarded run time do not fit, as planners do not use
 // them. A rigid run of two slots that may take four has to end by slot 4 of 6.
-func TestExplainGuarded(t *testing.T) {
+func TestExplainRefusesPlacesTooLateForTheGuard(t *testing.T) {
 	for kind, late := range map[workload.Kind]int{workload.Rigid: 3, workload.Interruptible: 4} {
 		job := plantest.Job("a", kind, 0, 6, 2)
 		job.Quantiles = []workload.Quantile{{P: 0.95, Length: 4}}

@@ -8,9 +8,9 @@ import (
 	"lull.dev/lull/pkg/plan/joint"
 )
 
-// TestForSequence: planner joint gets a memory, below a guard too, and each sequence its own; a
+// TestEachSequenceHasItsOwnMemory: planner joint gets a memory, below a guard too, and each sequence its own; a
 // planner that remembers nothing stays as it is.
-func TestForSequence(t *testing.T) {
+func TestEachSequenceHasItsOwnMemory(t *testing.T) {
 	if pl := plan.ForSequence(cheapest.Planner{}); pl != (cheapest.Planner{}) {
 		t.Errorf("cheapest: %#v", pl)
 	}

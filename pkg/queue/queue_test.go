@@ -76,8 +76,8 @@ func TestOrderOfRelease(t *testing.T) {
 	}
 }
 
-// TestPendingFirst: what waits in the queue already starts before what is released now, whatever the order of release.
-func TestPendingFirst(t *testing.T) {
+// TestPendingTasksStartBeforeReleasedOnes: what waits in the queue already starts before what is released now, whatever the order of release.
+func TestPendingTasksStartBeforeReleasedOnes(t *testing.T) {
 	l, clusters := places(1)
 	tasks := []queue.Task{waiting(l, 1), waiting(l, 1)}
 	tasks[1].Released = true
@@ -87,8 +87,8 @@ func TestPendingFirst(t *testing.T) {
 	}
 }
 
-// TestLeastUsed: the least share, then the fewest starts, then the first; none without room.
-func TestLeastUsed(t *testing.T) {
+// TestLeastUsedClusterIsChosen: the least share, then the fewest starts, then the first; none without room.
+func TestLeastUsedClusterIsChosen(t *testing.T) {
 	for name, x := range map[string]struct {
 		shares []float64 // negative: no room
 		starts []int
@@ -111,9 +111,9 @@ func TestLeastUsed(t *testing.T) {
 	}
 }
 
-// TestIntents: a task is paused and goes on by its intents, is not interrupted if it is rigid, and gets the workers that it asks for when
+// TestQueueFollowsIntents: a task is paused and goes on by its intents, is not interrupted if it is rigid, and gets the workers that it asks for when
 // there is room for them, after what waits.
-func TestIntents(t *testing.T) {
+func TestQueueFollowsIntents(t *testing.T) {
 	pausedBetween := func(from, to float64) func(time.Time) queue.Intent {
 		return func(at time.Time) queue.Intent {
 			switch {
@@ -155,8 +155,8 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// TestFallingCapacity: what has started runs on when the capacity falls, and nothing starts in room that is not there.
-func TestFallingCapacity(t *testing.T) {
+// TestStartedTasksRunOnWhenCapacityFalls: what has started runs on when the capacity falls, and nothing starts in room that is not there.
+func TestStartedTasksRunOnWhenCapacityFalls(t *testing.T) {
 	l, clusters := places(2)
 	l.Offer("a", hours(0.5), map[string]float64{"cpu": 1})
 	tasks := []queue.Task{waiting(l, 1), waiting(l, 1), waiting(l, 1)}
@@ -168,8 +168,8 @@ func TestFallingCapacity(t *testing.T) {
 	}
 }
 
-// TestRisingCapacity: what waits starts when the capacity rises, though nothing else happens then.
-func TestRisingCapacity(t *testing.T) {
+// TestRisingCapacityStartsWhatWaits: what waits starts when the capacity rises, though nothing else happens then.
+func TestRisingCapacityStartsWhatWaits(t *testing.T) {
 	l, clusters := places(1)
 	l.Offer("a", hours(3), map[string]float64{"cpu": 2})
 	got := queue.New(world{clusters: []int{0}, first: float64(time.Hour)}, l, clusters, start, []queue.Task{waiting(l, 2)}, []int{0}, nil).Run()
@@ -178,8 +178,8 @@ func TestRisingCapacity(t *testing.T) {
 	}
 }
 
-// TestStartsCount: tasks that come one after another to empty clusters go to them in turn.
-func TestStartsCount(t *testing.T) {
+// TestStartsSpreadOverEmptyClusters: tasks that come one after another to empty clusters go to them in turn.
+func TestStartsSpreadOverEmptyClusters(t *testing.T) {
 	l, clusters := places(1, 1)
 	clusters[0].Starts = 1
 	intents, tasks, want := map[int]func(time.Time) queue.Intent{}, []queue.Task(nil), []int{1, 0, 1, 0}
@@ -224,8 +224,8 @@ func TestMoveAndLoss(t *testing.T) {
 	}
 }
 
-// TestRandomQueues: whatever is released, nothing starts without room, each task does its work once, and no task waits beside room for it.
-func TestRandomQueues(t *testing.T) {
+// TestRandomQueuesKeepCapacityAndWork: whatever is released, nothing starts without room, each task does its work once, and no task waits beside room for it.
+func TestRandomQueuesKeepCapacityAndWork(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l, clusters := places(float64(1+r.IntN(4)), float64(1+r.IntN(4)))

@@ -29,8 +29,8 @@ func urgent(share float64, length time.Duration) reserve.Arrival {
 	return reserve.Arrival{Share: share, Alone: share, Length: length}
 }
 
-// TestStart: as long as most of the week is not known, the reserve is what it was at the start, or more.
-func TestStart(t *testing.T) {
+// TestReserveIsAtLeastTheStart: as long as most of the week is not known, the reserve is what it was at the start, or more.
+func TestReserveIsAtLeastTheStart(t *testing.T) {
 	l := learner(t)
 	start := reserve.Default().Start
 	if got := l.Share(); got != start {
@@ -50,8 +50,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestLearns: one hour of a week may exceed the reserve, two hours are more than 1 % of it.
-func TestLearns(t *testing.T) {
+// TestReserveIsExceededInOneHourAtMost: one hour of a week may exceed the reserve, two hours are more than 1 % of it.
+func TestReserveIsExceededInOneHourAtMost(t *testing.T) {
 	l := learner(t)
 	for hour := range 2 * reserve.Hours {
 		at := monday.Add(time.Duration(hour) * time.Hour)
@@ -69,9 +69,9 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestTogether: arrivals add up while they run, for an hour at most; a single one counts by the cluster
+// TestArrivalsAddUpWhileTheyRun: arrivals add up while they run, for an hour at most; a single one counts by the cluster
 // that has most room for it.
-func TestTogether(t *testing.T) {
+func TestArrivalsAddUpWhileTheyRun(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		at   []time.Duration
@@ -98,8 +98,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestLongAgo: what came more than an hour ago is known to plans.
-func TestLongAgo(t *testing.T) {
+// TestOldArrivalsAreKnownToPlans: what came more than an hour ago is known to plans.
+func TestOldArrivalsAreKnownToPlans(t *testing.T) {
 	l := learner(t)
 	l.Observe(monday, nil)
 	l.Observe(monday.Add(50*time.Minute), []reserve.Arrival{urgent(0.3, 10*time.Hour)})
@@ -184,9 +184,9 @@ func (p *plain) share() float64 {
 	return math.NaN()
 }
 
-// TestAgainstPlain compares the Learner with its definition on random arrivals, and a Learner that is
+// TestLearnerMatchesItsDefinition compares the Learner with its definition on random arrivals, and a Learner that is
 // restored at random times with one that is not.
-func TestAgainstPlain(t *testing.T) {
+func TestLearnerMatchesItsDefinition(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		params := reserve.Params{Quantile: 0.5 + rng.Float64()/2, Least: 0.1 * rng.Float64(), Start: 0.1 + 0.3*rng.Float64(), Most: 0.5 + 0.4*rng.Float64()}
@@ -236,8 +236,8 @@ func TestAgainstPlain(t *testing.T) {
 	}
 }
 
-// TestOutage: hours in which nobody observed count as the start does.
-func TestOutage(t *testing.T) {
+// TestHoursOfAnOutageCountAsTheStart: hours in which nobody observed count as the start does.
+func TestHoursOfAnOutageCountAsTheStart(t *testing.T) {
 	l := learner(t)
 	for hour := range reserve.Hours + 5 {
 		l.Observe(monday.Add(time.Duration(hour)*time.Hour), nil)
@@ -262,8 +262,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestHostile: no input makes the share anything but one within the bounds, or the state more than a week.
-func TestHostile(t *testing.T) {
+// TestHostileInputKeepsTheShareInBounds: no input makes the share anything but one within the bounds, or the state more than a week.
+func TestHostileInputKeepsTheShareInBounds(t *testing.T) {
 	p := reserve.Default()
 	for _, zone := range []time.Time{monday, {}, time.Unix(-1e9, 0), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(-4000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		l := learner(t)

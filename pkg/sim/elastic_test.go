@@ -98,9 +98,9 @@ func TestPredictedIsSimulated(t *testing.T) {
 	}
 }
 
-// TestRevisionsAgree: where nothing changes, planning anew in every slot comes to the
+// TestReplanningWithoutNewsChangesNothing: where nothing changes, planning anew in every slot comes to the
 // same emissions as letting plans stand.
-func TestRevisionsAgree(t *testing.T) {
+func TestReplanningWithoutNewsChangesNothing(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic} {
 		for seed := range uint64(10) {
 			a := simulate(t, whole(t, seed, 30, kind, joint.Planner{}, sim.OnChange))
@@ -141,8 +141,8 @@ func TestLoadIsWhatJobsUse(t *testing.T) {
 	}
 }
 
-// TestDenial: with workers denied jobs still end, and cost no less.
-func TestDenial(t *testing.T) {
+// TestJobsEndThoughWorkersAreDenied: with workers denied jobs still end, and cost no less.
+func TestJobsEndThoughWorkersAreDenied(t *testing.T) {
 	cfg := whole(t, 3, 60, workload.Elastic, carbonscaler.Planner{}, sim.OnChange)
 	none := simulate(t, cfg)
 	cfg.Faults.Deny = 0.4
@@ -159,9 +159,9 @@ func TestDenial(t *testing.T) {
 	}
 }
 
-// TestLoss: a machine that fails takes its jobs' places; rigid ones begin anew, the
+// TestLossTakesPlacesAndAllJobsEnd: a machine that fails takes its jobs' places; rigid ones begin anew, the
 // others lose at most the slot, and all end.
-func TestLoss(t *testing.T) {
+func TestLossTakesPlacesAndAllJobsEnd(t *testing.T) {
 	const down, up = 42*time.Hour + 30*time.Minute, 46 * time.Hour // when the grid is clean and the cluster full
 	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible, workload.Elastic} {
 		cfg := whole(t, 5, 40, kind, cheapest.Planner{}, sim.EverySlot)
@@ -185,9 +185,9 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestIdleMachines: machines that are on without work count for the cluster, not for
+// TestIdleMachinesCountForTheCluster: machines that are on without work count for the cluster, not for
 // jobs; turned off they do not.
-func TestIdleMachines(t *testing.T) {
+func TestIdleMachinesCountForTheCluster(t *testing.T) {
 	cfg := whole(t, 1, 20, workload.Rigid, cheapest.Planner{}, sim.OnChange)
 	cfg.Clusters[0].Nodes = sim.Nodes{Count: 10, Idle: 100}
 	on := simulate(t, cfg)
@@ -263,8 +263,8 @@ func TestLearned(t *testing.T) {
 	}
 }
 
-// TestOutlooks: what planners are told comes from what was issued, and no later.
-func TestOutlooks(t *testing.T) {
+// TestPlannersSeeOnlyIssuedForecasts: what planners are told comes from what was issued, and no later.
+func TestPlannersSeeOnlyIssuedForecasts(t *testing.T) {
 	s := hourly(t, 1, 200)
 	issued := []forecast.Issued{
 		{At: t0, Step: time.Hour, Values: []float64{1, 2, 3}},
@@ -348,8 +348,8 @@ func TestForecastsThatAreRenewed(t *testing.T) {
 	}
 }
 
-// TestMoves: a job that may migrate follows the cleaner cluster and pays for it.
-func TestMoves(t *testing.T) {
+// TestMigratingJobFollowsTheCleanerCluster: a job that may migrate follows the cleaner cluster and pays for it.
+func TestMigratingJobFollowsTheCleanerCluster(t *testing.T) {
 	a, b := hourly(t, 1, 100), hourly(t, 9, 100)
 	cfg := sim.Config{
 		Planner: joint.Planner{}, Slot: time.Hour, Revise: sim.EverySlot,

@@ -10,9 +10,9 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestKnown: where all jobs are known from the beginning on, none runs before its submission, and the plan of
+// TestKnownJobsRunNoEarlierThanSubmitted: where all jobs are known from the beginning on, none runs before its submission, and the plan of
 // an early job makes room for a later one that could not keep its deadline otherwise.
-func TestKnown(t *testing.T) {
+func TestKnownJobsRunNoEarlierThanSubmitted(t *testing.T) {
 	s := steps(t, 2, 500, 500, 100, 100, 300, 300)
 	cfg := sim.Config{
 		Clusters: []sim.Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 1}, Power: power.PerUnit{Watts: map[string]float64{"cpu": 10}, PUE: 1}, Forecast: s, Actual: s}},

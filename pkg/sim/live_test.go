@@ -44,9 +44,9 @@ func alternating(t testing.TB) sim.Config {
 	}
 }
 
-// TestLeastTimes: no run between two pauses is shorter than MinRun, no pause shorter than MinPause, and the
+// TestRunsAndPausesAreNoShorterThanAllowed: no run between two pauses is shorter than MinRun, no pause shorter than MinPause, and the
 // deadline holds.
-func TestLeastTimes(t *testing.T) {
+func TestRunsAndPausesAreNoShorterThanAllowed(t *testing.T) {
 	for _, endless := range []bool{true, false} {
 		cfg := alternating(t)
 		if !endless {
@@ -73,9 +73,9 @@ func TestLeastTimes(t *testing.T) {
 	}
 }
 
-// TestCheckpoints: a pause costs the work since the last checkpoint, so that a job whose pauses would lose much
+// TestPauseCostsWorkSinceTheCheckpoint: a pause costs the work since the last checkpoint, so that a job whose pauses would lose much
 // is paused less often, and one with frequent checkpoints as before.
-func TestCheckpoints(t *testing.T) {
+func TestPauseCostsWorkSinceTheCheckpoint(t *testing.T) {
 	cfg := alternating(t)
 	free := simulate(t, cfg)
 	cfg.Jobs[0].Checkpoint = 5 * time.Minute

@@ -48,8 +48,8 @@ func expectRun(t *testing.T, name string, runs []sim.Run, from, to float64) {
 	}
 }
 
-// TestHeldOut: a job that is held out runs as submitted, whatever its deadline; one like it waits for the clean hours.
-func TestHeldOut(t *testing.T) {
+// TestHeldOutJobRunsAsSubmitted: a job that is held out runs as submitted, whatever its deadline; one like it waits for the clean hours.
+func TestHeldOutJobRunsAsSubmitted(t *testing.T) {
 	cfg := afternoon(t,
 		sim.Job{ID: "a", Length: 2 * time.Hour, Kind: workload.Interruptible, Deadline: t0.Add(20 * time.Hour), HeldOut: true},
 		sim.Job{ID: "b", Length: 2 * time.Hour, Kind: workload.Interruptible, Deadline: t0.Add(20 * time.Hour)},
@@ -67,9 +67,9 @@ func TestHeldOut(t *testing.T) {
 	expectRun(t, "c, held out,", res.Jobs[2].Runs, 0, 2)
 }
 
-// TestLoad: what others use is not there for jobs. If it is announced, jobs with a deadline go around it; if not, decisions
+// TestLoadOfOthersIsLeftFree: what others use is not there for jobs. If it is announced, jobs with a deadline go around it; if not, decisions
 // expect it to go on.
-func TestLoad(t *testing.T) {
+func TestLoadOfOthersIsLeftFree(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		cfg := afternoon(t, sim.Job{ID: "a", Length: 2 * time.Hour, Kind: workload.Rigid, Deadline: t0.Add(12 * time.Hour)})
 		cfg.Clusters[0].Load = []sim.Load{{From: t0.Add(8 * time.Hour), To: t0.Add(12 * time.Hour), Amount: cpus(2), Announced: announced}}
@@ -102,9 +102,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestAnnouncedChanges: jobs are planned around a capacity that is announced to fall, and what cannot be planned around
+// TestJobsArePlannedAroundAnnouncedFalls: jobs are planned around a capacity that is announced to fall, and what cannot be planned around
 // it keeps its room.
-func TestAnnouncedChanges(t *testing.T) {
+func TestJobsArePlannedAroundAnnouncedFalls(t *testing.T) {
 	fall := []sim.Change{{At: t0.Add(9 * time.Hour), Capacity: cpus(0)}, {At: t0.Add(20 * time.Hour), Capacity: cpus(2)}}
 	cfg := afternoon(t,
 		sim.Job{ID: "a", Length: 2 * time.Hour, Kind: workload.Rigid, Deadline: t0.Add(19 * time.Hour)},
@@ -130,8 +130,8 @@ func TestAnnouncedChanges(t *testing.T) {
 	}
 }
 
-// TestMakesRoom: of what runs beyond a capacity that fell, only as much is paused as makes room.
-func TestMakesRoom(t *testing.T) {
+// TestOnlyAsMuchIsPausedAsMakesRoom: of what runs beyond a capacity that fell, only as much is paused as makes room.
+func TestOnlyAsMuchIsPausedAsMakesRoom(t *testing.T) {
 	cfg := afternoon(t,
 		sim.Job{ID: "a", Length: 6 * time.Hour, Kind: workload.Interruptible, Deadline: t0.Add(30 * time.Hour)},
 		sim.Job{ID: "b", Length: 6 * time.Hour, Kind: workload.Interruptible, Deadline: t0.Add(30 * time.Hour)})
@@ -147,8 +147,8 @@ func TestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestParts: a part under way starts anew after a pause; decisions see the work at risk, and no checkpoints.
-func TestParts(t *testing.T) {
+// TestPausedPartStartsAnew: a part under way starts anew after a pause; decisions see the work at risk, and no checkpoints.
+func TestPausedPartStartsAnew(t *testing.T) {
 	cfg := alternating(t)
 	cfg.Jobs[0].Parts = 6 // of 40 min
 	risks := false
@@ -172,8 +172,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestErrorBars: decisions see the quantiles of the forecast.
-func TestErrorBars(t *testing.T) {
+// TestDecisionsSeeQuantilesOfTheForecast: decisions see the quantiles of the forecast.
+func TestDecisionsSeeQuantilesOfTheForecast(t *testing.T) {
 	cfg := alternating(t)
 	cfg.Clusters[0].ForecastLow, cfg.Clusters[0].ForecastHigh = steps(t, 3, 400, 80), steps(t, 3, 700, 130)
 	seen := false
@@ -196,8 +196,8 @@ func (broken) Plan(context.Context, *plan.Problem) (plan.Result, error) {
 	return plan.Result{}, errBroken
 }
 
-// TestRunAll: where decisions fail, a simulation fails too, or every job runs, as those of a policy that cannot decide.
-func TestRunAll(t *testing.T) {
+// TestFailedDecisionsRunEveryJob: where decisions fail, a simulation fails too, or every job runs, as those of a policy that cannot decide.
+func TestFailedDecisionsRunEveryJob(t *testing.T) {
 	for _, endless := range []bool{true, false} {
 		cfg := afternoon(t,
 			sim.Job{ID: "a", Length: 2 * time.Hour, Kind: workload.Interruptible, Deadline: t0.Add(20 * time.Hour)},
@@ -219,8 +219,8 @@ func TestRunAll(t *testing.T) {
 	}
 }
 
-// TestOthersRefused: announced changes and load must be at boundaries of slots, and a cluster of endless capacity has no load.
-func TestOthersRefused(t *testing.T) {
+// TestAnnouncedLoadOffSlotsIsRefused: announced changes and load must be at boundaries of slots, and a cluster of endless capacity has no load.
+func TestAnnouncedLoadOffSlotsIsRefused(t *testing.T) {
 	odd := t0.Add(7 * time.Minute)
 	for name, change := range map[string]func(*sim.Config){
 		"change": func(c *sim.Config) {

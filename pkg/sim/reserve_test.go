@@ -47,9 +47,9 @@ func nightly(t *testing.T, days int, planner plan.Planner) sim.Config {
 	return cfg
 }
 
-// TestLearnedReserve: the reserve begins at its start and follows what comes: after a week it is that of the job
+// TestLearnedReserveFollowsArrivals: the reserve begins at its start and follows what comes: after a week it is that of the job
 // that comes each night, which then always finds room. Without a reserve it does not.
-func TestLearnedReserve(t *testing.T) {
+func TestLearnedReserveFollowsArrivals(t *testing.T) {
 	for name, planner := range map[string]plan.Planner{"joint": joint.Planner{Effort: 0.1, Learned: true}, "cheapest": cheapest.Planner{Learned: true}} {
 		cfg := nightly(t, 9, planner)
 		var first, last float64
@@ -75,8 +75,8 @@ func TestLearnedReserve(t *testing.T) {
 	}
 }
 
-// TestNothingLearned: a planner with a reserve of its own is told none, nor is one on endless capacity.
-func TestNothingLearned(t *testing.T) {
+// TestPlannerWithAReserveIsToldNone: a planner with a reserve of its own is told none, nor is one on endless capacity.
+func TestPlannerWithAReserveIsToldNone(t *testing.T) {
 	for name, cfg := range map[string]sim.Config{
 		"stated":  nightly(t, 1, cheapest.Planner{Reserve: 0.2}),
 		"none":    nightly(t, 1, cheapest.Planner{}),

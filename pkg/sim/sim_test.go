@@ -191,9 +191,9 @@ func (c *contexts) Plan(ctx context.Context, p *plan.Problem) (plan.Result, erro
 	return c.Planner.Plan(ctx, p)
 }
 
-// TestWrongEstimates: jobs that run twice as long as stated still finish, and
+// TestJobsWithWrongEstimatesFinish: jobs that run twice as long as stated still finish, and
 // each starts no later than its stated latest start.
-func TestWrongEstimates(t *testing.T) {
+func TestJobsWithWrongEstimatesFinish(t *testing.T) {
 	cfg := config(t, 4, 60, 1000, cheapest.Planner{})
 	for i := range cfg.Jobs {
 		cfg.Jobs[i].Estimate = cfg.Jobs[i].Length / 2

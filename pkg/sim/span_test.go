@@ -14,9 +14,9 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestSameSpan: two runs of the same work on machines that are always on idle for the same time, however
+// TestIdleTimeIsTheSameForTheSameWork: two runs of the same work on machines that are always on idle for the same time, however
 // early one of them is done with the work. Machines that are turned off without work add nothing.
-func TestSameSpan(t *testing.T) {
+func TestIdleTimeIsTheSameForTheSameWork(t *testing.T) {
 	var samples []carbon.Sample
 	for h := range 48 {
 		value := units.CarbonIntensity(200)

@@ -139,9 +139,9 @@ func TestOnlyLongRunsAreLate(t *testing.T) {
 	}
 }
 
-// TestNoLookahead: what planners are told of run times rests on runs that have ended: a run that ends later
+// TestPlannersSeeNoRunThatHasNotEnded: what planners are told of run times rests on runs that have ended: a run that ends later
 // than it did changes nothing before it would have ended.
-func TestNoLookahead(t *testing.T) {
+func TestPlannersSeeNoRunThatHasNotEnded(t *testing.T) {
 	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible} {
 		cfg := varied(t, 9, kind, 4)
 		run := func() sim.Result {
@@ -171,9 +171,9 @@ func TestNoLookahead(t *testing.T) {
 	}
 }
 
-// TestStatedQuantiles: a job that states quantiles starts early enough for them, and what is not valid names
+// TestJobWithQuantilesStartsEarlyEnough: a job that states quantiles starts early enough for them, and what is not valid names
 // the job, the field, the value and what is accepted.
-func TestStatedQuantiles(t *testing.T) {
+func TestJobWithQuantilesStartsEarlyEnough(t *testing.T) {
 	cfg := varied(t, 3, workload.Rigid, 0)
 	cfg.Jobs = cfg.Jobs[:60]
 	for i := range cfg.Jobs {

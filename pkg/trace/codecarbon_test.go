@@ -32,9 +32,9 @@ func noted(tr *trace.Trace, text string) bool {
 	return strings.Contains(strings.Join(tr.Notes, "\n"), text)
 }
 
-// TestCodeCarbon checks that a row is a job that ran from timestamp - duration on with the mean power of the run, in
+// TestCodeCarbonRowIsAJob checks that a row is a job that ran from timestamp - duration on with the mean power of the run, in
 // the order of the starts, and that the last row of a run counts.
-func TestCodeCarbon(t *testing.T) {
+func TestCodeCarbonRowIsAJob(t *testing.T) {
 	const france = ",France,FRA,île-de-france,,,"
 	tr := readCC(t, "\ufeff"+ccV2+
 		"2024-07-01T14:00:00,late,r1,600,0.01,0,0,0,0,0,0,0,0.1"+france+ccTail+

@@ -33,8 +33,8 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestOtherText: every reader says what a file in UTF-16, or one that is compressed, is, and names control characters.
-func TestOtherText(t *testing.T) {
+// TestReadersNameTextInOtherEncodings: every reader says what a file in UTF-16, or one that is compressed, is, and names control characters.
+func TestReadersNameTextInOtherEncodings(t *testing.T) {
 	for name, read := range map[string]func(io.Reader) error{
 		"SWF":     func(r io.Reader) error { _, err := trace.ReadSWF(r); return err },
 		"GWF":     func(r io.Reader) error { _, err := trace.ReadGWF(r); return err },

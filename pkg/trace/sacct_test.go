@@ -76,9 +76,9 @@ func TestSacct(t *testing.T) {
 	}
 }
 
-// TestSacctColumns: columns are found by name, in any order and case; a job name may hold the separator, and the options -p
+// TestSacctColumnsAreFoundByName: columns are found by name, in any order and case; a job name may hold the separator, and the options -p
 // and --delimiter end in columns or errors that say so.
-func TestSacctColumns(t *testing.T) {
+func TestSacctColumnsAreFoundByName(t *testing.T) {
 	tr := readSacct(t, "state|jobname|ReqTRES|elapsedraw|account|SUBMIT|jobid|\n"+
 		"COMPLETED|a|b|c|cpu=3,mem=2T|60|climate|2026-03-01T10:00:00+0100|7|\n"+
 		"COMPLETED|plain|cpu=3|60|climate|1772352000|8|\n")
@@ -117,8 +117,8 @@ func TestSacctRunsCountOnce(t *testing.T) {
 	}
 }
 
-// TestSacctClock: local times are read by the clock that is stated, on both sides of a change of the clock.
-func TestSacctClock(t *testing.T) {
+// TestSacctTimesFollowTheStatedClock: local times are read by the clock that is stated, on both sides of a change of the clock.
+func TestSacctTimesFollowTheStatedClock(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ func TestSacctClock(t *testing.T) {
 	}
 }
 
-// TestSacctErrors: each error names the line, the column, the value and what is accepted.
-func TestSacctErrors(t *testing.T) {
+// TestSacctErrorsNameLineAndColumn: each error names the line, the column, the value and what is accepted.
+func TestSacctErrorsNameLineAndColumn(t *testing.T) {
 	const head = "JobID|Submit|ElapsedRaw|NCPUS|State\n"
 	for text, want := range map[string][]string{
 		"":                                                    {"no header", "sacct -a -X -P"},

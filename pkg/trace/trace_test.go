@@ -131,8 +131,8 @@ func TestReadProfile(t *testing.T) {
 	}
 }
 
-// TestGenerate: as many jobs as the rate says, more of them at the peak of the day.
-func TestGenerate(t *testing.T) {
+// TestGeneratedJobsFollowTheRate: as many jobs as the rate says, more of them at the peak of the day.
+func TestGeneratedJobsFollowTheRate(t *testing.T) {
 	spec := trace.Spec{
 		Arrivals: trace.Arrivals{PerHour: 20, Swing: 0.8, Peak: 15}, Span: 30 * 24 * time.Hour,
 		Length: trace.Exponential(2, 10), CPUs: trace.UniformInt(1, 4), Whole: time.Hour, Seed: 3,

@@ -38,9 +38,9 @@ func among(t *testing.T, capacity float64, tasks []decide.Task, fresh ...string)
 	return rd
 }
 
-// TestRenewable: the plans of waiting tasks may be renewed when another task is submitted or asks for something else,
+// TestPlansMayBeRenewedWhenOthersChange: the plans of waiting tasks may be renewed when another task is submitted or asks for something else,
 // and only then. Those of running tasks, and of tasks that are planned anew for another reason, are not.
-func TestRenewable(t *testing.T) {
+func TestPlansMayBeRenewedWhenOthersChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(rd *track.Round)
 		want   bool
@@ -112,8 +112,8 @@ func (c *counting) Plan(ctx context.Context, p *plan.Problem) (plan.Result, erro
 	return c.Planner.Plan(ctx, p)
 }
 
-// TestBurst: of 5,000 tasks that wait, none is planned anew while 20 others come one by one and find room.
-func TestBurst(t *testing.T) {
+// TestBurstReplansNoWaitingTask: of 5,000 tasks that wait, none is planned anew while 20 others come one by one and find room.
+func TestBurstReplansNoWaitingTask(t *testing.T) {
 	var tasks []decide.Task
 	for i := range 5000 {
 		tasks = append(tasks, waiting(fmt.Sprint("w", i), 1))

@@ -97,8 +97,8 @@ func TestReserveLearnsFromWhatComes(t *testing.T) {
 	}
 }
 
-// TestNoReserve: without a learner nothing is kept, and what comes meanwhile is no news later.
-func TestNoReserve(t *testing.T) {
+// TestNothingIsKeptWithoutALearner: without a learner nothing is kept, and what comes meanwhile is no news later.
+func TestNothingIsKeptWithoutALearner(t *testing.T) {
 	learner, err := reserve.New(reserve.Default())
 	if err != nil {
 		t.Fatal(err)

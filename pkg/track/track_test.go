@@ -144,8 +144,8 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// TestTight: in the slot of its plan a task is compared with it only if it cannot wait for the next slot.
-func TestTight(t *testing.T) {
+// TestTightTaskIsComparedWithinItsSlot: in the slot of its plan a task is compared with it only if it cannot wait for the next slot.
+func TestTightTaskIsComparedWithinItsSlot(t *testing.T) {
 	for _, deadline := range []float64{24, 2.2} {
 		s, o := snapshot(t, at(0), 0), seen(0)
 		s.Tasks[0].Deadline = at(deadline)
@@ -160,9 +160,9 @@ func TestTight(t *testing.T) {
 	}
 }
 
-// TestKeep: a plan that the decision made is followed from then on; one that does what stands already is not a
+// TestKeptPlanIsFollowed: a plan that the decision made is followed from then on; one that does what stands already is not a
 // new one; the next change of a plan is when to decide again at the latest.
-func TestKeep(t *testing.T) {
+func TestKeptPlanIsFollowed(t *testing.T) {
 	later := []decide.Phase{{From: at(3), To: at(5), Cluster: "local", Workers: 4}}
 	on := []decide.Phase{{From: at(1), To: at(4), Cluster: "local", Workers: 2}}
 	for name, tc := range map[string]struct {
@@ -258,8 +258,8 @@ func TestAnnouncedReleaseIsRecorded(t *testing.T) {
 	}
 }
 
-// TestExpected: what a plan expects counts from when it was made, at the speed of each scale.
-func TestExpected(t *testing.T) {
+// TestExpectedProgressCountsFromThePlan: what a plan expects counts from when it was made, at the speed of each scale.
+func TestExpectedProgressCountsFromThePlan(t *testing.T) {
 	r := standing(t, decide.Phase{From: at(-1), To: at(1), Workers: 2}, decide.Phase{From: at(2), To: at(4), Workers: 4})
 	for now, want := range map[float64]float64{0: 0, 0.5: 1, 1.5: 2, 3: 6, 9: 10} {
 		if got := r.Expected(at(now)).Hours(); got-want > 1e-9 || want-got > 1e-9 {
@@ -293,8 +293,8 @@ func TestThroughputOfSteps(t *testing.T) {
 	}
 }
 
-// TestDenied: no more workers are asked for than found a node, for an hour.
-func TestDenied(t *testing.T) {
+// TestNoMoreWorkersAreAskedForThanFoundNodes: no more workers are asked for than found a node, for an hour.
+func TestNoMoreWorkersAreAskedForThanFoundNodes(t *testing.T) {
 	r := standing(t)
 	check := func(h float64, denied int) track.Reason {
 		done := time.Duration(2 * h * float64(time.Hour))
@@ -315,8 +315,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestNewcomers: a task without a plan is planned, but with Caspian's objective not before the next slot.
-func TestNewcomers(t *testing.T) {
+// TestNewcomerIsPlanned: a task without a plan is planned, but with Caspian's objective not before the next slot.
+func TestNewcomerIsPlanned(t *testing.T) {
 	for _, soft := range []bool{false, true} {
 		s := snapshot(t, at(0.1), 0)
 		s.Tasks[0].State, s.Tasks[0].Submitted = decide.Waiting, at(0.05)

@@ -11,8 +11,8 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// TestReadError: errors of encoding/json, alone and as packages of YAML wrap them, are said without words of Go.
-func TestReadError(t *testing.T) {
+// TestReadErrorsAreSaidInPlainWords: errors of encoding/json, alone and as packages of YAML wrap them, are said without words of Go.
+func TestReadErrorsAreSaidInPlainWords(t *testing.T) {
 	type inner struct {
 		Hours float64 `json:"hours"`
 		Count int     `json:"count"`

@@ -10,8 +10,8 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// TestPlainText: a byte order mark is left out, and what is not plain text is named, with the line on which it stands.
-func TestPlainText(t *testing.T) {
+// TestWhatIsNotPlainTextIsNamed: a byte order mark is left out, and what is not plain text is named, with the line on which it stands.
+func TestWhatIsNotPlainTextIsNamed(t *testing.T) {
 	const accepted = "; accepted: plain text in UTF-8"
 	long := strings.Repeat("2026-03-01T00:00:00Z,100\n", 5000)
 	for name, tc := range map[string]struct{ text, want, err string }{

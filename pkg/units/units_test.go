@@ -101,8 +101,8 @@ func FuzzParseDuration(f *testing.F) {
 	})
 }
 
-// TestNumber: what rounds to zero has no minus, in any unit.
-func TestNumber(t *testing.T) {
+// TestZeroHasNoMinus: what rounds to zero has no minus, in any unit.
+func TestZeroHasNoMinus(t *testing.T) {
 	for _, c := range []struct {
 		verb string
 		v    float64

@@ -125,9 +125,9 @@ func TestQuantilesAreKaplanMeier(t *testing.T) {
 	}
 }
 
-// TestQuantilesCover: of runs drawn alike, the share that the quantile of n earlier ones covers is what
+// TestQuantilesCoverTheStatedShare: of runs drawn alike, the share that the quantile of n earlier ones covers is what
 // it says, on average, where n is enough; a part of the runs is censored at random.
-func TestQuantilesCover(t *testing.T) {
+func TestQuantilesCoverTheStatedShare(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	draw := func() time.Duration { return time.Duration(1 + rng.ExpFloat64()*float64(time.Hour)) }
 	covered, all, naive := 0, 0, 0

@@ -72,8 +72,8 @@ func TestEveryCountryHasAZoneWithAClock(t *testing.T) {
 	}
 }
 
-// TestOfCountry: a part of a country counts where it has a grid of its own, and there is no default.
-func TestOfCountry(t *testing.T) {
+// TestPartOfACountryCountsForItself: a part of a country counts where it has a grid of its own, and there is no default.
+func TestPartOfACountryCountsForItself(t *testing.T) {
 	for _, c := range []struct{ country, part, zone string }{
 		{"FRA", "île-de-france", "FR"}, {"fra", "", "FR"}, {"CAN", "Quebec", "CA-QC"}, {"USA", "vermont", "US-NE-ISNE"},
 		{"CAN", "", ""}, {"USA", "texas", ""}, {"", "", ""}, {"XXX", "quebec", ""},

@@ -129,8 +129,8 @@ func TestPoolThatScalesFromZero(t *testing.T) {
 	}
 }
 
-// TestWithoutAutoscaling shows that TestPoolThatScalesFromZero can fail.
-func TestWithoutAutoscaling(t *testing.T) {
+// TestPoolTestCanFail shows that TestPoolThatScalesFromZero can fail.
+func TestPoolTestCanFail(t *testing.T) {
 	simkube.Test(t, 1, func(w *simkube.World) {
 		w.Cluster.Factor = factor
 		b := newBed(w, "test", cleanIn(8, 10), noReserve)
@@ -143,9 +143,9 @@ func TestWithoutAutoscaling(t *testing.T) {
 	})
 }
 
-// TestProvisioningDelay: the time that new nodes take is part of the start. Power becomes clean so late that a Job which starts
+// TestProvisioningDelayIsPartOfTheStart: the time that new nodes take is part of the start. Power becomes clean so late that a Job which starts
 // then is done by its deadline only if it does not wait for a node.
-func TestProvisioningDelay(t *testing.T) {
+func TestProvisioningDelayIsPartOfTheStart(t *testing.T) {
 	simkube.Test(t, 1, func(w *simkube.World) {
 		w.Cluster.Factor = factor
 		b := newBed(w, "test", cleanIn(8, 20), autoscaling(v1alpha1.AutoscalingSpec{

@@ -129,9 +129,9 @@ func TestCapacityOfNodes(t *testing.T) {
 	})
 }
 
-// TestCapacityEvicts: where the capacity falls below what runs, and no plan knew it, what loses least and can wait makes
+// TestFallingCapacityEvictsTheLeastLoss: where the capacity falls below what runs, and no plan knew it, what loses least and can wait makes
 // room if the curve says so; else nothing is stopped.
-func TestCapacityEvicts(t *testing.T) {
+func TestFallingCapacityEvictsTheLeastLoss(t *testing.T) {
 	all := func(capacity string) v1alpha1.CapacityMethod {
 		return v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: v1alpha1.Amount(capacity)}}}
 	}

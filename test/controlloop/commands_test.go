@@ -64,9 +64,9 @@ func TestReleaseByHand(t *testing.T) {
 	})
 }
 
-// TestReleaseKinds: a kind that Lull is about to lose the rights to is released for good, and no new object of it is held, while the controller
+// TestRemovedKindIsReleasedForGood: a kind that Lull is about to lose the rights to is released for good, and no new object of it is held, while the controller
 // goes on.
-func TestReleaseKinds(t *testing.T) {
+func TestRemovedKindIsReleasedForGood(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {
 		b.Controller()
 		b.submit("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})

@@ -9,8 +9,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestDeadController is the example of CONTRIBUTING.md: nobody but the watchdog releases what a dead controller held.
-func TestDeadController(t *testing.T) {
+// TestWatchdogReleasesForADeadController is the example of CONTRIBUTING.md: nobody but the watchdog releases what a dead controller held.
+func TestWatchdogReleasesForADeadController(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) { // 500 g/kWh until 08:00, then 100
 		controller := b.Controller()
 		b.Watchdog(quickWatchdog)
@@ -42,9 +42,9 @@ func TestContributingShowsATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(source), "\nfunc TestDeadController")
+	_, text, _ := strings.Cut(string(source), "\nfunc TestWatchdogReleasesForADeadController")
 	text, _, _ = strings.Cut(text, "\n}\n")
-	if !strings.Contains(string(page), "func TestDeadController"+text+"\n}\n") {
-		t.Error("the example of CONTRIBUTING.md is not TestDeadController of test/controlloop/contributing_test.go; copy it")
+	if !strings.Contains(string(page), "func TestWatchdogReleasesForADeadController"+text+"\n}\n") {
+		t.Error("the example of CONTRIBUTING.md is not TestWatchdogReleasesForADeadController of test/controlloop/contributing_test.go; copy it")
 	}
 }

@@ -80,9 +80,9 @@ func (b *bed) inTime(cron string, n int, waits time.Duration) {
 	}
 }
 
-// TestCronJobs: each run of a CronJob that forbids two runs, or replaces one by the next, waits and ends before the
+// TestCronJobRunsEndBeforeTheNext: each run of a CronJob that forbids two runs, or replaces one by the next, waits and ends before the
 // next run. A run that takes too long for that is released at once, with the reason. A CronJob that allows several runs is held as other Jobs are.
-func TestCronJobs(t *testing.T) {
+func TestCronJobRunsEndBeforeTheNext(t *testing.T) {
 	followsEveryPlan := func(p *v1alpha1.CarbonPolicy) { p.Spec.MinSaving = new(0.0) }
 	onBed(t, falling(), followsEveryPlan, func(b *bed) {
 		b.Controller()

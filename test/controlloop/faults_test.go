@@ -58,8 +58,8 @@ func TestKilledFiftyTimes(t *testing.T) {
 	})
 }
 
-// TestLeaderKilled: of two replicas the leader is killed, and the other goes on when its lease has run out.
-func TestLeaderKilled(t *testing.T) {
+// TestOtherReplicaTakesOver: of two replicas the leader is killed, and the other goes on when its lease has run out.
+func TestOtherReplicaTakesOver(t *testing.T) {
 	onBed(t, dirtyThenClean(), wideMargin, func(b *bed) {
 		b.Leaders = true
 		lead := func() string {
@@ -88,8 +88,8 @@ func TestLeaderKilled(t *testing.T) {
 	})
 }
 
-// TestFaultyAPI: watches that drop, refusals and conflicts, all the time.
-func TestFaultyAPI(t *testing.T) {
+// TestFaultyAPILosesNoDeadline: watches that drop, refusals and conflicts, all the time.
+func TestFaultyAPILosesNoDeadline(t *testing.T) {
 	onBed(t, dirtyThenClean(), wideMargin, func(b *bed) {
 		b.Faults.Break, b.Faults.Refuse, b.Faults.Conflict, b.Faults.Fail, b.Faults.Lose = time.Second, 0.15, 0.15, 0.05, 0.05
 		c := b.Controller()
@@ -149,9 +149,9 @@ type jumpy struct {
 
 func (c *jumpy) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
 
-// TestClockJumps: the controller's clock is set an hour back, right, and an hour ahead: what it releases early is in time
+// TestClockJumpsReleaseNothingLate: the controller's clock is set an hour back, right, and an hour ahead: what it releases early is in time
 // all the same, and nothing is held for the hour.
-func TestClockJumps(t *testing.T) {
+func TestClockJumpsReleaseNothingLate(t *testing.T) {
 	onBed(t, dirtyThenClean(), wideMargin, func(b *bed) {
 		c := &jumpy{}
 		b.Controller(func(o *controller.Options) { o.Clock = c })

@@ -224,9 +224,9 @@ func TestEverySourceLive(t *testing.T) {
 	})
 }
 
-// TestMissingSecret: what is usual is known all the same, and the status names what is missing without showing anything; the
+// TestMissingSecretIsNamed: what is usual is known all the same, and the status names what is missing without showing anything; the
 // secret that comes later is used.
-func TestMissingSecret(t *testing.T) {
+func TestMissingSecretIsNamed(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {
 		g := newGrid(b)
 		g.controller()
@@ -269,9 +269,9 @@ func exported(t *testing.T) string {
 	return out.String()
 }
 
-// TestProviderOutage: a day without the provider, the controller killed in the middle of it. Jobs go on and no deadline is
+// TestProviderOutageLosesNoDeadline: a day without the provider, the controller killed in the middle of it. Jobs go on and no deadline is
 // missed; status and metrics tell the truth; afterwards all is as before.
-func TestProviderOutage(t *testing.T) {
+func TestProviderOutageLosesNoDeadline(t *testing.T) {
 	onBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = "outage" }, func(b *bed) {
 		g := newGrid(b)
 		g.secret("grid")

@@ -68,9 +68,9 @@ func TestJobsWaitForCleanPower(t *testing.T) {
 	})
 }
 
-// TestWindowPlanner: the method of Piontek et al. as the policy's planner, with a parameter: the Job starts in the cleanest
+// TestWindowPlannerStartsTheJob: the method of Piontek et al. as the policy's planner, with a parameter: the Job starts in the cleanest
 // window of its day.
-func TestWindowPlanner(t *testing.T) {
+func TestWindowPlannerStartsTheJob(t *testing.T) {
 	onBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) {
 		p.Spec.Planner = v1alpha1.PlannerSpec{Name: "window", Parameters: map[string]string{"window-frame": "4h"}}
 	}, func(b *bed) {
@@ -201,9 +201,9 @@ func TestMissingZoneAndRefusedPlannerHoldNothing(t *testing.T) {
 	}
 }
 
-// TestUnreadableSource: a zone whose source cannot be read says why; after a short patience its Jobs run, and once the
+// TestUnreadableSourceOpensHolds: a zone whose source cannot be read says why; after a short patience its Jobs run, and once the
 // source can be read Jobs wait again.
-func TestUnreadableSource(t *testing.T) {
+func TestUnreadableSourceOpensHolds(t *testing.T) {
 	onBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Zone = "broken" }, func(b *bed) {
 		b.Controller()
 		zone := &v1alpha1.GridZone{

@@ -86,9 +86,9 @@ func (b *bed) marginal() {
 	b.Patch(&v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}}, `{"spec":{"beside":"marginal"}}`)
 }
 
-// TestLedger: what ran is in the ledger as the API server tells it, though the controller is killed again and again; the
+// TestLedgerHasWhatRanThoughKilled: what ran is in the ledger as the API server tells it, though the controller is killed again and again; the
 // chain holds, all is settled, and an auditor finds the same from the export alone.
-func TestLedger(t *testing.T) {
+func TestLedgerHasWhatRanThoughKilled(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "ledger.db")
 	const kills = 60
 	onBed(t, []float64{500, 400, 300, 200, 100, 200, 300, 400}, func(p *v1alpha1.CarbonPolicy) {

@@ -48,10 +48,10 @@ func (b *bed) untouched(name string) error {
 	return nil
 }
 
-// TestNamespaces: Lull is installed for two namespaces, one of which has nothing in it. A Job of the other is held, and runs in the
+// TestOnlyInstalledNamespacesAreGoverned: Lull is installed for two namespaces, one of which has nothing in it. A Job of the other is held, and runs in the
 // clean hours. A Job of a namespace beside, with the same policy, is never held or touched, and its policy and zone are those of
 // nobody. Neither program asks for anything that its account may not do.
-func TestNamespaces(t *testing.T) {
+func TestOnlyInstalledNamespacesAreGoverned(t *testing.T) {
 	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, out *bed) {
 		w.Controller()
 		w.Watchdog(quickWatchdog)
@@ -194,9 +194,9 @@ subjects: [{kind: ServiceAccount, name: lull-retire, namespace: lull-system}]
 `, role)
 }
 
-// TestNamespacesRelease: "lull release --all --namespaces", as a hook runs it, releases what is held in team-a with rights in team-a only. It says that it leaves out team-b,
+// TestReleaseAllKeepsToItsNamespaces: "lull release --all --namespaces", as a hook runs it, releases what is held in team-a with rights in team-a only. It says that it leaves out team-b,
 // in which it has none.
-func TestNamespacesRelease(t *testing.T) {
+func TestReleaseAllKeepsToItsNamespaces(t *testing.T) {
 	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, out *bed) {
 		w.Install(hook + bindHook("lull-retire-namespaced") + bindHook("lull-kinds") + bindHook("lull-failsafe-fleet-namespaced"))
 		w.Revoke("team-b")

@@ -15,9 +15,9 @@ import (
 	"lull.dev/lull/test/simkube"
 )
 
-// TestProfile measures a Job of 400 parts, of ten seconds each, at one, three and four workers: the throughput is that of so many
+// TestProfilerMeasuresThroughputOfTheModel measures a Job of 400 parts, of ten seconds each, at one, three and four workers: the throughput is that of so many
 // workers. A policy that would hold the Job does not.
-func TestProfile(t *testing.T) {
+func TestProfilerMeasuresThroughputOfTheModel(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {
 		b.Controller()
 		j := b.elasticJob("parts", 400, 4, nil)

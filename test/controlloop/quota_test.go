@@ -49,8 +49,8 @@ func TestQuotaBoundsPlans(t *testing.T) {
 	})
 }
 
-// TestQuotaFalls: all Jobs are planned for the one clean hour when their quota is lowered. They run one after the other, in time.
-func TestQuotaFalls(t *testing.T) {
+// TestFallingQuotaRunsJobsOneByOne: all Jobs are planned for the one clean hour when their quota is lowered. They run one after the other, in time.
+func TestFallingQuotaRunsJobsOneByOne(t *testing.T) {
 	onBed(t, []float64{500, 500, 500, 500, 50, 500, 500, 500, 500, 500, 500, 500}, wideMargin, func(b *bed) {
 		b.quota("6")
 		b.Controller()

@@ -9,9 +9,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestFailsafe: with no controller at all, the watchdog releases each hold when its time has come, and none before: of a
+// TestWatchdogReleasesEachHoldInTime: with no controller at all, the watchdog releases each hold when its time has come, and none before: of a
 // Job that no controller has ever seen, of one that an earlier controller held, and of one whose policy is gone.
-func TestFailsafe(t *testing.T) {
+func TestWatchdogReleasesEachHoldInTime(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {
 		c := b.Controller()
 		b.submit("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
@@ -67,7 +67,7 @@ func TestFailsafe(t *testing.T) {
 	})
 }
 
-// TestHeldWithoutWatchdog shows that the checks of TestFailsafe can fail: without the watchdog, what a dead controller held
+// TestHeldWithoutWatchdog shows that the checks of TestWatchdogReleasesEachHoldInTime can fail: without the watchdog, what a dead controller held
 // stays held.
 func TestHeldWithoutWatchdog(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {

@@ -81,9 +81,9 @@ func TestPoliciesShareTheCluster(t *testing.T) {
 	})
 }
 
-// TestUnscheduled: what no node will ever have room for is released, says so, draws nothing, and competes with nobody for
+// TestJobThatFitsNoNodeIsReleased: what no node will ever have room for is released, says so, draws nothing, and competes with nobody for
 // capacity: neither in its own policy, nor in another, nor where no policy governs it.
-func TestUnscheduled(t *testing.T) {
+func TestJobThatFitsNoNodeIsReleased(t *testing.T) {
 	inWorld(t, func(w *simkube.World) {
 		hourly := cleanIn(14, 16)
 		first, second := newBed(w, "first", hourly, nil), newBed(w, "second", hourly, nil)
@@ -110,9 +110,9 @@ func TestUnscheduled(t *testing.T) {
 	})
 }
 
-// TestUsualLoad: pods that no policy governs fill the cluster every night. On the second night what is governed waits for
+// TestUsualLoadIsPlannedAround: pods that no policy governs fill the cluster every night. On the second night what is governed waits for
 // the hours in which it is usually free, instead of finding no place for good.
-func TestUsualLoad(t *testing.T) {
+func TestUsualLoadIsPlannedAround(t *testing.T) {
 	onBed(t, cleanIn(34, 36), nil, func(b *bed) {
 		b.Controller()
 		for night := range 2 {

@@ -15,8 +15,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestCapacityDocs: what docs/capacity.md prints is accepted.
-func TestCapacityDocs(t *testing.T) {
+// TestCommandsOfTheCapacityPageAreAccepted: what docs/capacity.md prints is accepted.
+func TestCommandsOfTheCapacityPageAreAccepted(t *testing.T) {
 	for _, text := range manifestsIn(t, "capacity.md", "CapacityCurve") {
 		var c v1alpha1.CapacityCurve
 		must(t, yaml.UnmarshalStrict([]byte(text), &c))

@@ -34,9 +34,9 @@ func endless(j *batchv1.Job) *batchv1.Job {
 	return j
 }
 
-// TestPause: an interruptible Job runs in clean hours, has no pods in dirty ones, and goes on in the next clean ones. What the planner chooses is tested in
+// TestInterruptibleJobRunsInCleanHours: an interruptible Job runs in clean hours, has no pods in dirty ones, and goes on in the next clean ones. What the planner chooses is tested in
 // test/controlloop: here the API server and the Job controller are real.
-func TestPause(t *testing.T) {
+func TestInterruptibleJobRunsInCleanHours(t *testing.T) {
 	startController(t)
 	b := newStandingBed(t, cleanDirtyClean(), noReserve(atOnce))
 	j := endless(b.job("chunks", map[string]string{v1alpha1.AnnotationInterruptible: "true", v1alpha1.AnnotationRuntime: "8h", v1alpha1.AnnotationMaxDelay: "20h"}))
@@ -56,8 +56,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestShadow: a policy in Shadow mode marks a Job and decides about it; the Job runs at once.
-func TestShadow(t *testing.T) {
+// TestShadowPolicyDelaysNothing: a policy in Shadow mode marks a Job and decides about it; the Job runs at once.
+func TestShadowPolicyDelaysNothing(t *testing.T) {
 	startController(t)
 	b := newStandingBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.Mode = v1alpha1.ModeShadow })
 	b.submit(endless(b.job("free", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})))

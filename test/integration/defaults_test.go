@@ -15,9 +15,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestHookJobs: hooks of Helm and Argo CD run at once, as does what is in kube-system, unless they name the policy.
+// TestHookJobsRunAtOnce: hooks of Helm and Argo CD run at once, as does what is in kube-system, unless they name the policy.
 // A hook that an earlier Lull holds is released.
-func TestHookJobs(t *testing.T) {
+func TestHookJobsRunAtOnce(t *testing.T) {
 	startController(t)
 	ctx := context.Background()
 	b := newBed(t, dirtyLong(), nil)
@@ -76,9 +76,9 @@ func TestHookJobs(t *testing.T) {
 	}
 }
 
-// TestCronJobs: a Job that the real controller of CronJobs creates is held, and must end by the next run. When runs begin and end
+// TestCronJobIsHeldUntilItsNextRun: a Job that the real controller of CronJobs creates is held, and must end by the next run. When runs begin and end
 // is tested in test/controlloop, where time is virtual.
-func TestCronJobs(t *testing.T) {
+func TestCronJobIsHeldUntilItsNextRun(t *testing.T) {
 	startController(t)
 	ctx := context.Background()
 	b := newBed(t, dirtyThenClean(), nil)

@@ -149,10 +149,10 @@ func logSkipped(t *testing.T, schedulerLog string) {
 	}
 }
 
-// TestExtender: the real kube-scheduler asks the real extender, with the extender's own rights.
+// TestSchedulerAsksTheExtender: the real kube-scheduler asks the real extender, with the extender's own rights.
 // Pods wait for the cleanest window, critical and other Pods do not, all go where they emit least;
 // while the extender is down or does not answer Pods are scheduled without it.
-func TestExtender(t *testing.T) {
+func TestSchedulerAsksTheExtender(t *testing.T) {
 	address := freeAddress(t)
 	scheduler := manifestsIn(t, "extender.md", "KubeSchedulerConfiguration")[0]
 	// kube-scheduler goes on without an extender that is not given a core for as long as the timeout.

@@ -333,7 +333,7 @@ func TestRealNodePages(t *testing.T) {
 	for _, line := range commandsOf(t, "docs/web.md") {
 		switch {
 		case strings.HasPrefix(line, "lull serve"):
-			continue // TestPages
+			continue // TestCommandsOfEveryPageRun
 		case strings.HasPrefix(line, "curl"):
 			line = again(line)
 		case strings.HasPrefix(line, "lull manifests"):

@@ -264,8 +264,8 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestValidation: the API server refuses what makes no sense, naming the field.
-func TestValidation(t *testing.T) {
+// TestAPIServerNamesInvalidFields: the API server refuses what makes no sense, naming the field.
+func TestAPIServerNamesInvalidFields(t *testing.T) {
 	ctx := context.Background()
 	zone := func(change func(*v1alpha1.GridZoneSpec)) client.Object {
 		z := &v1alpha1.GridZone{}

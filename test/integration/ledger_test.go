@@ -16,8 +16,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestLedgerDocs: what docs/ledger.md prints is accepted.
-func TestLedgerDocs(t *testing.T) {
+// TestCommandsOfTheLedgerPageAreAccepted: what docs/ledger.md prints is accepted.
+func TestCommandsOfTheLedgerPageAreAccepted(t *testing.T) {
 	for _, text := range manifestsIn(t, "ledger.md", "CarbonPolicy") {
 		var p v1alpha1.CarbonPolicy
 		must(t, yaml.UnmarshalStrict([]byte(text), &p))
@@ -28,8 +28,8 @@ func TestLedgerDocs(t *testing.T) {
 	}
 }
 
-// TestPlugin: the binary is a plugin of kubectl.
-func TestPlugin(t *testing.T) {
+// TestBinaryIsAPluginOfKubectl: the binary is a plugin of kubectl.
+func TestBinaryIsAPluginOfKubectl(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Symlink(os.Getenv("LULL_BIN"), filepath.Join(dir, "kubectl-lull")))
 	run := func(args ...string) string {

@@ -22,10 +22,10 @@ import (
 	"lull.dev/lull/internal/studies/demo"
 )
 
-// TestNamespaces: Lull is installed for two namespaces, one of which is deleted before the programs start. With the rights of their accounts
+// TestDeletedNamespaceStopsNoOther: Lull is installed for two namespaces, one of which is deleted before the programs start. With the rights of their accounts
 // they govern the other: a Job is held until the power is clean, and one that the controller does not see is released by the watchdog. A Job of
 // a namespace beside, with the same policy, is never held or touched.
-func TestNamespaces(t *testing.T) {
+func TestDeletedNamespaceStopsNoOther(t *testing.T) {
 	bareLab(t)
 	ctx := context.Background()
 	gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}

@@ -81,9 +81,9 @@ const realNodePages = "TestRealNodePages"
 var inCluster = []string{"docs/install.md", "docs/web.md", "docs/ledger.md"}
 
 // slurmPage needs a Slurm.
-const slurmPage = "there is no Slurm here; TestPage of make test-slurm"
+const slurmPage = "there is no Slurm here; TestCommandsOfTheSlurmPageRun of make test-slurm"
 
-// elsewhere says of the commands that TestPages does not run, by their beginnings, what does, or why nothing can.
+// elsewhere says of the commands that TestCommandsOfEveryPageRun does not run, by their beginnings, what does, or why nothing can.
 var elsewhere = []struct{ command, by string }{
 	{"make test", "is what runs this"},
 	{"go test -count=1 -timeout 90m -run TestControlLoop", "make test-seeds"},
@@ -95,9 +95,9 @@ var elsewhere = []struct{ command, by string }{
 	{"make demo DEMO=slurm", "make test-slurm"},
 	{"make demo", "make test-demos"}, // as are DEMO=elastic and DEMO=follow
 	{"lull demo --live --outage 24h", "make test-demos"},
-	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlines runs parts of it"},
+	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlinesMatchTheReproductionPage runs parts of it"},
 	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
-	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestOutputs reads such a file"},
+	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestWritesEachFormat reads such a file"},
 	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
 	{"sbatch --comment=lull:", slurmPage},
 	{"sbatch ", "there is no Slurm here; TestWhenForSchedulers checks the time"},
@@ -105,8 +105,8 @@ var elsewhere = []struct{ command, by string }{
 	{"squeue ", slurmPage},
 	{"lull ledger show 4711", "there is no Slurm here; TestTheLedgerSaysWhatWasSaved of make test-slurm"},
 	{"at -t", "needs a daemon; TestWhenForSchedulers checks the time"},
-	{"lull profile", "measures for minutes; TestProfile, and TestRealNode with real work"},
-	{"lull controller --prometheus", "TestPrometheusMeasures, with a Prometheus of this machine"},
+	{"lull profile", "measures for minutes; TestProfilerMeasuresThroughput, and TestRealNode with real work"},
+	{"lull controller --prometheus", "TestPrometheusMeasuresPowerAndProgress, with a Prometheus of this machine"},
 	{"make image", realNodePages},
 	{"helm ", realNodePages},
 	{"lull manifests --image", realNodePages},
@@ -166,13 +166,13 @@ func installed(t *testing.T, dir string) []string {
 // servers are the commands that run until they are ended.
 var servers = regexp.MustCompile(`^lull (controller|failsafe|serve|fakegrid|extender)\b|&$`)
 
-// TestPages runs every command of every page as it is printed, in one folder and on one cluster, page by page;
+// TestCommandsOfEveryPageRun runs every command of every page as it is printed, in one folder and on one cluster, page by page;
 // for those that it cannot run, elsewhere has the reason. Design notes are what was meant before it was built:
-// TestDocs checks their commands.
+// TestDocsAreCorrect checks their commands.
 //
 // Servers run with their default ports, as printed, so that this test runs once at a time on a machine. They get four
 // seconds: a slow machine makes this weaker, and never fails.
-func TestPages(t *testing.T) {
+func TestCommandsOfEveryPageRun(t *testing.T) {
 	dir := workspace(t)
 	environ := append(installed(t, dir), "KUBECONFIG="+filepath.Join(dir, ".lab", "kubeconfig"))
 	write := func(name, text string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
@@ -312,8 +312,8 @@ func yearCSV(year int) string {
 	return b.String()
 }
 
-// TestQuickStart does what a new user does, in the words of docs/quickstart.md.
-func TestQuickStart(t *testing.T) {
+// TestCommandsOfTheQuickStartRun does what a new user does, in the words of docs/quickstart.md.
+func TestCommandsOfTheQuickStartRun(t *testing.T) {
 	out := runPage(t, "quickstart.md", 6)
 	t.Log(out)
 	for _, want := range []string{"Suspended", "governed by CarbonPolicy batch", "CleanerLater", "job.batch/train condition met", "Release", "default/train  Job"} {
@@ -323,8 +323,8 @@ func TestQuickStart(t *testing.T) {
 	}
 }
 
-// TestKustomize: the base renders with an image of one's own, and the API server accepts what comes of it.
-func TestKustomize(t *testing.T) {
+// TestKustomizeBaseIsAccepted: the base renders with an image of one's own, and the API server accepts what comes of it.
+func TestKustomizeBaseIsAccepted(t *testing.T) {
 	dir := t.TempDir()
 	base, err := filepath.Abs(filepath.Join("..", "..", "kustomize"))
 	must(t, err)

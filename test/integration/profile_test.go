@@ -17,10 +17,10 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestProfile measures a Job of many short parts at one, three and four workers: twice, once
+// TestProfilerMeasuresThroughput measures a Job of many short parts at one, three and four workers: twice, once
 // into the cluster and once into a file. A policy that would hold it does not. How much faster more workers are depends on
-// the machine here: TestProfile of test/controlloop checks the measured values.
-func TestProfile(t *testing.T) {
+// the machine here: TestProfilerMeasuresThroughputOfTheModel of test/controlloop checks the measured values.
+func TestProfilerMeasuresThroughput(t *testing.T) {
 	startController(t)
 	b := newBed(t, dirtyLong(), nil)
 	j := b.elasticJob("parts", 400, 4, nil)

@@ -83,9 +83,9 @@ func ask(t *testing.T, url string, into any) {
 	must(t, json.Unmarshal(answer.Data, into))
 }
 
-// TestMonitoring: a real Prometheus scrapes the real controller; it loads the alerts of "lull alerts",
+// TestPrometheusScrapesTheController: a real Prometheus scrapes the real controller; it loads the alerts of "lull alerts",
 // and every query of the dashboard is one, with values where this cluster has what it is about.
-func TestMonitoring(t *testing.T) {
+func TestPrometheusScrapesTheController(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "lull.yaml")
 	must(t, os.WriteFile(rules, []byte(command(t, "alerts")), 0o600))
 	metrics := freeAddress(t)
@@ -153,9 +153,9 @@ func TestMonitoring(t *testing.T) {
 	t.Logf("%d alerts, %d queries", len(loaded.Groups[0].Rules), queries)
 }
 
-// TestPrometheusMeasures: with a real Prometheus that scrapes what Kepler and a workload would
+// TestPrometheusMeasuresPowerAndProgress: with a real Prometheus that scrapes what Kepler and a workload would
 // export, the plan knows the workload's progress by its query and its energy by measurement.
-func TestPrometheusMeasures(t *testing.T) {
+func TestPrometheusMeasuresPowerAndProgress(t *testing.T) {
 	b := newBed(t, []float64{100}, nil)
 	const watts = 50.0 // a pod, where the model says 3.5
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,10 +40,10 @@ func command(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestFailsafe: with no controller at all, the watchdog releases each hold when its time has come, and none before: of a Job
-// that no controller has ever seen, of one that an earlier controller held, and of one whose policy is gone. TestFailsafe of
+// TestWatchdogAloneReleasesEachHoldInTime: with no controller at all, the watchdog releases each hold when its time has come, and none before: of a Job
+// that no controller has ever seen, of one that an earlier controller held, and of one whose policy is gone. TestWatchdogReleasesEachHoldInTime of
 // test/controlloop checks that none is released too late.
-func TestFailsafe(t *testing.T) {
+func TestWatchdogAloneReleasesEachHoldInTime(t *testing.T) {
 	controller := startController(t)
 	b := newStandingBed(t, dirtyThenClean(), nil)
 	b.submit(b.job("seen", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
@@ -107,9 +107,9 @@ func TestFailsafe(t *testing.T) {
 	}
 }
 
-// TestDeployments: what `lull manifests --image` prints runs under the restricted pod security
+// TestDeploymentsRunUnderRestrictedPodSecurity: what `lull manifests --image` prints runs under the restricted pod security
 // of its namespace: the controller with its volume and the web page, and the watchdog.
-func TestDeployments(t *testing.T) {
+func TestDeploymentsRunUnderRestrictedPodSecurity(t *testing.T) {
 	ctx := context.Background()
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(strings.NewReader(command(t, "manifests", "--web", "--image", "example.invalid/lull:test"))))
 	made := []client.Object{&corev1.PersistentVolume{

@@ -73,8 +73,8 @@ func look(t *testing.T, c *http.Client, url string, into any, change ...func(*ht
 	return res.StatusCode
 }
 
-// TestServe: the page shows what the API has, tells of changes, and has a workload's story by the ledger.
-func TestServe(t *testing.T) {
+// TestPageShowsWhatTheAPIHas: the page shows what the API has, tells of changes, and has a workload's story by the ledger.
+func TestPageShowsWhatTheAPIHas(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "ledger.db")
 	startController(t, "--ledger", database)
 	b := newBed(t, []float64{500, 100, 100, 500, 500, 500}, nil)
@@ -173,8 +173,8 @@ func certificate(t *testing.T) (cert, key string, c *http.Client) {
 	return cert, key, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// TestServeAccess: beyond loopback only who may list plans may look.
-func TestServeAccess(t *testing.T) {
+// TestPageRefusesWhoMayNotListPlans: beyond loopback only who may list plans may look.
+func TestPageRefusesWhoMayNotListPlans(t *testing.T) {
 	ctx := context.Background()
 	cert, key, c := certificate(t)
 	url := serve(t, "--tls-cert-file", cert, "--tls-private-key-file", key)

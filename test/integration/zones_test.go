@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestZoneColumns: kubectl shows what matters of a GridZone.
-func TestZoneColumns(t *testing.T) {
+// TestKubectlShowsZoneColumns: kubectl shows what matters of a GridZone.
+func TestKubectlShowsZoneColumns(t *testing.T) {
 	columns := printerColumns(t)
 	for _, want := range []string{"Zone", "gCO2eq/kWh", "Trend", "Basis", "Age", "Error %", "Ready", "Stale", "Degraded", "Source"} {
 		if !slices.Contains(columns, want) {

@@ -30,9 +30,9 @@ func crowdedCluster(seed uint64, kind workload.Kind, jobs int) *instance {
 	return in
 }
 
-// TestCrowdedCluster (C1, R2): running as submitted misses next to no deadline here. The
-// promise on arrivals that nobody knows before is judged, as of TestUnknownArrivals.
-func TestCrowdedCluster(t *testing.T) {
+// TestCrowdedClusterLosesFewDeadlines (C1, R2): running as submitted misses next to no deadline here. The
+// promise on arrivals that nobody knows before is judged, as of TestUnknownArrivalsAreExplained.
+func TestCrowdedClusterLosesFewDeadlines(t *testing.T) {
 	y := newTally()
 	seeds, jobs := uint64(2), 100
 	if jobsWanted(t) > 2000 {

@@ -8,9 +8,9 @@ import (
 	"lull.dev/lull/pkg/sim"
 )
 
-// TestFound replays instances that once broke an invariant of a decision. They differ where recorded
+// TestFoundInstancesKeepInvariants replays instances that once broke an invariant of a decision. They differ where recorded
 // intensities are left out.
-func TestFound(t *testing.T) {
+func TestFoundInstancesKeepInvariants(t *testing.T) {
 	data := recorded(t)
 	for _, x := range []struct {
 		seed    uint64

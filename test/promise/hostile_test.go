@@ -118,9 +118,9 @@ var hostile = []struct {
 	}},
 }
 
-// TestHostile: extreme inputs end without an error, or are refused as such where that is
+// TestHostileInputEndsWithoutFaults: extreme inputs end without an error, or are refused as such where that is
 // sensible. What can be kept is kept.
-func TestHostile(t *testing.T) {
+func TestHostileInputEndsWithoutFaults(t *testing.T) {
 	list := tried(t)
 	if len(list) == len(methods) {
 		list = byName(t, "asap", "cheapest", "cheapest+reserve", "joint", reserved, "carbonscaler", "waitawhile-deadline", "gaia-saving", "vcc")

@@ -13,7 +13,7 @@ var liveFound = []struct {
 	name string
 	in   func() *instance
 }{
-	// Seed 16000011 of TestLive. The cluster would start the job at once, and let it run on.
+	// Seed 16000011 of TestLiveWorldsKeepDeadlines. The cluster would start the job at once, and let it run on.
 	{"no slack, and the capacity falls", func() *instance {
 		in := single(1, flat(300), 15*time.Minute, 0,
 			sim.Job{ID: "j", Kind: workload.Rigid, Request: cpu(1), Submitted: at("8h"), Length: 4 * time.Hour, Deadline: at("12h")})
@@ -30,8 +30,8 @@ var liveFound = []struct {
 	}},
 }
 
-// TestLiveFound: deadlines that running as submitted keeps are kept.
-func TestLiveFound(t *testing.T) {
+// TestFoundLiveWorldsKeepDeadlines: deadlines that running as submitted keeps are kept.
+func TestFoundLiveWorldsKeepDeadlines(t *testing.T) {
 	for _, x := range liveFound {
 		t.Run(x.name, func(t *testing.T) {
 			broken := ""
@@ -47,8 +47,8 @@ func TestLiveFound(t *testing.T) {
 	}
 }
 
-// TestLiveInvariants: worlds of TestLive in which decisions broke an invariant when each planner had 20,000 jobs.
-func TestLiveInvariants(t *testing.T) {
+// TestFoundLiveWorldsKeepInvariants: worlds of TestLiveWorldsKeepDeadlines in which decisions broke an invariant when each planner had 20,000 jobs.
+func TestFoundLiveWorldsKeepInvariants(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		seed    uint64

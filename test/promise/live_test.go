@@ -18,7 +18,7 @@ import (
 // CarbonPolicy, and interruptible work in parts.
 type live struct{ heldOut, load, falls, bars, triggers, parts bool }
 
-// liveWorlds are the kinds of worlds of TestLive, with their first seeds.
+// liveWorlds are the kinds of worlds of TestLiveWorldsKeepDeadlines, with their first seeds.
 var liveWorlds = []struct {
 	name  string
 	first uint64
@@ -33,10 +33,10 @@ var liveWorlds = []struct {
 	{"all but parts", 16_000_001, live{heldOut: true, load: true, falls: true, bars: true, triggers: true}},
 }
 
-// TestLive is TestAnnouncedJobs in worlds like those of live clusters. All that changes is announced, so that no deadline may
+// TestLiveWorldsKeepDeadlines is TestAnnouncedJobsKeepDeadlines in worlds like those of live clusters. All that changes is announced, so that no deadline may
 // be missed that running as submitted keeps in the same world. Work that is held out is not judged: nobody tells Lull when
 // it is due.
-func TestLive(t *testing.T) {
+func TestLiveWorldsKeepDeadlines(t *testing.T) {
 	for _, x := range liveWorlds {
 		t.Run(x.name, func(t *testing.T) {
 			expectNone(t, random{first: x.first, change: func(in *instance) { in.like(t, x.live) }}.run(t))
@@ -44,9 +44,9 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestUnannouncedLoad: others use a part of the clusters now and then, and nobody knows before. A deadline that is missed then is
-// printed, not judged, as in TestLosses.
-func TestUnannouncedLoad(t *testing.T) {
+// TestUnannouncedLoadIsExplained: others use a part of the clusters now and then, and nobody knows before. A deadline that is missed then is
+// printed, not judged, as in TestLossesKeepWorkAndCapacity.
+func TestUnannouncedLoadIsExplained(t *testing.T) {
 	random{first: 17_000_001, change: func(in *instance) {
 		in.like(t, live{load: true, triggers: true})
 		for c := range in.cfg.Clusters {

@@ -14,7 +14,7 @@ import (
 	"lull.dev/lull/test/size"
 )
 
-// momentSeeds is the number of instances of TestSecondMoment: LULL_MOMENTS, by default few.
+// momentSeeds is the number of instances of TestLaterArrivalsLoseNoDeadline: LULL_MOMENTS, by default few.
 func momentSeeds() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("LULL_MOMENTS"), 10, 64); err == nil {
 		return n
@@ -22,10 +22,10 @@ func momentSeeds() uint64 {
 	return size.Of[uint64](200, 600)
 }
 
-// TestSecondMoment: some jobs are submitted at once, and at a later moment, which nobody knows before, some more.
+// TestLaterArrivalsLoseNoDeadline: some jobs are submitted at once, and at a later moment, which nobody knows before, some more.
 // If until then the clusters run what they run as submitted, all deadlines that running as submitted keeps are kept: what
 // may not wait leaves the room of what was submitted before it or at the same moment.
-func TestSecondMoment(t *testing.T) {
+func TestLaterArrivalsLoseNoDeadline(t *testing.T) {
 	for _, m := range byName(t, "asap", "cheapest", "waitawhile-deadline") {
 		alike, kept := 0, 0
 		for seed := range momentSeeds() {

@@ -11,22 +11,22 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestKnownJobs: all jobs are submitted at the start, run times are exact and forecasts
+// TestKnownJobsKeepDeadlines: all jobs are submitted at the start, run times are exact and forecasts
 // perfect. No deadline that running as submitted keeps may be missed, by any planner.
-func TestKnownJobs(t *testing.T) {
+func TestKnownJobsKeepDeadlines(t *testing.T) {
 	y := random{known: true, first: 1}.run(t)
 	expectNone(t, y)
 }
 
-// TestAnnouncedJobs is TestKnownJobs with jobs that come over days and are known before.
-func TestAnnouncedJobs(t *testing.T) {
+// TestAnnouncedJobsKeepDeadlines is TestKnownJobsKeepDeadlines with jobs that come over days and are known before.
+func TestAnnouncedJobsKeepDeadlines(t *testing.T) {
 	y := random{first: 1_000_001, change: func(in *instance) { in.cfg.Known = true }}.run(t)
 	expectNone(t, y)
 }
 
-// TestGuardedJobs is TestKnownJobs with jobs that state quantiles of their run times, from below the mean to
+// TestGuardedJobsKeepDeadlines is TestKnownJobsKeepDeadlines with jobs that state quantiles of their run times, from below the mean to
 // absurd ones. They run as long as expected, so what the guards cost is visible: no deadline may be lost for one.
-func TestGuardedJobs(t *testing.T) {
+func TestGuardedJobsKeepDeadlines(t *testing.T) {
 	y := random{known: true, first: 8_000_001, change: func(in *instance) {
 		rng := rand.New(rand.NewPCG(in.seed, 0x7175616e))
 		for i := range in.cfg.Jobs {
@@ -41,9 +41,9 @@ func TestGuardedJobs(t *testing.T) {
 	expectNone(t, y)
 }
 
-// TestCheckpoints is TestKnownJobs with jobs that lose what they did since their last checkpoint if they are
+// TestJobsWithCheckpointsKeepDeadlines is TestKnownJobsKeepDeadlines with jobs that lose what they did since their last checkpoint if they are
 // paused or moved, and whose restarts take energy.
-func TestCheckpoints(t *testing.T) {
+func TestJobsWithCheckpointsKeepDeadlines(t *testing.T) {
 	y := random{known: true, first: 9_000_001, change: func(in *instance) {
 		rng := rand.New(rand.NewPCG(in.seed, 0x636865636b))
 		for i := range in.cfg.Jobs {
@@ -74,10 +74,10 @@ const (
 	fullLoad    = 0.95
 )
 
-// TestUnknownArrivals: jobs come over days and nobody knows them before. Running as
+// TestUnknownArrivalsAreExplained: jobs come over days and nobody knows them before. Running as
 // submitted is judged by the same arrivals. The counts of planners without a reserve are
 // printed only: no bound of theirs is part of the promise.
-func TestUnknownArrivals(t *testing.T) {
+func TestUnknownArrivalsAreExplained(t *testing.T) {
 	y := random{first: 2_000_001}.run(t)
 	check := func(name string, most float64, match func(row) bool) {
 		c := y.sum(match)
@@ -92,12 +92,12 @@ func TestUnknownArrivals(t *testing.T) {
 	check("load 0.95", fullMost, func(k row) bool { return k.planner == reserved && k.load >= fullLoad })
 }
 
-// TestUncertain: run times differ by up to 30 % from what planners are told, and
+// TestUncertainRunsAreExplained: run times differ by up to 30 % from what planners are told, and
 // forecasts by as much from what occurs. Only a job whose own estimate was below the truth
 // by more than the margin may be late, and others to which a job that runs longer than it was
 // said to, or one that came later, leaves no room. Each is explained. Jobs here state no quantiles of their run
 // times; for those that do, the same holds of the guarded run time (TestOnlyLongRunsAreLate in pkg/sim).
-func TestUncertain(t *testing.T) {
+func TestUncertainRunsAreExplained(t *testing.T) {
 	y := random{
 		first: 3_000_001,
 		change: func(in *instance) {
@@ -136,10 +136,10 @@ func noisy(actual *carbon.Series, seed uint64) *carbon.Series {
 	return s
 }
 
-// TestLosses: capacity changes and machines fail, and nobody knows before. A deadline
+// TestLossesKeepWorkAndCapacity: capacity changes and machines fail, and nobody knows before. A deadline
 // that is missed then is printed, not judged: a job that waited may meet a failure that it
 // would have escaped. What is judged are capacity, work and emissions.
-func TestLosses(t *testing.T) {
+func TestLossesKeepWorkAndCapacity(t *testing.T) {
 	random{
 		first: 4_000_001,
 		change: func(in *instance) {

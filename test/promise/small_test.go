@@ -13,7 +13,7 @@ import (
 	"lull.dev/lull/test/size"
 )
 
-// smallSeeds is the number of instances of each kind in TestSmall.
+// smallSeeds is the number of instances of each kind in TestSmallInstancesKeepDeadlines.
 var smallSeeds = size.Of(120, 400)
 
 // nanoseconds returns a source of durations below 2 microseconds, or if none are asked for, of 0.
@@ -26,14 +26,14 @@ func nanoseconds(rng *rand.Rand, some bool) func() time.Duration {
 	}
 }
 
-// small says what differs between the instances of TestSmall: there are least runs and pauses, some jobs may
+// small says what differs between the instances of TestSmallInstancesKeepDeadlines: there are least runs and pauses, some jobs may
 // not wait, jobs are submitted within an hour and announced before, not all submitted at once, and there are
 // checkpoints, so that a pause loses what was done since the last one. With nanoseconds, times are not whole microseconds.
 type small struct{ dwell, noSlack, announced, checkpoints, nanoseconds bool }
 
-// TestSmall: a few jobs compete for one or two clusters of a few CPUs, with deadlines that running as
+// TestSmallInstancesKeepDeadlines: a few jobs compete for one or two clusters of a few CPUs, with deadlines that running as
 // submitted just keeps. Orders matter more here than in larger instances.
-func TestSmall(t *testing.T) {
+func TestSmallInstancesKeepDeadlines(t *testing.T) {
 	for name, x := range map[string]small{
 		"plain":                            {},
 		"least runs and pauses":            {dwell: true},
@@ -62,8 +62,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestSmallFound replays instances of TestSmall that once broke an invariant of a decision.
-func TestSmallFound(t *testing.T) {
+// TestFoundSmallInstancesKeepInvariants replays instances of TestSmallInstancesKeepDeadlines that once broke an invariant of a decision.
+func TestFoundSmallInstancesKeepInvariants(t *testing.T) {
 	for _, x := range []struct {
 		seed  uint64
 		small small

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestRefused: what the model does not have is refused and recorded, in words that name it. Nothing is changed.
-func TestRefused(t *testing.T) {
+// TestModelRefusesWhatItLacks: what the model does not have is refused and recorded, in words that name it. Nothing is changed.
+func TestModelRefusesWhatItLacks(t *testing.T) {
 	store := NewStore(BuiltIn())
 	var refused []string
 	store.Refused = func(what string) { refused = append(refused, what) }
@@ -84,8 +84,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownSchemas: a CustomResourceDefinition that the model would not enforce is not served.
-func TestUnknownSchemas(t *testing.T) {
+// TestUnknownSchemaIsNotServed: a CustomResourceDefinition that the model would not enforce is not served.
+func TestUnknownSchemaIsNotServed(t *testing.T) {
 	crd := func(schema, status string) string {
 		return `{"kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
 "versions": [{"name": "v1", "schema": {"openAPIV3Schema": ` + schema + `}` + status + `}]}}`

@@ -12,8 +12,8 @@ import (
 	"lull.dev/lull/internal/engine/controller"
 )
 
-// TestRights: a program has the rights that the chart gives its service account, and no others.
-func TestRights(t *testing.T) {
+// TestModelGrantsOnlyTheRightsOfTheChart: a program has the rights that the chart gives its service account, and no others.
+func TestModelGrantsOnlyTheRightsOfTheChart(t *testing.T) {
 	Test(t, 1, func(w *World) {
 		scheme, err := controller.NewScheme()
 		must(err)

@@ -18,9 +18,9 @@ var (
 	submitted   = regexp.MustCompile(`Submitted batch job (\d+)`)
 )
 
-// TestPage runs the commands of docs/slurm.md from the first to the last as they are printed, but for what asks a provider, the number of the first
+// TestCommandsOfTheSlurmPageRun runs the commands of docs/slurm.md from the first to the last as they are printed, but for what asks a provider, the number of the first
 // job, the folder of Slurm's configuration, and the date of a deadline.
-func TestPage(t *testing.T) {
+func TestCommandsOfTheSlurmPageRun(t *testing.T) {
 	t.Cleanup(func() { empty(t) })
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "slurm.md"))
 	if err != nil {

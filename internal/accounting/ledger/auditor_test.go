@@ -22,9 +22,9 @@ import (
 // auditor is the program that recomputes a ledger from its export.
 const auditor = "../../../examples/audit/audit.py"
 
-// TestAuditor: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
+// TestAuditorFindsTheSameFigures: from the raw export alone a separate program finds the same figures to 1e-9, for a month of
 // workloads that share a cluster: elastic, paused, measured, revised.
-func TestAuditor(t *testing.T) {
+func TestAuditorFindsTheSameFigures(t *testing.T) {
 	t.Parallel() // it waits for the disk
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -104,9 +104,9 @@ func TestAuditor(t *testing.T) {
 	}
 }
 
-// TestRecords: what was settled comes out as a table in each format; the last settlement of a workload
+// TestRecordsComeOutInEachFormat: what was settled comes out as a table in each format; the last settlement of a workload
 // counts.
-func TestRecords(t *testing.T) {
+func TestRecordsComeOutInEachFormat(t *testing.T) {
 	b := book{t, fresh(t)}
 	b.add(KindSettled, "settled/a/0", "a", Settled{Of: Submitted{Name: "a"}, From: at(1), To: at(2), Grams: 1, SavedGrams: 2})
 	b.add(KindSettled, "settled/a/1", "a", Settled{Of: Submitted{Name: "a"}, From: at(1), To: at(2), Grams: 3, SavedGrams: 4, Revision: 1})

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// TestSettleOrder: a month is settled the same hour by hour, where each workload is settled as soon as its place is
+// TestSettlementDoesNotDependOnTheHour: a month is settled the same hour by hour, where each workload is settled as soon as its place is
 // certain, and in the order of submission at its end; work that goes on for weeks, and work that never fits, keep
 // few from being settled.
-func TestSettleOrder(t *testing.T) {
+func TestSettlementDoesNotDependOnTheHour(t *testing.T) {
 	t.Parallel() // it waits for the disk
 	entries := slices.DeleteFunc(month(false), func(n New) bool { return n.Kind == KindCapacity })
 	entries = append(entries, New{KindCapacity, fmt.Sprintf("%012.6f/capacity", 0.0), "", Capacity{Policy: "ns/p", Cluster: "local", Zone: "z", At: at(0), Free: map[string]float64{"cpu": 9}}})

@@ -47,9 +47,9 @@ func (s *scene) observed() map[string]string {
 	return out
 }
 
-// TestKillPoints: a controller that is killed between a look and the write of what it has found loses
+// TestKilledControllerLosesNothing: a controller that is killed between a look and the write of what it has found loses
 // nothing that objects tell, wherever that is and however much was not written.
-func TestKillPoints(t *testing.T) {
+func TestKilledControllerLosesNothing(t *testing.T) {
 	run := func(written func(hour int) bool, killed func(hour int) bool) map[string]string {
 		s := newScene(t)
 		s.write()
@@ -86,8 +86,8 @@ func TestKillPoints(t *testing.T) {
 	}
 }
 
-// TestFlush: what is queued, and energy of an hour that has begun, is written at the end.
-func TestFlush(t *testing.T) {
+// TestFlushWritesWhatIsQueued: what is queued, and energy of an hour that has begun, is written at the end.
+func TestFlushWritesWhatIsQueued(t *testing.T) {
 	s := newScene(t)
 	s.pods, s.drawn = []*corev1.Pod{runningPod("p1", 1)}, 80
 	s.look(1)
@@ -114,9 +114,9 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestHoldBack: above its bound the recorder holds back, and says so; it drops nothing that is queued, and
+// TestFullRecorderDropsNothing: above its bound the recorder holds back, and says so; it drops nothing that is queued, and
 // observes again once that is written.
-func TestHoldBack(t *testing.T) {
+func TestFullRecorderDropsNothing(t *testing.T) {
 	s := newScene(t)
 	s.look(0)
 	before := len(s.story(KindDecided))
@@ -144,8 +144,8 @@ func TestHoldBack(t *testing.T) {
 	}
 }
 
-// TestRecordQuarantines: what cannot be encoded keeps nothing else from being recorded.
-func TestRecordQuarantines(t *testing.T) {
+// TestEntryThatCannotBeEncodedBlocksNoOther: what cannot be encoded keeps nothing else from being recorded.
+func TestEntryThatCannotBeEncodedBlocksNoOther(t *testing.T) {
 	s := newScene(t)
 	s.pods, s.drawn = []*corev1.Pod{runningPod("p1", 1)}, math.Inf(1)
 	s.verb = decide.Continue

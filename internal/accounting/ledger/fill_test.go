@@ -186,10 +186,10 @@ func oldEntry(uid string) Settled {
 	}
 }
 
-// TestOldSettlements checks that an entry of method 2 still verifies, that its invented
+// TestOldSettlementsStillVerify checks that an entry of method 2 still verifies, that its invented
 // saving of 300 g is stated no more, and that a settler states it anew where it still has
 // what the entry rests on.
-func TestOldSettlements(t *testing.T) {
+func TestOldSettlementsStillVerify(t *testing.T) {
 	b := book{t, fresh(t)}
 	b.offer(0, 1)
 	b.hours(0, 300, 300, 280)

@@ -107,9 +107,9 @@ func holds(t *testing.T, l *Ledger, want int) {
 	}
 }
 
-// TestTornWrite cuts the file that SQLite writes entries to first (its write-ahead log) at each boundary of its frames and
+// TestTornWriteLosesNoOtherEntry cuts the file that SQLite writes entries to first (its write-ahead log) at each boundary of its frames and
 // within them, as a computer that stops leaves it. The ledger has the transactions that are there as a whole.
-func TestTornWrite(t *testing.T) {
+func TestTornWriteLosesNoOtherEntry(t *testing.T) {
 	const header, frame = 32, 24 + 4096 // of the write-ahead log
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	l := open(t, file)

@@ -32,9 +32,9 @@ func (s *scene) intensities() string {
 	return strings.Join(out, " ")
 }
 
-// TestLateIntensities: what is published or becomes final when the outlook does not show it any more is noted all the
+// TestLateIntensitiesAreRecorded: what is published or becomes final when the outlook does not show it any more is noted all the
 // same, once, as the next revision; also by another recorder than the one that noted it first.
-func TestLateIntensities(t *testing.T) {
+func TestLateIntensitiesAreRecorded(t *testing.T) {
 	s := newScene(t)
 	s.l.clock = func() time.Time { return at(-400) }
 	b := book{t, s.l}
@@ -93,15 +93,15 @@ func TestLateAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestReach: an outlook goes back as far as what is settled again may rest on.
-func TestReach(t *testing.T) {
+// TestOutlookReachesBackToWhatIsSettled: an outlook goes back as far as what is settled again may rest on.
+func TestOutlookReachesBackToWhatIsSettled(t *testing.T) {
 	if source.EarlierReach < remembered+carbon.FillReach {
 		t.Errorf("an outlook goes back %v, and what ended %v ago is settled again by values of %v before", source.EarlierReach, remembered, carbon.FillReach)
 	}
 }
 
-// TestFinerIntensities: an hour that is published by the quarter later is settled again, whichever quarters differ.
-func TestFinerIntensities(t *testing.T) {
+// TestFinerIntensitiesAreSettledAgain: an hour that is published by the quarter later is settled again, whichever quarters differ.
+func TestFinerIntensitiesAreSettledAgain(t *testing.T) {
 	b := book{t, fresh(t)}
 	s := NewSettler(b.l)
 	b.offer(0, 1)
@@ -124,8 +124,8 @@ func TestFinerIntensities(t *testing.T) {
 	b.settle(NewSettler(b.l), 9, 0)
 }
 
-// TestCoarserIntensities: what was published by the half hour, and then by the hour, is noted for each half.
-func TestCoarserIntensities(t *testing.T) {
+// TestCoarserIntensitiesAreSettled: what was published by the half hour, and then by the hour, is noted for each half.
+func TestCoarserIntensitiesAreSettled(t *testing.T) {
 	s := newScene(t)
 	s.l.clock = func() time.Time { return at(-400) }
 	b := book{t, s.l}

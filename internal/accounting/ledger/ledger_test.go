@@ -81,8 +81,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestExport: the raw export proves the same, in another place.
-func TestExport(t *testing.T) {
+// TestExportProvesTheSame: the raw export proves the same, in another place.
+func TestExportProvesTheSame(t *testing.T) {
 	l := fresh(t)
 	appendTo(t, l, numbered(0, 50)...)
 	var out bytes.Buffer
@@ -112,8 +112,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestTampering: what is changed in the database is found.
-func TestTampering(t *testing.T) {
+// TestTamperingIsFound: what is changed in the database is found.
+func TestTamperingIsFound(t *testing.T) {
 	ctx := context.Background()
 	for name, statement := range map[string]string{
 		"a body":       `UPDATE ledger SET body = '{"i":99}' WHERE seq = 7`,
@@ -133,8 +133,8 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// TestDrop: old entries go, the chain still holds, and what comes later is settled as it would have been.
-func TestDrop(t *testing.T) {
+// TestLedgerHoldsAfterOldEntriesAreDropped: old entries go, the chain still holds, and what comes later is settled as it would have been.
+func TestLedgerHoldsAfterOldEntriesAreDropped(t *testing.T) {
 	ctx := context.Background()
 	saved := func(drops bool) (float64, int64) {
 		b := book{t, fresh(t)}
@@ -224,14 +224,14 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 }
 
-// TestKilled kills 40 writers one after the other. Each is killed once it has told of a random number of new entries,
+// TestKilledWritersLoseNoEntry kills 40 writers one after the other. Each is killed once it has told of a random number of new entries,
 // up to those of eight batches, and a random moment later. What a writer told is in the ledger, no entry is there twice,
 // and the chain holds.
 //
 // A writer does not wait for the test. So the kill strikes while it tells of a batch, begins a transaction, writes it or
 // brings it to the disk; and the next writer finds the database as the kill left it. The log says how many kills left
-// entries that were written and not told. TestKilledAtEachPoint and TestTornWrite do so at fixed points.
-func TestKilled(t *testing.T) {
+// entries that were written and not told. TestKilledAtEachPoint and TestTornWriteLosesNoOtherEntry do so at fixed points.
+func TestKilledWritersLoseNoEntry(t *testing.T) {
 	const writers, mostBatches = 40, 8
 	if file := os.Getenv("LULL_LEDGER_WRITER"); file != "" {
 		writer(file)
@@ -277,7 +277,7 @@ func TestKilled(t *testing.T) {
 }
 
 const (
-	// batch is how many entries a writer of TestKilled writes at a time.
+	// batch is how many entries a writer of TestKilledWritersLoseNoEntry writes at a time.
 	batch = 7
 	// killSpread is about how long a writer takes for a batch. It spreads the kills; no result depends on it.
 	killSpread = 5 * time.Millisecond
@@ -291,7 +291,7 @@ func runKilled(t *testing.T, file string, told map[string]bool, kill int, pause 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), writerLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKilled$")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKilledWritersLoseNoEntry$")
 	cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+file)
 	var unexpected bytes.Buffer
 	cmd.Stderr = &unexpected

@@ -80,8 +80,8 @@ func postgres(t *testing.T) string {
 	return url
 }
 
-// TestPostgres: a ledger in a PostgreSQL is the same as one in a file.
-func TestPostgres(t *testing.T) {
+// TestPostgresLedgerMatchesTheFile: a ledger in a PostgreSQL is the same as one in a file.
+func TestPostgresLedgerMatchesTheFile(t *testing.T) {
 	ctx := context.Background()
 	url := postgres(t)
 	l := open(t, url)

@@ -33,9 +33,9 @@ func quarantined(t *testing.T, l *Ledger) (out []Quarantined) {
 	return out
 }
 
-// TestQuarantine: an entry that cannot be written keeps no other from being written, and is kept with
+// TestQuarantinedEntryBlocksNoOther: an entry that cannot be written keeps no other from being written, and is kept with
 // its reason.
-func TestQuarantine(t *testing.T) {
+func TestQuarantinedEntryBlocksNoOther(t *testing.T) {
 	l := fresh(t)
 	good := func(key string) New { return New{Kind: KindEnergy, Key: key, Workload: "good", Body: 1} }
 	for name, tc := range map[string]struct {
@@ -96,9 +96,9 @@ func TestQuarantineOfTheDatabase(t *testing.T) {
 	}
 }
 
-// TestSettleQuarantine: one workload with an entry in quarantine, and one with figures that no workload
+// TestQuarantinedWorkloadIsNotSettled: one workload with an entry in quarantine, and one with figures that no workload
 // has, are settled without figures; the sums of the others are theirs, and the auditor agrees.
-func TestSettleQuarantine(t *testing.T) {
+func TestQuarantinedWorkloadIsNotSettled(t *testing.T) {
 	b := book{t, fresh(t)}
 	b.offer(0, 10)
 	for _, uid := range []string{"good", "inf", "huge", "lost"} {

@@ -172,8 +172,8 @@ func (s *scene) ends() map[string]Ended {
 	return out
 }
 
-// TestRecord: a Job runs in several pods, is paused, and looked at by one controller after the other.
-func TestRecord(t *testing.T) {
+// TestRecorderFollowsAJobOverPods: a Job runs in several pods, is paused, and looked at by one controller after the other.
+func TestRecorderFollowsAJobOverPods(t *testing.T) {
 	s := newScene(t)
 	s.look(0.5)
 	s.pods = []*corev1.Pod{runningPod("p1", 1)}
@@ -245,8 +245,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordElsewhere: runs on other clusters are told apart by cluster and scale.
-func TestRecordElsewhere(t *testing.T) {
+// TestRunsOnOtherClustersAreRecorded: runs on other clusters are told apart by cluster and scale.
+func TestRunsOnOtherClustersAreRecorded(t *testing.T) {
 	s := newScene(t)
 	s.place = "a"
 	began := metav1.NewTime(at(1))

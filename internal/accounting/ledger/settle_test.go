@@ -92,9 +92,9 @@ func (b book) settle(s *Settler, hour float64, want int) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
-// TestSettle: two workloads that came in hour 0 share one CPU: as submitted the second would have run
+// TestSettlementComparesWithAsSubmitted: two workloads that came in hour 0 share one CPU: as submitted the second would have run
 // after the first.
-func TestSettle(t *testing.T) {
+func TestSettlementComparesWithAsSubmitted(t *testing.T) {
 	b := book{t, fresh(t)}
 	s := NewSettler(b.l)
 	b.offer(0, 1)
@@ -148,8 +148,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestPrune: a settler that goes on for months keeps no more than those that count.
-func TestPrune(t *testing.T) {
+// TestSettlerKeepsOnlyWhatCounts: a settler that goes on for months keeps no more than those that count.
+func TestSettlerKeepsOnlyWhatCounts(t *testing.T) {
 	b := book{t, fresh(t)}
 	s := NewSettler(b.l)
 	b.offer(0, 1)

@@ -51,8 +51,8 @@ func rowsOfStart(t testing.TB, l *Ledger) (record, settle int64) {
 	return record, l.rows.Load() - before
 }
 
-// TestStart: a start reads no more of a large ledger than of a small one.
-func TestStart(t *testing.T) {
+// TestStartReadsNoMoreOfALargeLedger: a start reads no more of a large ledger than of a small one.
+func TestStartReadsNoMoreOfALargeLedger(t *testing.T) {
 	rows := map[int][2]int64{}
 	many := size.Of(2000, 10_000)
 	for _, workloads := range []int{10, many} {
@@ -145,8 +145,8 @@ func TestOpenIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestSince: entries are chosen by when they were written, without a read of the others.
-func TestSince(t *testing.T) {
+// TestEntriesAreChosenByWriteTime: entries are chosen by when they were written, without a read of the others.
+func TestEntriesAreChosenByWriteTime(t *testing.T) {
 	l := fresh(t)
 	now := day
 	l.clock = func() time.Time { return now }

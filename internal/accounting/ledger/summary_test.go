@@ -90,9 +90,9 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestHoldOut: the interval covers what is true nineteen times in twenty, and few workloads are said to be
+// TestIntervalCoversTheTruth: the interval covers what is true nineteen times in twenty, and few workloads are said to be
 // too few.
-func TestHoldOut(t *testing.T) {
+func TestIntervalCoversTheTruth(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 5))
 	sample := func(n int) *HoldOut {
 		var list []Settlement

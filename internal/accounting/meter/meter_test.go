@@ -41,10 +41,10 @@ func job(t *testing.T, name, query string) *kube.Workload {
 	}})
 }
 
-// TestMeter: power of pods from three generations of exporters, progress by query, what
+// TestMeterReadsThreeGenerationsOfExporters: power of pods from three generations of exporters, progress by query, what
 // cannot be read is left out, and what was read lasts while Prometheus is down, power not
 // for ever.
-func TestMeter(t *testing.T) {
+func TestMeterReadsThreeGenerationsOfExporters(t *testing.T) {
 	var down atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Path != "/prom/api/v1/query" {

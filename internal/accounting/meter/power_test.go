@@ -31,8 +31,8 @@ func samples(of map[string]float64) (out []provider.Sample) {
 	return out
 }
 
-// TestZones checks that each energy counts once: the outermost zone that is there.
-func TestZones(t *testing.T) {
+// TestEachEnergyCountsOnce checks that each energy counts once: the outermost zone that is there.
+func TestEachEnergyCountsOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		zones map[string]float64
 		want  float64
@@ -60,8 +60,8 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestDevices checks that the power of a GPU counts once, however many series have it, and that all of it counts.
-func TestDevices(t *testing.T) {
+// TestPowerOfAGPUCountsOnce checks that the power of a GPU counts once, however many series have it, and that all of it counts.
+func TestPowerOfAGPUCountsOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		series map[string]float64
 		want   map[string]float64
@@ -169,8 +169,8 @@ var realSeries = map[string]string{
 	`DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="1",UUID="GPU-2",device="nvidia1",modelName="A100",Hostname="n",namespace="ns",pod="joules"}`:                                                   "0+12000000x20",
 }
 
-// TestQueries checks the queries on what the exporters export, by Prometheus' own tool, and what comes of the answers.
-func TestQueries(t *testing.T) {
+// TestQueriesMatchTheExporters checks the queries on what the exporters export, by Prometheus' own tool, and what comes of the answers.
+func TestQueriesMatchTheExporters(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed (Debian: prometheus)")

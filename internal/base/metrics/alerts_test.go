@@ -14,8 +14,8 @@ import (
 	"lull.dev/lull/test/child"
 )
 
-// TestAlerts: the alerts and the dashboard ask for metrics that there are, and do what they say, by Prometheus' own tool.
-func TestAlerts(t *testing.T) {
+// TestAlertsAskForMetricsThatExist: the alerts and the dashboard ask for metrics that there are, and do what they say, by Prometheus' own tool.
+func TestAlertsAskForMetricsThatExist(t *testing.T) {
 	var known []string
 	for _, c := range all {
 		described := make(chan *prometheus.Desc, 10)

@@ -97,8 +97,8 @@ func TestFailureKeepsTheOldContent(t *testing.T) {
 	only(t, dir, "out")
 }
 
-// TestPipe: a named pipe, as a device, receives the text and stays what it is.
-func TestPipe(t *testing.T) {
+// TestPipeReceivesTheText: a named pipe, as a device, receives the text and stays what it is.
+func TestPipeReceivesTheText(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

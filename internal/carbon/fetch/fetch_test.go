@@ -76,9 +76,9 @@ func (c expiring) Err() error {
 	}
 }
 
-// TestKeptAnswers: a fresh answer costs no request, a stale one a conditional
+// TestFreshAnswerCostsNoRequest: a fresh answer costs no request, a stale one a conditional
 // request without a body, also after a restart.
-func TestKeptAnswers(t *testing.T) {
+func TestFreshAnswerCostsNoRequest(t *testing.T) {
 	var conditional atomic.Int64
 	url, n := server(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"v1"`)
@@ -175,8 +175,8 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
-// TestOneFlight: equal requests at the same time are one.
-func TestOneFlight(t *testing.T) {
+// TestEqualRequestsAreSentOnce: equal requests at the same time are one.
+func TestEqualRequestsAreSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, requests := make(chan struct{}), 0
 		client := newClient(&clock{}, "")
@@ -202,9 +202,9 @@ func TestOneFlight(t *testing.T) {
 	})
 }
 
-// TestRetries: server errors are tried three times with pauses, client errors
+// TestOnlyServerErrorsAreTriedAgain: server errors are tried three times with pauses, client errors
 // once; a caller that has given up is not made to wait.
-func TestRetries(t *testing.T) {
+func TestOnlyServerErrorsAreTriedAgain(t *testing.T) {
 	for status, want := range map[int]int64{500: 3, 502: 3, 408: 3, 404: 1, 400: 1, 401: 1, 403: 1} {
 		url, n := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		c := &clock{}
@@ -229,9 +229,9 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: the host is left alone for as long as it asks, in both forms
+// TestRetryAfterIsHonoured: the host is left alone for as long as it asks, in both forms
 // of the header; other hosts are not concerned.
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsHonoured(t *testing.T) {
 	c := &clock{}
 	for header, wait := range map[string]int64{"30": 30, c.now().Add(45 * time.Second).UTC().Format(http.TimeFormat): 45, "": 60, "soon": 60, "999999": 3600, "-5": 60} {
 		c.at.Store(0)
@@ -264,8 +264,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestQuota: more requests than the quota allows wait, or fail with the caller.
-func TestQuota(t *testing.T) {
+// TestQuotaDelaysRequests: more requests than the quota allows wait, or fail with the caller.
+func TestQuotaDelaysRequests(t *testing.T) {
 	url, n := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	patient := &clock{}
 	client := newClient(patient, "")
@@ -303,8 +303,8 @@ func TestQuota(t *testing.T) {
 	})
 }
 
-// TestBounds: size, redirects, TLS and malformed URLs.
-func TestBounds(t *testing.T) {
+// TestFetchRefusesWhatIsOutOfBounds: size, redirects, TLS and malformed URLs.
+func TestFetchRefusesWhatIsOutOfBounds(t *testing.T) {
 	big, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 1001)) })
 	client := newClient(&clock{}, "")
 	if _, err := client.Get(context.Background(), Request{URL: big, MaxBytes: 1000}); !errors.Is(err, ErrTooLarge) {
@@ -327,8 +327,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestTrim: the cache on disk stays within its bounds.
-func TestTrim(t *testing.T) {
+// TestCacheOnDiskStaysWithinItsBounds: the cache on disk stays within its bounds.
+func TestCacheOnDiskStaysWithinItsBounds(t *testing.T) {
 	dir := t.TempDir()
 	c := NewCache(dir)
 	for i := range maxEntries + 130 {
@@ -340,8 +340,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestJitter: the pause before another try is half of a pause that doubles, and the part of it that Jitter says.
-func TestJitter(t *testing.T) {
+// TestRetryPauseIsWithinItsJitter: the pause before another try is half of a pause that doubles, and the part of it that Jitter says.
+func TestRetryPauseIsWithinItsJitter(t *testing.T) {
 	var pauses []time.Duration
 	client := &Client{
 		Transport: answers(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }),

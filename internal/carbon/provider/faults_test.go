@@ -140,9 +140,9 @@ func check(t *testing.T, samples []carbon.Sample, zone string, tolerance, share 
 	return hours
 }
 
-// TestEverySource: forty days of history over as many requests or pages as it
+// TestEverySourceGivesFortyDays: forty days of history over as many requests or pages as it
 // takes, and a forecast, are what the recorded series says.
-func TestEverySource(t *testing.T) {
+func TestEverySourceGivesFortyDays(t *testing.T) {
 	each(t, func(t *testing.T, b bench, p provider.Provider, zone string, tolerance float64) {
 		a, err := p.Fetch(context.Background(), b.client, days40(b))
 		if err != nil {
@@ -169,8 +169,8 @@ func TestEverySource(t *testing.T) {
 	})
 }
 
-// TestSpoiltAnswers: faults in the values cost these values and no others.
-func TestSpoiltAnswers(t *testing.T) {
+// TestSpoiltValuesCostOnlyThemselves: faults in the values cost these values and no others.
+func TestSpoiltValuesCostOnlyThemselves(t *testing.T) {
 	each(t, func(t *testing.T, b bench, p provider.Provider, zone string, tolerance float64) {
 		for kind, least := range map[string]float64{fakegrid.FaultNulls: 0.74, fakegrid.FaultGaps: 0.79} {
 			if err := b.grid.SetFaults(fakegrid.Fault{Kind: kind}); err != nil {
@@ -209,9 +209,9 @@ func TestSpoiltAnswers(t *testing.T) {
 	})
 }
 
-// TestBrokenAnswers: faults of the answer as a whole are errors of the stated
+// TestBrokenAnswerIsAnErrorOfItsKind: faults of the answer as a whole are errors of the stated
 // kind; nothing false is returned; the next answer is good again.
-func TestBrokenAnswers(t *testing.T) {
+func TestBrokenAnswerIsAnErrorOfItsKind(t *testing.T) {
 	each(t, func(t *testing.T, b bench, p provider.Provider, zone string, tolerance float64) {
 		for _, tc := range []struct {
 			kind string
@@ -266,9 +266,9 @@ func TestBrokenAnswers(t *testing.T) {
 	})
 }
 
-// TestWrongCredentials: what has a credential is refused without it, and no
+// TestWrongCredentialsAreRefusedAndNotShown: what has a credential is refused without it, and no
 // error shows one.
-func TestWrongCredentials(t *testing.T) {
+func TestWrongCredentialsAreRefusedAndNotShown(t *testing.T) {
 	b := newBench(t)
 	for name, p := range map[string]provider.Provider{
 		"electricityMaps": provider.ElectricityMaps{Endpoint: b.url, Version: "v3", Zone: "DE", Factor: carbon.Lifecycle, Token: "wr0ng"},
@@ -302,8 +302,8 @@ func TestWattTimeRenewsItsToken(t *testing.T) {
 	}
 }
 
-// TestLatestAlone: where no history is missing, the latest value is asked for.
-func TestLatestAlone(t *testing.T) {
+// TestLatestValueIsAskedForAlone: where no history is missing, the latest value is asked for.
+func TestLatestValueIsAskedForAlone(t *testing.T) {
 	b := newBench(t)
 	p := provider.ElectricityMaps{Endpoint: b.url, Version: "v3", Zone: "DE", Factor: carbon.Lifecycle, Token: token}
 	a, err := p.Fetch(context.Background(), b.client, provider.Query{Now: b.now(), Since: b.now().Add(-time.Hour), Horizon: 24 * time.Hour})

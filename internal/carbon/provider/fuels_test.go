@@ -73,8 +73,8 @@ func TestCompleteByHistory(t *testing.T) {
 	}
 }
 
-// TestFuelsEnd: a fuel that a zone has no more is missed for some days, and then it is not.
-func TestFuelsEnd(t *testing.T) {
+// TestFuelThatEndsIsNotMissedForEver: a fuel that a zone has no more is missed for some days, and then it is not.
+func TestFuelThatEndsIsNotMissedForEver(t *testing.T) {
 	begin := time.Date(2026, 11, 22, 6, 10, 0, 0, time.UTC)
 	zone := reporting{late: map[string]float64{"NG": 0, "COL": 0}, end: map[string]time.Time{"COL": begin}}
 	var fuels Fuels
@@ -100,9 +100,9 @@ func TestFuelsEnd(t *testing.T) {
 	}
 }
 
-// TestIncompleteMix: the newest slots of the very first answer, for which not all types have reported yet, are gaps
+// TestIncompleteMixIsAGap: the newest slots of the very first answer, for which not all types have reported yet, are gaps
 // and not clean.
-func TestIncompleteMix(t *testing.T) {
+func TestIncompleteMixIsAGap(t *testing.T) {
 	all := mixes{}
 	at := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 	for h := range 24 {

@@ -170,9 +170,9 @@ func TestIssueTimes(t *testing.T) {
 	}
 }
 
-// TestRefused: what is not as documented is an error that names the field, the
+// TestUndocumentedAnswerIsRefused: what is not as documented is an error that names the field, the
 // value and what is accepted.
-func TestRefused(t *testing.T) {
+func TestUndocumentedAnswerIsRefused(t *testing.T) {
 	em := golden["Electricity Maps v3 history"].text
 	wt := golden["WattTime forecast"].text
 	for want, got := range map[string]func() ([]carbon.Sample, error){
@@ -255,8 +255,8 @@ func TestOpenMeteo(t *testing.T) {
 	}
 }
 
-// TestMerge: samples are "from-to:value" in quarter hours.
-func TestMerge(t *testing.T) {
+// TestMergedSamplesKeepTheBestValue: samples are "from-to:value" in quarter hours.
+func TestMergedSamplesKeepTheBestValue(t *testing.T) {
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	mk := func(text string) (out []carbon.Sample) {
 		for _, part := range strings.Fields(text) {

@@ -14,9 +14,9 @@ import (
 	"lull.dev/lull/pkg/carbon"
 )
 
-// TestOddElements: an element of a list that is null says nothing, a number may be a string, and what cannot be read costs
+// TestOddElementsCostOnlyThemselves: an element of a list that is null says nothing, a number may be a string, and what cannot be read costs
 // itself and no other.
-func TestOddElements(t *testing.T) {
+func TestOddElementsCostOnlyThemselves(t *testing.T) {
 	const from, next, last = `"2023-08-23T00:00:00Z"`, `"2023-08-23T01:00:00Z"`, `"2023-08-23T02:00:00Z"`
 	em := func(list string) ([]carbon.Sample, error) {
 		return electricityMaps([]byte(`{"zone":"DE","history":[` + list + `]}`))
@@ -95,8 +95,8 @@ func TestOddElements(t *testing.T) {
 	}
 }
 
-// TestOddPrometheus: a value that is null or not finite is a gap, one that cannot be read too, and the error names it.
-func TestOddPrometheus(t *testing.T) {
+// TestOddPrometheusValueIsAGap: a value that is null or not finite is a gap, one that cannot be read too, and the error names it.
+func TestOddPrometheusValueIsAGap(t *testing.T) {
 	for _, tc := range []struct{ value, fault string }{
 		{"null", ""}, {`"NaN"`, ""}, {`"+Inf"`, ""}, {`"-Inf"`, ""}, {`"n/e"`, "n/e"}, {"{}", "cannot unmarshal"},
 	} {
@@ -145,8 +145,8 @@ func TestOddPrometheus(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswers: 204 of the Carbon Aware SDK and {} of UK Carbon Intensity say that there is no data: they are no outage.
-func TestEmptyAnswers(t *testing.T) {
+// TestEmptyAnswersSayNoData: 204 of the Carbon Aware SDK and {} of UK Carbon Intensity say that there is no data: they are no outage.
+func TestEmptyAnswersSayNoData(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer server.Close()
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -161,8 +161,8 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestOddPoints: a quantity of ENTSO-E that is missing or cannot be read is not a zero. It costs the slots that it is about.
-func TestOddPoints(t *testing.T) {
+// TestOddQuantityIsNoZero: a quantity of ENTSO-E that is missing or cannot be read is not a zero. It costs the slots that it is about.
+func TestOddQuantityIsNoZero(t *testing.T) {
 	gas, wind := series("B04", "PT60M", 3, 1000, 1000, 1000), series("B19", "PT60M", 3, 1000, 1000, 1000)
 	second := "<position>2</position><quantity>1000</quantity>"
 	for name, tc := range map[string]struct {

@@ -40,8 +40,8 @@ func (s spoiling) Get(ctx context.Context, r fetch.Request) (fetch.Response, err
 
 const acknowledgement = `<Acknowledgement_MarketDocument><Reason><code>999</code><text>No matching data found</text></Reason></Acknowledgement_MarketDocument>`
 
-// TestBadSpan: a span of the past that fails is a gap; what is older and newer is read, and the forecast.
-func TestBadSpan(t *testing.T) {
+// TestFailedSpanIsAGap: a span of the past that fails is a gap; what is older and newer is read, and the forecast.
+func TestFailedSpanIsAGap(t *testing.T) {
 	kinds := map[string]spoiling{
 		"500": {err: errors.New("500 Internal Server Error")}, "404": {err: errors.New("404 Not Found")}, "null": {body: "null"}, "nothing": {body: " "},
 		"no data": {body: acknowledgement},
@@ -160,8 +160,8 @@ func acknowledging(t *testing.T, status int, text string) error {
 	return err
 }
 
-// TestAcknowledged: the error has the reason of an acknowledgement, with any status. ErrNoData is only the one for which nothing matches.
-func TestAcknowledged(t *testing.T) {
+// TestAcknowledgementGivesItsReason: the error has the reason of an acknowledgement, with any status. ErrNoData is only the one for which nothing matches.
+func TestAcknowledgementGivesItsReason(t *testing.T) {
 	const none, area = "No matching data found for Data item AGGREGATED_GENERATION_PER_TYPE", "Delivered Area EIC 10Y1001A1001A016 is not valid."
 	for _, tc := range []struct {
 		status int

@@ -44,8 +44,8 @@ func intervals(s []carbon.Sample, err error) string {
 	return strings.Join(out, ", ")
 }
 
-// TestSteps: samples have the intervals that the answer states, or those that its rows show.
-func TestSteps(t *testing.T) {
+// TestSamplesHaveTheStatedIntervals: samples have the intervals that the answer states, or those that its rows show.
+func TestSamplesHaveTheStatedIntervals(t *testing.T) {
 	rows := func(format, between string, minutes ...int) string {
 		var out []string
 		for i, m := range minutes {
@@ -103,9 +103,9 @@ func TestForecastSteps(t *testing.T) {
 	}
 }
 
-// TestTwice: of values of one time in an answer, in any order, a value stands over none and a measured one
+// TestMeasuredValueReplacesOthers: of values of one time in an answer, in any order, a value stands over none and a measured one
 // over an estimated one; else the later one stands.
-func TestTwice(t *testing.T) {
+func TestMeasuredValueReplacesOthers(t *testing.T) {
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		points []point
@@ -138,8 +138,8 @@ func (p *pages) Get(_ context.Context, r fetch.Request) (fetch.Response, error) 
 	return fetch.Response{Body: []byte(fmt.Sprintf(`{"response":{"total":5,"data":[%s]}}`, p.list[n]))}, err
 }
 
-// TestPages: rows of an hour that come twice, on pages in another order, count once; pages may be shorter than was asked for.
-func TestPages(t *testing.T) {
+// TestRowsOnTwoPagesCountOnce: rows of an hour that come twice, on pages in another order, count once; pages may be shorter than was asked for.
+func TestRowsOnTwoPagesCountOnce(t *testing.T) {
 	row := func(fuel string, value int) string {
 		return fmt.Sprintf(`{"period":"2026-01-01T00","respondent":"CISO","fueltype":%q,"value":"%d"}`, fuel, value)
 	}
@@ -180,8 +180,8 @@ func TestPagesWithoutTotal(t *testing.T) {
 	}
 }
 
-// TestTwoForecasts: of several, the last one issued counts.
-func TestTwoForecasts(t *testing.T) {
+// TestLastIssuedForecastCounts: of several, the last one issued counts.
+func TestLastIssuedForecastCounts(t *testing.T) {
 	text := func(issued, value string) string {
 		return `{"generatedAt":"2024-01-01T` + issued + `:00Z","location":"x","forecastData":[{"location":"x","timestamp":"2024-01-02T00:00:00Z","duration":60,"value":` + value + `}]}`
 	}
@@ -193,8 +193,8 @@ func TestTwoForecasts(t *testing.T) {
 	}
 }
 
-// TestRegionTwice: a region that is there twice is combined.
-func TestRegionTwice(t *testing.T) {
+// TestRepeatedRegionIsCombined: a region that is there twice is combined.
+func TestRepeatedRegionIsCombined(t *testing.T) {
 	part := `{"regionid":3,"data":[{"from":"2018-05-15T%s","to":"2018-05-15T%s","intensity":{"forecast":%d}}]}`
 	body := `{"data":[` + fmt.Sprintf(part, "12:30Z", "13:00Z", 2) + "," + fmt.Sprintf(part, "12:00Z", "12:30Z", 1) + "," + fmt.Sprintf(part, "12:30Z", "13:00Z", 3) + `]}`
 	if got, want := intervals(decodeUKCarbonIntensity([]byte(body), 3, carbon.Provenance{})), "12:00 30 1, 12:30 30 3"; got != want {

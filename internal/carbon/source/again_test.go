@@ -165,9 +165,9 @@ func TestNoHistoryInThePlan(t *testing.T) {
 	}
 }
 
-// TestEarlier: what becomes final when the expected series does not show it any more is handed on as long as the ledger may
+// TestFinalValuesAreHandedOn: what becomes final when the expected series does not show it any more is handed on as long as the ledger may
 // rest on it, however long ago it came, after a restart, and if the files of the feed were lost.
-func TestEarlier(t *testing.T) {
+func TestFinalValuesAreHandedOn(t *testing.T) {
 	p := &publisher{lag: 12 * day, missing: func(at, _ time.Time) bool { return at.Before(begin.AddDate(0, 0, -15)) }}
 	w := publishes(t, p, 48)
 	final := begin.AddDate(0, 0, -13).Truncate(time.Hour)
@@ -208,8 +208,8 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
-// TestProvidersPage: docs/providers.md states the numbers that feeds use.
-func TestProvidersPage(t *testing.T) {
+// TestProvidersPageStatesTheNumbersInUse: docs/providers.md states the numbers that feeds use.
+func TestProvidersPageStatesTheNumbersInUse(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/providers.md")
 	must(t, err)
 	for _, want := range []string{

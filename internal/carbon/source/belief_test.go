@@ -47,9 +47,9 @@ func (p wave) Fetch(_ context.Context, _ provider.Getter, q provider.Query) (a p
 	return a, nil
 }
 
-// TestDoubt: what is far from all that a zone has ever had is not believed, and something else stands in; what the zone may
+// TestUnbelievableValuesAreReplaced: what is far from all that a zone has ever had is not believed, and something else stands in; what the zone may
 // well have is.
-func TestDoubt(t *testing.T) {
+func TestUnbelievableValuesAreReplaced(t *testing.T) {
 	zero := func(time.Time, float64) float64 { return 0 }
 	for name, tc := range map[string]struct {
 		wave

@@ -254,9 +254,9 @@ func (p free) Fetch(ctx context.Context, get provider.Getter, q provider.Query) 
 	return a, errors.Join(err, fmt.Errorf("forecast: %w: 403", fetch.ErrRefused))
 }
 
-// TestShared: zones of one source share a feed and its requests; the last one
+// TestZonesOfASourceShareAFeed: zones of one source share a feed and its requests; the last one
 // that leaves ends it.
-func TestShared(t *testing.T) {
+func TestZonesOfASourceShareAFeed(t *testing.T) {
 	w := newWorld(t)
 	a, err := w.feeds.Feed("a", w.cfg)
 	must(t, err)

@@ -41,9 +41,9 @@ func sources(url string) map[string]func(*Config) {
 	}
 }
 
-// TestEveryFault: of each source, the status that results from each fault,
+// TestEveryFaultHasItsStatus: of each source, the status that results from each fault,
 // nothing false taken in, nothing lost, and the recovery.
-func TestEveryFault(t *testing.T) {
+func TestEveryFaultHasItsStatus(t *testing.T) {
 	// Faults of the whole answer: the feed goes on with what it has and says why.
 	broken := map[string]string{
 		fakegrid.FaultTooMany: "quota", fakegrid.FaultError: "500", fakegrid.FaultRefused: "refused", fakegrid.FaultTimeout: "Timeout",
@@ -125,8 +125,8 @@ func tryFault(t *testing.T, name, kind string, broken map[string]string) {
 	}
 }
 
-// TestBrokenRecord: a file that cannot be read is as good as none.
-func TestBrokenRecord(t *testing.T) {
+// TestBrokenRecordIsLikeNone: a file that cannot be read is as good as none.
+func TestBrokenRecordIsLikeNone(t *testing.T) {
 	w := newWorld(t)
 	w.hours(2)
 	files, _ := filepath.Glob(filepath.Join(w.dir, "*.feed.json"))
@@ -171,8 +171,8 @@ func TestWeatherFailsAlone(t *testing.T) {
 	}
 }
 
-// TestImplausible: a factor that no revision has is refused.
-func TestImplausible(t *testing.T) {
+// TestImplausibleFactorIsRefused: a factor that no revision has is refused.
+func TestImplausibleFactorIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.hours(3)
 	w.cfg.Provider = scaled{w.cfg.Provider}

@@ -238,9 +238,9 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// TestStore: what is asked for is read at once and then every half minute, until nobody asks for it; an API server that does
+// TestStoreReadsOnDemand: what is asked for is read at once and then every half minute, until nobody asks for it; an API server that does
 // not answer keeps nobody waiting for good.
-func TestStore(t *testing.T) {
+func TestStoreReadsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &reads{limits: map[string]map[string]any{"a": {"cpu": "20"}}}

@@ -97,8 +97,8 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// TestVCC: a day's work goes into its cleanest hours, and the curve of a day stands.
-func TestVCC(t *testing.T) {
+// TestVCCKeepsTheDaysWork: a day's work goes into its cleanest hours, and the curve of a day stands.
+func TestVCCKeepsTheDaysWork(t *testing.T) {
 	m := at(t, v1alpha1.CapacityMethod{VCC: &v1alpha1.VCCMethod{}})
 	if w := m.want(); !w.cold || w.capacity != 100 {
 		t.Fatalf("without history: %+v", w)
@@ -298,8 +298,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestPackWithin: the newest is kept of more than fits.
-func TestPackWithin(t *testing.T) {
+// TestNewestIsKeptOfMoreThanFits: the newest is kept of more than fits.
+func TestNewestIsKeptOfMoreThanFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var past []Past
 	for i := range 4000 {
@@ -322,8 +322,8 @@ func TestPackWithin(t *testing.T) {
 	}
 }
 
-// TestLearn: what came becomes cases of the oracle.
-func TestLearn(t *testing.T) {
+// TestArrivalsBecomeCases: what came becomes cases of the oracle.
+func TestArrivalsBecomeCases(t *testing.T) {
 	var h History
 	for i := range 40 {
 		task := elastic(fmt.Sprint(i), decide.Waiting, 0, 3*time.Hour, 20*time.Hour)

@@ -8,8 +8,8 @@ import (
 	"lull.dev/lull/pkg/decide"
 )
 
-// TestFloorBeside: what others need of the capacity counts, and what comes to its latest start before the capacity can be raised again.
-func TestFloorBeside(t *testing.T) {
+// TestFloorCoversWhatOthersNeed: what others need of the capacity counts, and what comes to its latest start before the capacity can be raised again.
+func TestFloorCoversWhatOthersNeed(t *testing.T) {
 	margin := 5 * time.Minute
 	// The latest start is 11:10, the slot ends at 11:00.
 	beside := demandOf(rigid("a", decide.Waiting, 3, time.Hour, 55*time.Minute))

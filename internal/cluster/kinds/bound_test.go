@@ -136,8 +136,8 @@ func otherwise(t *testing.T, obj map[string]any) map[string]map[string]any {
 	return out
 }
 
-// TestBound: what Lull does to an object of each kind is allowed to the controller's account; anything else is refused.
-func TestBound(t *testing.T) {
+// TestControllerMayChangeOnlyItsFields: what Lull does to an object of each kind is allowed to the controller's account; anything else is refused.
+func TestControllerMayChangeOnlyItsFields(t *testing.T) {
 	for _, k := range Builtin() {
 		all, obj := bounds(t, k), fullObject(t, k)
 		for name, change := range map[string]func(*Patch){

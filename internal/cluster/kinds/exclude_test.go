@@ -46,9 +46,9 @@ func condition(t *testing.T, k *Kind, name string) cel.Program {
 	return nil
 }
 
-// TestExcluded: hooks and what is in the namespaces of others are not governed unless they name the policy,
+// TestHooksAndForeignNamespacesAreNotGoverned: hooks and what is in the namespaces of others are not governed unless they name the policy,
 // and the admission policy of every kind decides as Excluded does.
-func TestExcluded(t *testing.T) {
+func TestHooksAndForeignNamespacesAreNotGoverned(t *testing.T) {
 	type annotations = map[string]string
 	for name, tc := range map[string]struct {
 		namespace   string

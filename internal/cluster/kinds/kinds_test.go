@@ -201,8 +201,8 @@ func TestPodsAtATime(t *testing.T) {
 	}
 }
 
-// TestTandem: completions follow workers only where the object says so.
-func TestTandem(t *testing.T) {
+// TestCompletionsFollowWorkersWhereStated: completions follow workers only where the object says so.
+func TestCompletionsFollowWorkersWhereStated(t *testing.T) {
 	k := named(t, "Job")
 	for annotations, want := range map[string]int64{`{}`: 3, `{lull.dev/completions-follow-workers: "true"}`: 5} {
 		obj := object(t, `{metadata: {name: a, resourceVersion: "1", annotations: `+annotations+`}, spec: {parallelism: 3, completions: 3, completionMode: Indexed, template: `+template+`}}`)
@@ -298,9 +298,9 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// TestHolds: what the watchdog keeps of an object reads, and is released, as the object itself is; without a
+// TestReducedObjectIsReleasedLikeTheWhole: what the watchdog keeps of an object reads, and is released, as the object itself is; without a
 // mark of Lull only its identity is kept.
-func TestHolds(t *testing.T) {
+func TestReducedObjectIsReleasedLikeTheWhole(t *testing.T) {
 	for _, k := range Builtin() {
 		obj := object(t, samples[k.Name].text)
 		if free := k.Holds(obj); len(free) != 3 || len(free["metadata"].(map[string]any)) != 3 {

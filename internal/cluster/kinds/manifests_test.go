@@ -35,8 +35,8 @@ func TestManifestsParse(t *testing.T) {
 	}
 }
 
-// TestQuieten: the status of each kind that goes through queues is made to say that nothing runs, once.
-func TestQuieten(t *testing.T) {
+// TestQuietObjectSaysThatNothingRuns: the status of each kind that goes through queues is made to say that nothing runs, once.
+func TestQuietObjectSaysThatNothingRuns(t *testing.T) {
 	busy := map[string]string{
 		"Job":        `{"active": 2, "ready": 1, "succeeded": 3}`,
 		"JobSet":     `{"replicatedJobsStatus": [{"name": "w", "active": 2}]}`,
@@ -201,9 +201,9 @@ func TestPatchOverwritesNoMap(t *testing.T) {
 	}
 }
 
-// TestTrimAnnotations: caches keep the annotations that Lull reads, cut where they are absurd, and never
+// TestCachesKeepOnlyAnnotationsInUse: caches keep the annotations that Lull reads, cut where they are absurd, and never
 // take the map of annotations for absent.
-func TestTrimAnnotations(t *testing.T) {
+func TestCachesKeepOnlyAnnotationsInUse(t *testing.T) {
 	job, long := named(t, "Job"), strings.Repeat("1h", 120_000)
 	obj := object(t, samples["Job"].text)
 	obj["metadata"].(map[string]any)["annotations"] = map[string]any{
@@ -234,8 +234,8 @@ func TestTrimAnnotations(t *testing.T) {
 	}
 }
 
-// TestLimit: how long a run may take is read where the kinds that end one by force state it, and is in all caches.
-func TestLimit(t *testing.T) {
+// TestTimeLimitsAreReadOfEachKind: how long a run may take is read where the kinds that end one by force state it, and is in all caches.
+func TestTimeLimitsAreReadOfEachKind(t *testing.T) {
 	for name, spec := range map[string]string{
 		"Job": `{activeDeadlineSeconds: 90, template: {}}`, "Pod": `{activeDeadlineSeconds: 90, schedulingGates: [{name: lull.dev/hold}]}`, "RayJob": `{activeDeadlineSeconds: 90}`, "TrainJob": `{activeDeadlineSeconds: 90}`,
 		"MPIJob": `{runPolicy: {activeDeadlineSeconds: 90, backoffLimit: 1}}`, "PyTorchJob": `{runPolicy: {activeDeadlineSeconds: 90}}`,

@@ -14,9 +14,9 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestActiveDeadline: no run is expected to take longer than Kubernetes lets it, whatever is stated or learned, so
+// TestNoRunExceedsItsActiveDeadline: no run is expected to take longer than Kubernetes lets it, whatever is stated or learned, so
 // that its latest start is not too early. The watchdog knows the same.
-func TestActiveDeadline(t *testing.T) {
+func TestNoRunExceedsItsActiveDeadline(t *testing.T) {
 	limit := func(seconds int64) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = &seconds }
 	}

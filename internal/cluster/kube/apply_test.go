@@ -13,9 +13,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestClearHold: a Job whose last Pod succeeds while Lull pauses it keeps no hold, for the
+// TestSucceededJobKeepsNoHold: a Job whose last Pod succeeds while Lull pauses it keeps no hold, for the
 // watchdog would release it again. A Job that has not finished keeps its hold.
-func TestClearHold(t *testing.T) {
+func TestSucceededJobKeepsNoHold(t *testing.T) {
 	ctx := context.Background()
 	for name, want := range map[string]string{"finished": "", "paused": v1alpha1.HoldPaused} {
 		job := newJob(name, annotate(v1alpha1.AnnotationHold, v1alpha1.HoldPaused), annotate(v1alpha1.AnnotationLatestStart, "2026-03-01T20:00:00Z"), func(j *batchv1.Job) {

@@ -67,8 +67,8 @@ func listed(t testing.TB, jobs ...client.Object) CronJobs {
 	return out
 }
 
-// TestNextRun: when a Job of a CronJob must be done, by its concurrency policy, schedule and time zone.
-func TestNextRun(t *testing.T) {
+// TestCronJobStatesWhenItMustBeDone: when a Job of a CronJob must be done, by its concurrency policy, schedule and time zone.
+func TestCronJobStatesWhenItMustBeDone(t *testing.T) {
 	at := func(text string) time.Time {
 		v, err := time.Parse(time.RFC3339, text)
 		if err != nil {
@@ -142,9 +142,9 @@ func decided(t *testing.T, of CronJobs, spec v1alpha1.CarbonPolicySpec, tl timeg
 	return v, w
 }
 
-// TestCronDeadline: the deadline of a Job of a CronJob is not later than its next run, with the room of its run time
+// TestCronJobEndsBeforeItsNextRun: the deadline of a Job of a CronJob is not later than its next run, with the room of its run time
 // before; the watchdog knows the same.
-func TestCronDeadline(t *testing.T) {
+func TestCronJobEndsBeforeItsNextRun(t *testing.T) {
 	twice := cronOf("0 9,18 * * *", batchv1.ForbidConcurrent)
 	created := now.Add(-time.Hour)
 	replay, err := timegrid.NewTimeline(now.Add(-90*time.Minute), now.Add(-1000*time.Hour), 60)
@@ -191,8 +191,8 @@ func TestCronDeadline(t *testing.T) {
 	}
 }
 
-// TestCronUnreadable: a Job whose CronJob cannot be read may not wait, and says why.
-func TestCronUnreadable(t *testing.T) {
+// TestJobOfAnUnreadableCronJobMayNotWait: a Job whose CronJob cannot be read may not wait, and says why.
+func TestJobOfAnUnreadableCronJobMayNotWait(t *testing.T) {
 	v, _ := decided(t, CronJobs{Err: CronJobsForbidden("controller")}, policy, timegrid.Timeline{}, newJob("a", byCron(now)))
 	d, err := decide.Decide(context.Background(), v.Snapshot, nil)
 	if err != nil || len(d.Actions) != 1 {

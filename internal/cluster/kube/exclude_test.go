@@ -8,9 +8,9 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestObserveExcluded: what a policy may not govern is no task. It is released if Lull holds it, whoever held it,
+// TestExcludedWorkloadIsNoTaskAndIsReleased: what a policy may not govern is no task. It is released if Lull holds it, whoever held it,
 // and left alone once it runs.
-func TestObserveExcluded(t *testing.T) {
+func TestExcludedWorkloadIsNoTaskAndIsReleased(t *testing.T) {
 	hook := annotate("helm.sh/hook", "pre-upgrade")
 	for name, tc := range map[string]struct {
 		view           View

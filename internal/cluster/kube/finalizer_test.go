@@ -14,8 +14,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestSetFinalizer: a finalizer of others that came after the object was read is neither wiped nor brought back.
-func TestSetFinalizer(t *testing.T) {
+// TestForeignFinalizersAreKept: a finalizer of others that came after the object was read is neither wiped nor brought back.
+func TestForeignFinalizersAreKept(t *testing.T) {
 	ctx := context.Background()
 	for _, set := range []bool{true, false} {
 		scheme := runtime.NewScheme()

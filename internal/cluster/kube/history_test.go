@@ -9,7 +9,7 @@ import (
 	"lull.dev/lull/pkg/trace"
 )
 
-// The objects of TestHistories: times are hours of a day.
+// The objects of TestHistoriesSayWhatRan: times are hours of a day.
 func hour(h float64) string {
 	return time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(h * float64(time.Hour))).Format(time.RFC3339)
 }
@@ -39,8 +39,8 @@ func admitted(from, to float64, more string) string {
 	return fmt.Sprintf("conditions: [{type: Admitted, status: 'True', lastTransitionTime: '%s'}, {type: Finished, status: 'True', reason: Succeeded, lastTransitionTime: '%s'}%s]", hour(from), hour(to), more)
 }
 
-// TestHistories: what really ran, by what objects tell.
-func TestHistories(t *testing.T) {
+// TestHistoriesSayWhatRan: what really ran, by what objects tell.
+func TestHistoriesSayWhatRan(t *testing.T) {
 	const owner = "ownerReferences: [{kind: Job, uid: u, controller: true}], labels: {batch.kubernetes.io/job-name: j}"
 	const evicted = "phase: Failed, conditions: [{type: DisruptionTarget, status: 'True'}]"
 	set := "{name: main, count: 10, template: " + podOf("4") + "}"
@@ -140,8 +140,8 @@ func listOf(docs []string) string {
 	return out
 }
 
-// TestExportForms: one object, a list, several documents, a list of a kind whose items do not state it.
-func TestExportForms(t *testing.T) {
+// TestExportReadsEachForm: one object, a list, several documents, a list of a kind whose items do not state it.
+func TestExportReadsEachForm(t *testing.T) {
 	one := strings.TrimSpace(export[strings.Index(export, `{"apiVersion": "batch/v1"`):strings.Index(export, ",\n {\"apiVersion\": \"batch/v1\", \"kind\": \"Job\",\n  \"metadata\": {\"name\": \"running\"")])
 	bare := strings.Replace(one, `"apiVersion": "batch/v1", "kind": "Job",`, "", 1)
 	for name, text := range map[string]string{

@@ -151,8 +151,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestObserveReplay: in a replay, times are those of the series.
-func TestObserveReplay(t *testing.T) {
+// TestReplayTimesAreThoseOfTheSeries: in a replay, times are those of the series.
+func TestReplayTimesAreThoseOfTheSeries(t *testing.T) {
 	start := time.Date(2021, 5, 10, 0, 0, 0, 0, time.UTC)
 	tl, err := timegrid.NewTimeline(now.Add(-time.Minute), start, 60)
 	if err != nil {
@@ -177,8 +177,8 @@ func TestShadowSwitchReleases(t *testing.T) {
 	}
 }
 
-// TestLoadBeside: of the pods of others those count that use the same capacity.
-func TestLoadBeside(t *testing.T) {
+// TestPodsOfTheSameCapacityCountAsLoad: of the pods of others those count that use the same capacity.
+func TestPodsOfTheSameCapacityCountAsLoad(t *testing.T) {
 	pod := func(node string) corev1.Pod {
 		p := corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}}}
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
@@ -328,8 +328,8 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHoldOut: about the share that is asked for runs as submitted, and stays so.
-func TestHoldOut(t *testing.T) {
+// TestHeldOutShareIsAsAsked: about the share that is asked for runs as submitted, and stays so.
+func TestHeldOutShareIsAsAsked(t *testing.T) {
 	share := 0.2
 	held := policy
 	held.HoldOut = &share
@@ -356,8 +356,8 @@ func TestHoldOut(t *testing.T) {
 	}
 }
 
-// TestPlanNames: the plans of two kinds that share their kind, but not their group, do not share a name.
-func TestPlanNames(t *testing.T) {
+// TestPlansOfTwoGroupsDoNotCollide: the plans of two kinds that share their kind, but not their group, do not share a name.
+func TestPlansOfTwoGroupsDoNotCollide(t *testing.T) {
 	spec := v1alpha1.WorkloadKindSpec{Group: "batch.volcano.sh", Version: "v1alpha1", Kind: "Job", Resource: "jobs", Hold: v1alpha1.HoldSpec{Suspend: "spec.suspend"}}
 	volcano, err := kinds.New("volcano", &spec)
 	if err != nil {

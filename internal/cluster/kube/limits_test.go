@@ -15,8 +15,8 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestLimits: what was stored before the API server refused it is refused here, by field and value.
-func TestLimits(t *testing.T) {
+// TestStoredValuesBeyondLimitsAreRefused: what was stored before the API server refused it is refused here, by field and value.
+func TestStoredValuesBeyondLimitsAreRefused(t *testing.T) {
 	if _, err := PowerModel(&v1alpha1.PowerSpec{WattsPerUnit: map[string]float64{"cpu": 1e308}}); !errors.Is(err, power.ErrModel) || !strings.Contains(err.Error(), `wattsPerUnit["cpu"]: 1e+308; accepted: 0 to 1e+06 W`) {
 		t.Errorf("power: %v", err)
 	}
@@ -37,9 +37,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestIdle: a Job that was released and whose pods a ResourceQuota refuses has none, by what it tells and
+// TestRefusedPodsLeaveAJobIdle: a Job that was released and whose pods a ResourceQuota refuses has none, by what it tells and
 // by what is seen; one that tells of a pod which is not seen yet is not idle.
-func TestIdle(t *testing.T) {
+func TestRefusedPodsLeaveAJobIdle(t *testing.T) {
 	for active, want := range map[int32]bool{0: true, 1: false} {
 		v := observe(t, policy, timegrid.Timeline{}, newJob("a", running, func(j *batchv1.Job) { j.Status.Active = active }))
 		if got := v.Progress[0].Idle; got != want {
@@ -48,8 +48,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestMinSaving: a policy that was stored before the field was there has the default; 0 is not a missing value.
-func TestMinSaving(t *testing.T) {
+// TestOldPolicyHasTheDefaultMinSaving: a policy that was stored before the field was there has the default; 0 is not a missing value.
+func TestOldPolicyHasTheDefaultMinSaving(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stated *float64
 		want   float64

@@ -77,8 +77,8 @@ func TestLoadsAreCurrent(t *testing.T) {
 	}
 }
 
-// TestNodesGrace: when all nodes are cordoned or gone, what they offered counts for a while, not for ever.
-func TestNodesGrace(t *testing.T) {
+// TestCordonedNodesCountForAWhile: when all nodes are cordoned or gone, what they offered counts for a while, not for ever.
+func TestCordonedNodesCountForAWhile(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")},
 		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},

@@ -12,8 +12,8 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestLongestDelay: no policy and no annotation asks for a longer delay than the administrator allows. The watchdog knows the same. (A Job with max-delay 720h under a policy of 1h was held for a month.)
-func TestLongestDelay(t *testing.T) {
+// TestNoDelayIsLongerThanAllowed: no policy and no annotation asks for a longer delay than the administrator allows. The watchdog knows the same. (A Job with max-delay 720h under a policy of 1h was held for a month.)
+func TestNoDelayIsLongerThanAllowed(t *testing.T) {
 	const longest, runtime = 24 * time.Hour, 2 * time.Hour
 	maxDelay := func(text string) func(*batchv1.Job) { return annotate(v1alpha1.AnnotationMaxDelay, text) }
 	deadline := func(after time.Duration) func(*batchv1.Job) {

@@ -82,9 +82,9 @@ func (m meter) Progress(types.UID) (Reading, bool) {
 
 func (m meter) Power(string, string) PodPower { return m.power }
 
-// TestMeasured: what a query gives counts before the model, and goes on by it until it is
+// TestMeasuredProgressCountsBeforeTheModel: what a query gives counts before the model, and goes on by it until it is
 // read again; measured power counts with PUE, what nobody measures as the model says.
-func TestMeasured(t *testing.T) {
+func TestMeasuredProgressCountsBeforeTheModel(t *testing.T) {
 	j := newJob("a", annotate(v1alpha1.AnnotationProgressQuery, "q"), annotate(v1alpha1.AnnotationRuntime, "10h"))
 	j.Spec.Template.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("2")
 	no := false
@@ -178,9 +178,9 @@ func TestRestartUnderWay(t *testing.T) {
 	}
 }
 
-// TestPatience: a pod without a node counts as denied once the policy's patience is over; until then
+// TestPodWithoutANodeIsDeniedAfterThePatience: a pod without a node counts as denied once the policy's patience is over; until then
 // it is known when that will be.
-func TestPatience(t *testing.T) {
+func TestPodWithoutANodeIsDeniedAfterThePatience(t *testing.T) {
 	j := newJob("a", running)
 	refused := func(ago time.Duration) corev1.Pod {
 		return corev1.Pod{
@@ -245,8 +245,8 @@ func TestWorkersThatLackRoom(t *testing.T) {
 	}
 }
 
-// TestRan: a pod ran from when its first container did to when its last one ended, once it is over.
-func TestRan(t *testing.T) {
+// TestPodRanWhileItsContainersDid: a pod ran from when its first container did to when its last one ended, once it is over.
+func TestPodRanWhileItsContainersDid(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)) }
 	running := func(from int) corev1.ContainerStatus {
 		return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(from)}}}
@@ -362,9 +362,9 @@ func TestEndedBeforeTheStatusSaysSo(t *testing.T) {
 	}
 }
 
-// TestProfileLearns: what was observed of a profile replaces its points, and changes how
+// TestObservedPointsReplaceTheProfile: what was observed of a profile replaces its points, and changes how
 // fast a workload is taken to be at no scale but those.
-func TestProfileLearns(t *testing.T) {
+func TestObservedPointsReplaceTheProfile(t *testing.T) {
 	watts := 7.0
 	profile := &v1alpha1.ScalingProfile{Spec: v1alpha1.ScalingProfileSpec{Points: []v1alpha1.ScalingPoint{{Workers: 1, Throughput: 10, Watts: &watts}, {Workers: 4, Throughput: 40, Watts: &watts}}}}
 	profile.Status.Observed = []v1alpha1.ObservedPoint{{Workers: 3, Throughput: 2}}

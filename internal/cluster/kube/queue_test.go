@@ -171,8 +171,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestResizing: while Kueue takes up a change of scale no other one is made.
-func TestResizing(t *testing.T) {
+// TestNoOtherChangeOfScaleWhileKueueResizes: while Kueue takes up a change of scale no other one is made.
+func TestNoOtherChangeOfScaleWhileKueueResizes(t *testing.T) {
 	elastic := newJob("a", released("far"), annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"), annotate(kueue.AnnotationElastic, "true"), func(j *batchv1.Job) {
 		two, started := int32(2), metav1.NewTime(now.Add(-time.Hour))
 		j.Spec.Parallelism, j.Status.StartTime, j.Status.Active = &two, &started, 2

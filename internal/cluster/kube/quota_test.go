@@ -14,8 +14,8 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestQuota: the least of all quotas counts, of requests only, and a quota of some pods only is left out.
-func TestQuota(t *testing.T) {
+// TestLeastQuotaCounts: the least of all quotas counts, of requests only, and a quota of some pods only is left out.
+func TestLeastQuotaCounts(t *testing.T) {
 	quota := func(hard map[corev1.ResourceName]string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
 		q := corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}, Scopes: scopes}}
 		for r, text := range hard {
@@ -39,9 +39,9 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestWithinQuota: in each slot the tasks may use what the nodes have left beside others, and what the namespace has left of its quota
+// TestTasksStayWithinTheirQuota: in each slot the tasks may use what the nodes have left beside others, and what the namespace has left of its quota
 // beside its other pods, whichever is less.
-func TestWithinQuota(t *testing.T) {
+func TestTasksStayWithinTheirQuota(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	timeline := timegrid.Timeline{}

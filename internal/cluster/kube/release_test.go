@@ -126,9 +126,9 @@ func heldJobs() map[string]func() (*batchv1.Job, map[string]any) {
 	}
 }
 
-// TestOneRelease: whatever holds a Job and whoever asks, a release leaves nothing of Lull's that holds it. A
+// TestReleaseLeavesNothingThatHolds: whatever holds a Job and whoever asks, a release leaves nothing of Lull's that holds it. A
 // kill between any two writes leaves a mark, and what is left half done is finished by the next release.
-func TestOneRelease(t *testing.T) {
+func TestReleaseLeavesNothingThatHolds(t *testing.T) {
 	ctx := context.Background()
 	for by, release := range map[string]func(*Applier, *Workload) error{
 		"a decision": func(ap *Applier, w *Workload) error {
@@ -182,8 +182,8 @@ func TestOneRelease(t *testing.T) {
 	}
 }
 
-// TestHoldKilled: a pause that is killed between its writes leaves a mark on what it has stopped.
-func TestHoldKilled(t *testing.T) {
+// TestKilledPauseLeavesAMark: a pause that is killed between its writes leaves a mark on what it has stopped.
+func TestKilledPauseLeavesAMark(t *testing.T) {
 	ctx := context.Background()
 	for writes := range 3 {
 		job := newJob("a", released(""))
@@ -213,9 +213,9 @@ func TestHoldKilled(t *testing.T) {
 	}
 }
 
-// TestUsersOwn: a held Job that its user opens by hand loses Lull's marks; when its user suspends it again,
+// TestUserSuspendedJobStaysSuspended: a held Job that its user opens by hand loses Lull's marks; when its user suspends it again,
 // it stays so, whoever looks.
-func TestUsersOwn(t *testing.T) {
+func TestUserSuspendedJobStaysSuspended(t *testing.T) {
 	ctx := context.Background()
 	job := newJob("a", annotate(v1alpha1.AnnotationLatestStart, "2026-03-01T20:00:00Z"))
 	job.Namespace = "default"
@@ -303,9 +303,9 @@ func TestReleaseHeldOfFinished(t *testing.T) {
 	}
 }
 
-// TestEdited: a held Job says from which latest start by its annotations and its policy its own one follows;
+// TestHeldJobStatesItsLatestStart: a held Job says from which latest start by its annotations and its policy its own one follows;
 // one that is edited is written anew.
-func TestEdited(t *testing.T) {
+func TestHeldJobStatesItsLatestStart(t *testing.T) {
 	job := newJob("a", annotate(v1alpha1.AnnotationMaxDelay, "4h"))
 	job.CreationTimestamp = metav1.NewTime(now)
 	v := observe(t, policy, timegrid.Timeline{}, job)

@@ -37,10 +37,10 @@ func podOf(cpu string) string {
 	return "{spec: {containers: [{name: c, resources: {requests: {cpu: " + cpu + "}}}]}}"
 }
 
-// TestSize: what a workload runs at, as it is and as it was submitted. A Job never runs more pods than it has parts
+// TestSizeIsReadAsIsAndAsSubmitted: what a workload runs at, as it is and as it was submitted. A Job never runs more pods than it has parts
 // left, a Deployment is held at no replicas, what Kueue admits in part asked for more, and the pods of a kind
 // without workers are all counted.
-func TestSize(t *testing.T) {
+func TestSizeIsReadAsIsAndAsSubmitted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind, spec, status, annotations string
 		queued                          *kueue.Workload

@@ -15,9 +15,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestPatchStatus: a status is written if it differs as the API server stores it, and not if only its form in memory
+// TestStatusIsWrittenOnlyIfItDiffers: a status is written if it differs as the API server stores it, and not if only its form in memory
 // does; nothing beside the status counts.
-func TestPatchStatus(t *testing.T) {
+func TestStatusIsWrittenOnlyIfItDiffers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

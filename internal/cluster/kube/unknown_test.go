@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnknownAnnotations: a misspelt annotation is named with the nearest one, and what is right is not.
-func TestUnknownAnnotations(t *testing.T) {
+// TestMisspeltAnnotationIsNamed: a misspelt annotation is named with the nearest one, and what is right is not.
+func TestMisspeltAnnotationIsNamed(t *testing.T) {
 	for name, near := range map[string]string{
 		"lull.dev/max-dealy": "lull.dev/max-delay", "lull.dev/deadlne": "lull.dev/deadline", "lull.dev/run-time": "lull.dev/runtime", "lull.dev/maxDelay": "lull.dev/max-delay",
 		"lull.dev/interruptable": "lull.dev/interruptible", "lull.dev/workers-max": "lull.dev/max-workers", "lull.dev/": "",

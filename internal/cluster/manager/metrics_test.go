@@ -68,8 +68,8 @@ func (s *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestMetricsSecure: only whoever the API server lets get /metrics reads them, and by HTTPS only.
-func TestMetricsSecure(t *testing.T) {
+// TestSecureMetricsAskTheAPIServer: only whoever the API server lets get /metrics reads them, and by HTTPS only.
+func TestSecureMetricsAskTheAPIServer(t *testing.T) {
 	reviews := &reviewer{}
 	api := httptest.NewServer(reviews)
 	defer api.Close()
@@ -139,8 +139,8 @@ func TestMetricsSecure(t *testing.T) {
 	}
 }
 
-// TestMetricsOpen: without Secure everybody reads them, and nobody is asked.
-func TestMetricsOpen(t *testing.T) {
+// TestOpenMetricsAskNobody: without Secure everybody reads them, and nobody is asked.
+func TestOpenMetricsAskNobody(t *testing.T) {
 	if o := (Metrics{Address: ":8080"}).Options(); o.SecureServing || o.FilterProvider != nil || o.BindAddress != ":8080" {
 		t.Errorf("%+v", o)
 	}

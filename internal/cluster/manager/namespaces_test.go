@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestCheck: what --namespaces accepts.
-func TestCheck(t *testing.T) {
+// TestNamespacesFlagAcceptsOnlyNames: what --namespaces accepts.
+func TestNamespacesFlagAcceptsOnlyNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "a": "", "a,b-1": "", "a,a": `"a": there twice; accepted: each namespace once`, "A": `"A"; accepted: names of namespaces`, "a,,b": `""; accepted`, "a/b": `"a/b"; accepted`,
 	} {
@@ -68,8 +68,8 @@ func (p paged) List(_ context.Context, list client.ObjectList, options ...client
 	return meta.SetList(list, items)
 }
 
-// TestReader: a list of all namespaces is one of each, page by page, without those that may not be listed.
-func TestReader(t *testing.T) {
+// TestReaderListsEachNamespace: a list of all namespaces is one of each, page by page, without those that may not be listed.
+func TestReaderListsEachNamespace(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
@@ -115,9 +115,9 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestTolerant: an informer of a namespace that may not be listed is filled after ten seconds, without objects, and has them within
+// TestForbiddenNamespaceDelaysNoInformer: an informer of a namespace that may not be listed is filled after ten seconds, without objects, and has them within
 // half a minute once they may be listed. An informer that had them keeps them when they may not be listed any more.
-func TestTolerant(t *testing.T) {
+func TestForbiddenNamespaceDelaysNoInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		forbidden, calls := true, 0

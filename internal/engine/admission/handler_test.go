@@ -73,8 +73,8 @@ func ask(h http.Handler, body []byte) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestAnswers: whatever is asked, the object is allowed, and patched only if it is to be held.
-func TestAnswers(t *testing.T) {
+// TestAdmissionAllowsEveryObject: whatever is asked, the object is allowed, and patched only if it is to be held.
+func TestAdmissionAllowsEveryObject(t *testing.T) {
 	h := holding(t)
 	with := func(object string) func(*admissionv1.AdmissionRequest) {
 		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(object) }
@@ -117,8 +117,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusedRequests: what is no AdmissionReview gets an error that says what is accepted.
-func TestRefusedRequests(t *testing.T) {
+// TestRequestsThatAreNoReviewsAreRefused: what is no AdmissionReview gets an error that says what is accepted.
+func TestRequestsThatAreNoReviewsAreRefused(t *testing.T) {
 	h := holding(t)
 	for name, c := range map[string]struct {
 		method, path string

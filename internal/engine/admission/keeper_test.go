@@ -145,8 +145,8 @@ func TestKeepsConfiguration(t *testing.T) {
 	}
 }
 
-// TestStaleReplica: a replica whose cache is behind takes away no namespace that another one has added, and one that loses a race reads again.
-func TestStaleReplica(t *testing.T) {
+// TestStaleReplicaRemovesNoNamespace: a replica whose cache is behind takes away no namespace that another one has added, and one that loses a race reads again.
+func TestStaleReplicaRemovesNoNamespace(t *testing.T) {
 	w := newWorld(t)
 	stale := newWorld(t) // an API server as it was
 	for _, of := range []*world{w, stale} {
@@ -218,8 +218,8 @@ func TestOptionsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestGivenCertificate: a certificate that somebody else keeps serves and is published, and is never written. One that cannot serve is an error that says why.
-func TestGivenCertificate(t *testing.T) {
+// TestGivenCertificateIsServedAndNeverWritten: a certificate that somebody else keeps serves and is published, and is never written. One that cannot serve is an error that says why.
+func TestGivenCertificateIsServedAndNeverWritten(t *testing.T) {
 	w := newWorld(t)
 	w.policy("a", "x")
 	k := w.keeper(w.Client, func(o *Options) { o.Certificates = CertificatesSecret })
@@ -254,8 +254,8 @@ func TestGivenCertificate(t *testing.T) {
 	}
 }
 
-// TestMissingObjects: what the chart makes is not made by the program, which says what is missing.
-func TestMissingObjects(t *testing.T) {
+// TestAdmissionNamesMissingObjects: what the chart makes is not made by the program, which says what is missing.
+func TestAdmissionNamesMissingObjects(t *testing.T) {
 	w := newWorld(t)
 	if err := w.Delete(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: kinds.WebhookConfiguration}}); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"lull.dev/lull/pkg/decide"
 )
 
-// TestInOrder: the order matters where what is released does not all fit beside what runs and what others use.
-func TestInOrder(t *testing.T) {
+// TestReleasesKeepTheirOrderWhereRoomIsShort: the order matters where what is released does not all fit beside what runs and what others use.
+func TestReleasesKeepTheirOrderWhereRoomIsShort(t *testing.T) {
 	cpus := func(n float64) map[string]float64 { return map[string]float64{"cpu": n} }
 	scaling := &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}
 	s := decide.Snapshot{

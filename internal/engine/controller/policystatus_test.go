@@ -68,8 +68,8 @@ func TestWriteStatusOnChange(t *testing.T) {
 	}
 }
 
-// TestRefusedChanges: a policy whose changes the API server refuses is not ready, and says why. A failure that passes by itself is none.
-func TestRefusedChanges(t *testing.T) {
+// TestPolicyIsNotReadyIfChangesAreRefused: a policy whose changes the API server refuses is not ready, and says why. A failure that passes by itself is none.
+func TestPolicyIsNotReadyIfChangesAreRefused(t *testing.T) {
 	scheme, err := NewScheme()
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestExpect: what no policy governs is expected to go on for an hour, and then to be what was usual at that
+// TestUngovernedLoadIsExpected: what no policy governs is expected to go on for an hour, and then to be what was usual at that
 // hour, as far as it has been seen; what policies have planned comes on top.
-func TestExpect(t *testing.T) {
+func TestUngovernedLoadIsExpected(t *testing.T) {
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	habit := &hub.Habit{}
 	look := func(at time.Time, cpu float64) *decide.Snapshot {

@@ -169,8 +169,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestLimit: Pods that wait never use the last 5 %, and 15 % where the hour is expected to be full.
-func TestLimit(t *testing.T) {
+// TestWaitingPodsLeaveRoom: Pods that wait never use the last 5 %, and 15 % where the hour is expected to be full.
+func TestWaitingPodsLeaveRoom(t *testing.T) {
 	b := newBed(t, "")
 	b.clock.SetTime(midnight.Add(11 * time.Hour))
 	pass := func(want int) {
@@ -236,8 +236,8 @@ func TestForecastLoad(t *testing.T) {
 	}
 }
 
-// TestFailsOpen: what nothing is known of, what is paused and what is in shadow passes.
-func TestFailsOpen(t *testing.T) {
+// TestExtenderFailsOpen: what nothing is known of, what is paused and what is in shadow passes.
+func TestExtenderFailsOpen(t *testing.T) {
 	p := testPod("a", "1", midnight, nil)
 	b := newBed(t, "")
 	must(t, b.SetPolicy(testPolicy(func(s *v1alpha1.CarbonPolicySpec) { s.Paused = true })))
@@ -304,8 +304,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestSystemNamespaces: a rule governs kube-system and Lull's own namespace only if it is of the file and names them.
-func TestSystemNamespaces(t *testing.T) {
+// TestOnlyExplicitRulesGovernSystemNamespaces: a rule governs kube-system and Lull's own namespace only if it is of the file and names them.
+func TestOnlyExplicitRulesGovernSystemNamespaces(t *testing.T) {
 	spec := RuleSpec{Zone: "de"}
 	for _, tc := range []struct {
 		policy, own string

@@ -10,8 +10,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestMaxDelay: no Pod waits for longer than the administrator allows, whatever its policy says.
-func TestMaxDelay(t *testing.T) {
+// TestNoPodWaitsLongerThanAllowed: no Pod waits for longer than the administrator allows, whatever its policy says.
+func TestNoPodWaitsLongerThanAllowed(t *testing.T) {
 	for _, tc := range []struct {
 		limit, now time.Duration
 		want       Code

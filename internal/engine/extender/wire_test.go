@@ -34,8 +34,8 @@ nodes:
   wattsPerUnit: {cpu: 10, nvidia.com/gpu: 300}
 `
 
-// TestRank compares with the emissions worked out by hand.
-func TestRank(t *testing.T) {
+// TestRankMatchesEmissionsWorkedByHand compares with the emissions worked out by hand.
+func TestRankMatchesEmissionsWorkedByHand(t *testing.T) {
 	b := newBed(t, nodesConfig)
 	b.zone("fr", func(int) float64 { return 50 })
 	b.SetNode(testNode("n0", 10, map[string]string{"size": "large"}))
@@ -84,8 +84,8 @@ func namesOf(names ...string) *Names {
 	return out
 }
 
-// TestWire speaks kube-scheduler's own types, by names and by whole nodes.
-func TestWire(t *testing.T) {
+// TestExtenderSpeaksTheSchedulersTypes speaks kube-scheduler's own types, by names and by whole nodes.
+func TestExtenderSpeaksTheSchedulersTypes(t *testing.T) {
 	b := newBed(t, "")
 	srv := httptest.NewServer(&Handler{State: b.State})
 	defer srv.Close()
@@ -158,8 +158,8 @@ func post(t testing.TB, url string, args extenderv1.ExtenderArgs, into any) {
 	must(t, json.NewDecoder(resp.Body).Decode(into))
 }
 
-// TestRequests: what a Pod asks for is counted as kube-scheduler counts it.
-func TestRequests(t *testing.T) {
+// TestRequestsCountAsInTheScheduler: what a Pod asks for is counted as kube-scheduler counts it.
+func TestRequestsCountAsInTheScheduler(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	ask := func(cpus, memory string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse(memory)}}

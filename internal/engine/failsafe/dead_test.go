@@ -19,9 +19,9 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestCutoff: at the rate that the watchdog counts on, all holds are released within a look of their ends, whatever these are. A single hold
+// TestWatchdogReleasesAllInTime: at the rate that the watchdog counts on, all holds are released within a look of their ends, whatever these are. A single hold
 // is not released early.
-func TestCutoff(t *testing.T) {
+func TestWatchdogReleasesAllInTime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const every = 5 * time.Second
 	for n := range 300 {
@@ -159,9 +159,9 @@ func TestManyHoldsOfADeadController(t *testing.T) {
 	}
 }
 
-// TestOldLease: a lease that nobody has renewed since the watchdog started is of a controller without leader election, or of one that was
+// TestOldLeaseIsOfADeadController: a lease that nobody has renewed since the watchdog started is of a controller without leader election, or of one that was
 // there before. Holds keep their grace. A lease that is given up at a shutdown, for a second, is one that another controller takes over.
-func TestOldLease(t *testing.T) {
+func TestOldLeaseIsOfADeadController(t *testing.T) {
 	broken := false
 	b := newBed(t, job("due", with(v1alpha1.AnnotationLatestStart, at(time.Minute))))
 	renew := b.lease(&broken)

@@ -212,9 +212,9 @@ func (b *bed) policy() *v1alpha1.CarbonPolicy {
 	return &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}}
 }
 
-// TestDue: with the controller dead, a hold ends when its time has come, and when its policy or its annotations
+// TestHoldEndsWhenItsTimeHasCome: with the controller dead, a hold ends when its time has come, and when its policy or its annotations
 // say that it is not wanted any more; never before.
-func TestDue(t *testing.T) {
+func TestHoldEndsWhenItsTimeHasCome(t *testing.T) {
 	written := with(v1alpha1.AnnotationLatestStart, at(8*time.Hour+55*time.Minute)) // as its policy states
 	paused := func(b *bed) { b.patch(b.policy(), `{"spec":{"paused":true}}`) }
 	for name, tc := range map[string]struct {
@@ -300,8 +300,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestPolicyReplaced: a policy that is back at the next look has not lost its holds.
-func TestPolicyReplaced(t *testing.T) {
+// TestReplacedPolicyLosesNoHolds: a policy that is back at the next look has not lost its holds.
+func TestReplacedPolicyLosesNoHolds(t *testing.T) {
 	b := newBed(t, job("a"))
 	for range 3 {
 		b.patch(b.policy(), `{"spec":{"paused":true}}`)
@@ -316,9 +316,9 @@ func TestPolicyReplaced(t *testing.T) {
 	}
 }
 
-// TestMarksAnywhere: a mark of Lull on any object is found, also where a release or a hold was left half done, and
+// TestMarksAreFoundOnAnyObject: a mark of Lull on any object is found, also where a release or a hold was left half done, and
 // nothing remains of it.
-func TestMarksAnywhere(t *testing.T) {
+func TestMarksAreFoundOnAnyObject(t *testing.T) {
 	ctx := context.Background()
 	parked := func(extra ...string) map[string]any {
 		out := map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused}
@@ -384,9 +384,9 @@ func TestMarksAnywhere(t *testing.T) {
 	}
 }
 
-// TestMassRelease: holds that expire at once take one write each and nothing else, so many at a time that at 30 ms a
+// TestMassReleaseTakesOneWriteEach: holds that expire at once take one write each and nothing else, so many at a time that at 30 ms a
 // write ten thousand are released within ten seconds.
-func TestMassRelease(t *testing.T) {
+func TestMassReleaseTakesOneWriteEach(t *testing.T) {
 	const n, tenThousand = 2000, 10_000
 	var objects []client.Object
 	for i := range n {
@@ -409,9 +409,9 @@ func TestMassRelease(t *testing.T) {
 	}
 }
 
-// TestStaleHolds: a Job that was opened by hand loses its marks after one look at it, and is not read again. When its
+// TestOpenedJobLosesItsMarks: a Job that was opened by hand loses its marks after one look at it, and is not read again. When its
 // user suspends it, it stays suspended. One that has ended is not released.
-func TestStaleHolds(t *testing.T) {
+func TestOpenedJobLosesItsMarks(t *testing.T) {
 	ended := job("ended", with(v1alpha1.AnnotationLatestStart, at(-time.Hour)), func(j *batchv1.Job) {
 		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	})

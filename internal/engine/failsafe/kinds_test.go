@@ -18,8 +18,8 @@ import (
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
-// TestKindsUnread: where it is not known which kinds there are, nothing counts as an orphan.
-func TestKindsUnread(t *testing.T) {
+// TestUnknownKindsMakeNoOrphans: where it is not known which kinds there are, nothing counts as an orphan.
+func TestUnknownKindsMakeNoOrphans(t *testing.T) {
 	b := newBed(t, workload("a", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused}))
 	b.dog.Cache = interceptor.NewClient(b.store.(client.WithWatch), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		if _, kinds := list.(*v1alpha1.WorkloadKindList); kinds {
@@ -32,8 +32,8 @@ func TestKindsUnread(t *testing.T) {
 	}
 }
 
-// TestOneRefused: an object that cannot be released keeps no other from it, and is tried again.
-func TestOneRefused(t *testing.T) {
+// TestRefusedObjectKeepsNoOtherHeld: an object that cannot be released keeps no other from it, and is tried again.
+func TestRefusedObjectKeepsNoOtherHeld(t *testing.T) {
 	past := with(v1alpha1.AnnotationLatestStart, at(-time.Hour))
 	b := newBed(t, job("a", past), job("b", past), job("c", past))
 	b.refused = "b"
@@ -52,9 +52,9 @@ func TestOneRefused(t *testing.T) {
 	}
 }
 
-// TestUnlisted: the watchdog may not list a kind that is held at admission. It says so in its readiness, by one Event,
+// TestWatchdogReportsAKindItMayNotList: the watchdog may not list a kind that is held at admission. It says so in its readiness, by one Event,
 // and in the metric. It says nothing of a kind that nothing holds.
-func TestUnlisted(t *testing.T) {
+func TestWatchdogReportsAKindItMayNotList(t *testing.T) {
 	b := newBed(t, job("a", with(v1alpha1.AnnotationLatestStart, at(-time.Hour))))
 	b.forbidden["Job"], b.forbidden["Pod"] = true, true
 	admission := &unstructured.Unstructured{}
@@ -83,9 +83,9 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestRightsTaken: a kind, or Kueue, that the watchdog could list, and of which it saw holds, and that nothing holds at admission any
+// TestWithdrawnRightsAreReported: a kind, or Kueue, that the watchdog could list, and of which it saw holds, and that nothing holds at admission any
 // more, is reported until it can be listed again. Of a kind without holds nothing is said.
-func TestRightsTaken(t *testing.T) {
+func TestWithdrawnRightsAreReported(t *testing.T) {
 	future := with(v1alpha1.AnnotationLatestStart, at(time.Hour))
 	b := newBed(t, job("a", future), workload("a", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(time.Hour)}))
 	b.look()
@@ -109,8 +109,8 @@ func TestRightsTaken(t *testing.T) {
 	}
 }
 
-// TestRefusedKind: what a kind holds that was refused, as another has its name, is released all the same.
-func TestRefusedKind(t *testing.T) {
+// TestWorkOfARefusedKindIsReleased: what a kind holds that was refused, as another has its name, is released all the same.
+func TestWorkOfARefusedKindIsReleased(t *testing.T) {
 	var objects []client.Object
 	for _, group := range []string{"x.dev", "y.dev"} {
 		objects = append(objects, &v1alpha1.WorkloadKind{ObjectMeta: metav1.ObjectMeta{Name: group}, Spec: v1alpha1.WorkloadKindSpec{
@@ -135,8 +135,8 @@ func TestRefusedKind(t *testing.T) {
 	}
 }
 
-// TestTransform: the cache holds little of an object, whatever its owner writes into it.
-func TestTransform(t *testing.T) {
+// TestCacheHoldsLittleOfAnObject: the cache holds little of an object, whatever its owner writes into it.
+func TestCacheHoldsLittleOfAnObject(t *testing.T) {
 	dog := &Watchdog{}
 	jobs, err := kinds.Named([]string{"Job"})
 	if err != nil {

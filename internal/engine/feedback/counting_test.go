@@ -12,8 +12,8 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestCounting: energy and emissions add up over any cut of the time.
-func TestCounting(t *testing.T) {
+// TestEnergyAddsUpOverAnyCut: energy and emissions add up over any cut of the time.
+func TestEnergyAddsUpOverAnyCut(t *testing.T) {
 	total := func(steps ...float64) (kwh, grams float64) {
 		m := New()
 		planned(t, m, view(t, at(0), 2, 0), "f")
@@ -214,8 +214,8 @@ func TestEnergyUpToTheEnd(t *testing.T) {
 
 func diff(a, b float64) bool { return a-b > 1e-9 || b-a > 1e-9 }
 
-// TestMeasuredEnergy: measured power counts in place of the model, and is told apart.
-func TestMeasuredEnergy(t *testing.T) {
+// TestMeasuredPowerReplacesTheModel: measured power counts in place of the model, and is told apart.
+func TestMeasuredPowerReplacesTheModel(t *testing.T) {
 	m := New()
 	planned(t, m, view(t, at(0), 2, 0), "f")
 	m.Prepare(view(t, at(1), 2, 2*time.Hour), "f", 0.05, kube.Context{}) // 200 W by the model

@@ -293,9 +293,9 @@ func TestPauseThatWouldLoseWork(t *testing.T) {
 	}
 }
 
-// TestProfilesLearn: what two scales of one workload do relative to each other corrects the
+// TestObservedScalesCorrectTheProfile: what two scales of one workload do relative to each other corrects the
 // profile; what both have in common, a misstated run time, does not.
-func TestProfilesLearn(t *testing.T) {
+func TestObservedScalesCorrectTheProfile(t *testing.T) {
 	m := New()
 	v := view(t, at(0), 2, 0)
 	v.Workloads[0].Objects[0].SetAnnotations(map[string]string{v1alpha1.AnnotationProfile: "p"})
@@ -384,8 +384,8 @@ func TestRenewedPlanIsDue(t *testing.T) {
 	}
 }
 
-// TestPodlessSince: the time without a pod counts from the first look that found none, and begins anew after each pod.
-func TestPodlessSince(t *testing.T) {
+// TestTimeWithoutAPodCounts: the time without a pod counts from the first look that found none, and begins anew after each pod.
+func TestTimeWithoutAPodCounts(t *testing.T) {
 	m, w := New(), job(t, `metadata: {name: a, uid: a}`)
 	t0 := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, look := range []struct {

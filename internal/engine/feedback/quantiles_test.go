@@ -73,8 +73,8 @@ func TestQuantilesOfAFamily(t *testing.T) {
 	}
 }
 
-// TestSteadyAbove: small changes of a quantile move no plans, and none is rounded down.
-func TestSteadyAbove(t *testing.T) {
+// TestSmallChangesOfAQuantileMoveNoPlans: small changes of a quantile move no plans, and none is rounded down.
+func TestSmallChangesOfAQuantileMoveNoPlans(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for d := time.Second; d < 1000*time.Hour; d += d/200 + 1 {
 		s := steadyAbove(d)

@@ -82,8 +82,8 @@ func TestReserveIsStated(t *testing.T) {
 	}
 }
 
-// TestUnreadableReserve: a status that nobody can read is learned anew.
-func TestUnreadableReserve(t *testing.T) {
+// TestUnreadableReserveIsLearnedAnew: a status that nobody can read is learned anew.
+func TestUnreadableReserveIsLearnedAnew(t *testing.T) {
 	until := metav1.NewTime(at(0))
 	m := New()
 	err := m.LearnReserve(true, &v1alpha1.ReserveStatus{ObservedUntil: &until, HourlyPeaks: []int32{5000}})
@@ -95,8 +95,8 @@ func TestUnreadableReserve(t *testing.T) {
 	}
 }
 
-// TestPausedReserve: while nothing is learned nothing is kept, and what was learned stays.
-func TestPausedReserve(t *testing.T) {
+// TestPausedLearnerKeepsWhatItLearned: while nothing is learned nothing is kept, and what was learned stays.
+func TestPausedLearnerKeepsWhatItLearned(t *testing.T) {
 	m := New()
 	learn(t, m, 0, nil)
 	if err := m.LearnReserve(false, nil); err != nil {

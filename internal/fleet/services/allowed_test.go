@@ -10,8 +10,8 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 )
 
-// TestAllowed: a Follow places only the kinds, and from the namespaces, that the ComputeCluster lists.
-func TestAllowed(t *testing.T) {
+// TestFollowIsBoundToKindsAndNamespaces: a Follow places only the kinds, and from the namespaces, that the ComputeCluster lists.
+func TestFollowIsBoundToKindsAndNamespaces(t *testing.T) {
 	object := func(version, kind string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		u.SetAPIVersion(version)

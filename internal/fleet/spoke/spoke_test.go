@@ -15,9 +15,9 @@ clusters: [{name: k, cluster: {server: "https://127.0.0.1:6443"}}]
 users: [{name: u, user: {token: SECRET}}]
 `
 
-// TestConfig: a kubeconfig that would run a program, read a file or trust anybody is refused, and no
+// TestKubeconfigThatRunsProgramsIsRefused: a kubeconfig that would run a program, read a file or trust anybody is refused, and no
 // error shows its secrets.
-func TestConfig(t *testing.T) {
+func TestKubeconfigThatRunsProgramsIsRefused(t *testing.T) {
 	config, err := Config([]byte(good))
 	if err != nil || config.Host != "https://127.0.0.1:6443" || config.BearerToken != "SECRET" {
 		t.Fatalf("%+v, %v", config, err)

@@ -8,8 +8,8 @@ import (
 	"lull.dev/lull/internal/studies/reproduce"
 )
 
-// TestCapacityJobs: each method gets the same jobs on nodes of its own; only those that scale are elastic.
-func TestCapacityJobs(t *testing.T) {
+// TestEachMethodGetsTheSameJobs: each method gets the same jobs on nodes of its own; only those that scale are elastic.
+func TestEachMethodGetsTheSameJobs(t *testing.T) {
 	r := &capacityRun{week: &reproduce.CapacityWeek{Jobs: []reproduce.CapacityJob{{Length: 3 * time.Hour, Delay: 6 * time.Hour, Profile: "mobilenet_v2", Curve: []float64{1, 0.5}}}}}
 	for _, m := range provisionedMethods() {
 		x, job := r.job(m, 0)

@@ -10,8 +10,8 @@ import (
 	"lull.dev/lull/pkg/power"
 )
 
-// TestStairs: pods that come and go are counted and priced by how many run at a time.
-func TestStairs(t *testing.T) {
+// TestPodsAreCountedOverTime: pods that come and go are counted and priced by how many run at a time.
+func TestPodsAreCountedOverTime(t *testing.T) {
 	t0 := time.Date(2022, 5, 10, 0, 0, 0, 0, time.UTC)
 	at := func(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
 	runs := []run{{at(1), at(4)}, {at(2), at(3)}, {at(3), at(4)}, {at(6), at(7)}}

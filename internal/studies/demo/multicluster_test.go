@@ -10,9 +10,9 @@ import (
 	"lull.dev/lull/pkg/plan/caspian"
 )
 
-// TestCaspianBaseline: with omega1 = 0, live and simulated alike, each cluster gets about a third of the work. The
+// TestCaspianBaselineSharesEvenly: with omega1 = 0, live and simulated alike, each cluster gets about a third of the work. The
 // paper: "Caspian distributes workloads equally among clusters".
-func TestCaspianBaseline(t *testing.T) {
+func TestCaspianBaselineSharesEvenly(t *testing.T) {
 	r := &caspianRun{Options: Options{Planner: "caspian", Seed: 1, Jobs: 200, Out: io.Discard}}
 	if err := r.places(); err != nil {
 		t.Fatal(err)

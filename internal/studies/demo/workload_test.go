@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestGenerate: the workload is what the documentation says, for many seeds.
-func TestGenerate(t *testing.T) {
+// TestDemoWorkloadIsAsDocumented: the workload is what the documentation says, for many seeds.
+func TestDemoWorkloadIsAsDocumented(t *testing.T) {
 	for seed := range uint64(50) {
 		specs := generate(64, seed)
 		if !reflect.DeepEqual(specs, generate(64, seed)) {

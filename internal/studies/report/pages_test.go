@@ -73,9 +73,9 @@ func TestBacktestPage(t *testing.T) {
 	}
 }
 
-// TestCharts: pictures of lines, stairs, points, names and dates are well formed, on
+// TestChartsAreWellFormed: pictures of lines, stairs, points, names and dates are well formed, on
 // their own as well, whatever the values.
-func TestCharts(t *testing.T) {
+func TestChartsAreWellFormed(t *testing.T) {
 	from := time.Date(2023, 5, 10, 7, 0, 0, 0, time.UTC)
 	d := Document{Title: "A & b", Sections: []Section{{Head: []string{"x"}, Rows: [][]string{{"1 < 2"}}, Notes: []string{"n"}}}}
 	for _, c := range []Chart{

@@ -27,9 +27,9 @@ func measuredScenario(t *testing.T, c Cluster) *Scenario {
 	return &Scenario{Jobs: Jobs{File: file}, Clusters: []Cluster{c}}
 }
 
-// TestMeasuredPower checks that a job of CodeCarbon emits its measured energy times the intensity of the cluster, with
+// TestCodeCarbonJobEmitsItsMeasuredEnergy checks that a job of CodeCarbon emits its measured energy times the intensity of the cluster, with
 // the cluster's PUE, and that the zone is the one of most energy, or of its country if only that has a climatology.
-func TestMeasuredPower(t *testing.T) {
+func TestCodeCarbonJobEmitsItsMeasuredEnergy(t *testing.T) {
 	s := measuredScenario(t, Cluster{AnyZone: true, PUE: 2, Watts: map[string]float64{"cpu": 1000}})
 	cfg, err := s.Build()
 	if err != nil {

@@ -41,8 +41,8 @@ func read(t *testing.T, text string) *Scenario {
 	return s
 }
 
-// TestBuildErrors: every fault names its field and value.
-func TestBuildErrors(t *testing.T) {
+// TestScenarioErrorsNameFieldAndValue: every fault names its field and value.
+func TestScenarioErrorsNameFieldAndValue(t *testing.T) {
 	trace := write(t, "jobs.csv", "id,arrival_s,length_s,cpus\na,0,3600,1\na,1,3600,1\n")
 	short := write(t, "x.csv", "time,intensity_gco2eq_per_kwh\n2023-01-01T00:00:00Z,100\n2023-01-01T01:00:00Z,110\n")
 	for text, want := range map[string]string{
@@ -117,8 +117,8 @@ func trials(t *testing.T) (sim.Config, []Trial) {
 	return cfg, list
 }
 
-// TestOutputs: CSV, Parquet and JSON say the same as the results, and the page shows all.
-func TestOutputs(t *testing.T) {
+// TestEachOutputSaysTheSame: CSV, Parquet and JSON say the same as the results, and the page shows all.
+func TestEachOutputSaysTheSame(t *testing.T) {
 	cfg, list := trials(t)
 	n := len(cfg.Jobs) * len(list)
 	var text bytes.Buffer
@@ -178,9 +178,9 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestRecordedForecasts: what came after them is the intensity where no other is given,
+// TestRecordedForecastsAreUsedAsIssued: what came after them is the intensity where no other is given,
 // and planning on what was forecast saves no more than on what came.
-func TestRecordedForecasts(t *testing.T) {
+func TestRecordedForecastsAreUsedAsIssued(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh\n")
 	day := time.Date(2023, 3, 1, 0, 0, 0, 0, time.UTC)

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRuntimeExpression evaluates the jq expression of the completion stage as
+// TestRuntimeExpressionMatchesKWOK evaluates the jq expression of the completion stage as
 // KWOK does.
-func TestRuntimeExpression(t *testing.T) {
+func TestRuntimeExpressionMatchesKWOK(t *testing.T) {
 	var stage struct {
 		Spec struct {
 			Delay struct {
@@ -99,8 +99,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestOlderKubernetes: the lab accepts the minor versions that have a module, and names them where it is given another one.
-func TestOlderKubernetes(t *testing.T) {
+// TestLabNamesItsKubernetesVersions: the lab accepts the minor versions that have a module, and names them where it is given another one.
+func TestLabNamesItsKubernetesVersions(t *testing.T) {
 	modules, err := filepath.Glob("../../kubernetes/v*/go.mod")
 	if err != nil {
 		t.Fatal(err)

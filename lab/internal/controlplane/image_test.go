@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestWriteImage: every blob is named by its digest, the index leads to the binary, and the
+// TestImageBlobsAreNamedByDigest: every blob is named by its digest, the index leads to the binary, and the
 // name is where containerd looks for it.
-func TestWriteImage(t *testing.T) {
+func TestImageBlobsAreNamedByDigest(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "tool")
 	if err := os.WriteFile(binary, []byte("a program"), 0o700); err != nil {

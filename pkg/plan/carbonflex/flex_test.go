@@ -121,8 +121,8 @@ func TestKnowledgeIsReadAtOnce(t *testing.T) {
 	}
 }
 
-// TestProvision: the branches of Algorithm 2.
-func TestProvision(t *testing.T) {
+// TestProvisionTakesEachBranchOfAlgorithm2: the branches of Algorithm 2.
+func TestProvisionTakesEachBranchOfAlgorithm2(t *testing.T) {
 	k := NewKnowledge(0)
 	var cases []Case
 	for i := range 10 {

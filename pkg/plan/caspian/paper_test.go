@@ -83,8 +83,8 @@ func TestWeightTradesCarbonForTime(t *testing.T) {
 	}
 }
 
-// TestPolicies: a workload runs on no cluster that its policy a_ij excludes (7).
-func TestPolicies(t *testing.T) {
+// TestNoWorkloadRunsOnAnExcludedCluster: a workload runs on no cluster that its policy a_ij excludes (7).
+func TestNoWorkloadRunsOnAnExcludedCluster(t *testing.T) {
 	p := paper(t, 1, 1)
 	q := *p
 	q.Jobs = append([]workload.Job(nil), p.Jobs...)
@@ -132,8 +132,8 @@ func TestNeverBetterThanTheBound(t *testing.T) {
 	}
 }
 
-// TestPenalties: a lateness that weighs more makes fewer jobs late.
-func TestPenalties(t *testing.T) {
+// TestHigherPenaltyMakesFewerJobsLate: a lateness that weighs more makes fewer jobs late.
+func TestHigherPenaltyMakesFewerJobsLate(t *testing.T) {
 	p := paper(t, 2, 2)
 	pen, err := caspian.NamedPenalties("none", "none")
 	if err != nil {

@@ -23,8 +23,8 @@ func TestLaws(t *testing.T) {
 	plantest.Laws(t, exact.Planner{}, 200, mosp)
 }
 
-// TestByHand: two jobs want the one clean hour; the larger gets it.
-func TestByHand(t *testing.T) {
+// TestLargerJobGetsTheOnlyCleanHour: two jobs want the one clean hour; the larger gets it.
+func TestLargerJobGetsTheOnlyCleanHour(t *testing.T) {
 	p := plantest.OneCluster(4, []float64{100, 10, 50},
 		plantest.Job("a", workload.Rigid, 0, 3, 1),
 		plantest.Job("b", workload.Rigid, 0, 3, 1))

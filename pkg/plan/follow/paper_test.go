@@ -70,8 +70,8 @@ func TestFollowsTheCleanest(t *testing.T) {
 	}
 }
 
-// TestDwell: it stays at least the dwell time.
-func TestDwell(t *testing.T) {
+// TestFollowStaysAtLeastTheDwellTime: it stays at least the dwell time.
+func TestFollowStaysAtLeastTheDwellTime(t *testing.T) {
 	p := places([]float64{10, 90, 10, 90, 10, 90}, []float64{90, 10, 90, 10, 90, 10})
 	if got := path(t, follow.Params{Dwell: 30 * time.Minute}, p); got != "ababab" {
 		t.Errorf("half an hour: went %s", got)
@@ -95,8 +95,8 @@ func TestTemperatureBreaksTies(t *testing.T) {
 	}
 }
 
-// TestInequality: a move that costs more than it saves over the stay is not made.
-func TestInequality(t *testing.T) {
+// TestFollowMakesNoMoveThatCostsMore: a move that costs more than it saves over the stay is not made.
+func TestFollowMakesNoMoveThatCostsMore(t *testing.T) {
 	for _, c := range []struct {
 		move follow.Move
 		want bool

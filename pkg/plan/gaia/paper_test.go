@@ -50,7 +50,7 @@ func starts(t *testing.T, m Planner, p *plan.Problem) []int {
 
 // The three policies differ on one series: the cleanest slot, the cleanest three
 // slots, and the most saved for the least waiting.
-func TestPolicies(t *testing.T) {
+func TestGaiaPoliciesDiffer(t *testing.T) {
 	intensity := []float64{100, 50, 60, 70, 10, 90, 30, 30, 30, 95}
 	// Saving: W = 210 at once; 180 at 1 (30 a slot), 140 at 2 (35 a slot), 170 at 3,
 	// 130 at 4 (20 a slot), 90 at 6 (20 a slot).
@@ -67,7 +67,7 @@ func TestPolicies(t *testing.T) {
 
 // "selecting the best start time based on the mean job length" (CarbonFlex,
 // Section 6.1): the short job is placed as if it were longer.
-func TestMeanLength(t *testing.T) {
+func TestStartIsChosenByTheMeanLength(t *testing.T) {
 	intensity := []float64{90, 10, 90, 90, 40, 40, 40, 90, 90, 90}
 	short := problem(2, 10, intensity, 1, 5)
 	if got := starts(t, planner(t, Params{Policy: LowestWindow, Oracle: true}), short)[0]; got != 1 {

@@ -127,9 +127,9 @@ func checkFloor(t *testing.T, seed uint64, other *joint.Warm) {
 	}
 }
 
-// TestFloor: no plan leaves out more jobs than running as soon as possible, earliest deadline first, or
+// TestNoPlanLeavesOutMoreThanAsap: no plan leaves out more jobs than running as soon as possible, earliest deadline first, or
 // latest start first.
-func TestFloor(t *testing.T) {
+func TestNoPlanLeavesOutMoreThanAsap(t *testing.T) {
 	const shards = 4
 	instances := size.Of[uint64](400, 100_000)
 	for shard := range uint64(shards) {

@@ -73,8 +73,8 @@ func defaulted(o plan.ObjectiveKind) plan.ObjectiveKind {
 	return o
 }
 
-// TestGap holds the planner to the gaps that it promises.
-func TestGap(t *testing.T) {
+// TestPlannerKeepsItsGaps holds the planner to the gaps that it promises.
+func TestPlannerKeepsItsGaps(t *testing.T) {
 	most := []float64{1, 1.5, 2, 3, 3, 3, 1}
 	for i, o := range sizes() {
 		p := instance(t, o)

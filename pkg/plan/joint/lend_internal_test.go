@@ -13,10 +13,10 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestLentReserve: a plan that lends the reserve is feasible, costs no more than one that does not, and
+// TestPlanThatLendsTheReserveIsFeasible: a plan that lends the reserve is feasible, costs no more than one that does not, and
 // has a fallback for each job that may pause: all of them together fit beside the reserve, each ends in
 // time, and at the end of every slot what a job has still to do is done by its fallback after that slot.
-func TestLentReserve(t *testing.T) {
+func TestPlanThatLendsTheReserveIsFeasible(t *testing.T) {
 	const reserve = 0.2
 	ctx := context.Background()
 	lent := 0

@@ -71,8 +71,8 @@ func TestWarmRemembersJobsThatAreNotPlanned(t *testing.T) {
 	}
 }
 
-// TestWarmForgets: places that have passed, and more than a bound, whatever is planned.
-func TestWarmForgets(t *testing.T) {
+// TestMemoryForgetsPassedPlaces: places that have passed, and more than a bound, whatever is planned.
+func TestMemoryForgetsPassedPlaces(t *testing.T) {
 	w := NewWarm(Planner{})
 	most := 0
 	for day := range 60 {
@@ -100,9 +100,9 @@ func TestWarmForgets(t *testing.T) {
 	}
 }
 
-// TestWorths: where capacity has no price, its worth is between those around it and no
+// TestWorthIsBetweenItsNeighbours: where capacity has no price, its worth is between those around it and no
 // higher than its cost; prices follow when costs change, or when slots begin at another time.
-func TestWorths(t *testing.T) {
+func TestWorthIsBetweenItsNeighbours(t *testing.T) {
 	cost := []float64{9, 2, 4, 12, 3, 9}
 	got := worths(cost, []float64{0, 6, 0, 0, 2, 0})
 	for i, want := range []float64{8, 8, 4, 6, 5, 5} {

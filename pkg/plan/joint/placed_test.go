@@ -153,7 +153,7 @@ func checkCrowded(t *testing.T, p *plan.Problem, planner joint.Planner) {
 // checkReserve checks the plan res that warm made of p. In the plan before jobs that may pause have moved into
 // the reserve, every slot in which the reserve is used has a job that needs it: taken out, it has no place
 // beside the reserve. Rigid jobs use no more of the reserve afterwards. That jobs that moved can give the
-// reserve back is shown by TestLentReserve.
+// reserve back is shown by TestPlanThatLendsTheReserveIsFeasible.
 //
 // The plan afterwards may have a place for a job that needs the reserve. It stays in the reserve if jobs that
 // moved have to return to that place when they give the reserve back.

@@ -128,9 +128,9 @@ func gapOf(t testing.TB, p *plan.Problem, res plan.Result) float64 {
 	return 100 * gap
 }
 
-// TestHardGaps holds the planner to the gaps that it reached: at effort 1, and at effort
+// TestPlannerKeepsItsGapsOnHardInstances holds the planner to the gaps that it reached: at effort 1, and at effort
 // 10 in the large run.
-func TestHardGaps(t *testing.T) {
+func TestPlannerKeepsItsGapsOnHardInstances(t *testing.T) {
 	for _, h := range hardOnes() {
 		p := h.instance(t)
 		for _, try := range [][2]float64{{1, h.most}, {10, h.ten}} {

@@ -10,8 +10,8 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestSingle: the planner that refines plans keeps the laws of planners, and its plan of one job costs no more than that of joint.
-func TestSingle(t *testing.T) {
+// TestSingleKeepsTheLawsOfPlanners: the planner that refines plans keeps the laws of planners, and its plan of one job costs no more than that of joint.
+func TestSingleKeepsTheLawsOfPlanners(t *testing.T) {
 	single := joint.Planner{}.Single()
 	plantest.OneJob(t, single, 300)
 	for seed := range uint64(400) {

@@ -183,8 +183,8 @@ func TestWarmForgetsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestWarmLaws: any sequence of problems is planned validly, also with soft deadlines.
-func TestWarmLaws(t *testing.T) {
+// TestWarmPlansAreValid: any sequence of problems is planned validly, also with soft deadlines.
+func TestWarmPlansAreValid(t *testing.T) {
 	for _, o := range []plantest.Options{{}, {Loose: true, Costs: true}, {Objective: plan.MOSP}} {
 		warm := joint.NewWarm(joint.Planner{Reserve: 0.1})
 		for seed := range uint64(60) {

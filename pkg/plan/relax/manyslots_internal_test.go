@@ -10,9 +10,9 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// TestManySlots: what pickMany returns is a bound of what pickRuns, which is exact, finds, and its slots are a schedule
+// TestPickManyIsABoundOfPickRuns: what pickMany returns is a bound of what pickRuns, which is exact, finds, and its slots are a schedule
 // of the job that costs no less. Over all instances both are near.
-func TestManySlots(t *testing.T) {
+func TestPickManyIsABoundOfPickRuns(t *testing.T) {
 	exacts, bounds, schedules := 0.0, 0.0, 0.0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -40,7 +40,7 @@ func planner(t testing.TB, factor float64) Planner {
 // Worked by hand: work 4, curve 1, 0.5. One server: the four cheapest slots, 10 +
 // 20 + 30 + 40 = 100. Two servers: 4 / 1.5 = 2.67 slots at twice the power: 2 (10 +
 // 20 + 0.67 x 30) = 100.
-func TestByHand(t *testing.T) {
+func TestMatchesTheExampleWorkedByHand(t *testing.T) {
 	p := elastic([]float64{50, 10, 40, 20, 30}, 4, 1, 0.5)
 	if g, _ := grams(t, planner(t, 1), p); math.Abs(g-100) > 1e-9 {
 		t.Errorf("one server: %v", g)

@@ -67,9 +67,9 @@ func TestCurveConservesTheDay(t *testing.T) {
 	}
 }
 
-// TestExpected: a day's curve holds what is expected of the day and what is left of the jobs that are
+// TestCurveHoldsTheExpectedWork: a day's curve holds what is expected of the day and what is left of the jobs that are
 // there when it begins.
-func TestExpected(t *testing.T) {
+func TestCurveHoldsTheExpectedWork(t *testing.T) {
 	ci := make([]float64, 48)
 	for i := range ci {
 		ci[i] = 100 + float64(i%24) // cleanest from midnight on

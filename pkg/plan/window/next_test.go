@@ -30,8 +30,8 @@ func TestNextFollowsThePlan(t *testing.T) {
 	}
 }
 
-// TestNext: a window that has passed makes way for the best of what is left, and at last for none.
-func TestNext(t *testing.T) {
+// TestPassedWindowMakesWay: a window that has passed makes way for the best of what is left, and at last for none.
+func TestPassedWindowMakesWay(t *testing.T) {
 	values := []float64{5, 1, 1, 9, 9, 3, 3, 9}
 	for now, want := range []int{1, 1, 1, 5, 5, 5, 5, 7} {
 		if got := window.Next(values, 2, now); got != want {
