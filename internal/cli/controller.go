@@ -23,6 +23,7 @@ import (
 
 	"lull.dev/lull/charts"
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/pkg/workload"
@@ -31,6 +32,7 @@ import (
 type controllerOptions struct {
 	kubeconfig string
 	verbose    bool
+	events     string
 	prometheus prometheusFlags
 	controller.Options
 }
@@ -101,6 +103,7 @@ The custom resources and the admission policy must be installed first:
 	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads may state, and policies for them: what states more is not held; 0 for any")
 	number(f, &o.Limits.MaxWorkers, "max-workers", 0, between(0, workload.MaxScale), "most workers that elastic workloads may state: what states more is not held; 0 for any")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
+	f.StringVar(&o.events, "events", string(kube.AllEvents), "decisions on workloads of which an Event tells: All; Changes, which leaves out those that only wait; Warnings")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }
@@ -123,6 +126,11 @@ func (o *controllerOptions) check() error {
 			return fmt.Errorf("--planners: %w %q; accepted: %s", ErrPlanner, name, strings.Join(plannerNames(), ", "))
 		}
 	}
+	events, err := kube.ParseEvents(o.events)
+	if err != nil {
+		return fmt.Errorf("--events: %w", err)
+	}
+	o.Events = events
 	if o.Limits.DecisionTime < 100*time.Millisecond || o.Limits.DecisionTime > 5*time.Minute {
 		return fmt.Errorf("--decision-time: %v; accepted: 100ms to 5m", o.Limits.DecisionTime)
 	}

@@ -106,6 +106,7 @@ func TestLimitFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		"--planners=":           "--planners: none; accepted: at least one of asap",
 		"--planners=joint,asop": `unknown planner "asop"; accepted: asap`,
 		"--decision-time=1ms":   "--decision-time: 1ms; accepted: 100ms to 5m",
+		"--events=Some":         `--events: "Some"; accepted: All, Changes, Warnings`,
 		"--decision-time=1h":    "--decision-time: 1h0m0s; accepted: 100ms to 5m",
 	} {
 		if out := failure(t, "controller", args); !strings.Contains(out, want) {

@@ -30,7 +30,41 @@ type Recorder interface {
 type Applier struct {
 	Client   client.Client
 	Recorder Recorder
+	Events   Events // of each decision by default
 }
+
+// Events are the decisions on workloads of which an Event tells. Each Event is an object in the cluster's database for as long as the
+// API server keeps it (an hour by default). Warnings are always told.
+type Events string
+
+const (
+	AllEvents     Events = "All"      // each decision that changes what is planned for a workload, or what it does
+	ChangeEvents  Events = "Changes"  // each change of what a workload does: none while it waits
+	WarningEvents Events = "Warnings" // none of them
+)
+
+// ParseEvents reads the name of a choice. The error states what is accepted.
+func ParseEvents(text string) (Events, error) {
+	switch e := Events(text); e {
+	case AllEvents, ChangeEvents, WarningEvents:
+		return e, nil
+	}
+	return "", fmt.Errorf("%q; accepted: %s, %s, %s", text, AllEvents, ChangeEvents, WarningEvents)
+}
+
+// tells reports whether an Event is to be written; reason is the Event's.
+func (e Events) tells(reason, eventType string) bool {
+	switch {
+	case eventType == corev1.EventTypeWarning:
+		return true
+	case e == ChangeEvents:
+		return reason != string(decide.Wait) && reason != would+string(decide.Wait)
+	}
+	return e != WarningEvents
+}
+
+// would begins the reason of an Event in Shadow mode.
+const would = "Would"
 
 // Record is the last decision on a workload, as its annotation lull.dev/decision
 // shows it. Times are those of the zone's series.
@@ -134,7 +168,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 			return false, nil
 		}
 		rec.Mode = string(v1alpha1.ModeShadow)
-		return ap.write(ctx, w, rec, "Would"+string(a.Verb), corev1.EventTypeNormal, nil)
+		return ap.write(ctx, w, rec, would+string(a.Verb), corev1.EventTypeNormal, nil)
 	}
 	mark := func(patch *kinds.Patch) {
 		patch.Annotate(v1alpha1.AnnotationRan, p.Done.Round(time.Second).String())
@@ -425,7 +459,9 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 			first = target
 		}
 	}
-	ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
+	if ap.Events.tells(reason, eventType) {
+		ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
+	}
 	return true, nil
 }
 

@@ -80,6 +80,8 @@ type Options struct {
 	Planner        PlannerFactory
 	// Limits are what policies may ask for.
 	Limits Limits
+	// Events are the decisions on workloads of which an Event tells.
+	Events kube.Events
 	Clock  clock.Clock
 }
 
@@ -210,8 +212,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}
 	if err := (&CarbonPolicyReconciler{
 		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Prober: probes, Namespace: o.Namespace,
-		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder},
-		Statements: &kube.Applier{Client: statements, Recorder: recorder},
+		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder, Events: o.Events},
+		Statements: &kube.Applier{Client: statements, Recorder: recorder, Events: o.Events},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
 	}
