@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,6 +125,9 @@ type Ledger struct {
 	// rewrite makes of a query with $1 one of the database.
 	rewrite func(string) string
 	clock   func() time.Time
+	// hung is for how long PostgreSQL waits for the next statement of a transaction before it ends the transaction: a leader that hangs
+	// must not keep the next one from writing. It is 0 for SQLite.
+	hung time.Duration
 
 	// rows counts what was read.
 	rows atomic.Int64
@@ -154,43 +156,6 @@ const schema = `CREATE TABLE IF NOT EXISTS ledger (
 var indexes = []string{
 	`CREATE INDEX IF NOT EXISTS ledger_workload ON ledger (workload, seq)`,
 	`CREATE INDEX IF NOT EXISTS ledger_kind ON ledger (kind, seq)`,
-}
-
-// Open opens a ledger, and makes it where it is not there: a file of SQLite by its path, PostgreSQL by
-// its URL (postgres://...). Errors wrap ErrDatabase and never tell a password.
-func Open(ctx context.Context, database string) (*Ledger, error) {
-	l, err := Later(database)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.ready(ctx); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
-}
-
-// Later is Open for a database that may not be there yet: it is opened when it is used, and each use
-// fails until that works. Only what can never be a database is an error here.
-func Later(database string) (*Ledger, error) {
-	l := &Ledger{url: database, clock: time.Now, rewrite: func(q string) string { return strings.ReplaceAll(q, "$", "?") }}
-	driver, dsn := "sqlite", "file:"+(&url.URL{Path: database}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-	if strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://") {
-		u, err := url.Parse(database)
-		if err != nil {
-			return nil, fmt.Errorf("%w: its URL cannot be read; accepted: postgres://USER@HOST/NAME", ErrDatabase) // the cause repeats the password
-		}
-		if _, stated := u.User.Password(); stated {
-			return nil, fmt.Errorf("%w %s: accepted: no password in its URL, but in $PGPASSWORD or a passfile", ErrDatabase, u.Redacted())
-		}
-		l.url, l.rewrite = u.Redacted(), func(q string) string { return q }
-		driver, dsn = "pgx", database
-	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return nil, l.failed("open", err)
-	}
-	l.db = db
-	return l, nil
 }
 
 // ready makes the table where it is not there.
@@ -269,22 +234,6 @@ func (l *Ledger) count(put []*Entry) {
 			l.quarantine.Last, _ = bodyOf[Quarantined](e) // as it was encoded
 		}
 	}
-}
-
-// within runs a transaction.
-func (l *Ledger) within(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return l.failed("begin", err)
-	}
-	if err := do(tx); err != nil {
-		_ = tx.Rollback() // the first error counts
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return l.failed("commit", err)
-	}
-	return nil
 }
 
 // write appends entries whose keys are not there, and returns those.

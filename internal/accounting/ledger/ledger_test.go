@@ -232,18 +232,23 @@ func TestNoPasswordIsTold(t *testing.T) {
 // brings it to the disk; and the next writer finds the database as the kill left it. The log says how many kills left
 // entries that were written and not told. TestKilledAtEachPoint and TestTornWriteLosesNoOtherEntry do so at fixed points.
 func TestKilledWritersLoseNoEntry(t *testing.T) {
-	const writers, mostBatches = 40, 8
-	if file := os.Getenv("LULL_LEDGER_WRITER"); file != "" {
-		writer(file)
+	if database := os.Getenv("LULL_LEDGER_WRITER"); database != "" {
+		writer(database)
 		return
 	}
-	file := filepath.Join(t.TempDir(), "ledger.db")
+	killWriters(t, filepath.Join(t.TempDir(), "ledger.db"), 40)
+}
+
+// killWriters has writers write to a database one after the other, each of which is killed, and checks what is there then.
+func killWriters(t *testing.T, database string, writers int) {
+	t.Helper()
+	const mostBatches = 8
 	rnd := rand.New(rand.NewPCG(1, 1))
 	told := map[string]bool{}
 	untold := 0
 	for range writers {
 		before := len(told)
-		found := runKilled(t, file, told, before+1+rnd.IntN(mostBatches*batch), time.Duration(rnd.Int64N(int64(killSpread))))
+		found := runKilled(t, database, told, before+1+rnd.IntN(mostBatches*batch), time.Duration(rnd.Int64N(int64(killSpread))))
 		if t.Failed() {
 			return
 		}
@@ -251,7 +256,7 @@ func TestKilledWritersLoseNoEntry(t *testing.T) {
 			untold++
 		}
 	}
-	l := open(t, file)
+	l := open(t, database)
 	there := map[string]bool{}
 	sum := 0
 	for e, err := range l.Read(t.Context(), Query{}) {
@@ -287,12 +292,12 @@ const (
 
 // runKilled runs a writer and kills it, after a pause, once all writers together have told of so many entries. It adds
 // to told, and returns how many entries the writer found. A writer that ends otherwise is an error.
-func runKilled(t *testing.T, file string, told map[string]bool, kill int, pause time.Duration) (found int) {
+func runKilled(t *testing.T, database string, told map[string]bool, kill int, pause time.Duration) (found int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), writerLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKilledWritersLoseNoEntry$")
-	cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+file)
+	cmd.Env = append(os.Environ(), "LULL_LEDGER_WRITER="+database)
 	var unexpected bytes.Buffer
 	cmd.Stderr = &unexpected
 	out, err := cmd.StdoutPipe()
@@ -327,9 +332,9 @@ func runKilled(t *testing.T, file string, told map[string]bool, kill int, pause 
 }
 
 // writer writes the same entries from the beginning on, as a controller that observes anew.
-func writer(file string) {
+func writer(database string) {
 	ctx := context.Background()
-	l, err := Open(ctx, file)
+	l, err := Open(ctx, database)
 	if err != nil {
 		fmt.Println(err)
 		return

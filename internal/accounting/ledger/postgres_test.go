@@ -157,3 +157,48 @@ func TestPostgresLedgerMatchesTheFile(t *testing.T) {
 		t.Errorf("%d settled, %v: %+v", n, err, b1.settled())
 	}
 }
+
+// TestPostgresTakeover: leaders write to one PostgreSQL one after the other, and each is killed. No entry that was reported as written is
+// lost, none is there twice, and the chain holds.
+func TestPostgresTakeover(t *testing.T) {
+	killWriters(t, postgres(t), 12)
+}
+
+// TestHungLeaderStopsNoOther: a leader hangs between two statements of a transaction, as on a machine that is suspended. Another one writes on. The
+// transaction of the first is refused when it goes on, and the chain holds.
+func TestHungLeaderStopsNoOther(t *testing.T) {
+	url, ctx := postgres(t), t.Context()
+	first, second := open(t, url), open(t, url)
+	first.hung = time.Second
+	appendTo(t, first, numbered(0, 3)...)
+	list := make([]Entry, 0, 3)
+	for _, n := range numbered(3, 6) {
+		list = append(list, n.entry())
+	}
+	hangs, goesOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- first.within(ctx, func(tx *sql.Tx) error {
+			_, err := first.write(ctx, tx, list)
+			close(hangs)
+			<-goesOn
+			return err
+		})
+	}()
+	<-hangs
+	limit, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := second.Append(limit, numbered(6, 9)...); err != nil {
+		t.Errorf("the other leader: %v", err)
+	}
+	close(goesOn)
+	if err := <-ended; !errors.Is(err, ErrDatabase) {
+		t.Errorf("the leader that hung has written: %v", err)
+	}
+	if n := appendTo(t, first, numbered(0, 9)...); n != 3 {
+		t.Errorf("%d written after that, want 3", n)
+	}
+	v, err := Verify(second.Read(ctx, Query{}))
+	if err != nil || v.Entries != 9 {
+		t.Errorf("%d entries, %v", v.Entries, err)
+	}
+}
