@@ -145,18 +145,15 @@ const mostLines, mostFunction = 500, 80
 
 // longFunctions are those that may be longer, with the reason.
 var longFunctions = map[string]string{
-	"test/simkube/operations/validation.go:validationCases": "a table",
-	"test/simkube/operations/deletion.go:deletionCases":     "a table",
-	"test/simkube/operations/workloads.go:workloadCases":    "a table",
-	"test/simkube/operations/cases.go:writeCases":           "a table",
-	"internal/cli/simulate.go:newSimulateCommand":           "the help and the flags of a command",
-	"internal/cluster/kinds/manifests.go:admission":         "the parts of one manifest",
-	"lab/internal/controlplane/node.go:node":                "the arguments of one program",
-	"lab/internal/controlplane/fleet.go:queues":             "the objects of one queue",
-	"bench/cluster/main.go:run":                             "the steps of one measurement",
-	"internal/studies/reproduce/week.go:build":              "one experiment",
-	"internal/engine/controller/manager.go:Run":             "what the controller is made of",
-	"internal/cli/simulate.go:scenario":                     "one step for each flag",
+	"test/simkube/operations/cases.go:writeCases":   "a table",
+	"internal/cli/simulate.go:newSimulateCommand":   "the help and the flags of a command",
+	"internal/cluster/kinds/manifests.go:admission": "the parts of one manifest",
+	"lab/internal/controlplane/node.go:node":        "the arguments of one program",
+	"lab/internal/controlplane/fleet.go:queues":     "the objects of one queue",
+	"bench/cluster/main.go:run":                     "the steps of one measurement",
+	"internal/studies/reproduce/week.go:build":      "one experiment",
+	"internal/engine/controller/manager.go:Run":     "what the controller is made of",
+	"internal/cli/simulate.go:scenario":             "one step for each flag",
 }
 
 // TestNoFileIsTooLong: no file is longer than a reader keeps in mind.

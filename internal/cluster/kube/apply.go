@@ -37,6 +37,7 @@ type Applier struct {
 // API server keeps it (an hour by default). Warnings are always told.
 type Events string
 
+// The choices of Events.
 const (
 	AllEvents     Events = "All"      // each decision that changes what is planned for a workload, or what it does
 	ChangeEvents  Events = "Changes"  // each change of what a workload does: none while it waits
