@@ -34,6 +34,8 @@ type Input struct {
 	Memory bool
 
 	places *places
+	// throttles are those of arrays whose lines share one.
+	throttles map[int]int
 }
 
 // Why says why Lull leaves a job to Slurm: one word, stable.
@@ -152,6 +154,10 @@ func Observe(in Input) View {
 	if c := in.Config.Capacity; c != nil {
 		in.places.licence, here.Capacity[LicenceResource] = c.Licence, float64(c.Most())
 	}
+	in.throttles = throttles(&in.Queue)
+	for number, n := range in.throttles {
+		here.Capacity[throttleOf(number)] = float64(n)
+	}
 	v := View{places: in.places, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
 	ids := map[string]bool{}
 	for i := range in.Queue.Jobs {
@@ -166,6 +172,9 @@ func Observe(in Input) View {
 		if j.uses() && j.CPUs > 0 {
 			for r, amount := range in.places.request(j, 1) {
 				here.Load[r] += amount
+			}
+			if in.throttles[j.Number] > 0 {
+				here.Load[throttleOf(j.Number)]++
 			}
 		}
 	}
@@ -423,6 +432,9 @@ func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, tr
 	t := decide.Task{
 		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
 		Request: in.places.request(j, float64(width)), State: decide.Waiting,
+	}
+	if in.throttles[j.Number] > 0 {
+		t.Request[throttleOf(j.Number)] = float64(width)
 	}
 	if g.interruptible() {
 		t.Kind, t.Checkpoint = workload.Interruptible, g.Options.Checkpoint

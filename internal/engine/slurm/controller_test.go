@@ -81,12 +81,56 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	}
 	now := f.clock.Now()
 	f.end(now)
+	for f.split(now) {
+	}
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
+			if j.Throttle > 0 { // others of its array had to end first
+				j.Started, j.Throttle = now, 0
+			}
 		}
 	}
 	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
+}
+
+// lets reports whether the throttle of an array lets one more task run.
+func (f *fake) lets(j *slurm.Job) bool {
+	n := 0
+	for i := range f.jobs {
+		if f.jobs[i].Number == j.Number && !f.jobs[i].Pending() {
+			n++
+		}
+	}
+	return j.Throttle == 0 || n < j.Throttle
+}
+
+// split starts a task of an array, if one may start.
+func (f *fake) split(now time.Time) bool {
+	for i := range f.jobs {
+		j := &f.jobs[i]
+		if !j.Pending() || j.Tasks == 1 || j.Begin.After(now) || f.used()+j.CPUs > f.cpus {
+			continue
+		}
+		if !f.lets(j) {
+			j.Reason = "JobArrayTaskLimit"
+			continue
+		}
+		var number, first, last int
+		if _, err := fmt.Sscanf(j.ID, "%d_[%d-%d]", &number, &first, &last); err != nil {
+			panic(err)
+		}
+		task := *j
+		task.ID, task.Tasks, task.Throttle, task.State, task.Reason, task.Started = fmt.Sprintf("%d_%d", number, first), 1, 0, "RUNNING", "None", now
+		if j.Tasks--; j.Tasks == 1 {
+			j.ID = fmt.Sprintf("%d_%d", number, last)
+		} else {
+			j.ID = fmt.Sprintf("%d_[%d-%d]", number, first+1, last)
+		}
+		f.jobs = append(f.jobs, task)
+		return true
+	}
+	return false
 }
 
 // end ends the jobs that have run for as long as they last.

@@ -36,8 +36,9 @@ type ledgerRecorder struct {
 	blocked map[string]int
 	// freed is when the tasks of an array were seen first that had waited for other jobs.
 	freed map[int]time.Time
-	// throttled are the numbers of arrays whose throttle is below their number of tasks.
-	throttled map[int]bool
+	// arrays are those whose throttle is below their number of tasks, by number. began is the first look.
+	arrays map[int]*array
+	began  time.Time
 	// missed is since when jobs of the ledger are not in the queue.
 	missed map[string]time.Time
 	// ends asks the accounting of Slurm how jobs ended that it has forgotten.
@@ -48,7 +49,7 @@ type ledgerRecorder struct {
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, throttled: map[int]bool{}, missed: map[string]time.Time{}}
+	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -88,29 +89,14 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	r.gone()
 	s := view.Snapshot
 	s.Clusters = slices.Clone(s.Clusters)
-	s.Clusters[0].Load = maps.Clone(s.Clusters[0].Load)
+	s.Clusters[0].Load, s.Clusters[0].Capacity = maps.Clone(s.Clusters[0].Load), maps.Clone(s.Clusters[0].Capacity)
+	maps.DeleteFunc(s.Clusters[0].Capacity, func(resource string, _ float64) bool { return slurm.IsThrottle(resource) })
 	for name, amount := range r.beside {
 		s.Clusters[0].Load[name] += amount
 	}
 	b.Recorder.RecordJobs(&ledger.JobLook{
 		Policy: b.policy, Now: in.Now, Snapshot: &s, Zones: map[string]carbon.Outlook{in.Zone: in.Carbon}, Jobs: r.out, Replanned: len(applied) > 0,
 	})
-}
-
-// throttles notes the arrays that are throttled, and forgets what is not in the queue any more. The tasks of an array have new names as
-// others leave it: what is blocked is forgotten by its number.
-func (r *round) throttles() {
-	there := map[int]bool{}
-	for _, list := range [][]slurm.Job{r.in.Queue.Jobs, r.in.Queue.Ended} {
-		for i := range list {
-			j := &list[i]
-			there[j.Number] = true
-			r.throttled[j.Number] = r.throttled[j.Number] || j.Throttle > 0 && j.Tasks > j.Throttle
-		}
-	}
-	maps.DeleteFunc(r.freed, func(number int, _ time.Time) bool { return !there[number] })
-	maps.DeleteFunc(r.throttled, func(number int, is bool) bool { return !is || !there[number] })
-	maps.DeleteFunc(r.blocked, func(_ string, number int) bool { return !there[number] })
 }
 
 // uid is the name of a job for all time: its number and when it was submitted first. Slurm uses numbers again, and states the time of the last
@@ -138,7 +124,7 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	if j.Tasks > 1 && waited {
 		r.freed[j.Number] = r.in.Now
 	}
-	if j.Tasks > 1 || !known && r.throttled[j.Number] {
+	if j.Tasks > 1 || !known && r.leavesOut(j) {
 		if !j.Pending() {
 			for name, amount := range r.view.Request(j) {
 				r.beside[name] += amount
@@ -175,7 +161,7 @@ func (r *round) ended(j *slurm.Job) {
 	_, known := r.open[uid]
 	_, blocked := r.blocked[j.ID]
 	delete(r.blocked, j.ID)
-	if !known && (!governed || !sure || r.throttled[j.Number]) || j.Ended.IsZero() {
+	if !known && (!governed || !sure || r.leavesOut(j)) || j.Ended.IsZero() {
 		return
 	}
 	x := ledger.JobSeen{UID: uid, Submitted: r.submitted(&g, false), Runs: r.runs(&g, uid), Over: j.Ended}
@@ -250,6 +236,9 @@ func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
 		if value != "" {
 			labels[name] = value
 		}
+	}
+	if a := r.arrays[j.Number]; a != nil {
+		at = at.Add(a.at[j.ID])
 	}
 	request := r.view.Request(j)
 	return ledger.Submitted{

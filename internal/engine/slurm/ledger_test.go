@@ -310,32 +310,68 @@ func TestLedgerOfAJobThatOthersRequeue(t *testing.T) {
 	}
 }
 
-// TestLedgerLeavesOutWhatLullDidNotDo: what a job waited for other jobs counts on neither side, and the throttle of an array is not known
-// to the ledger, so its tasks are left out.
+// TestLedgerLeavesOutWhatLullDidNotDo: what a job waited for other jobs counts on neither side.
 func TestLedgerLeavesOutWhatLullDidNotDo(t *testing.T) {
-	depends, throttled := job("2", "lull:max-delay=12h"), job("3_[1-4]", "lull:max-delay=12h")
+	depends := job("2", "lull:max-delay=12h")
 	depends.Reason = "Dependency"
-	throttled.Number, throttled.Tasks, throttled.Throttle, throttled.CPUs = 3, 4, 2, 1
-	b := withLedger(t, depends, throttled)
+	b := withLedger(t, depends)
 	b.until(9*time.Hour + 30*time.Minute)
-	for restarts := range 2 {
-		if restarts > 0 {
-			b.restart()
-		}
-		b.until(b.f.clock.Now().Sub(midnight) + 10*time.Minute)
-	}
-	for i := range b.f.jobs {
-		if j := &b.f.jobs[i]; j.ID == "2" {
-			j.Reason = "BeginTime" // the others have ended
-		} else {
-			j.ID, j.Tasks, j.Throttle, j.State, j.Started = "3_1", 1, 0, "RUNNING", b.f.clock.Now()
-		}
-	}
+	b.restart()
+	b.until(9*time.Hour + 40*time.Minute)
+	b.f.jobs[0].Reason = "BeginTime" // the others have ended
 	freed := b.f.clock.Now()
-	b.f.lasts["2"], b.f.lasts["3_1"] = time.Hour, time.Hour
+	b.f.lasts["2"] = time.Hour
 	b.until(16 * time.Hour)
 	all := b.settled()
 	if s := all["2"]; len(all) != 1 || s.Of.At.Before(freed) || s.Counterfactual.From.Before(freed) {
+		t.Errorf("%+v", all)
+	}
+}
+
+// throttledArray is an array of tasks of a CPU that is held until 9:02.
+func throttledArray(number, tasks, throttle int) slurm.Job {
+	j := job(fmt.Sprintf("%d_[1-%d]", number, tasks), "lull:max-delay=12h")
+	j.Number, j.Tasks, j.Throttle, j.CPUs, j.Begin = number, tasks, throttle, 1, midnight.Add(9*time.Hour+2*time.Minute)
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin}.String()
+	return j
+}
+
+// TestLedgerOfThrottledArrays: as submitted, too, two tasks would have run at a time, each as soon as one before it had ended.
+func TestLedgerOfThrottledArrays(t *testing.T) {
+	b := withLedger(t, throttledArray(3, 6, 2))
+	b.f.clock.Step(time.Hour)
+	b.step = time.Minute
+	b.f.age = 5 * time.Minute
+	for i, last := range []time.Duration{20, 40, 50, 30, 30, 30} {
+		b.f.lasts[fmt.Sprintf("3_%d", i+1)] = last * time.Minute
+	}
+	b.until(17 * time.Hour)
+	all := b.settled()
+	from := midnight.Add(8 * time.Hour)
+	for id, want := range map[string]time.Duration{"3_1": 0, "3_2": 0, "3_3": 20, "3_4": 40, "3_5": 70, "3_6": 70} {
+		s, known := all[id]
+		if late := s.Counterfactual.From.Sub(from.Add(want * time.Minute)).Abs(); !known || late > 0 || s.From.Before(midnight.Add(14*time.Hour)) {
+			t.Errorf("task %s as submitted from %v; want %v; it ran from %v", id, s.Counterfactual.From, from.Add(want*time.Minute), s.From)
+		}
+	}
+	if len(all) != 6 {
+		t.Errorf("%d tasks", len(all))
+	}
+}
+
+// TestLedgerLeavesOutArraysThatItDoesNotKnowAsAWhole: tasks of a throttled array had started before the controller did.
+func TestLedgerLeavesOutArraysThatItDoesNotKnowAsAWhole(t *testing.T) {
+	b := withLedger(t, throttledArray(3, 6, 2))
+	b.f.clock.Step(time.Hour)
+	for i := range 6 {
+		b.f.lasts[fmt.Sprintf("3_%d", i+1)] = 30 * time.Minute
+	}
+	b.f.jobs[0].AdminComment, b.f.jobs[0].Begin = slurm.Mark{Phase: slurm.Released}.String(), midnight.Add(9*time.Hour)
+	b.until(9*time.Hour + 10*time.Minute)
+	b.f.age = time.Minute
+	b.restart()
+	b.until(13 * time.Hour)
+	if all := b.settled(); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 }

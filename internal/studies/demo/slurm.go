@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,8 +18,6 @@ import (
 )
 
 const (
-	// slurmLag is what Slurm may add (wall time) to a start in time: it acts once in two seconds, and states whole seconds.
-	slurmLag = 5 * time.Second
 	// slurmGrace is how long (wall time) job_submit.lua holds a job.
 	slurmGrace = 5 * time.Second
 	// slurmAfter is how long (wall time) after the last end the ledger is waited for.
@@ -52,7 +49,7 @@ func Slurm(ctx context.Context, o Options, packages string) (failed error) {
 		return err
 	}
 	defer leave(&failed)
-	r := &slurmReplay{Options: o, cluster: c, client: slurm.Commands{Dir: c.Root + "/usr/bin", Ended: true}, ids: map[string]*spec{}, begin: time.Now().UTC().Truncate(time.Second).Add(slurmBefore)}
+	r := &slurmReplay{Options: o, cluster: c, client: slurm.Commands{Dir: c.Root + "/usr/bin", Ended: true}, ids: map[string]*spec{}, begins: map[string]time.Time{}, begin: time.Now().UTC().Truncate(time.Second).Add(slurmBefore)}
 	if err := r.curve(filepath.Join(dir, "intensity.csv"), series, from); err != nil {
 		return err
 	}
@@ -78,7 +75,11 @@ func Slurm(ctx context.Context, o Options, packages string) (failed error) {
 		return err
 	}
 	s, err := r.settled(ctx, database)
-	return errors.Join(err, r.print(o.Out, jobs, &s))
+	if err != nil {
+		return err
+	}
+	j := r.judge(jobs)
+	return errors.Join(append(j.faults, r.print(o.Out, &j, &s))...)
 }
 
 // slurmReplay is a day of jobs on a Slurm cluster.
@@ -88,6 +89,8 @@ type slurmReplay struct {
 	client  slurm.Commands
 	begin   time.Time // wall time of the first second of the replay
 	ids     map[string]*spec
+	// begins are the latest begin times to come that the jobs were seen with.
+	begins map[string]time.Time
 }
 
 // wall is a span of the replay in wall time, a second at least.
@@ -115,13 +118,17 @@ func (r *slurmReplay) submit(ctx context.Context, lull *child) error {
 	specs := generate(r.Jobs, r.Seed)
 	for i := range specs {
 		s := &specs[i]
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Until(r.begin.Add(s.arrival / time.Duration(r.Factor)))):
-		}
-		if err := lull.ended(); err != nil {
-			return err
+		for at := r.begin.Add(s.arrival / time.Duration(r.Factor)); ; {
+			if _, err := r.look(ctx, lull); err != nil {
+				return err
+			}
+			left := time.Until(at)
+			if err := pause(ctx, min(time.Second, left)); err != nil {
+				return err
+			}
+			if left <= time.Second {
+				break
+			}
 		}
 		length := int(r.wall(s.length) / time.Second)
 		args := []string{"--parsable", "--output=/dev/null", "--job-name=" + s.name, fmt.Sprintf("--ntasks=%d", s.cpus), "--time=60"}
@@ -137,26 +144,42 @@ func (r *slurmReplay) submit(ctx context.Context, lull *child) error {
 	return nil
 }
 
+// look looks at the queue, and notes the begin times to come.
+func (r *slurmReplay) look(ctx context.Context, lull *child) (slurm.Queue, error) {
+	if err := lull.ended(); err != nil {
+		return slurm.Queue{}, err
+	}
+	q, err := r.client.Observe(ctx)
+	if err == nil {
+		r.note(q.Jobs, time.Now())
+	}
+	return q, err
+}
+
+// pause waits for a time.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // ended waits until Slurm says that all jobs are over, and returns them.
 func (r *slurmReplay) ended(ctx context.Context, lull *child) ([]slurm.Job, error) {
 	for limit := time.Now().Add(r.wall(span) + slurmlab.Within); ; {
-		if err := lull.ended(); err != nil {
-			return nil, err
-		}
-		q, err := r.client.Observe(ctx)
-		if err != nil {
-			return nil, err
-		}
+		q, err := r.look(ctx, lull)
 		switch {
+		case err != nil:
+			return nil, err
 		case len(q.Ended) == len(r.ids):
 			return q.Ended, nil
 		case time.Now().After(limit):
 			return nil, fmt.Errorf("%d of %d jobs are not over after two days of the replay", len(r.ids)-len(q.Ended), len(r.ids))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -188,62 +211,32 @@ func (r *slurmReplay) settled(ctx context.Context, database string) (s ledger.Su
 		if time.Now().After(limit) {
 			return s, fmt.Errorf("the ledger has %d jobs; %d may wait", s.All.Workloads, wanted)
 		}
-		select {
-		case <-ctx.Done():
-			return s, ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, time.Second); err != nil {
+			return s, err
 		}
 	}
 }
 
-// print prints what came of the jobs, in the time of the replay. It returns an error if one did not end well, or was late.
-func (r *slurmReplay) print(out io.Writer, jobs []slurm.Job, s *ledger.Summary) error {
-	var faults []error
-	waits, late, critical := []time.Duration{}, 0, 0
-	for i := range jobs {
-		j := &jobs[i]
-		x := r.ids[j.ID]
-		if x == nil {
-			faults = append(faults, fmt.Errorf("job %s: not of this demo", j.ID))
-			continue
-		}
-		if !j.Succeeded() {
-			faults = append(faults, fmt.Errorf("job %s: %s; accepted: COMPLETED", x.name, j.State))
-		}
-		allowed, waited := slurmLag, j.Started.Sub(j.Submitted)
-		if x.critical {
-			critical++
-		} else {
-			allowed += r.wall(x.slack)
-			waits = append(waits, waited)
-		}
-		if waited > allowed {
-			late++
-			faults = append(faults, fmt.Errorf("job %s: started %v after its submission (wall time); accepted: %v", x.name, waited, allowed))
-		}
-	}
-	slices.Sort(waits)
+// print prints what came of the jobs, in the time of the replay.
+func (r *slurmReplay) print(out io.Writer, j *slurmJudgement, s *ledger.Summary) error {
 	hours := func(d time.Duration) string {
 		return fmt.Sprintf("%.1f h", (d * time.Duration(r.Factor)).Hours())
-	}
-	median := time.Duration(0)
-	if len(waits) > 0 {
-		median = waits[len(waits)/2]
 	}
 	a, scale := &s.All, float64(r.Factor)
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for _, row := range [][3]string{
 		{"", "with Lull", "as submitted"},
 		{"jobs that may wait", fmt.Sprint(a.Workloads), fmt.Sprint(a.Workloads)},
-		{"late", fmt.Sprint(late), "-"},
+		{"late", fmt.Sprint(j.late), "-"},
 		{"emissions", fmt.Sprintf("%.3f kgCO2eq", a.Grams*scale/1000), fmt.Sprintf("%.3f kgCO2eq", a.AsSubmittedGrams*scale/1000)},
 		{"saved", fmt.Sprintf("%.1f %%", 100*a.SavedGrams/max(1e-12, a.AsSubmittedGrams)), "-"},
 		{"energy", fmt.Sprintf("%.2f kWh", a.KWh*scale), fmt.Sprintf("%.2f kWh", a.KWh*scale)},
-		{"median wait", hours(median), "-"},
+		{"median wait", hours(j.median()), "-"},
 	} {
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", row[0], row[1], row[2])
 	}
-	faults = append(faults, tw.Flush())
-	fmt.Fprintf(out, "Beside them %d jobs that may not wait. Figures of the ledger, whose chain holds; times and energy are those of the replay. As submitted: as soon as there was room.\n", critical)
-	return errors.Join(faults...)
+	err := tw.Flush()
+	fmt.Fprintf(out, "Beside them %d jobs that may not wait. Figures of the ledger, whose chain holds; times and energy are those of the replay. As submitted: as soon as there was room.\n", j.critical)
+	fmt.Fprintf(out, "A job is late if it had a begin time after its latest safe start, or started more than %v of wall time after that: what Slurm and this machine added to jobs that may not wait.\n", j.lag)
+	return err
 }
