@@ -28,6 +28,18 @@ const (
 	ViaExtender Via = "Extender"
 )
 
+// HoldExisting says what becomes of workloads that exist unheld.
+// +kubebuilder:validation:Enum=Never;Unstarted
+type HoldExisting string
+
+// What becomes of workloads that exist unheld.
+const (
+	// HoldExistingNever leaves them alone.
+	HoldExistingNever HoldExisting = "Never"
+	// HoldExistingUnstarted suspends those of which no pod has been on a node.
+	HoldExistingUnstarted HoldExisting = "Unstarted"
+)
+
 // CarbonPolicySpec says which Jobs wait for clean power, and how.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.via) || self.via != 'Extender' || (has(self.planner.name) && self.planner.name == 'window' && !has(self.queues) && !has(self.clusters))",message="via Extender: accepted with planner window, without queues and clusters"
@@ -177,6 +189,13 @@ type CarbonPolicySpec struct {
 	// +kubebuilder:default=Enforce
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
+
+	// holdExisting says what becomes of workloads that nobody held when they were created: as the policy was not there yet, or the
+	// webhook did not answer. Never leaves them alone. Unstarted suspends those that can be suspended, wait in no queue, and of which no
+	// pod has been on a node; latest starts count from their creation.
+	// +kubebuilder:default=Never
+	// +optional
+	HoldExisting HoldExisting `json:"holdExisting,omitempty"`
 
 	// autoscaling says what the nodes of this cluster can become; without it plans use what the nodes offer that are there.
 	// +optional

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -108,6 +109,10 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 	if name == "" {
 		if why := w.Excluded(kinds.DefaultNamespace); why != "" {
 			return nil, fmt.Errorf("%s %s/%s is not governed: %s. One that is created with the name of its CarbonPolicy in the annotation %s is", w.Kind.Name, w.Namespace(), w.Name(), why, v1alpha1.AnnotationGovernBy)
+		}
+		missed, err := missedBy(ctx, c, w)
+		if missed != "" || err != nil {
+			return nil, cmp.Or(err, fmt.Errorf("%s %s/%s is not governed: %s", w.Kind.Name, w.Namespace(), w.Name(), missed))
 		}
 		unknown := kube.UnknownAnnotations(w.Annotations())
 		if unknown != "" {

@@ -79,7 +79,7 @@ func TestExplainNamesMisspeltAnnotations(t *testing.T) {
 			"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "train", "namespace": "n", "annotations": annotations},
 		}})
 	}
-	if _, err := gather(t.Context(), nil, w(map[string]any{"lull.dev/max-dealy": "6h"})); err == nil || !strings.Contains(err.Error(), "is not governed") || !strings.Contains(err.Error(), want) {
+	if _, err := gather(t.Context(), clusterOf(t), w(map[string]any{"lull.dev/max-dealy": "6h"})); err == nil || !strings.Contains(err.Error(), "is not governed") || !strings.Contains(err.Error(), want) {
 		t.Errorf("not governed: %v", err)
 	}
 	var out bytes.Buffer

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
@@ -50,3 +53,36 @@ func (h *Holder) Patch(ctx context.Context, namespace string, object map[string]
 	}
 	return patch, errors.Join(errs...)
 }
+
+// HeldBy returns the CarbonPolicy, of all of a namespace, that would hold an object if it were created there now; nil if none would. Its arguments
+// are those of Patch. An error is that of one or several policies, which then count as absent.
+func (h *Holder) HeldBy(ctx context.Context, namespace string, object map[string]any, policies []v1alpha1.CarbonPolicy) (*v1alpha1.CarbonPolicy, error) {
+	params := make([]*unstructured.Unstructured, len(policies))
+	for i := range policies {
+		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&policies[i])
+		if err != nil {
+			return nil, fmt.Errorf("CarbonPolicy %s: %w", policies[i].Name, err)
+		}
+		params[i] = &unstructured.Unstructured{Object: o}
+	}
+	patch, err := h.Patch(ctx, namespace, object, params)
+	held, name := false, ""
+	for _, o := range patch {
+		switch o.Path {
+		case policyPointer:
+			name, _ = o.Value.(string)
+		case holdPointer:
+			held = true
+		}
+	}
+	if i := slices.IndexFunc(policies, func(p v1alpha1.CarbonPolicy) bool { return p.Name == name }); held && i >= 0 {
+		return &policies[i], err
+	}
+	return nil, err
+}
+
+// The JSON pointers to the annotations that an admission policy writes.
+const (
+	policyPointer = "/metadata/annotations/lull.dev~1policy"
+	holdPointer   = "/metadata/annotations/lull.dev~1hold"
+)

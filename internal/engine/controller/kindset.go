@@ -109,10 +109,9 @@ func (s *KindSet) Of(gvk schema.GroupVersionKind) *kinds.Kind {
 	return s.known[gvk]
 }
 
-// use connects the set to a controller that is woken by its kinds. live reads from the API server.
-func (s *KindSet) use(w *watches, mgr manager.Manager, live client.Reader) {
-	s.cache, s.live, s.status = mgr.GetCache(), live, mgr.GetClient().Status()
-	s.watch = func(ctx context.Context, obj client.Object) error { return w.add(ctx, obj, soon(policyOf)) }
+// use connects the set to controllers that are woken by its kinds: watch begins to watch objects like one. live reads from the API server.
+func (s *KindSet) use(mgr manager.Manager, live client.Reader, watch func(ctx context.Context, obj client.Object) error) {
+	s.cache, s.live, s.status, s.watch = mgr.GetCache(), live, mgr.GetClient().Status(), watch
 }
 
 // Start implements manager.Runnable.
@@ -267,6 +266,18 @@ func (s *KindSet) tell(ctx context.Context, kind string, err error) {
 
 // listed is how long a kind may take to be listed before the others are decided without it.
 const listed = 20 * time.Second
+
+// holdable are the kinds that are watched and have a field to suspend them.
+func (s *KindSet) holdable() (out []*kinds.Kind) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for gvk, w := range s.watched {
+		if k := s.known[gvk]; k != nil && k.Spec.Hold.Suspend != "" && w.informer.HasSynced() {
+			out = append(out, k)
+		}
+	}
+	return out
+}
 
 // ready reports whether it is known which kinds are served, and all of them have been listed
 // once, or do not let themselves be listed.

@@ -93,7 +93,13 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 	if err != nil {
 		return err
 	}
-	r.Kinds.use(added, mgr, r.Live)
+	existing, err := r.watchExisting(mgr)
+	if err != nil {
+		return err
+	}
+	r.Kinds.use(mgr, r.Live, func(ctx context.Context, obj client.Object) error {
+		return errors.Join(added.add(ctx, obj, soon(policyOf)), existing.add(ctx, obj, handler.EnqueueRequestsFromMapFunc(unheld)))
+	})
 	dispatcher, err := controller.New("dispatcher", mgr, controller.Options{MaxConcurrentReconciles: atATime, Reconciler: &DispatchReconciler{
 		Cache: mgr.GetCache(), Clusters: r.Clusters, Dispatcher: dispatch.Dispatcher{Reader: mgr.GetCache(), Live: r.Live, Client: r.Client, Kind: r.Kinds.Of},
 	}})

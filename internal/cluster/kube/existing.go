@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/pkg/decide"
+)
+
+// CodeMissedAdmission is the reason for what is done with a workload that a policy would have held at creation, and nobody did.
+const CodeMissedAdmission decide.Code = "MissedAdmission"
+
+// VerbHold suspends a workload that nobody held at creation.
+const VerbHold decide.Verb = "Hold"
+
+// Begun says why a workload counts as started, given pods of its namespace; "" if nothing of it has started: no pod of it has been on a node, and no
+// part of it has ended. A workload that was suspended before and runs now was released by its user, and counts as started.
+func Begun(w *Workload, pods []corev1.Pod) string {
+	if w.Facts.Finished {
+		return "it has ended"
+	}
+	if w.Facts.Done > 0 {
+		return "parts of it are done"
+	}
+	for _, o := range w.Objects {
+		status, _ := o.Object["status"].(map[string]any)
+		for _, field := range []string{"ready", "succeeded", "failed", "terminating"} {
+			if n, _ := status[field].(int64); n > 0 {
+				return fmt.Sprintf("status.%s is %d", field, n)
+			}
+		}
+		conditions, _ := status["conditions"].([]any)
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["type"] == "Suspended" {
+				return "it has been suspended and resumed"
+			}
+		}
+	}
+	index := newPodIndex([]*Workload{w})
+	for i := range pods {
+		pod := &pods[i]
+		if _, ours := index.of(pod); !ours {
+			continue
+		}
+		if pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
+			return "its pod " + pod.Name + " has been on a node"
+		}
+	}
+	if len(w.head().podLabels) == 0 && (w.Facts.Active || !w.Facts.Started.IsZero()) {
+		return "its pods are not known, and it says that it is active"
+	}
+	return ""
+}
+
+// CanHold says why a workload cannot be suspended once it exists; "" if it can. Pods cannot be gated then, and what has replicas but no
+// field to suspend it has started some of them.
+func CanHold(w *Workload) string {
+	switch {
+	case w.Kind.Spec.Hold.Suspend == "":
+		return fmt.Sprintf("a %s that exists cannot be suspended", w.Kind.Name)
+	case w.Facts.Queue != "":
+		return "it waits in a queue of Kueue"
+	}
+	return ""
+}
+
+// MissedMessage says that a workload is left alone that a policy would have held at creation, and why.
+func MissedMessage(policy *v1alpha1.CarbonPolicy, why string) string {
+	return fmt.Sprintf("CarbonPolicy %s would have held it at creation, but nobody did, and it is left alone: %s", policy.Name, why)
+}
+
+// NotAsked is why it is left alone if its policy does not ask for more.
+const NotAsked = "spec.holdExisting of the policy is Never; with Unstarted, Lull suspends what has not started"
+
+// PodsOf lists the pods of which some may be a workload's: by its labels, or all of its namespace.
+func PodsOf(ctx context.Context, reader client.Reader, w *Workload) ([]corev1.Pod, error) {
+	options := []client.ListOption{client.InNamespace(w.Namespace())}
+	if labels := w.head().podLabels; len(labels) > 0 {
+		options = append(options, client.MatchingLabels(labels))
+	}
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods, options...); err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", describe(w), err)
+	}
+	return pods.Items, nil
+}
+
+// HoldExisting suspends a workload that nobody held at creation, as if its policy had done so then. latest is its latest start (wall time,
+// RFC 3339), for the watchdog. The write fails with a conflict if the object has changed since it was read.
+func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alpha1.CarbonPolicy, latest string) error {
+	for _, o := range w.Objects {
+		patch := kinds.NewPatch(o.Object)
+		patch.Annotate(v1alpha1.AnnotationPolicy, policy.Name)
+		patch.Annotate(v1alpha1.AnnotationHold, v1alpha1.HoldAdmission)
+		patch.Annotate(v1alpha1.AnnotationLatestStart, latest)
+		w.Kind.Hold(patch)
+		target, err := ap.send(ctx, w, o, patch)
+		if err != nil {
+			return err
+		}
+		ap.Recorder.Eventf(target, nil, corev1.EventTypeNormal, string(VerbHold), string(CodeMissedAdmission),
+			"nobody held it at creation; nothing of it has started, so it is suspended now, as spec.holdExisting of CarbonPolicy %s asks", policy.Name)
+	}
+	return nil
+}
+
+// TellMissed says in an Event of a workload why it is left alone.
+func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
+	ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+}
