@@ -25,6 +25,8 @@ type Scores struct {
 	// best window, relative to the latter. RegretAgnostic is the same for
 	// starting at once.
 	Regret, RegretAgnostic float64
+	// RegretDay is Regret within the first day alone, if FirstDay says how long that is.
+	RegretDay float64
 	// Coverage is the share of the truth between the 10 % and 90 % quantiles, for
 	// models that state them (80 % would be perfect), else NaN.
 	Coverage float64
@@ -38,7 +40,7 @@ type LeadScores struct{ MAPE, MAE, Bias, Rank float64 }
 
 // Scorer collects forecasts and what came, all of one length and windows.
 type Scorer struct {
-	window            int
+	window, day       int
 	scores            Scores
 	forecasts, truths [][]float64 // by lead
 	covered, banded   int
@@ -48,6 +50,10 @@ type Scorer struct {
 func NewScorer(lead, window int) *Scorer {
 	return &Scorer{window: window, forecasts: make([][]float64, lead), truths: make([][]float64, lead)}
 }
+
+// FirstDay says how many slots a day has, for RegretDay: no fewer than the window and no
+// more than the lead.
+func (s *Scorer) FirstDay(slots int) { s.day = slots }
 
 // Skip counts a forecast that cannot be scored.
 func (s *Scorer) Skip() { s.scores.Skipped++ }
@@ -68,6 +74,12 @@ func (s *Scorer) Add(forecast, low, high, truth []float64) {
 	}
 	s.scores.Rank += spearman(forecast, truth)
 	best := windowMean(truth, bestWindow(truth, s.window), s.window)
+	if day := truth[:s.day]; s.day >= s.window {
+		least := windowMean(day, bestWindow(day, s.window), s.window)
+		if least > 0 {
+			s.scores.RegretDay += windowMean(day, bestWindow(forecast[:s.day], s.window), s.window)/least - 1
+		}
+	}
 	if best > 0 {
 		s.scores.Regret += windowMean(truth, bestWindow(forecast, s.window), s.window)/best - 1
 		s.scores.RegretAgnostic += windowMean(truth, 0, s.window)/best - 1
@@ -84,6 +96,7 @@ func (s *Scorer) Scores() (Scores, error) {
 	}
 	n := float64(out.Forecasts)
 	out.Rank, out.Regret, out.RegretAgnostic = out.Rank/n, out.Regret/n, out.RegretAgnostic/n
+	out.RegretDay /= n
 	out.Leads = make([]LeadScores, len(s.truths))
 	percents := 0
 	for k, truth := range s.truths {
@@ -131,6 +144,9 @@ func Backtest(m Model, h History, start, lead, stride, window int) (Scores, erro
 		return Scores{}, fmt.Errorf("backtest: start %d, lead %d, stride %d, window %d do not fit %d values", start, lead, stride, window, len(h.Values))
 	}
 	s, gaps := NewScorer(lead, window), 0
+	if perDay, err := h.perDay(); err == nil && perDay <= lead && perDay >= window {
+		s.FirstDay(perDay)
+	}
 	for at := start; at+lead <= len(h.Values); at += stride {
 		truth := h.Values[at : at+lead]
 		if hasGap(truth) {

@@ -11,7 +11,7 @@ func tooShort(model string, days int) error {
 
 // Blend is the mean of other models, weighted for each day ahead by their
 // recent skill: the inverse of their decayed mean squared error to the power of
-// sharpness. Errors are those of forecasts that were issued slot by slot from
+// sharpness. With History.Weather, a WeatherRidge is mixed in. Errors are those of forecasts that were issued slot by slot from
 // what was known then. A model that cannot predict yet has no weight. It is
 // safe for concurrent use.
 //
@@ -28,6 +28,7 @@ type Blend struct {
 	squared [][]float64 // by model and lead: decayed mean squared error
 	weight  [][]float64 // the decayed count behind it
 	errors  *Errors     // of the blend itself
+	weather weatherMix
 }
 
 // sharpness turns the blend from a mean (0) towards the best model alone.
@@ -52,7 +53,7 @@ func (m *Blend) Band(h History, n int) (Band, error) {
 	}
 	m.memo.mu.Lock()
 	defer m.memo.mu.Unlock()
-	return m.errors.Around(out, 0, unknownSpread), nil
+	return m.pastErrors().Around(out, 0, unknownSpread), nil
 }
 
 // Accuracy is the recent mean absolute percentage error (a share) of forecasts
@@ -63,11 +64,24 @@ func (m *Blend) Accuracy(leads int) (mape float64, n int) {
 	if m.errors == nil {
 		return 0, 0
 	}
-	return m.errors.MAPE(leads)
+	return m.pastErrors().MAPE(leads)
 }
 
 // Predict implements Model.
-func (m *Blend) Predict(h History, out []float64) error { return m.memo.run(m, h, out) }
+func (m *Blend) Predict(h History, out []float64) error {
+	if h.Weather.known() {
+		return m.withWeather(h, out)
+	}
+	return m.memo.run(m, h, out)
+}
+
+// pastErrors are those of what the last prediction came from.
+func (m *Blend) pastErrors() *Errors {
+	if m.weather.errors != nil {
+		return m.weather.errors
+	}
+	return m.errors
+}
 
 func (m *Blend) reset(_ History, perDay, leads int) {
 	m.leads, m.perDay = leads, perDay
@@ -78,6 +92,7 @@ func (m *Blend) reset(_ History, perDay, leads int) {
 		m.weight = append(m.weight, make([]float64, leads))
 	}
 	m.errors = NewErrors(leads)
+	m.weather.reset()
 }
 
 func nans(n int) []float64 {
@@ -120,7 +135,11 @@ func (m *Blend) learn(h History, n int) {
 			copy(row, nans(m.leads))
 		}
 	}
-	m.mix(m.ring(len(m.Models), n+1), n+1)
+	row := m.ring(len(m.Models), n+1)
+	m.mix(row, n+1)
+	if h.Weather.known() {
+		m.weather.keep(row, n+1, m.perDay)
+	}
 }
 
 // mix fills out with the weighted mean of the forecasts issued at slot n; NaN

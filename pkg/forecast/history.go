@@ -31,6 +31,8 @@ type History struct {
 	// the past and, as far as it is forecast, beyond the end of Values; NaN where
 	// unknown. Models that know no covariates ignore it.
 	Exogenous [][]float64
+	// Weather is weather and generation, nil if unknown. Models that know none ignore it.
+	Weather *Weather
 
 	// offsets[i] is utcOffset(i), as far as it was looked up before.
 	offsets []time.Duration

@@ -27,7 +27,7 @@ type memo struct {
 	step     time.Duration
 	location string
 	leads    int
-	exog     int // number of covariates
+	exog     int // History.covariates
 	seen     []float64
 	offsets  []time.Duration // looked up once: time zones are slow
 }
@@ -48,7 +48,7 @@ func (m *memo) run(l learner, h History, out []float64) error {
 	}
 	if !m.continues(h) || len(out) > m.leads {
 		m.start, m.step, m.location, m.seen = h.Start, h.Step, h.Location.String(), m.seen[:0]
-		m.exog = len(h.Exogenous)
+		m.exog = h.covariates()
 		m.offsets = m.offsets[:0]
 		m.leads = max(m.leads, len(out))
 		l.reset(h, perDay, m.leads)
@@ -69,7 +69,7 @@ func (m *memo) run(l learner, h History, out []float64) error {
 // continues reports whether h begins with all that was seen. A revised value in
 // the past makes it another history.
 func (m *memo) continues(h History) bool {
-	if m.leads == 0 || !m.start.Equal(h.Start) || m.step != h.Step || m.location != h.Location.String() || m.exog != len(h.Exogenous) || len(h.Values) < len(m.seen) {
+	if m.leads == 0 || !m.start.Equal(h.Start) || m.step != h.Step || m.location != h.Location.String() || m.exog != h.covariates() || len(h.Values) < len(m.seen) {
 		return false
 	}
 	for i, v := range m.seen {
@@ -78,6 +78,15 @@ func (m *memo) continues(h History) bool {
 		}
 	}
 	return true
+}
+
+// covariates counts what a history has beside its values: a learner starts anew if that
+// changes.
+func (h History) covariates() int {
+	if h.Weather.known() {
+		return len(h.Exogenous) + 1
+	}
+	return len(h.Exogenous)
 }
 
 // clip keeps a prediction finite and at least 0; what is not a number becomes

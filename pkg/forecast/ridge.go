@@ -126,7 +126,7 @@ func (m *Ridge) features(h History, end, at int) {
 	x[16] = weekend + sunday*0.5
 	for j, covariate := range h.Exogenous {
 		x[fixed+j] = 0
-		if at < len(covariate) && !math.IsNaN(covariate[at]) {
+		if at < len(covariate) && at < h.Weather.limit(end) && !math.IsNaN(covariate[at]) {
 			x[fixed+j] = covariate[at]
 		}
 	}

@@ -1,0 +1,155 @@
+package forecast
+
+import (
+	"errors"
+	"math"
+)
+
+// weatherMix is what a Blend keeps to take in a WeatherRidge. The lock of the blend's memo
+// guards it, except for the ridge, which has its own.
+type weatherMix struct {
+	ridge WeatherRidge
+	// rows are past forecasts of the other models' blend, by slot of issue modulo their
+	// number; nil where there is none.
+	rows [][]float64
+	// tried are past forecasts of the ridge, by slot of issue.
+	tried  map[int][]float64
+	errors *Errors // of the mix, at the slot of the day of the last forecast
+}
+
+const (
+	// mixDays is how many days of past forecasts the weights of the mix rest on.
+	mixDays = 56
+	// mixNeeded is how many of them make a ridge count.
+	mixNeeded = 14
+	// mixSharpness is the power of the squared error that weights are the inverse of. On the
+	// half years before the test periods of forecast-bench, 2 is worse, and the ridge alone no
+	// better in regret.
+	mixSharpness = 4.0
+)
+
+// reset forgets what was kept.
+func (x *weatherMix) reset() { x.rows, x.tried, x.errors = nil, nil, nil }
+
+// keep remembers the forecast of the other models that was issued when slot n began.
+func (x *weatherMix) keep(row []float64, n, perDay int) {
+	if x.rows == nil {
+		x.rows = make([][]float64, (mixDays+1)*perDay)
+	}
+	at := n % len(x.rows)
+	x.rows[at] = append(x.rows[at][:0], row...)
+}
+
+// withWeather forecasts as the blend of the other models and the ridge regression with
+// weather do together: their mean, weighted for each day ahead by the inverse of the mean
+// squared error of forecasts issued at the same slot of the days before, to the power of
+// mixSharpness. If the ridge cannot predict yet, the others stand alone.
+func (m *Blend) withWeather(h History, out []float64) error {
+	if h.Exogenous == nil {
+		h.Exogenous = h.Weather.covariates()
+	}
+	if err := m.memo.run(m, h, out); err != nil {
+		return err
+	}
+	m.memo.mu.Lock()
+	defer m.memo.mu.Unlock()
+	x, n := &m.weather, len(h.Values)
+	x.errors = nil
+	past, err := x.past(h, len(out), m.perDay)
+	if err != nil {
+		return err
+	}
+	ridge := make([]float64, len(out))
+	if err := x.ridge.Predict(h, ridge); err != nil {
+		if errors.Is(err, ErrHistory) {
+			return nil
+		}
+		return err
+	}
+	x.tried[n] = append([]float64(nil), ridge...)
+	if len(past) < mixNeeded {
+		return nil
+	}
+	share := make([]float64, len(out)) // of the ridge
+	for k := 0; k < len(out); k += m.perDay {
+		s := shareOf(h, past, k, min(k+m.perDay, len(out)))
+		for j := k; j < min(k+m.perDay, len(out)); j++ {
+			share[j] = s
+		}
+	}
+	x.errors = NewErrors(len(out))
+	for _, p := range past {
+		for k := 0; k < len(out) && p.at+k < n; k++ {
+			if y := h.Values[p.at+k]; isKnown(y) {
+				x.errors.Add(k, mean2(p.others[k], p.ridge[k], share[k]), y)
+			}
+		}
+	}
+	for k := range out {
+		out[k] = mean2(out[k], ridge[k], share[k])
+	}
+	return nil
+}
+
+func mean2(a, b, share float64) float64 { return a + share*(b-a) }
+
+// pastForecast is what both predicted when slot at began.
+type pastForecast struct {
+	at            int
+	others, ridge []float64
+}
+
+// past returns the forecasts issued at the same slot of the last mixDays days, oldest
+// first: those of the ridge are made now where they were not before, from what was known
+// then.
+func (x *weatherMix) past(h History, leads, perDay int) ([]pastForecast, error) {
+	if x.tried == nil {
+		x.tried = map[int][]float64{}
+	}
+	n := len(h.Values)
+	var out []pastForecast
+	for at := n - mixDays*perDay; at < n; at += perDay {
+		if at < weatherWarmup*perDay || x.rows == nil {
+			continue
+		}
+		others := x.rows[at%len(x.rows)]
+		if len(others) < leads || hasGap(others) {
+			continue
+		}
+		ridge := x.tried[at]
+		if len(ridge) < leads {
+			ridge = make([]float64, leads)
+			if err := x.ridge.Predict(h.until(at), ridge); errors.Is(err, ErrHistory) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+			x.tried[at] = ridge
+		}
+		out = append(out, pastForecast{at, others, ridge})
+	}
+	for at := range x.tried {
+		if at < n-(mixDays+1)*perDay {
+			delete(x.tried, at)
+		}
+	}
+	return out, nil
+}
+
+// shareOf is the weight of the ridge at leads [from, to), from 0 to 1.
+func shareOf(h History, past []pastForecast, from, to int) float64 {
+	others, ridge := 0.0, 0.0
+	for _, p := range past {
+		for k := from; k < to && p.at+k < len(h.Values); k++ {
+			if y := h.Values[p.at+k]; isKnown(y) {
+				others += (p.others[k] - y) * (p.others[k] - y)
+				ridge += (p.ridge[k] - y) * (p.ridge[k] - y)
+			}
+		}
+	}
+	if others+ridge == 0 {
+		return 0.5
+	}
+	a, b := math.Pow(others, mixSharpness), math.Pow(ridge, mixSharpness)
+	return a / (a + b)
+}
