@@ -82,9 +82,11 @@ func (r *CarbonPolicyReconciler) watchExisting(mgr ctrl.Manager) (*watches, erro
 	return watchesOf(c, mgr.GetCache())
 }
 
-// unheld is the request for an object that no policy governs and that runs; none for others. Its name has the kind too.
+// unheld is the request for an object that no policy has ever governed; none for others. What has the record of a decision was released by
+// somebody who took it out of its policy: lull release. Its name has the kind too.
 func unheld(_ context.Context, o client.Object) []reconcile.Request {
-	if o.GetAnnotations()[v1alpha1.AnnotationPolicy] != "" || o.GetDeletionTimestamp() != nil {
+	a := o.GetAnnotations()
+	if a[v1alpha1.AnnotationPolicy] != "" || a[v1alpha1.AnnotationDecision] != "" || o.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	group := o.GetObjectKind().GroupVersionKind().GroupKind()
