@@ -90,7 +90,7 @@ func TestPrometheusFlagsThatLeakATokenAreRefused(t *testing.T) {
 		{"http://user:secret@prometheus", "", time.Minute, "--prometheus:"},
 		{"http://prometheus", "", time.Millisecond, "--prometheus-interval"},
 	} {
-		o := controllerOptions{}
+		o := controllerOptions{events: "All"}
 		o.prometheus, o.PrometheusInterval = prometheusFlags{tc.url, tc.token}, tc.every
 		o.Limits = controller.Limits{Planners: PolicyPlanners(), DecisionTime: time.Second}
 		err := o.check()
