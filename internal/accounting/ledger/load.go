@@ -12,7 +12,9 @@ import (
 
 // load reads, once, what is open: workloads that are not over, and runs that have not ended.
 //
-// Complexity: O(entries of the workloads that are not over), whatever else is in the ledger.
+// It also reads the run times of the last workloads that are.
+//
+// Complexity: O(entries of the workloads that are not over + mostLengths), whatever else is in the ledger.
 func (r *Recorder) load(ctx context.Context) error {
 	r.mu.Lock()
 	loaded := r.loaded
@@ -37,9 +39,13 @@ func (r *Recorder) load(ctx context.Context) error {
 			return err
 		}
 	}
+	lengths, err := r.ledger.readLengths(ctx)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.since, r.opened, r.workloads, r.runs, r.loaded = since, at, workloads, runs, true
+	r.since, r.opened, r.workloads, r.runs, r.lengths, r.loaded = since, at, workloads, runs, lengths, true
 	return nil
 }
 

@@ -39,6 +39,7 @@ type Recorder struct {
 	// earlier is what is known of the values from before an outlook's series, by zone.
 	earlier map[string]*earlier
 	over    map[types.UID]string // the policies of finished workloads that are in the ledger and still in the cluster
+	lengths []RunLength          // that the ledger had at the start
 	queue   []queued
 	bytes   int // of the queue
 	health  Health
@@ -107,6 +108,8 @@ type Look struct {
 	Due     map[int]v1alpha1.PlanTrigger
 	Applied []bool
 	Phases  func(*kube.Workload) []decide.Phase
+	// Ran is the family of a finished workload and how long it ran in one go; 0 where that is not known. It may be nil.
+	Ran func(*kube.Workload) (family string, length time.Duration)
 	// Pods are those seen, by workload.
 	Pods map[types.UID][]*corev1.Pod
 	// Zones are the outlooks of the GridZones by name.

@@ -160,6 +160,11 @@ type Energy struct {
 type Finished struct {
 	At  time.Time `json:"at"`
 	How string    `json:"how"` // finished or gone
+	// Policy and Family say of which workloads it is one, and RanSeconds how long it ran in one go, so that a controller that starts knows run
+	// times. They are left out where the run says nothing of the next one: it failed, was paused, or scaled.
+	Policy     string  `json:"policy,omitempty"`
+	Family     string  `json:"family,omitempty"`
+	RanSeconds float64 `json:"ranSeconds,omitempty"`
 }
 
 // Capacity is what a cluster has for the workloads of a policy from a time on: what it has, less what

@@ -198,7 +198,13 @@ func (r *Recorder) finished(k *Look, w *kube.Workload, o *observed) bool {
 		}
 	}
 	r.writeEnergy(w.UID(), o)
-	r.add(KindFinished, "finished/"+string(w.UID()), w.UID(), Finished{At: k.Timeline.ToGrid(at).UTC(), How: "finished"})
+	b := Finished{At: k.Timeline.ToGrid(at).UTC(), How: "finished"}
+	if k.Ran != nil {
+		if family, length := k.Ran(w); length > 0 {
+			b.Policy, b.Family, b.RanSeconds = o.policy, family, length.Seconds()
+		}
+	}
+	r.add(KindFinished, "finished/"+string(w.UID()), w.UID(), b)
 	return true
 }
 

@@ -164,6 +164,7 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 func (r *CarbonPolicyReconciler) reconcile(ctx context.Context, policy *v1alpha1.CarbonPolicy, workloads []*kube.Workload) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(policy)
 	memory := r.known(key)
+	r.Ledger.remember(memory, key)
 	zone, problem, wait := r.zone(ctx, policy.Spec.Zone)
 	if wait {
 		if problem != nil {

@@ -14,6 +14,7 @@ import (
 	"lull.dev/lull/internal/accounting/keeper"
 	"lull.dev/lull/internal/accounting/ledger"
 	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/engine/feedback"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 )
@@ -81,7 +82,18 @@ func (b *ledgerRecorder) record(c kube.Context, all []*kube.Workload, view *kube
 	}
 	b.Recorder.Record(&ledger.Look{
 		Context: c, All: all, View: view, Decision: d, Due: due, Applied: wrote, Phases: phases, Pods: pods, Zones: zones, Beside: beside,
+		Ran: func(w *kube.Workload) (string, time.Duration) { return feedback.Ran(w, c) },
 	})
+}
+
+// remember has a policy learn the run times that earlier controllers recorded, once the ledger has been read. b may be nil.
+func (b *ledgerRecorder) remember(m *feedback.Memory, policy types.NamespacedName) {
+	if b == nil || m.Remembers() {
+		return
+	}
+	if list, loaded := b.Recorder.Lengths(policy.String()); loaded {
+		m.Remember(list)
+	}
 }
 
 func zonesOf(s *decide.Snapshot) (out []string) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/accounting/ledger"
 	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/reserve"
@@ -78,10 +79,12 @@ type Memory struct {
 	records  map[types.UID]*Record
 	families map[string]*family
 	finished map[types.UID]bool
-	outlooks track.Outlooks
-	round    track.Round // the decision under way
-	learner  *reserve.Learner
-	used     Used
+	// remembered are the workloads of whose run times an earlier controller has told; nil before it is asked.
+	remembered map[types.UID]bool
+	outlooks   track.Outlooks
+	round      track.Round // the decision under way
+	learner    *reserve.Learner
+	used       Used
 
 	// capacity names what the plans may use, as it was last.
 	capacity string
@@ -294,11 +297,8 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 		if r := m.records[w.UID()]; r != nil && !w.Facts.Ended.IsZero() {
 			m.countEnd(r, c.Timeline.ToGrid(w.Facts.Ended), &view.Snapshot)
 		}
-		if length := lengthOf(w, c); length > 0 {
-			f := m.family(Family(w))
-			f.lengths.Add(length)
-			f.lengths.Merge()
-			f.whole = nil
+		if family, length := Ran(w, c); length > 0 && !m.remembered[w.UID()] {
+			m.learn(family, length)
 		}
 	}
 	for uid := range m.finished {
@@ -308,14 +308,36 @@ func (m *Memory) Ended(view *kube.View, c kube.Context) {
 	}
 }
 
-// lengthOf is how long a finished workload has run in one go; 0 where that is not known.
-func lengthOf(w *kube.Workload, c kube.Context) time.Duration {
+// learn takes a run time (grid time) into those of a family.
+func (m *Memory) learn(of string, length time.Duration) {
+	f := m.family(of)
+	f.lengths.Add(length)
+	f.lengths.Merge()
+	f.whole = nil
+}
+
+// Remembers reports whether it has the run times that earlier controllers recorded.
+func (m *Memory) Remembers() bool { return m.remembered != nil }
+
+// Remember learns run times that earlier controllers recorded, each once, though the workload may still be in the cluster.
+func (m *Memory) Remember(list []ledger.RunLength) {
+	m.remembered = make(map[types.UID]bool, len(list))
+	for _, x := range list {
+		if !m.finished[x.Workload] {
+			m.learn(x.Family, x.Length)
+		}
+		m.remembered[x.Workload] = true
+	}
+}
+
+// Ran is the family of a finished workload, and how long (grid time) it has run in one go; 0 where that is not known.
+func Ran(w *kube.Workload, c kube.Context) (family string, length time.Duration) {
 	_, elastic := w.Annotations()[v1alpha1.AnnotationMaxWorkers]
 	ran, _ := time.ParseDuration(w.Annotations()[v1alpha1.AnnotationRan])
 	if w.Facts.Started.IsZero() || w.Facts.Ended.IsZero() || w.Facts.Failed || elastic || ran > 0 {
-		return 0 // not known, not all of its work, or not in one go at one scale
+		return "", 0 // not known, not all of its work, or not in one go at one scale
 	}
-	return c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))
+	return Family(w), c.Timeline.GridDuration(w.Facts.Ended.Sub(w.Facts.Started))
 }
 
 // UnknownIsNew reports whether an Event must name the unknown annotations of a workload: once, until they change.

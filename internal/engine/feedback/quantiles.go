@@ -39,7 +39,7 @@ func steadyAbove(d time.Duration) time.Duration {
 }
 
 // noteRunning notes how long the workloads of each family have run that have not ended. What has been
-// paused or scales is left out, as when it has ended: see lengthOf.
+// paused or scales is left out, as when it has ended: see Ran.
 func (m *Memory) noteRunning(view *kube.View) {
 	for _, f := range m.families {
 		f.running, f.whole = f.running[:0], nil
