@@ -15,6 +15,8 @@ type Update struct {
 	// Begin is the begin time to set; zero leaves it. Now lets the jobs start now.
 	Begin time.Time
 	Now   bool
+	// Throttle is how many tasks of an array may run at a time, 0 for all; nil leaves it.
+	Throttle *int
 	// Comment is the AdminComment.
 	Comment string
 }
@@ -41,6 +43,8 @@ const rounding = time.Second
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
+//   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
+//     more, gets back that of its user.
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
@@ -48,6 +52,13 @@ func Plan(v *View, d *decide.Decision) Changes {
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
+		if c.unscale(g) {
+			continue
+		}
+		if g.Scale != nil {
+			c.scale(g, a, now)
+			continue
+		}
 		switch a.Verb {
 		case decide.Wait:
 			c.wait(g, now, planned(g, a, now), a.Reason.Code)
@@ -70,8 +81,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		c.wait(g, now, g.Latest, codeDepends)
 	}
 	for i := range v.Left {
-		c.handOver(&v.Left[i])
-		c.releaseLeft(&v.Left[i], now)
+		c.left(&v.Left[i], now)
 	}
 	slices.SortStableFunc(c.Updates, func(a, b Update) int { return order(&a) - order(&b) })
 	return c.Changes
@@ -83,16 +93,6 @@ func order(u *Update) int {
 		return 0
 	}
 	return 1
-}
-
-// handOver notes that somebody else has changed the begin time of a job. Without the note nobody could tell once that time has come.
-func (c *changes) handOver(l *Left) {
-	if l.Why != BeginChanged || l.mark.Phase == HandedOver {
-		return
-	}
-	m := l.mark
-	m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
-	c.add(l.Job.ID, Update{Comment: m.String()})
 }
 
 // codeDepends is the reason of a job that waits for other jobs first.
@@ -121,13 +121,17 @@ type changes struct {
 
 // change is what updates that are the same have in common.
 type change struct {
-	begin   int64
-	now     bool
-	comment string
+	begin    int64
+	now      bool
+	throttle int // -1 for none
+	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, comment: u.Comment}
+	if u.Throttle != nil {
+		key.throttle = *u.Throttle
+	}
 	if !u.Begin.IsZero() {
 		key.begin = u.Begin.Unix()
 	}
@@ -176,28 +180,39 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}
 	same := g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
-	if same && g.Mark.Text == m.Text {
+	if same && g.Mark.Text == m.Text && m.Set == 0 {
 		return
 	}
-	c.add(g.Job.ID, Update{Begin: begin, Comment: m.String()})
+	c.add(g.Job.ID, Update{Begin: begin, Throttle: restore(g.Job, &m), Comment: m.String()})
 }
 
-// releaseLeft releases a job that Lull does not plan, such as one whose comment cannot be read, and that waits by a begin time of
-// Lull or of job_submit.lua: what nobody plans must not wait. A job that is held, or that waits for other jobs, is not touched.
-func (c *changes) releaseLeft(l *Left, now time.Time) {
-	j := l.Job
+// left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
+// has come. One that waits by a begin time of Lull or of job_submit.lua, such as one whose comment cannot be read, is released: what nobody plans must not wait.
+// A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user.
+func (c *changes) left(l *Left, now time.Time) {
+	j, m, u := l.Job, l.mark, Update{}
+	switch {
+	case l.Why == BeginChanged && m.Phase != HandedOver:
+		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
+	case l.releases(now):
+		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
+		m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
+	case m.Set == 0 || !j.Pending():
+		return
+	}
+	u.Throttle = restore(j, &m)
+	u.Comment = m.String()
+	c.add(j.ID, u)
+}
+
+func (l *Left) releases(now time.Time) bool {
 	switch l.Why {
 	case NotOptedIn, NoSlack, BadComment, Heterogeneous, Interactive, TooLong, Invalid:
 	default:
-		return
+		return false
 	}
-	m := l.mark
-	if m.Phase != Held && m.Phase != Paused || !j.Pending() || j.Held() || !j.Begin.After(now) || !j.Begin.Equal(m.Begin) {
-		return
-	}
-	m.Phase, m.Begin = Released, time.Time{}
-	m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
-	c.add(j.ID, Update{Now: true, Comment: m.String()})
+	j, m := l.Job, &l.mark
+	return (m.Phase == Held || m.Phase == Paused) && j.Pending() && !j.Held() && j.Begin.After(now) && j.Begin.Equal(m.Begin)
 }
 
 // startNow pulls back the begin time of a job whose latest safe start has come, such as after a change of its time limit.
@@ -249,7 +264,11 @@ func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Ac
 
 // next is the mark of a job in another phase.
 func (g *Governed) next(p Phase) Mark {
-	return Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before}
+	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own}
+	if g.Scale != nil {
+		m.Of = g.Scale.Of
+	}
+	return m
 }
 
 // Jobs lists the jobs that are changed.

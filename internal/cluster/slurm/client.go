@@ -21,7 +21,7 @@ type Client interface {
 	Check(ctx context.Context) (About, error)
 	// Observe reads the queue and the nodes.
 	Observe(ctx context.Context) (Queue, error)
-	// Update sets begin times and AdminComments. A job that has started or ended meanwhile is not an error.
+	// Update sets begin times, throttles and AdminComments. A job that has started or ended meanwhile is not an error.
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
@@ -200,6 +200,9 @@ func (c Commands) Update(ctx context.Context, u Update) error {
 		args = append(args, "StartTime=now")
 	case !u.Begin.IsZero():
 		args = append(args, "StartTime="+u.Begin.UTC().Format(timeLayout))
+	}
+	if u.Throttle != nil {
+		args = append(args, "ArrayTaskThrottle="+strconv.Itoa(*u.Throttle))
 	}
 	var errs []error
 	for ids := u.IDs; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {

@@ -89,6 +89,8 @@ type Default struct {
 	Runtime       Duration `json:"runtime,omitempty"`
 	Interruptible bool     `json:"interruptible,omitempty"`
 	Checkpoint    Duration `json:"checkpoint,omitempty"`
+	// MinTasks is how many tasks of an array run at a time at least; 0 leaves its throttle alone.
+	MinTasks int `json:"minTasks,omitempty"`
 }
 
 // The values of a Config that does not state them.
@@ -121,6 +123,10 @@ func ParseConfig(text []byte) (Config, error) {
 			return c, fmt.Errorf("%w: defaults[%d]: maxDelay: 0; accepted: above 0s", ErrConfig, i)
 		case d.Checkpoint > 0 && !d.Interruptible:
 			return c, fmt.Errorf("%w: defaults[%d]: checkpoint without interruptible", ErrConfig, i)
+		case d.MinTasks < 0 || d.MinTasks > mostTasks:
+			return c, fmt.Errorf("%w: defaults[%d]: minTasks: %d; accepted: 0 to %d", ErrConfig, i, d.MinTasks, mostTasks)
+		case d.MinTasks > 0 && d.Interruptible:
+			return c, fmt.Errorf("%w: defaults[%d]: minTasks with interruptible; accepted: one of them", ErrConfig, i)
 		}
 		for _, name := range []string{d.Partition, d.QOS, d.Account} {
 			if len(name) > maxName || !plainName(name) {
@@ -161,7 +167,7 @@ func (c *Config) options(j *Job) (Options, bool) {
 	for i := range c.Defaults {
 		d := &c.Defaults[i]
 		if (d.Partition == "" || d.Partition == j.Partition) && (d.QOS == "" || d.QOS == j.QOS) && (d.Account == "" || d.Account == j.Account) {
-			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint)}, true
+			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint), MinTasks: d.MinTasks}, true
 		}
 	}
 	return Options{}, false

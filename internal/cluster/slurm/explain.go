@@ -52,7 +52,12 @@ func (v *View) Explain(name string, now time.Time) []Explanation {
 		}
 	}
 	for i := range v.Jobs {
-		add(&v.Jobs[i])
+		g := &v.Jobs[i]
+		if add(g); g.Scale != nil {
+			for k := range g.Scale.Running {
+				add(&g.Scale.Running[k])
+			}
+		}
 	}
 	for i := range v.Dependent {
 		add(&v.Dependent[i])

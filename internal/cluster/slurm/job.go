@@ -54,6 +54,7 @@ const (
 	stateRunning     = "RUNNING"
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
+	reasonResources  = "Resources"
 	reasonHeld       = "JobHeld" // JobHeldUser and JobHeldAdmin
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"
@@ -90,6 +91,9 @@ func (j *Job) takes(licence string, until time.Time) int {
 	}
 	return min(mostCount, n*j.licences(licence))
 }
+
+// ofArray reports whether it is a task of an array, or several.
+func (j *Job) ofArray() bool { return strings.Contains(j.ID, "_") }
 
 // Pending reports whether the job has not started.
 func (j *Job) Pending() bool { return j.State == statePending }

@@ -39,6 +39,10 @@ type Mark struct {
 	// been requeued, which it is when it has more than Runs restarts.
 	Done, Ran time.Duration
 	Runs      int
+	// Set is the throttle that Lull has given an array instead of Limit, which is that of its user (0 for none); 0 if it has that. Of is how many tasks the
+	// array had. Own says that its user has changed the throttle since: Lull sets none any more.
+	Limit, Set, Of int
+	Own            bool
 	// Text is what people read.
 	Text string
 	// Before is what others have written into the AdminComment. It is kept.
@@ -66,6 +70,10 @@ func ReadMark(comment string) Mark {
 			m.Phase = Phase(value)
 			continue
 		}
+		if key == "throttle" {
+			m.Own = value == "own"
+			continue
+		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 || n > mostUnix {
 			return none
@@ -81,6 +89,12 @@ func ReadMark(comment string) Mark {
 			m.Ran = seconds(n)
 		case "runs":
 			m.Runs = int(n)
+		case "limit":
+			m.Limit = int(min(n, mostTasks))
+		case "set":
+			m.Set = int(min(n, mostTasks))
+		case "of":
+			m.Of = int(min(n, mostTasks))
 		}
 	}
 	switch m.Phase {
@@ -121,6 +135,15 @@ func (m Mark) String() string {
 	}
 	if m.Phase == Pausing {
 		fmt.Fprintf(&b, "ran=%d runs=%d ", int64(m.Ran/time.Second), m.Runs)
+	}
+	if m.Set > 0 {
+		fmt.Fprintf(&b, "limit=%d set=%d ", m.Limit, m.Set)
+	}
+	if m.Of > 0 {
+		fmt.Fprintf(&b, "of=%d ", m.Of)
+	}
+	if m.Own {
+		b.WriteString("throttle=own ")
 	}
 	return b.String() + "phase=" + string(m.Phase) + "]"
 }

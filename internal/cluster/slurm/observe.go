@@ -10,7 +10,6 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/power"
 	"lull.dev/lull/pkg/track"
-	"lull.dev/lull/pkg/workload"
 )
 
 // ClusterName is the name of the cluster in snapshots.
@@ -104,6 +103,8 @@ type Governed struct {
 	Options Options
 	// Latest is its latest safe start, if it waits now: no begin time is later.
 	Latest time.Time
+	// Scale is how many tasks of an array may run at a time; nil where Lull does not change that.
+	Scale *Scale
 }
 
 // View is a snapshot and what it was made from, task by task.
@@ -160,21 +161,28 @@ func Observe(in Input) View {
 	}
 	v := View{places: in.places, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
 	ids := map[string]bool{}
+	lines := make([]queued, len(in.Queue.Jobs))
 	for i := range in.Queue.Jobs {
-		j := &in.Queue.Jobs[i]
-		g, why, message := govern(&in, j)
-		if why == "" {
-			if why, message = v.add(&in, g, here.Capacity, ids); why == "" {
-				continue
-			}
+		x := &lines[i]
+		x.Job = &in.Queue.Jobs[i]
+		x.Governed, x.why, x.message = govern(&in, x.Job)
+	}
+	scale(&in, lines, here.Capacity)
+	for i := range lines {
+		x := &lines[i]
+		j := x.Job
+		if x.why == "" && !x.beside {
+			x.why, x.message = v.add(&in, x.Governed, here.Capacity, ids)
 		}
-		v.Left = append(v.Left, Left{j, why, message, g.Mark, g.Options})
-		if j.uses() && j.CPUs > 0 {
-			for r, amount := range in.places.request(j, 1) {
-				here.Load[r] += amount
+		switch {
+		case x.why != "":
+			v.Left = append(v.Left, Left{j, x.why, x.message, x.Mark, x.Options})
+			if j.uses() && j.CPUs > 0 {
+				in.load(here.Load, j)
 			}
-			if in.throttles[j.Number] > 0 {
-				here.Load[throttleOf(j.Number)]++
+		case x.Scale != nil:
+			for k := x.Scale.allowed(); k < len(x.Scale.Running); k++ { // more run than the throttle lets, until they end
+				in.load(here.Load, x.Scale.Running[k].Job)
 			}
 		}
 	}
@@ -184,6 +192,24 @@ func Observe(in Input) View {
 	v.Snapshot.Clusters = []decide.Cluster{here}
 	v.bound(&in, here.Capacity)
 	return v
+}
+
+// queued is a line of the queue. beside says that it is a task of an array that a scaled task has.
+type queued struct {
+	Governed
+	why     Why
+	message string
+	beside  bool
+}
+
+// load adds what a job uses.
+func (in *Input) load(load map[string]float64, j *Job) {
+	for r, amount := range in.places.request(j, 1) {
+		load[r] += amount
+	}
+	if in.throttles[j.Number] > 0 {
+		load[throttleOf(j.Number)]++
+	}
 }
 
 // add adds a job as a task. why says why it cannot be one: such a job must not keep the others from being planned.
@@ -422,72 +448,3 @@ func (g *Governed) atRisk(in *Input) time.Duration {
 func (g *Governed) interruptible() bool {
 	return g.Options.Interruptible && g.Job.Requeue && g.Job.Deadline.IsZero()
 }
-
-// task is the job as a task, and what is seen of its progress. It sets Latest.
-func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, track.Observation) {
-	j := g.Job
-	each := in.places.request(j, 1)
-	width, waves := g.shape(each, capacity)
-	work := g.work(in, waves)
-	t := decide.Task{
-		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, waves), Kind: workload.Rigid,
-		Request: in.places.request(j, float64(width)), State: decide.Waiting,
-	}
-	if in.throttles[j.Number] > 0 {
-		t.Request[throttleOf(j.Number)] = float64(width)
-	}
-	if g.interruptible() {
-		t.Kind, t.Checkpoint = workload.Interruptible, g.Options.Checkpoint
-		t.Remaining = work - g.done(in)
-		t.AtRisk = min(g.atRisk(in), t.Remaining)
-	} else {
-		t.Remaining = max(0, work-g.ran(in))
-	}
-	g.Latest = t.Deadline.Add(-t.Remaining)
-	if t.HeldOut = g.HeldOut(in.Config); t.HeldOut {
-		t.Deadline = time.Time{}
-	}
-	seen := track.Observation{Source: "model", Speed: 1, Done: work - t.Remaining}
-	switch {
-	case j.State == stateCompleting: // it is being requeued
-		t.State, t.Cluster, t.Changing = decide.Running, ClusterName, true
-	case !j.Pending():
-		t.State, t.Cluster, t.Changed = decide.Running, ClusterName, j.Started
-		seen.Running, seen.Wanted, seen.Since = 1, 1, j.Started
-	case g.released(in.Now):
-		t.State, t.Cluster, t.Unscheduled = decide.Running, ClusterName, true
-		seen.Wanted = 1
-	case g.paused():
-		t.Paused, t.Cluster, t.Changed = true, ClusterName, j.Submitted // the time of the requeue
-	}
-	return t, seen
-}
-
-// shape is how many tasks of a job run at a time, and how often in succession: the tasks of an array run beside each other, as many as its
-// throttle and its partition let.
-func (g *Governed) shape(each, capacity map[string]float64) (width, waves int) {
-	width = g.Job.Tasks
-	if g.Job.Throttle > 0 {
-		width = min(width, g.Job.Throttle)
-	}
-	for r, amount := range each {
-		if fit := capacity[r] / amount; fit < float64(width) {
-			width = int(fit)
-		}
-	}
-	width = max(1, width)
-	return width, (g.Job.Tasks + width - 1) / width
-}
-
-// released reports whether a pending job may start now: it is in Slurm's queue.
-func (g *Governed) released(now time.Time) bool {
-	switch g.Mark.Phase {
-	case Released:
-		return true
-	case Held, Paused:
-		return !g.Mark.Begin.After(now)
-	}
-	return false
-}
-
-func (g *Governed) paused() bool { return g.Mark.Phase == Pausing || g.Mark.Phase == Paused }

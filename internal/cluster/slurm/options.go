@@ -22,6 +22,8 @@ type Options struct {
 	// when it gets SIGTERM.
 	Interruptible bool
 	Checkpoint    time.Duration
+	// MinTasks is how many tasks of an array Lull lets run at a time at least, where the plan wants fewer than its throttle lets; 0 leaves the throttle alone.
+	MinTasks int
 	// Off says that the job may not wait, whatever the administrator states.
 	Off bool
 }
@@ -35,10 +37,11 @@ const (
 	keyRuntime       = "runtime"
 	keyInterruptible = "interruptible"
 	keyCheckpoint    = "checkpoint"
+	keyMinTasks      = "min-tasks"
 	keyOff           = "off"
 )
 
-const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION or off"
+const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER or off"
 
 // ReadComment reads the part of a comment that is for Lull, such as lull:max-delay=8h,interruptible, over what stands
 // otherwise. The part begins with "lull:" at the beginning of a word, and ends before a space or a semicolon.
@@ -75,6 +78,9 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 	if o.Checkpoint > 0 && !o.Interruptible {
 		return otherwise, true, fmt.Errorf("%w: checkpoint without interruptible", ErrComment)
 	}
+	if o.MinTasks > 0 && o.Interruptible {
+		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them", ErrComment)
+	}
 	return o, true, nil
 }
 
@@ -88,6 +94,12 @@ func (o *Options) set(key, value string, hasValue bool) error {
 			return fmt.Errorf("%w: %s: %w", ErrComment, key, err)
 		}
 		*to = d
+	case key == keyMinTasks:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > mostTasks {
+			return fmt.Errorf("%w: %s: %q; accepted: 1 to %d", ErrComment, key, clipped(value), mostTasks)
+		}
+		o.MinTasks = n
 	case hasValue || key != keyInterruptible && key != keyOff:
 		return fmt.Errorf("%w: %q; accepted: %s", ErrComment, clipped(key), acceptedKeys)
 	case key == keyInterruptible:

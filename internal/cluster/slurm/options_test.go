@@ -9,6 +9,9 @@ import (
 
 func TestACommentStatesOptions(t *testing.T) {
 	site := Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: time.Minute}
+	if o, _, err := ReadComment("lull:max-delay=8h,min-tasks=12", Options{}); err != nil || o.MinTasks != 12 {
+		t.Errorf("%+v, %v", o, err)
+	}
 	for comment, want := range map[string]Options{
 		"lull:max-delay=8h": {MaxDelay: 8 * time.Hour, Interruptible: true, Checkpoint: time.Minute},
 		"for the paper; lull:max-delay=1d12h,runtime=90m,checkpoint=30m": {MaxDelay: 36 * time.Hour, Runtime: 90 * time.Minute, Interruptible: true, Checkpoint: 30 * time.Minute},
@@ -37,6 +40,9 @@ func TestACommentThatCannotBeReadSaysWhy(t *testing.T) {
 		"lull:max-delay=1h,max-delay=2h":    "twice",
 		"lull:max-delay=1h lull:runtime=1h": "two parts",
 		"lull:max-delay=1h,checkpoint=30m":  "without interruptible",
+		"lull:min-tasks=0":                  "1 to",
+		"lull:min-tasks":                    "1 to",
+		"lull:min-tasks=2,interruptible":    "one of them",
 	} {
 		_, stated, err := ReadComment(comment, Options{})
 		if !stated || !errors.Is(err, ErrComment) || !strings.Contains(err.Error(), want) {
@@ -59,7 +65,12 @@ func TestTheConfigurationSaysWhatIsWrong(t *testing.T) {
 	if _, by := c.options(&Job{Partition: "batch"}); by {
 		t.Error("matches half of a default")
 	}
+	if c, err := ParseConfig([]byte("defaults: [{partition: batch, maxDelay: 2h, minTasks: 3}]")); err != nil || c.Defaults[0].MinTasks != 3 {
+		t.Errorf("%+v, %v", c, err)
+	}
 	for text, want := range map[string]string{
+		"defaults: [{partition: batch, maxDelay: 2h, minTasks: -1}]":                     "minTasks",
+		"defaults: [{partition: batch, maxDelay: 2h, minTasks: 2, interruptible: true}]": "one of them",
 		"graze: 2m":              "graze",
 		"capacity: {maximum: 4}": "capacity.licence",
 		"capacity: {licence: 'a\"b', maximum: 4}":       "capacity.licence",

@@ -21,8 +21,8 @@ type array struct {
 }
 
 const (
-	busy time.Duration = -1
-	gone               = -1
+	busy = -1 * time.Nanosecond
+	gone = -1
 )
 
 // taskChange is a start or an end of a task.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
 	if c.ledger != nil {
-		c.ledger.ends = func(ids []string) ([]slurm.Job, error) {
+		c.ledger.accounting.ask = func(ids []string) ([]slurm.Job, error) {
 			limited, cancel := context.WithTimeout(ctx, askFor)
 			defer cancel()
 			return c.o.Client.Ends(limited, ids)
@@ -197,7 +198,7 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planne
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
-			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
 		}
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
@@ -211,7 +212,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 			return err
 		}
 		note(applied, &u, change(&u))
-		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "adminComment", u.Comment)
+		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
 		if err := c.o.Client.Update(ctx, p); err != nil {
@@ -241,22 +242,30 @@ func change(u *slurm.Update) string {
 	switch {
 	case u.Now:
 		return "released"
-	case u.Begin.IsZero():
-		return "noted"
+	case !u.Begin.IsZero():
+		return "held"
+	case u.Throttle != nil:
+		return "throttled"
 	}
-	return "held"
+	return "noted"
 }
 
 // count tells the metrics what Lull does with the jobs.
 func count(view *slurm.View) {
-	waiting := 0
+	waiting, running := 0, 0
 	for i := range view.Jobs {
-		if view.Jobs[i].Job.Pending() {
+		g := &view.Jobs[i]
+		if g.Scale != nil {
+			running += len(g.Scale.Running)
+		}
+		if g.Job.Pending() {
 			waiting++
+		} else {
+			running++
 		}
 	}
 	metrics.SlurmJobs.WithLabelValues("waiting").Set(float64(waiting))
-	metrics.SlurmJobs.WithLabelValues("running").Set(float64(len(view.Jobs) - waiting))
+	metrics.SlurmJobs.WithLabelValues("running").Set(float64(running))
 	metrics.SlurmJobs.WithLabelValues("left").Set(float64(len(view.Left)))
 }
 
@@ -276,6 +285,13 @@ func names(ids []string) string {
 		return strings.Join(ids[:mostNames], ",") + ",..."
 	}
 	return strings.Join(ids, ",")
+}
+
+func throttleText(u slurm.Update) string {
+	if u.Throttle == nil {
+		return ""
+	}
+	return strconv.Itoa(*u.Throttle)
 }
 
 func beginText(u slurm.Update) string {

@@ -177,7 +177,9 @@ func (f *fake) Update(_ context.Context, u slurm.Update) error {
 		return slurm.ErrCommand
 	}
 	f.each(u.IDs, func(j *slurm.Job) {
-		j.AdminComment = u.Comment
+		if j.AdminComment = u.Comment; u.Throttle != nil {
+			j.Throttle = *u.Throttle
+		}
 		switch {
 		case u.Now:
 			j.Begin = f.clock.Now()

@@ -3,6 +3,7 @@ package slurm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -13,46 +14,108 @@ import (
 // sameStart is by how much two statements of the same start differ at most.
 const sameStart = 2 * time.Second
 
-// The accounting of Slurm is asked at most once in askAgain, and has askFor to answer: while it does not, looks at the queue go on.
+// The accounting of Slurm is asked at most once in askAgain, and has askFor to answer.
 const askAgain, askFor = time.Minute, 10 * time.Second
 
-// endsOf asks the accounting of Slurm how jobs of the ledger ended, by their names in the ledger. wait says that it does not answer now.
-func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, wait bool) {
-	ends = map[string]*slurm.Job{}
+// accounting asks the accounting of Slurm beside the looks at the queue: slurmdbd may hang, and jobs wait for looks.
+type accounting struct {
+	// ask asks how jobs ended that Slurm has forgotten. beside runs it beside the looks.
+	ask    func(ids []string) ([]slurm.Job, error)
+	beside func(func())
+	// asked is when it was asked last; pending says that the answer is still to come.
+	asked   time.Time
+	pending bool
+	answers chan answer
+	// last is the last answer, less what is not asked any more.
+	last answer
+}
+
+// answer is what the accounting said of some jobs of the ledger.
+type answer struct {
+	uids map[string]bool
+	jobs []slurm.Job
+	err  error
+}
+
+func newAccounting() *accounting {
+	return &accounting{beside: func(f func()) { go f() }, answers: make(chan answer, 1)}
+}
+
+// of is what is known of some jobs. It does not wait: the answer may come to a later look.
+func (k *accounting) of(uids, ids []string, now time.Time) answer {
+	wanted := map[string]bool{}
+	for _, uid := range uids {
+		wanted[uid] = true
+	}
+	k.receive()
+	for uid := range k.last.uids {
+		if !wanted[uid] { // it came back, or is settled
+			delete(k.last.uids, uid)
+		}
+	}
+	known := k.last.err == nil || errors.Is(k.last.err, slurm.ErrNoAccounting)
+	for _, uid := range uids {
+		known = known && k.last.uids[uid]
+	}
+	if !known && !k.pending && (k.asked.IsZero() || now.Sub(k.asked).Abs() >= askAgain) {
+		k.asked, k.pending = now, true
+		ask := k.ask
+		k.beside(func() {
+			jobs, err := ask(ids)
+			k.answers <- answer{wanted, jobs, err}
+		})
+		k.receive()
+	}
+	return k.last
+}
+
+// receive takes up an answer that has come.
+func (k *accounting) receive() {
+	select {
+	case k.last = <-k.answers:
+		k.pending = false
+	default:
+	}
+}
+
+// endsOf says how jobs of the ledger ended, by their names in the ledger, as far as the accounting of Slurm knows. told has those of which it has
+// answered, or will not.
+func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[string]bool) {
+	ends, told = map[string]*slurm.Job{}, map[string]bool{}
 	byID := map[string][]string{}
-	var ids []string
+	var named, ids []string
 	for _, uid := range uids {
 		if parts := strings.Split(uid, "/"); len(parts) == 4 {
-			ids, byID[parts[2]] = append(ids, parts[2]), append(byID[parts[2]], uid)
+			named, ids, byID[parts[2]] = append(named, uid), append(ids, parts[2]), append(byID[parts[2]], uid)
+		} else {
+			told[uid] = true
 		}
 	}
-	if len(ids) == 0 || r.ends == nil {
-		return ends, false
+	if len(ids) == 0 {
+		return ends, told
 	}
-	if !r.asked.IsZero() && r.in.Now.Sub(r.asked).Abs() < askAgain {
-		return ends, true
-	}
-	r.asked = r.in.Now
-	jobs, err := r.ends(ids)
-	if err != nil {
-		if !errors.Is(err, slurm.ErrNoAccounting) {
-			r.log.Error("The accounting of Slurm does not answer; ends of jobs that Slurm has forgotten wait for it", "jobs", names(ids), "error", err.Error())
+	before := r.accounting.last.err
+	a := r.accounting.of(named, ids, r.in.Now)
+	if a.err != nil && !errors.Is(a.err, slurm.ErrNoAccounting) {
+		if !errors.Is(before, a.err) {
+			r.log.Error("The accounting of Slurm does not answer; ends of jobs that Slurm has forgotten wait for it", "jobs", names(ids), "error", a.err.Error())
 		}
-		return ends, !errors.Is(err, slurm.ErrNoAccounting)
+		return ends, told
 	}
-	for i := range jobs {
-		j := &jobs[i]
+	maps.Copy(told, a.uids)
+	for i := range a.jobs {
+		j := &a.jobs[i]
 		if j.Ended.After(r.in.Now) {
 			continue // times of another time zone
 		}
 		for _, uid := range byID[j.ID] {
 			// Slurm states the last submission, a requeue included, and uses numbers again.
-			if known := ends[uid]; !j.Submitted.Before(firstSubmission(uid)) && (known == nil || j.Ended.After(known.Ended)) {
+			if known := ends[uid]; a.uids[uid] && !j.Submitted.Before(firstSubmission(uid)) && (known == nil || j.Ended.After(known.Ended)) {
 				ends[uid] = j
 			}
 		}
 	}
-	return ends, false
+	return ends, told
 }
 
 // firstSubmission is that of a job by its name in the ledger.

@@ -41,15 +41,13 @@ type ledgerRecorder struct {
 	began  time.Time
 	// missed is since when jobs of the ledger are not in the queue.
 	missed map[string]time.Time
-	// ends asks the accounting of Slurm how jobs ended that it has forgotten.
-	ends func(ids []string) ([]slurm.Job, error)
-	// asked is when it was asked last.
-	asked time.Time
-	log   *slog.Logger
+	// accounting knows how jobs ended that Slurm has forgotten.
+	accounting *accounting
+	log        *slog.Logger
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}}
+	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}, accounting: newAccounting()}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -78,7 +76,13 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	}
 	r.throttles()
 	for i := range view.Jobs {
-		r.governed(&view.Jobs[i], &d.Actions[i], &view.Snapshot.Tasks[i], applied[view.Jobs[i].Job.ID])
+		g := &view.Jobs[i]
+		if g.Scale != nil {
+			for k := range g.Scale.Running {
+				r.governed(&g.Scale.Running[k], &d.Actions[i], &view.Snapshot.Tasks[i], false)
+			}
+		}
+		r.governed(g, &d.Actions[i], &view.Snapshot.Tasks[i], applied[g.Job.ID])
 	}
 	for i := range view.Left {
 		r.left(&view.Left[i])
@@ -200,14 +204,14 @@ func (r *round) gone() {
 		}
 		gone[uid] = since
 	}
-	ends, wait := r.endsOf(slices.Sorted(maps.Keys(gone)))
+	ends, told := r.endsOf(slices.Sorted(maps.Keys(gone)))
 	for _, uid := range slices.Sorted(maps.Keys(gone)) {
 		since, x := gone[uid], r.open[uid]
 		if j := ends[uid]; j != nil {
 			r.add(ledger.JobSeen{UID: uid, Runs: r.missedRuns(uid, j), Over: j.Ended})
 			continue
 		}
-		if wait && r.in.Now.Sub(since) < missedBadly {
+		if !told[uid] && r.in.Now.Sub(since) < missedBadly {
 			continue
 		}
 		over := since

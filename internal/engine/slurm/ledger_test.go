@@ -49,6 +49,7 @@ func (b *bed) restart() {
 		b.t.Fatal(err)
 	}
 	b.c = c
+	b.c.ledger.accounting.beside = func(f func()) { f() }
 	b.write()
 }
 
@@ -205,8 +206,8 @@ func TestLedgerAsksTheAccountingForMissedEnds(t *testing.T) {
 	}
 }
 
-// TestAnAccountingThatHangsKeepsNoJobWaiting: while slurmdbd does not answer, it is asked once a minute, for a short time. So releases come in time.
-func TestAnAccountingThatHangsKeepsNoJobWaiting(t *testing.T) {
+// TestAnAccountingThatFailsIsAskedOnceAMinute, for a short time.
+func TestAnAccountingThatFailsIsAskedOnceAMinute(t *testing.T) {
 	b := withLedger(t, job("1", "lull:max-delay=12h"))
 	b.f.lasts["1"], b.f.age = 30*time.Minute, time.Minute
 	b.until(8*time.Hour + 20*time.Minute)
@@ -223,6 +224,40 @@ func TestAnAccountingThatHangsKeepsNoJobWaiting(t *testing.T) {
 		if i > 0 && b.f.asked[i].Sub(b.f.asked[i-1]) < time.Minute {
 			t.Errorf("asked at %v and at %v", b.f.asked[i-1], b.f.asked[i])
 		}
+	}
+}
+
+// TestAnAccountingThatHangsKeepsNoLookWaiting: while it does not answer, looks go on and jobs are released. Its answer counts as soon as it comes, in the next
+// look.
+func TestAnAccountingThatHangsKeepsNoLookWaiting(t *testing.T) {
+	second := job("2", "lull:max-delay=220m")
+	second.CPUs, second.Begin = 0, clockAt(11, 40)
+	second.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: second.Begin}.String()
+	b := withLedger(t, job("1", "lull:max-delay=12h"), second)
+	b.f.lasts["1"], b.f.age = 30*time.Minute, time.Minute
+	b.until(8*time.Hour + 20*time.Minute)
+	b.f.clock.Step(3 * time.Hour)
+	b.restart()
+	hangs, asked := make(chan struct{}), 0
+	b.f.records = []slurm.Job{{ID: "1", Number: 1, Tasks: 1, CPUs: 8, State: "COMPLETED", Submitted: clockAt(8, 0), Started: clockAt(8, 0), Ended: clockAt(8, 30)}}
+	done := make(chan struct{})
+	b.c.ledger.accounting.beside = func(f func()) {
+		asked++
+		go func() { <-hangs; f(); close(done) }()
+	}
+	b.until(11*time.Hour + 50*time.Minute) // returns although the accounting does not
+	if asked != 1 {
+		t.Errorf("asked %d times while it does not answer", asked)
+	}
+	if started := b.f.jobs[0].State; started != "RUNNING" {
+		t.Errorf("job 2 is %s; want RUNNING since its latest start", started)
+	}
+	close(hangs)
+	<-done
+	b.step = time.Minute
+	b.until(11*time.Hour + 52*time.Minute)
+	if s := b.settled()["1"]; s.Inferred != 0 || math.Abs(s.WorkerHours-0.5) > 1e-9 {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -336,26 +371,30 @@ func throttledArray(number, tasks, throttle int) slurm.Job {
 	return j
 }
 
-// TestLedgerOfThrottledArrays: as submitted, too, two tasks would have run at a time, each as soon as one before it had ended.
+// TestLedgerOfThrottledArrays: as submitted, too, two tasks would have run at a time, each as soon as one before it had ended; also if Lull lets fewer run.
 func TestLedgerOfThrottledArrays(t *testing.T) {
-	b := withLedger(t, throttledArray(3, 6, 2))
-	b.f.clock.Step(time.Hour)
-	b.step = time.Minute
-	b.f.age = 5 * time.Minute
-	for i, last := range []time.Duration{20, 40, 50, 30, 30, 30} {
-		b.f.lasts[fmt.Sprintf("3_%d", i+1)] = last * time.Minute
-	}
-	b.until(17 * time.Hour)
-	all := b.settled()
 	from := midnight.Add(8 * time.Hour)
-	for id, want := range map[string]time.Duration{"3_1": 0, "3_2": 0, "3_3": 20, "3_4": 40, "3_5": 70, "3_6": 70} {
-		s, known := all[id]
-		if late := s.Counterfactual.From.Sub(from.Add(want * time.Minute)).Abs(); !known || late > 0 || s.From.Before(midnight.Add(14*time.Hour)) {
-			t.Errorf("task %s as submitted from %v; want %v; it ran from %v", id, s.Counterfactual.From, from.Add(want*time.Minute), s.From)
+	for _, options := range []string{"", ",min-tasks=1"} {
+		array := throttledArray(3, 6, 2)
+		array.Comment += options
+		b := withLedger(t, array)
+		b.f.clock.Step(time.Hour)
+		b.step = time.Minute
+		b.f.age = 5 * time.Minute
+		for i, last := range []time.Duration{20, 40, 50, 30, 30, 30} {
+			b.f.lasts[fmt.Sprintf("3_%d", i+1)] = last * time.Minute
 		}
-	}
-	if len(all) != 6 {
-		t.Errorf("%d tasks", len(all))
+		b.until(18 * time.Hour)
+		all := b.settled()
+		for id, want := range map[string]time.Duration{"3_1": 0, "3_2": 0, "3_3": 20, "3_4": 40, "3_5": 70, "3_6": 70} {
+			s, known := all[id]
+			if late := s.Counterfactual.From.Sub(from.Add(want * time.Minute)).Abs(); !known || late > 0 || s.From.Before(midnight.Add(14*time.Hour)) {
+				t.Errorf("%q: task %s as submitted from %v; want %v; it ran from %v", options, id, s.Counterfactual.From, from.Add(want*time.Minute), s.From)
+			}
+		}
+		if len(all) != 6 {
+			t.Errorf("%q: %d tasks", options, len(all))
+		}
 	}
 }
 
