@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -13,14 +14,16 @@ import (
 
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/studies/report"
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/forecast"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/zones"
 )
 
 type backtestOptions struct {
-	from, zone, recorded, output string
-	lead, stride, window         time.Duration
+	from, zone, recorded, output  string
+	weather, factor               string
+	lead, stride, window, horizon time.Duration
 }
 
 func newBacktestCommand() *cobra.Command {
@@ -38,20 +41,40 @@ gives errors by lead time.
 With --recorded, forecasts that somebody published (CSV, also gzipped:
 issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh) are scored beside them:
 every forecaster then works on the recorded actual values and at the same times.
-Traces may be left out.`,
+Traces may be left out.
+
+With --weather, the blend and a ridge regression that know weather and generation are
+scored beside the others, by default 96 hours ahead, once a day. FILE is CSV by the hour,
+also gzipped: time, wind_speed_ms, temperature_c or _k, dewpoint_c or _k, irradiance_w_m2
+or dswrf_wm2, and generation in MW (coal, nat_gas, wind and others, or names that end in
+_mw). Rows and cells may be missing. Weather should be what was forecast at the time, not
+what came; --weather-horizon says how far ahead those forecasts reached. If FILE has
+intensities as well (names that end in _gco2eq_per_kwh), traces may be left out.`,
 		Example: `  lull forecast backtest 2022.csv 2023.csv --from 2023-01-01 --zone DE
   lull forecast backtest de.csv --lead 48h --window 3h --stride 1h -o html > de.html
-  lull forecast backtest --recorded DE-2023_96h.csv.gz --from 2023-03-01`,
+  lull forecast backtest --recorded DE-2023_96h.csv.gz --from 2023-03-01
+  lull forecast backtest --weather DE.csv.gz --factor direct --from 2021-07-03`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.weather != "" {
+				if !cmd.Flags().Changed("lead") {
+					o.lead = 96 * time.Hour
+				}
+				if !cmd.Flags().Changed("stride") {
+					o.stride = 24 * time.Hour
+				}
+			}
 			return runBacktest(o, args, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "", "first day to issue forecasts on (default: 14 days after the first value)")
+	f.StringVar(&o.from, "from", "", "first day to issue forecasts on (default: 14 days after the first value, 270 with --weather)")
 	f.StringVar(&o.zone, "zone", "", "grid zone, whose local time the daily and weekly patterns follow (default: UTC)")
 	f.StringVar(&o.recorded, "recorded", "", "published forecasts to score beside the others")
-	duration(f, &o.lead, "lead", 24*time.Hour, "how far each forecast reaches")
-	duration(f, &o.stride, "stride", time.Hour, "time between forecasts")
+	f.StringVar(&o.weather, "weather", "", "file of weather and generation for forecasts that use them")
+	f.StringVar(&o.factor, "factor", "", "column of intensities of the file of weather: lifecycle or direct (default: its only one, or lifecycle)")
+	duration(f, &o.horizon, "weather-horizon", 0, "how far ahead of its issue a forecast may use weather (default: no limit)")
+	duration(f, &o.lead, "lead", 24*time.Hour, "how far each forecast reaches (with --weather 96h)")
+	duration(f, &o.stride, "stride", time.Hour, "time between forecasts (with --weather 24h)")
 	duration(f, &o.window, "window", 6*time.Hour, "length of the windows that regret compares")
 	tableFlag(f, &o.output, "html")
 	return cmd
@@ -62,6 +85,9 @@ const backtestStep = time.Hour
 
 // leastPast is the past that is left to the models at the start, two weeks.
 const leastPast = 14 * 24 * time.Hour
+
+// weatherPast is the same for models that use weather, which have all features then.
+const weatherPast = 270 * 24 * time.Hour
 
 // backtestResult is a line of the table.
 type backtestResult struct {
@@ -80,8 +106,18 @@ func (o backtestOptions) validate(files []string) error {
 	switch {
 	case o.output != "table" && o.output != "json" && o.output != "html":
 		return fmt.Errorf("--output: %q; accepted: table, json or html", o.output)
-	case len(files) == 0 && o.recorded == "":
-		return errors.New("nothing to replay; accepted: trace files, or --recorded")
+	case o.horizon < 0 || o.horizon%backtestStep != 0:
+		return fmt.Errorf("--weather-horizon: %v; accepted: whole hours, or 0 for no limit", o.horizon)
+	case o.weather == "" && (o.factor != "" || o.horizon != 0):
+		return errors.New("--factor, --weather-horizon: they are about a file of weather; accepted: with --weather")
+	case o.factor != "" && o.factor != string(carbon.Lifecycle) && o.factor != string(carbon.Direct):
+		return fmt.Errorf("--factor: %q; accepted: %s or %s", o.factor, carbon.Lifecycle, carbon.Direct)
+	case len(files) > 0 && o.factor != "":
+		return errors.New("--factor: it picks the intensities of the file of weather; accepted: no traces with it")
+	case o.recorded != "" && o.weather != "":
+		return errors.New("--recorded: accepted: without --weather")
+	case len(files) == 0 && o.recorded == "" && o.weather == "":
+		return errors.New("nothing to replay; accepted: trace files, --recorded, or --weather with intensities")
 	case len(files) > 0 && o.recorded != "":
 		return errors.New("--recorded: its actual values are the trace; accepted: no other traces with it")
 	}
@@ -104,6 +140,9 @@ func runBacktest(o backtestOptions, files []string, stdout io.Writer) error {
 		h.Location = clock
 	}
 	from := h.Start.Add(leastPast)
+	if o.weather != "" {
+		from = h.Start.Add(weatherPast)
+	}
 	if o.from != "" {
 		if from, err = time.Parse("2006-01-02", o.from); err != nil {
 			return fmt.Errorf("--from: %q; accepted: a day, e.g. 2023-01-01", o.from)
@@ -139,33 +178,50 @@ func (o backtestOptions) history(files []string) (forecast.History, []forecast.I
 		}
 		return h, issued, err
 	}
+	if o.weather != "" {
+		h, err := o.withWeather(files)
+		return h, nil, err
+	}
+	h, err := traces(files)
+	return h, nil, err
+}
+
+// traces reads recorded series.
+func traces(files []string) (forecast.History, error) {
 	series, err := source.ReadFiles(files...)
 	if err != nil {
-		return forecast.History{}, nil, err
+		return forecast.History{}, err
 	}
 	from := series.Start().UTC().Truncate(backtestStep)
-	h, err := forecast.FromSeries(series, series.End().UTC().Truncate(backtestStep), backtestStep, int(series.End().Sub(from)/backtestStep))
-	return h, nil, err
+	return forecast.FromSeries(series, series.End().UTC().Truncate(backtestStep), backtestStep, int(series.End().Sub(from)/backtestStep))
 }
 
 // score runs every forecaster, as many at once as there are processors.
 func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, start, stride int) ([]backtestResult, error) {
 	const perDay = int(24 * time.Hour / backtestStep)
+	weather := h
+	h.Weather = nil
 	models := []struct {
-		name  string
-		live  bool
-		model forecast.Model
+		name    string
+		live    bool
+		model   forecast.Model
+		history forecast.History
 	}{
-		{"persistence", true, forecast.Persistence{}},
-		{"same hour, day before", true, forecast.SeasonalNaive{Days: 1}},
-		{"same hour, week before", true, forecast.SeasonalNaive{Days: 7}},
-		{"moving average, 24 h (Piontek Eq. 8)", true, forecast.MovingAverage{N: perDay}},
-		{"days 4:2:1 (Piontek, past only)", true, forecast.DayWeighted{}},
-		{"Holt-Winters, day and week", true, &forecast.HoltWinters{}},
-		{"ridge regression", true, &forecast.Ridge{}},
-		{"blend", true, forecast.NewBlend()},
-		{"days centred (Piontek; sees the future)", false, forecast.Hindsight{Values: forecast.Centred(h.Values, perDay)}},
-		{"perfect foresight", false, forecast.Hindsight{Values: h.Values}},
+		{"persistence", true, forecast.Persistence{}, h},
+		{"same hour, day before", true, forecast.SeasonalNaive{Days: 1}, h},
+		{"same hour, week before", true, forecast.SeasonalNaive{Days: 7}, h},
+		{"moving average, 24 h (Piontek Eq. 8)", true, forecast.MovingAverage{N: perDay}, h},
+		{"days 4:2:1 (Piontek, past only)", true, forecast.DayWeighted{}, h},
+		{"Holt-Winters, day and week", true, &forecast.HoltWinters{}, h},
+		{"ridge regression", true, &forecast.Ridge{}, h},
+		{"blend", true, forecast.NewBlend(), h},
+		{"ridge regression with weather", true, &forecast.WeatherRidge{}, weather},
+		{"blend with weather", true, forecast.NewBlend(), weather},
+		{"days centred (Piontek; sees the future)", false, forecast.Hindsight{Values: forecast.Centred(h.Values, perDay)}, h},
+		{"perfect foresight", false, forecast.Hindsight{Values: h.Values}, h},
+	}
+	if weather.Weather == nil {
+		models = slices.Delete(models, 8, 10)
 	}
 	results := make([]backtestResult, len(models))
 	errs := make([]error, len(models))
@@ -173,7 +229,7 @@ func (o backtestOptions) score(h forecast.History, issued []forecast.Issued, sta
 	lead, window := int(o.lead/backtestStep), int(o.window/backtestStep)
 	for i, m := range models {
 		wg.Go(func() {
-			s, err := forecast.Backtest(m.model, h, start, lead, stride, window)
+			s, err := forecast.Backtest(m.model, m.history, start, lead, stride, window)
 			switch {
 			case errors.Is(err, forecast.ErrGaps):
 				errs[i] = err
@@ -234,6 +290,36 @@ func (o backtestOptions) print(results []backtestResult, stdout io.Writer) error
 			fmt.Fprintf(tw, "%s\t%s\t%s\t", percent(l.MAPE), units.Number("%+.1f", l.Bias), units.Number("%.2f", l.Rank))
 		}
 		fmt.Fprintf(tw, "  %s\n", r.Forecaster)
+	}
+	if err := tw.Flush(); err != nil || o.lead < 48*time.Hour {
+		return err
+	}
+	return o.printDays(results, stdout)
+}
+
+// printDays prints errors by day ahead, and the regret of windows within a day and within
+// all of a forecast.
+func (o backtestOptions) printDays(results []backtestResult, stdout io.Writer) error {
+	days := int(o.lead / (24 * time.Hour))
+	fmt.Fprintf(stdout, "\nBy day ahead: MAPE; regret of windows within 24 h and %.0f h\n", o.lead.Hours())
+	tw := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
+	for d := range days {
+		fmt.Fprintf(tw, "day %d\t", d+1)
+	}
+	fmt.Fprintf(tw, "24 h\t%.0f h\t  forecaster\n", o.lead.Hours())
+	for _, r := range results {
+		for d := range days {
+			mape := 0.0
+			for _, l := range r.Scores.Leads[24*d : 24*(d+1)] {
+				mape += l.MAPE / 24
+			}
+			fmt.Fprintf(tw, "%s\t", percent(mape))
+		}
+		within := "-"
+		if o.window <= 24*time.Hour {
+			within = units.Number("%.2f %%", 100*r.Scores.RegretDay)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t  %s\n", within, units.Number("%.2f %%", 100*r.Scores.Regret), r.Forecaster)
 	}
 	return tw.Flush()
 }

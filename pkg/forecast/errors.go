@@ -27,6 +27,9 @@ type Band struct{ Low, Expected, High []float64 }
 // errors, of which a half is forgotten in three weeks of hourly slots.
 type Errors struct {
 	leads []pastErrors
+	// conformal takes the quantiles of the errors and one more, which nobody knows: few
+	// errors seem closer together than those to come.
+	conformal bool
 }
 
 type pastErrors struct {
@@ -95,7 +98,18 @@ func (e *Errors) Ratios(lead int) (low, high float64, ok bool) {
 	}
 	sorted := e.leads[known].sorted
 	grow := math.Sqrt(float64(max(lead, known)+1) / float64(known+1))
-	return math.Pow(quantile(sorted, LowQuantile), grow), math.Pow(quantile(sorted, HighQuantile), grow), true
+	lowest, highest := LowQuantile, HighQuantile
+	if e.conformal {
+		lowest = conformal(LowQuantile, len(sorted))
+		highest = 1 - lowest
+	}
+	return math.Pow(quantile(sorted, lowest), grow), math.Pow(quantile(sorted, highest), grow), true
+}
+
+// conformal is the share of n sorted values below which one more lies with probability q, of
+// a half or less.
+func conformal(q float64, n int) float64 {
+	return math.Max(0, (q*float64(n+1)-1)/float64(n-1))
 }
 
 // quantile interpolates between the order statistics of a sorted sample.

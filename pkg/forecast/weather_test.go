@@ -248,3 +248,18 @@ func BenchmarkWeatherRidge(b *testing.B) {
 		})
 	}
 }
+
+// TestPathsCoverSums: of the sums of 6 h of what came, about 80 % lie between the 10 % and
+// the 90 % quantiles of those of the paths, as of the hours.
+func TestPathsCoverSums(t *testing.T) {
+	h := weatherYear(190)
+	s, covered := backtestSums(t, NewBlend(), h.until(170*24), 120*24)
+	if covered < 0.68 || covered > 0.92 || s.Coverage < 0.68 || s.Coverage > 0.92 {
+		t.Errorf("%.0f %% of sums, %.0f %% of hours", 100*covered, 100*s.Coverage)
+	}
+	blind := h.until(120 * 24)
+	blind.Weather = nil
+	if _, err := NewBlend().Paths(blind, 24); !errors.Is(err, ErrHistory) {
+		t.Errorf("without weather: error %v, want ErrHistory", err)
+	}
+}

@@ -15,6 +15,8 @@ type weatherMix struct {
 	// tried are past forecasts of the ridge, by slot of issue.
 	tried  map[int][]float64
 	errors *Errors // of the mix, at the slot of the day of the last forecast
+	// ratios are what came over what the mix had forecast, by past forecast and lead.
+	ratios [][]float64
 }
 
 const (
@@ -29,7 +31,7 @@ const (
 )
 
 // reset forgets what was kept.
-func (x *weatherMix) reset() { x.rows, x.tried, x.errors = nil, nil, nil }
+func (x *weatherMix) reset() { x.rows, x.tried, x.errors, x.ratios = nil, nil, nil, nil }
 
 // keep remembers the forecast of the other models that was issued when slot n began.
 func (x *weatherMix) keep(row []float64, n, perDay int) {
@@ -54,7 +56,7 @@ func (m *Blend) withWeather(h History, out []float64) error {
 	m.memo.mu.Lock()
 	defer m.memo.mu.Unlock()
 	x, n := &m.weather, len(h.Values)
-	x.errors = nil
+	x.errors, x.ratios = nil, nil
 	past, err := x.past(h, len(out), m.perDay)
 	if err != nil {
 		return err
@@ -77,18 +79,51 @@ func (m *Blend) withWeather(h History, out []float64) error {
 			share[j] = s
 		}
 	}
-	x.errors = NewErrors(len(out))
+	x.errors, x.ratios = NewErrors(len(out)), nil
+	x.errors.conformal = true
 	for _, p := range past {
+		ratios := nans(len(out))
 		for k := 0; k < len(out) && p.at+k < n; k++ {
-			if y := h.Values[p.at+k]; isKnown(y) {
-				x.errors.Add(k, mean2(p.others[k], p.ridge[k], share[k]), y)
+			f := mean2(p.others[k], p.ridge[k], share[k])
+			if y := h.Values[p.at+k]; isKnown(y) && f > 0 {
+				x.errors.Add(k, f, y)
+				ratios[k] = y / f
 			}
+		}
+		if !hasGap(ratios) {
+			x.ratios = append(x.ratios, ratios)
 		}
 	}
 	for k := range out {
 		out[k] = mean2(out[k], ridge[k], share[k])
 	}
 	return nil
+}
+
+// Paths returns what may come in the n slots after h, gCO2eq/kWh, each path as likely as
+// the others: the forecast times what came over what was forecast, slot by slot, after each
+// forecast issued at the same slot of the last days. So the errors of a path hang together
+// as they did then, and sums over hours have the right spread. It needs weather.
+//
+// Errors: as for Predict; ErrHistory with fewer than mixNeeded such forecasts.
+func (m *Blend) Paths(h History, n int) ([][]float64, error) {
+	out := make([]float64, n)
+	if err := m.Predict(h, out); err != nil {
+		return nil, err
+	}
+	m.memo.mu.Lock()
+	defer m.memo.mu.Unlock()
+	if len(m.weather.ratios) < mixNeeded {
+		return nil, tooShort("the spread of a forecast with weather", weatherWarmup+mixNeeded)
+	}
+	paths := make([][]float64, len(m.weather.ratios))
+	for i, ratios := range m.weather.ratios {
+		paths[i] = make([]float64, n)
+		for k, v := range out {
+			paths[i][k] = v * ratios[k]
+		}
+	}
+	return paths, nil
 }
 
 func mean2(a, b, share float64) float64 { return a + share*(b-a) }

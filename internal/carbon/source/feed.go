@@ -30,6 +30,8 @@ const (
 	// for at the start: what the forecasters learn from.
 	historyKept   = 400 * 24 * time.Hour
 	historyWanted = 60 * 24 * time.Hour
+	// weatherWanted is how many days of past weather are asked for: all that Open-Meteo gives.
+	weatherWanted = 92
 	// overlap is asked for again at each refresh: providers revise what is recent.
 	overlap = 6 * time.Hour
 	// clockTolerance is how far a provider's clock may be ahead.
@@ -153,8 +155,7 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	var weather provider.Weather
 	if cfg.Weather != nil {
 		var weatherErr error
-		days := int(historyWanted/(24*time.Hour)) + 1
-		if weather, weatherErr = cfg.Weather.Fetch(ctx, f.get, days, int(cfg.Horizon/(24*time.Hour))+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute))); weatherErr != nil {
+		if weather, weatherErr = cfg.Weather.Fetch(ctx, f.get, weatherWanted, int(cfg.Horizon/(24*time.Hour))+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute))); weatherErr != nil {
 			err = errors.Join(err, fmt.Errorf("weather: %w", weatherErr))
 		}
 	}
@@ -170,7 +171,7 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	doubtErr := f.doubt(&answer, now)
 	err = errors.Join(err, doubtErr)
 	if len(weather.Wind) > 0 {
-		f.weather = weather
+		f.weather = joinWeather(f.weather, weather)
 	}
 	f.take(answer, now)
 	// What the plan does not include will not come by asking again.

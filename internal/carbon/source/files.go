@@ -45,6 +45,15 @@ func ReadRecorded(path string) (issued []forecast.Issued, err error) {
 	return issued, err
 }
 
+// ReadWeather reads a file of weather, gzipped or not.
+func ReadWeather(path string) (weather *forecast.WeatherFile, err error) {
+	err = WithFile(path, func(r io.Reader) error {
+		weather, err = forecast.ReadWeather(r)
+		return err
+	})
+	return weather, err
+}
+
 // ReadFiles reads files of one zone into one series. Where they overlap, a measured value stands over an estimated one,
 // and that over a forecast: a value of an interval that began when the file was issued, or later. Of equal values that of
 // the later file stands. Files that state different zones, signals or factors are an error.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -361,7 +362,7 @@ type ownForecast struct {
 	blend  *forecast.Blend
 	start  time.Time
 	values []float64
-	wind   time.Time // start of the weather that was used
+	wind   time.Time // end of the weather that was used
 	pieces []piece
 }
 
@@ -397,13 +398,13 @@ func (f *Feed) ownPieces() []piece {
 	if err != nil {
 		return nil
 	}
-	if same(f.own.values, h.Values) && f.own.start.Equal(start) && f.own.wind.Equal(f.weather.Start) {
+	if same(f.own.values, h.Values) && f.own.start.Equal(start) && f.own.wind.Equal(weatherEnd(f.weather)) {
 		return f.own.pieces
 	}
 	h.Location, _ = zones.Clock(f.cfg.Zone)
-	h.Exogenous = align(f.weather, start, n+ownLeads)
+	h.Weather = onGrid(f.weather, start, n+ownLeads)
 	band, err := f.own.blend.Band(h, ownLeads)
-	f.own.start, f.own.values, f.own.wind, f.own.pieces = start, h.Values, f.weather.Start, nil
+	f.own.start, f.own.values, f.own.wind, f.own.pieces = start, h.Values, weatherEnd(f.weather), nil
 	if err != nil {
 		return nil
 	}
@@ -437,25 +438,40 @@ func same(a, b []float64) bool {
 	return true
 }
 
-// align puts weather on n hours from start; NaN where it is not known. The scale
-// of each is near one, as that of the other features.
-func align(w provider.Weather, start time.Time, n int) [][]float64 {
+// onGrid puts weather on n hours from start; NaN where it is not known.
+func onGrid(w provider.Weather, start time.Time, n int) *forecast.Weather {
 	if len(w.Wind) == 0 {
 		return nil
 	}
 	shift := int(start.Sub(w.Start) / time.Hour)
-	out := make([][]float64, 3)
-	for j, of := range []struct {
-		values []float64
-		scale  float64
-	}{{w.Irradiance, 500}, {w.Wind, 8}, {w.Temperature, 20}} {
-		out[j] = make([]float64, n)
-		for i := range out[j] {
-			out[j][i] = math.NaN()
-			if k := i + shift; k >= 0 && k < len(of.values) {
-				out[j][i] = of.values[k] / of.scale
+	move := func(values []float64) []float64 {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.NaN()
+			if k := i + shift; k >= 0 && k < len(values) {
+				out[i] = values[k]
 			}
 		}
+		return out
 	}
-	return out
+	return &forecast.Weather{Wind: move(w.Wind), Temperature: move(w.Temperature), Irradiance: move(w.Irradiance)}
+}
+
+func weatherEnd(w provider.Weather) time.Time {
+	return w.Start.Add(time.Duration(len(w.Wind)) * time.Hour)
+}
+
+// joinWeather is newer with the hours before it that older has, at most as many as the own
+// forecast learns from.
+func joinWeather(older, newer provider.Weather) provider.Weather {
+	ahead := int(newer.Start.Sub(older.Start) / time.Hour)
+	if len(older.Wind) == 0 || ahead <= 0 || ahead > len(older.Wind) {
+		return newer
+	}
+	from := max(0, ahead-learnAtMost)
+	join := func(old, recent []float64) []float64 { return slices.Concat(old[from:ahead], recent) }
+	return provider.Weather{
+		Start:      older.Start.Add(time.Duration(from) * time.Hour),
+		Irradiance: join(older.Irradiance, newer.Irradiance), Wind: join(older.Wind, newer.Wind), Temperature: join(older.Temperature, newer.Temperature),
+	}
 }
