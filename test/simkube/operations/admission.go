@@ -63,7 +63,7 @@ func admissionCases() []Case {
 			}
 			return out
 		}, []string{
-			`{"defaultRuntime":"1h","kinds":["Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob","AppWrapper"],"maxDelay":"24h","minPause":"5m","minRun":"5m","minSaving":0.01,"mode":"Enforce",` +
+			`{"defaultRuntime":"1h","holdExisting":"Never","kinds":["Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob","AppWrapper"],"maxDelay":"24h","minPause":"5m","minRun":"5m","minSaving":0.01,"mode":"Enforce",` +
 				`"planner":{"name":"joint"},"power":{"pue":1},"replanThreshold":0.05,"scaleUpPatience":"5m","selector":{"matchLabels":{"team":"batch"}},` +
 				`"slot":"15m","startMargin":"5m","via":"Hold","zone":"z"}`,
 			"parallelism 1", "completions 1", "backoffLimit 6", `completionMode "NonIndexed"`, "suspend false", `podReplacementPolicy "TerminatingOrFailed"`,
