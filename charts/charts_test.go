@@ -20,6 +20,7 @@ func TestGenerated(t *testing.T) {
 	for _, k := range kinds.Builtin() {
 		want["lull/files/kinds/"+k.Name+".yaml"] = k.Manifests()
 	}
+	want["lull/files/nominations.yaml"] = kinds.Nominations
 	of, err := kinds.Named(kinds.DefaultNames)
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func TestRemovedChartValueDeletesNoWork(t *testing.T) {
 		}},
 		"capacity.enabled":    {to: false, goes: append(roles("capacity"), "Role lull-capacity", "RoleBinding lull-controller-capacity")}, // refused while there are CapacityCurves
 		"autoscaling.enabled": {to: false, goes: append(roles("autoscaling"), "Role lull-autoscaling", "RoleBinding lull-controller-autoscaling")},
-		"web.enabled":         {to: false, goes: roles("web")},
+		"web.enabled":         {to: false, goes: append(roles("web"), "Role lull-web", "RoleBinding lull-controller-web")},
 		"extender.enabled":    {to: false, goes: []string{"ClusterRole lull-extender", "ClusterRoleBinding lull-extender", "ClusterRoleBinding lull-extender-metrics", "ServiceAccount lull-extender"}},
 		"metrics.secure":      {to: false, goes: append(roles("metrics"), "ClusterRole lull-metrics-reader", "ClusterRoleBinding lull-extender-metrics", "ClusterRoleBinding lull-failsafe-metrics")},
 		"rbac.aggregate":      {to: false, goes: []string{"ClusterRole lull-edit", "ClusterRole lull-view"}},

@@ -20,7 +20,8 @@ that have a CarbonPolicy. It decides what the admission policies of Lull decide,
 Where those are in force it is not needed.
 
 It refuses nothing: if no replica answers within two seconds, work is created as its user wrote
-it. All replicas answer, without a leader. It keeps the MutatingWebhookConfiguration
+it. With --nominations it also clears the nominations of Kueue's Workloads that a cluster has
+taken; without an answer Kueue tries again. All replicas answer, without a leader. It keeps the MutatingWebhookConfiguration
 hold.lull.dev, and makes and rotates its certificate in the Secret of --secret. Both must exist,
 without content at first: lull manifests --webhook prints them.`,
 		Example: `  lull admission
@@ -49,6 +50,7 @@ without content at first: lull manifests --webhook prints them.`,
 	f.StringVar(&o.Address, "bind-address", ":9443", "address at which the API server asks")
 	f.StringVar(&o.URL, "url", "", "URL at which the API server asks, https://HOST:PORT (default: the Service lull-admission of --namespace)")
 	f.StringSliceVar(&o.Kinds, "kinds", kinds.DefaultNames, "kinds to hold, as policies call them: those that the controller has rights to")
+	f.BoolVar(&o.Nominations, "nominations", false, "also clear the nominations of Workloads of Kueue that a cluster has taken: on a hub of MultiKueue")
 	f.StringVar(&o.Secret, "secret", admission.SecretName, "Secret of --namespace with the certificate")
 	f.StringVar(&o.Certificates, "certificates", admission.CertificatesSelf, "self: make and rotate the certificate; secret: serve with tls.crt and tls.key of the Secret, and publish its ca.crt")
 	metricsFlags(f, &o.Metrics, ":8086")

@@ -105,12 +105,18 @@ func TestAdmissionWebhook(t *testing.T) {
 		t.Run("DecidesAsThePolicies", decidesAsThePolicies)
 		end()
 	}
-	startController(t)
-	end := startAdmission(t, address)
+	controller := startController(t)
+	end := startAdmission(t, address, "--nominations")
 	t.Run("HoldsAndReleases", holdsAndReleases)
+	t.Run("AllIsAccepted", allIsAccepted)
+	workload := nominatedWorkload(t)
+	t.Run("ClearsNominations", func(t *testing.T) { clearsNominations(t, workload) })
 	t.Run("LeavesOthersAlone", leavesOthersAlone)
 	t.Run("RightsAreNarrow", admissionRights)
+	existing := newStandingBed(t, dirtyThenClean(), func(p *v1alpha1.CarbonPolicy) { p.Spec.HoldExisting = v1alpha1.HoldExistingUnstarted })
 	t.Run("NotThere", func(t *testing.T) { notThere(t, end) })
+	t.Run("NominationsWait", func(t *testing.T) { nominationsWait(t, workload) })
+	t.Run("SecondLine", func(t *testing.T) { secondLine(t, existing, controller) })
 }
 
 // inBoth applies the same policies to both namespaces, and waits until they are all that counts.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,9 +145,9 @@ func compiled(expression string) (cel.Program, error) {
 	return compile.(func() (cel.Program, error))()
 }
 
-// environment is what expressions of schemas may use.
+// environment is what expressions of schemas may use: what Kubernetes 1.32 has, the oldest that Lull supports.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	options := []cel.EnvOption{cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.HomogeneousAggregateLiterals(), ext.TwoVarComprehensions()}
+	options := []cel.EnvOption{cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.HomogeneousAggregateLiterals()}
 	for _, name := range []string{"self", "oldSelf"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}

@@ -162,6 +162,12 @@ func (k *Kind) unchanged() []string {
 	return append(out, sameBut(nil, ignored)...)
 }
 
+// digits count the items of a list in CEL, by tens and ones. What the controller changes of an item of a longer list than maxItems is refused.
+const (
+	digits   = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+	maxItems = 100
+)
+
 // sameBut returns CEL expressions. All of them are true if object and oldObject differ at a path in the given fields only.
 func sameBut(at path, fields []path) []string {
 	var next []step
@@ -196,11 +202,10 @@ func sameBut(at path, fields []path) []string {
 		return "dyn(" + strings.Replace(at.cel(), "object", root, 1) + ".orValue(" + empty + "))"
 	}
 	now, old := of("object"), of("oldObject")
-	same := fmt.Sprintf("%[1]s.all(f, v, f in [%[3]s] || %[2]s[?f] == optional.of(v))", now, old, list)
+	// Kubernetes 1.32 has no comprehension with two variables.
+	same := fmt.Sprintf("%[1]s.all(f, f in [%[3]s] || %[2]s[?f] == %[1]s[?f]) && %[2]s.all(f, f in [%[3]s] || f in %[1]s)", now, old, list)
 	if isList {
-		same += fmt.Sprintf(" && %s.size() == %s.size()", now, old)
-	} else {
-		same += fmt.Sprintf(" && %[2]s.all(f, f in [%[3]s] || f in %[1]s)", now, old, list)
+		same = fmt.Sprintf("%[1]s.size() == %[2]s.size() && %[1]s.size() <= %[5]d && %[4]s.all(t, %[4]s.all(u, 10 * t + u in [%[3]s] || %[2]s[?10 * t + u] == %[1]s[?10 * t + u]))", now, old, list, digits, maxItems)
 	}
 	out := []string{same}
 	for _, s := range next {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/ext"
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -17,7 +16,7 @@ import (
 // bounds returns the validations of the policy that bounds the controller's account, ready to be evaluated.
 func bounds(t *testing.T, k *Kind) (all []cel.Program) {
 	t.Helper()
-	env, err := cel.NewEnv(cel.OptionalTypes(), ext.TwoVarComprehensions(), cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
+	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
 	}

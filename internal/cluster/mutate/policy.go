@@ -101,6 +101,17 @@ func (p *Policy) Mutate(ctx context.Context, request, object, params map[string]
 	if params != nil {
 		vars["params"] = params
 	}
+	return p.mutate(ctx, vars)
+}
+
+// MutateUpdate evaluates a policy without a parameter for an object that is updated; old is the object before. All else is as of Mutate.
+func (p *Policy) MutateUpdate(ctx context.Context, request, object, old map[string]any) ([]Operation, map[string]any, error) {
+	return p.mutate(ctx, map[string]any{"object": object, "oldObject": old, "request": request, "params": nil})
+}
+
+// mutate evaluates the policy for the values of its variables.
+func (p *Policy) mutate(ctx context.Context, vars map[string]any) ([]Operation, map[string]any, error) {
+	object, _ := vars["object"].(map[string]any)
 	matches, err := p.matches(ctx, vars)
 	if err != nil || !matches {
 		return nil, object, err

@@ -37,7 +37,7 @@ const (
 
 // What came of a request, as the metrics call it.
 const (
-	outcomeHeld, outcomeMarked, outcomeUnchanged, outcomeFailed = "held", "marked", "unchanged", "failed"
+	outcomeHeld, outcomeMarked, outcomeUnchanged, outcomeFailed, outcomeCleared = "held", "marked", "unchanged", "failed", "cleared"
 )
 
 // holders are what decides for each kind, by what API servers call it.
@@ -55,6 +55,20 @@ type handler struct {
 	// policies returns the CarbonPolicies of a namespace, which must not be changed.
 	policies func(ctx context.Context, namespace string) ([]*unstructured.Unstructured, error)
 	slots    chan struct{}
+	// nominations clears those of Workloads of Kueue.
+	nominations *mutate.Policy
+}
+
+func newHandler(namespace string, of func() holders, policies func(ctx context.Context, namespace string) ([]*unstructured.Unstructured, error)) (*handler, error) {
+	policy, err := kinds.NominationsPolicy()
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := mutate.Compile(policy)
+	if err != nil {
+		return nil, err
+	}
+	return &handler{namespace: namespace, holders: of, policies: policies, slots: make(chan struct{}, atOnce), nominations: compiled}, nil
 }
 
 // ServeHTTP implements http.Handler. It never refuses an object: what it cannot decide is created as its user wrote it.
@@ -83,7 +97,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	patch, kind, outcome := h.decide(ctx, request)
+	patch, kind, outcome, err := h.answer(ctx, request)
+	if err != nil { // Kueue tries again
+		metrics.AdmissionRequests.WithLabelValues(kind, outcome).Inc()
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	if len(patch) > 0 {
 		jsonPatch := admissionv1.PatchTypeJSONPatch
@@ -126,6 +145,35 @@ func read(body io.Reader) (*admissionv1.AdmissionRequest, int, error) {
 		return nil, http.StatusBadRequest, fmt.Errorf("body: apiVersion %.80q, kind %.80q, request set: %t; accepted: AdmissionReview of %s with a request", review.APIVersion, review.Kind, review.Request != nil, want)
 	}
 	return review.Request, 0, nil
+}
+
+// answer is decide, or for the status of a Workload clear. Only the latter returns an error.
+func (h *handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) (patch []mutate.Operation, kind, outcome string, err error) {
+	if (schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}) == kinds.NominatedResource {
+		patch, outcome, err = h.clear(ctx, r)
+		return patch, "Workload", outcome, err
+	}
+	patch, kind, outcome = h.decide(ctx, r)
+	return patch, kind, outcome, nil
+}
+
+// clear returns what is to be changed of a Workload whose status is updated.
+func (h *handler) clear(ctx context.Context, r *admissionv1.AdmissionRequest) ([]mutate.Operation, string, error) {
+	if r.Operation != admissionv1.Update || r.SubResource != "status" {
+		return nil, outcomeUnchanged, nil
+	}
+	var object, old map[string]any
+	if err := errors.Join(utiljson.Unmarshal(r.Object.Raw, &object), utiljson.Unmarshal(r.OldObject.Raw, &old)); err != nil {
+		return nil, outcomeFailed, fmt.Errorf("request.object, oldObject: %w; accepted: objects in JSON", err)
+	}
+	patch, _, err := h.nominations.MutateUpdate(ctx, map[string]any{"namespace": r.Namespace, "operation": "UPDATE"}, object, old)
+	switch {
+	case err != nil:
+		return nil, outcomeFailed, err
+	case len(patch) == 0:
+		return nil, outcomeUnchanged, nil
+	}
+	return patch, outcomeCleared, nil
 }
 
 // decide returns what is to be changed of an object, and for the metrics its kind and what came of it.

@@ -37,18 +37,20 @@ func holding(t *testing.T) *handler {
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "clean", "namespace": "team"}, "spec": map[string]any{"zone": "de", "criticalPriorityClasses": []any{"urgent"}},
 	}}
-	return &handler{
-		namespace: kinds.DefaultNamespace, holders: func() holders { return by }, slots: make(chan struct{}, 2),
-		policies: func(_ context.Context, namespace string) ([]*unstructured.Unstructured, error) {
-			switch namespace {
-			case "team", "kube-system", kinds.DefaultNamespace:
-				return []*unstructured.Unstructured{policy}, nil
-			case "broken":
-				return nil, errors.New("no cache")
-			}
-			return nil, nil
-		},
+	out, err := newHandler(kinds.DefaultNamespace, func() holders { return by }, func(_ context.Context, namespace string) ([]*unstructured.Unstructured, error) {
+		switch namespace {
+		case "team", "kube-system", kinds.DefaultNamespace:
+			return []*unstructured.Unstructured{policy}, nil
+		case "broken":
+			return nil, errors.New("no cache")
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	out.slots = make(chan struct{}, 2)
+	return out
 }
 
 // review is a request about a Job.

@@ -198,6 +198,13 @@ func (k *keeper) keepConfiguration(ctx context.Context, configuration *admission
 			webhooks = append(webhooks, *w)
 		}
 	}
+	if k.Nominations {
+		w, err := kinds.NominationsWebhook(k.Namespace, config, k.Namespaces)
+		if err != nil {
+			return err
+		}
+		webhooks = append(webhooks, *w)
+	}
 	if len(webhooks) == 0 && len(configuration.Webhooks) == 0 || reflect.DeepEqual(webhooks, configuration.Webhooks) {
 		return nil
 	}
@@ -236,10 +243,10 @@ func (k *keeper) governed(ctx context.Context, configuration *admissionregistrat
 	return slices.Sorted(maps.Keys(has)), nil
 }
 
-// configured returns the namespaces that API servers ask about.
+// configured returns the namespaces that API servers ask about for what is created.
 func configured(configuration *admissionregistrationv1.MutatingWebhookConfiguration) (out []string) {
 	for i := range configuration.Webhooks {
-		if s := configuration.Webhooks[i].NamespaceSelector; s != nil {
+		if s := configuration.Webhooks[i].NamespaceSelector; s != nil && configuration.Webhooks[i].Name != kinds.NominationsName {
 			for _, e := range s.MatchExpressions {
 				out = append(out, e.Values...)
 			}

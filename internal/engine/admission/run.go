@@ -1,5 +1,6 @@
 // Package admission answers API servers that ask how objects are to be created, where they have no admission policies: Kubernetes before 1.36.
 // It decides what the admission policies of internal/cluster/kinds decide (internal/cluster/mutate), from memory, and never refuses an object.
+// On a hub it also clears nominations of Kueue's Workloads.
 package admission
 
 import (
@@ -56,6 +57,8 @@ type Options struct {
 	Namespaces manager.Namespaces
 	// Kinds are the kinds to hold, by the names that policies use.
 	Kinds []string
+	// Nominations has it clear the nominations of Workloads of Kueue: on a hub of MultiKueue.
+	Nominations bool
 	// Secret has the certificate. Certificates is CertificatesSelf or CertificatesSecret.
 	Secret, Certificates string
 	Clock                clock.Clock
@@ -201,12 +204,16 @@ func (s *server) Start(ctx context.Context) error {
 		case <-s.clock.After(retryEvery):
 		}
 	}
+	h, err := newHandler(s.Namespace, s.holdersNow, s.policies)
+	if err != nil {
+		return err
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
 	srv := &http.Server{
-		Handler:           &handler{namespace: s.Namespace, holders: s.holdersNow, policies: s.policies, slots: make(chan struct{}, atOnce)},
+		Handler:           h,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate},
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
 	}

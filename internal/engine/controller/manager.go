@@ -45,7 +45,6 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=follows/status,verbs=patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=controller.lull.dev,verbs=get;update
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=failsafe.lull.dev,verbs=get
 // +kubebuilder:rbac:groups="",namespace=lull-system,resources=events,verbs=create;patch
 
 // Options configure the controller.

@@ -13,7 +13,7 @@ import (
 
 // olderMinors are the minor versions of Kubernetes whose control plane a lab may run instead of its own. Each has a module in
 // lab/kubernetes; `make kubernetes` builds it into a folder beside the lab's binary.
-var olderMinors = []string{"1.33", "1.34", "1.35"}
+var olderMinors = []string{"1.32", "1.33", "1.34", "1.35"}
 
 // isKubernetes reports whether a component is of Kubernetes itself.
 func isKubernetes(name string) bool { return strings.HasPrefix(name, "kube-") }
