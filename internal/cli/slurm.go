@@ -262,7 +262,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 		Capacity: bound, Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
-			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory,
+			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory, Boot: about.ResumeTimeout,
 		},
 	})
 	if err != nil {
@@ -356,7 +356,7 @@ func newSlurmExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory})
+			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory, Boot: about.ResumeTimeout})
 			found := view.Explain(args[0], time.Now())
 			if len(found) == 0 {
 				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job that squeue lists, as 12, 12_3 or, for all of an array, its number")

@@ -86,11 +86,49 @@ func TestUsersTakeAllTheirLicences(t *testing.T) {
 	}
 }
 
-// hourWithTime waits for the next hour if this one is nearly over: a capacity stands for its hour.
-func hourWithTime(t *testing.T) {
-	t.Helper()
-	for time.Now().Minute() >= 52 {
-		time.Sleep(time.Second)
+// TestUsersKeepTheirLicences: who lowers the licences of a job, or takes them away, keeps those of the bound. Others may change, more are the user's, and an
+// operator may take all.
+func TestUsersKeepTheirLicences(t *testing.T) {
+	empty(t)
+	bounded(t, filepath.Join(t.TempDir(), "capacity"))
+	id := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "--comment=lull:max-delay=20h", "-n4", "--begin=now+1hour", "--wrap", "true")
+	must(t, "scancel", id) // with a begin time of its own, it has none
+	id = asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "--comment=lull:max-delay=20h", "-n4", "--hold", "--wrap", "true")
+	for _, tc := range [][2]string{{"", "power:4"}, {"power:1", "power:4"}, {"power:0", "power:4"}, {"superpower:1", "superpower:1,power:4"}, {"power:9", "power:9"}, {"power:5", "power:5"}} {
+		asNobody(t, "scontrol", "update", "JobId="+id, "Licenses="+tc[0])
+		if j := show(t, id); j["Licenses"] != tc[1] {
+			t.Errorf("Licenses=%s: the job asks for %q; want %q", tc[0], j["Licenses"], tc[1])
+		}
+	}
+	must(t, "scontrol", "update", "JobId="+id, "Licenses=")
+	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "(null)" {
+		t.Errorf("an operator took the licences away; the job asks for %q", j["Licenses"])
+	}
+	other := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n4", "--hold", "--licenses=power:3", "--wrap", "true")
+	asNobody(t, "scontrol", "update", "JobId="+other, "Licenses=power:1")
+	if j := show(t, other); j["Licenses"] != "power:1" {
+		t.Errorf("a job that may not wait asks for %q; want power:1", j["Licenses"])
+	}
+}
+
+// untilItHasTime is how long to wait for an hour with time for a test: until the next one, if this one is nearly over. A capacity stands for its hour.
+func untilItHasTime(now time.Time) time.Duration {
+	const needs = 8 * time.Minute
+	if next := now.Truncate(time.Hour).Add(time.Hour); next.Sub(now) < needs {
+		return next.Sub(now)
+	}
+	return 0
+}
+
+// TestAnHourHasTime: a test that begins late in an hour waits for the next one.
+func TestAnHourHasTime(t *testing.T) {
+	hour := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Duration]time.Duration{0: 0, 52 * time.Minute: 0, 52*time.Minute + time.Second: 8*time.Minute - time.Second, time.Hour - time.Second: time.Second} {
+		now := hour.Add(at)
+		wait := untilItHasTime(now)
+		if wait != want || untilItHasTime(now.Add(wait)) != 0 {
+			t.Errorf("at %v: waits %v; want %v", at, wait, want)
+		}
 	}
 }
 
@@ -98,7 +136,7 @@ func hourWithTime(t *testing.T) {
 // not give out, and gives back what a job needs that comes to its latest start. The reservation ends by itself once Lull is dead.
 func TestCarbonFlexReservesLicences(t *testing.T) {
 	empty(t)
-	hourWithTime(t)
+	time.Sleep(untilItHasTime(time.Now()))
 	state := filepath.Join(t.TempDir(), "capacity")
 	var past []capacity.Past
 	for h := range 14 * 24 {

@@ -48,6 +48,8 @@ type About struct {
 	// Cluster is the name of the cluster, MinJobAge how long it knows a job that is over; 0 if it does not say.
 	Cluster   string
 	MinJobAge time.Duration
+	// ResumeTimeout is how long a node may take to start that Slurm has switched off to save power; 0 if it switches none off.
+	ResumeTimeout time.Duration
 }
 
 // ErrCommand marks a command of Slurm that failed.
@@ -128,11 +130,20 @@ func (a *About) configured(text string) {
 		case "ClusterName":
 			a.Cluster = value
 		case "MinJobAge":
-			if n, err := strconv.Atoi(strings.TrimSuffix(value, " sec")); err == nil && n > 0 {
-				a.MinJobAge = time.Duration(n) * time.Second
-			}
+			a.MinJobAge = configuredSeconds(value)
+		case "ResumeTimeout":
+			a.ResumeTimeout = min(configuredSeconds(value), longest)
 		}
 	}
+}
+
+// configuredSeconds reads a value such as "300 sec"; 0 if it is none.
+func configuredSeconds(value string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSuffix(value, " sec"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return seconds(int64(n))
 }
 
 // read reads "slurm 22.05.8" or "slurm-wlm 22.05.8", and returns 2205 for it.

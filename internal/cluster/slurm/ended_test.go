@@ -27,8 +27,8 @@ func TestAJobThatIsOver(t *testing.T) {
 // TestWhatSlurmSaysOfItself: the name of the cluster, and for how long it knows a job that is over.
 func TestWhatSlurmSaysOfItself(t *testing.T) {
 	var a About
-	a.configured("Configuration data as of 2026\nClusterName             = lab\nJobSubmitPlugins        = throttle,lua\nMinJobAge               = 300 sec\n")
-	if a.Cluster != "lab" || !a.Lua || a.MinJobAge != 5*time.Minute {
+	a.configured("Configuration data as of 2026\nClusterName             = lab\nJobSubmitPlugins        = throttle,lua\nMinJobAge               = 300 sec\nResumeTimeout           = 600 sec\nSuspendTime             = INFINITE\n")
+	if a.Cluster != "lab" || !a.Lua || a.MinJobAge != 5*time.Minute || a.ResumeTimeout != 10*time.Minute {
 		t.Errorf("%+v", a)
 	}
 }

@@ -145,6 +145,9 @@ type Node struct {
 	CPUs   int
 	Memory int64
 	GPUs   int
+	// Off says that Slurm has switched it off to save power, or is about to, or that it is starting: a job that needs it waits for that (ResumeTimeout at most).
+	// What it has counts.
+	Off bool
 	// Partitions are those that it is in.
 	Partitions []string
 }

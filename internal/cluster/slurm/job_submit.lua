@@ -66,17 +66,10 @@ local function lull_count(entry, name)
 	return string.match(after, "^%s*$") and 1 or nil
 end
 
--- Lets a job that may wait take its licences, at least one for each of its CPUs. A job of more CPUs than there are takes all.
-local function lull_license(job)
-	if lull_licence == nil then
-		return
-	end
-	local cpus = job.min_cpus
-	if cpus == nil or cpus < 1 or cpus >= slurm.NO_VAL then
-		cpus = 1
-	end
+-- A list of licences with at least so many of the one of Lull.
+local function lull_licenses(text, least)
 	local list, stated = {}, 0
-	for entry in string.gmatch(job.licenses or "", "[^,;]+") do
+	for entry in string.gmatch(text or "", "[^,;]+") do
 		local count = lull_count(entry, lull_licence.name)
 		if count == nil then
 			table.insert(list, entry)
@@ -84,8 +77,16 @@ local function lull_license(job)
 			stated = stated + count
 		end
 	end
-	table.insert(list, string.format("%s:%d", lull_licence.name, math.max(stated, math.min(cpus, lull_licence.most))))
-	job.licenses = table.concat(list, ",")
+	table.insert(list, string.format("%s:%d", lull_licence.name, math.max(stated, least)))
+	return table.concat(list, ",")
+end
+
+-- How many licences as many CPUs take, at least one. A job of more CPUs than there are takes all.
+local function lull_least(cpus)
+	if cpus == nil or cpus < 1 or cpus >= slurm.NO_VAL then
+		cpus = 1
+	end
+	return math.min(cpus, lull_licence.most)
 end
 
 function lull_job_submit(job, partitions)
@@ -106,7 +107,9 @@ function lull_job_submit(job, partitions)
 	if delay == nil or delay <= 0 then
 		return
 	end
-	lull_license(job)
+	if lull_licence ~= nil then
+		job.licenses = lull_licenses(job.licenses, lull_least(job.min_cpus))
+	end
 	if lull_grace <= 0 then
 		return
 	end
@@ -128,7 +131,19 @@ function slurm_job_submit(job, partitions, uid)
 	return slurm.SUCCESS
 end
 
+-- Keeps the licences of a job that may wait, if its user changes the list. Operators may do so. uid is who changes it.
+function lull_job_modify(job, record, uid)
+	if lull_licence == nil or job.licenses == nil or uid ~= record.user_id or string.find(record.admin_comment or "", "lull: ", 1, true) == nil then
+		return
+	end
+	job.licenses = lull_licenses(job.licenses, lull_least(record.min_cpus))
+end
+
 function slurm_job_modify(job, record, partitions, uid)
+	local ok, why = pcall(lull_job_modify, job, record, uid)
+	if not ok then
+		slurm.log_info("lull: job_submit.lua: %s", tostring(why))
+	end
 	return slurm.SUCCESS
 end
 

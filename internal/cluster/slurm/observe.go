@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type Input struct {
 	Power            power.PerUnit
 	// Memory says that Slurm shares out memory (About.Memory): jobs and nodes count with theirs.
 	Memory bool
+	// Boot is how long a node may take to start that is switched off (About.ResumeTimeout). It is kept before a --deadline while there is such a node.
+	Boot time.Duration
 
 	places *places
 	// throttles are those of arrays whose lines share one.
@@ -408,7 +411,15 @@ func (g *Governed) byDeadline(in *Input, waves int) time.Time {
 	if length == 0 {
 		length = g.runtime(in)
 	}
-	return g.Job.Deadline.Add(-inSuccession(length, waves) - in.Config.MarginTime())
+	return g.Job.Deadline.Add(-inSuccession(length, waves) - in.Config.MarginTime() - in.boots())
+}
+
+// boots is what a start may take longer, as a node is switched off.
+func (in *Input) boots() time.Duration {
+	if slices.ContainsFunc(in.Queue.Nodes, func(n Node) bool { return n.Off }) {
+		return in.Boot
+	}
+	return 0
 }
 
 // saved is the work of earlier runs.
@@ -424,9 +435,9 @@ func (g *Governed) done(in *Input) time.Duration {
 	return min(g.saved()+g.ran(in)-g.atRisk(in), g.runtime(in))
 }
 
-// ran is how long the present run has taken.
+// ran is how long the present run has taken, without the start of its nodes.
 func (g *Governed) ran(in *Input) time.Duration {
-	if g.Job.Pending() || g.Job.Started.IsZero() || g.Job.Started.After(in.Now) {
+	if g.Job.Pending() || g.Job.State == stateConfiguring || g.Job.Started.IsZero() || g.Job.Started.After(in.Now) {
 		return 0
 	}
 	return min(in.Now.Sub(g.Job.Started), mostWork)

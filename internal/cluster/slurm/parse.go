@@ -38,7 +38,7 @@ const (
 
 // nodeColumns are those of sinfo -O.
 var nodeColumns = []column{
-	{"NodeHost", 64}, {"CPUsState", 40}, {"PartitionName", maxName + 1}, {"Memory", 16}, {"AllocMem", 16}, {"Gres", 160}, {"GresUsed", 240},
+	{"NodeHost", 64}, {"CPUsState", 40}, {"PartitionName", maxName + 1}, {"Memory", 16}, {"AllocMem", 16}, {"Gres", 160}, {"GresUsed", 240}, {"StateLong", 24},
 }
 
 // format is the argument of -O. After the last column comes the word that ends a line.

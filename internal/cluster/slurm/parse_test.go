@@ -126,7 +126,11 @@ func TestACommentCannotPassForAnotherJob(t *testing.T) {
 func nodeLine(values ...string) string {
 	var b strings.Builder
 	for i, c := range nodeColumns {
-		fmt.Fprintf(&b, "%-*s", c.width, values[i])
+		value := "idle"
+		if i < len(values) {
+			value = values[i]
+		}
+		fmt.Fprintf(&b, "%-*s", c.width, value)
 	}
 	return b.String() + end + "\n"
 }
@@ -148,6 +152,15 @@ func TestWhatANodeHas(t *testing.T) {
 		if len(nodes) != 1 || !reflect.DeepEqual(nodes[0], tc.want) || len(bad) > 0 {
 			t.Errorf("%s: %+v, %v; want %+v", name, nodes, bad, tc.want)
 		}
+	}
+	for state, off := range map[string]bool{"idle": false, "mixed": false, "idle*": false, "idle!": true, "idle%": true, "idle~": true, "mixed#": true, "allocated#": true} {
+		nodes, bad := parseNodes(nodeLine("n1", "0/16/0/16", "batch", "32000", "0", "gpu:2", "gpu:0", state), end)
+		if len(bad) > 0 || nodes[0].Off != off || nodes[0].CPUs != 16 || nodes[0].Memory != 32000<<20 || nodes[0].GPUs != 2 {
+			t.Errorf("%s: %+v, %v", state, nodes, bad)
+		}
+	}
+	if nodes, _ := parseNodes(nodeLine("n1", "0/0/16/16", "batch", "32000", "0", "gpu:2", "gpu:0", "drained~"), end); nodes[0].Off || nodes[0].CPUs != 0 {
+		t.Errorf("a node that is drained and off is not started for a job: %+v", nodes[0])
 	}
 	for what, text := range map[string]string{
 		"CPUs": nodeLine("n3", "x/0/0/0", "batch", "1", "0", "", ""), "memory": nodeLine("n3", "0/1/0/1", "batch", "1Q", "0", "", ""), "name": nodeLine("", "0/1/0/1", "batch", "1", "0", "", ""),

@@ -7,6 +7,9 @@ import (
 	"os"
 	"reflect"
 	"testing"
+	"time"
+
+	"lull.dev/lull/pkg/decide"
 )
 
 // recorded is a look at a Slurm 22.05.8 with two partitions that share a node: batch has n1 to n3, gpu has n3 and n4; n2 and n4 drain, and
@@ -29,6 +32,25 @@ func recorded(t *testing.T) Queue {
 		t.Fatalf("%d jobs, %v", len(q.Jobs), bad)
 	}
 	return q
+}
+
+// TestNodesThatAreSwitchedOffCount as capacity, and their start counts before a --deadline. A job that waits for it has done nothing yet.
+func TestNodesThatAreSwitchedOffCount(t *testing.T) {
+	j := waiting()
+	j.Deadline = at("15:00:00")
+	latest := map[bool]string{false: "13:55:00", true: "13:45:00"}
+	for off, want := range latest {
+		in := inputAt(t, j)
+		in.Boot, in.Queue.Nodes[1].Off = 10*time.Minute, off
+		v := Observe(in)
+		if got := v.Jobs[0].Latest; v.Snapshot.Clusters[0].Capacity[cpu] != 32 || !got.Equal(at(want)) {
+			t.Errorf("off %v: latest start %v, want %s; capacity %v", off, got, want, v.Snapshot.Clusters[0].Capacity)
+		}
+	}
+	j.State, j.Reason, j.Started, j.AdminComment = stateConfiguring, "None", at("08:30:00"), Mark{Phase: Released}.String()
+	if v := Observe(inputAt(t, j)); v.Snapshot.Tasks[0].Remaining != time.Hour || v.Snapshot.Tasks[0].State != decide.Running {
+		t.Errorf("%+v", v.Snapshot.Tasks[0])
+	}
 }
 
 func TestPlacesOfARecordedSlurm(t *testing.T) {

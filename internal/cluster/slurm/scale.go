@@ -157,7 +157,7 @@ func (s *Scale) least(in *Input, g *Governed, deadline time.Time, length, left t
 	n := s.atLeast(g.Job.Tasks, deadline.Add(-in.Margin).Sub(in.Now)-left, length)
 	if by := g.Job.Deadline; !by.IsZero() {
 		limit := max(length, g.Job.Limit)
-		n = max(n, s.atLeast(g.Job.Tasks, by.Add(-in.Config.MarginTime()).Sub(in.Now)-limit, limit))
+		n = max(n, s.atLeast(g.Job.Tasks, by.Add(-in.Config.MarginTime()-in.boots()).Sub(in.Now)-limit, limit))
 	}
 	return n
 }

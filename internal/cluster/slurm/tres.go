@@ -184,5 +184,6 @@ func parseNode(f []string) (Node, error) {
 		n.Memory = v
 	}
 	n.GPUs = countGPUs(gres)
+	n.Off = strings.ContainsAny(f[7], "~#!%") && n.CPUs > 0
 	return n, nil
 }

@@ -153,7 +153,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	for _, n := range []string{"n1", "n2"} {
-		if _, err := c.daemon("slurmd-"+n, "slurmd-wlm", "-D", "-N", n, "-d", c.Root+"/usr/sbin/slurmstepd-wlm"); err != nil {
+		if err := c.StartNode(n); err != nil {
 			return err
 		}
 	}
@@ -161,6 +161,12 @@ func (c *Cluster) start() error {
 		out, _ := c.Command("sinfo", "-h", "-N", "-o", "%T").Output()
 		return strings.Count(string(out), "idle") == 5 // two nodes in two partitions, and one in a third
 	})
+}
+
+// StartNode starts the slurmd of a node.
+func (c *Cluster) StartNode(name string) error {
+	_, err := c.daemon("slurmd-"+name, "slurmd-wlm", "-D", "-N", name, "-d", c.Root+"/usr/sbin/slurmstepd-wlm")
+	return err
 }
 
 // daemon starts a program that ends with this process, however it ends.
