@@ -21,9 +21,9 @@ import (
 func secondLine(t *testing.T, b bed, controller *exec.Cmd) {
 	ctx := context.Background()
 	must(t, controller.Process.Kill())
-	waits := b.job("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+	waits := endless(b.job("waits", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
 	waits.Spec.Template.Spec.NodeSelector = map[string]string{"there-is": "none"}
-	started := b.job("started", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+	started := endless(b.job("started", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"}))
 	must(t, env.client.Create(ctx, started))
 	must(t, env.client.Create(ctx, waits))
 	get := func(name string) (job batchv1.Job) {

@@ -110,6 +110,7 @@ func nominationsWait(t *testing.T, w *unstructured.Unstructured) {
 func allIsAccepted(t *testing.T) {
 	text, err := charts.Manifests(kinds.Builtin(), charts.Options{Webhook: true, Kueue: true, Extender: true, Capacity: true, Autoscaling: true, Web: true, Image: "a/b:c"})
 	must(t, err)
+	must(t, env.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kueue-system"}}))
 	for doc := range strings.SplitSeq("\n"+text, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		must(t, yaml.Unmarshal([]byte(doc), &o.Object))
