@@ -272,5 +272,9 @@ func (k *Kind) Quieten(obj map[string]any) map[string]any {
 	return patch
 }
 
+// KeepsStart reports whether objects of the kind keep the time of their start while they are suspended, and may not change it when they are
+// resumed: Jobs, in Kubernetes without https://github.com/kubernetes/kubernetes/pull/134769. The Job controller does not get further then.
+func (k *Kind) KeepsStart() bool { return k.Spec.Group == "batch" && k.Spec.Resource == "jobs" }
+
 // Queues reports whether objects of the kind can wait in a queue of Kueue.
 func (k *Kind) Queues() bool { return k.Spec.Hold.Suspend != "" }

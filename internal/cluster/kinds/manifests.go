@@ -47,6 +47,13 @@ func (k *Kind) AdmissionName() string { return "hold-" + k.objectName() + ".lull
 // access grants what reading, holding and scaling objects of the kind takes; the roles of
 // controller and failsafe aggregate it.
 func (k *Kind) access() string {
+	status := ""
+	if k.KeepsStart() {
+		status = fmt.Sprintf(`- apiGroups: [%q]
+  resources: [%q]
+  verbs: ["patch"]
+`, k.Spec.Group, k.Spec.Resource+"/status")
+	}
 	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -57,7 +64,7 @@ rules:
 - apiGroups: [%q]
   resources: [%q]
   verbs: ["get", "list", "watch", "patch"]
-`, k.objectName(), k.Spec.Group, k.Spec.Resource)
+`, k.objectName(), k.Spec.Group, k.Spec.Resource) + status
 }
 
 // notOwned is true where no other controller owns the object.

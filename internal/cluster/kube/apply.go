@@ -377,6 +377,10 @@ func (ap *Applier) release(ctx context.Context, w *Workload, rec Record, how ope
 		}
 		w = live
 	}
+	w, err := ap.forgetStart(ctx, w)
+	if err != nil {
+		return false, err
+	}
 	kind := corev1.EventTypeNormal
 	if how.warning {
 		kind = corev1.EventTypeWarning

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -112,4 +115,27 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 // TellMissed says in an Event of a workload why it is left alone.
 func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
 	ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+}
+
+// forgetStart takes the time of its start off a Job that ran before and is suspended, so that it can be resumed: see kinds.Kind.KeepsStart. It returns the workload as it is
+// then. Who may not change a status resumes the Job all the same.
+func (ap *Applier) forgetStart(ctx context.Context, w *Workload) (*Workload, error) {
+	if !w.Kind.KeepsStart() || w.Facts.Started.IsZero() || !w.Facts.Suspended || w.Facts.Finished || w.Facts.Queue != "" {
+		return w, nil
+	}
+	o := w.Objects[0]
+	target := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": w.Kind.GVK().GroupVersion().String(), "kind": w.Kind.Spec.Kind,
+		"metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},
+	}}
+	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{"startTime":null}}`, o.GetResourceVersion())
+	switch err := ap.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch))); {
+	case apierrors.IsForbidden(err):
+		return w, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", describe(w), err)
+	}
+	out := NewWorkload(w.Kind, target)
+	out.Next = w.Next
+	return out, nil
 }
