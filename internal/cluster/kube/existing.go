@@ -118,7 +118,7 @@ func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why st
 }
 
 // forgetStart takes the time of its start off a Job that ran before and is suspended, so that it can be resumed: see kinds.Kind.KeepsStart. It returns the workload as it is
-// then. Who may not change a status resumes the Job all the same.
+// then. If the API server refuses the change, the Job is resumed all the same: only a conflict, or a Job that is gone, is an error.
 func (ap *Applier) forgetStart(ctx context.Context, w *Workload) (*Workload, error) {
 	if !w.Kind.KeepsStart() || w.Facts.Started.IsZero() || !w.Facts.Suspended || w.Facts.Finished || w.Facts.Queue != "" {
 		return w, nil
@@ -130,10 +130,10 @@ func (ap *Applier) forgetStart(ctx context.Context, w *Workload) (*Workload, err
 	}}
 	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{"startTime":null}}`, o.GetResourceVersion())
 	switch err := ap.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(patch))); {
-	case apierrors.IsForbidden(err):
-		return w, nil
-	case err != nil:
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%s: %w", describe(w), err)
+	case err != nil:
+		return w, nil
 	}
 	out := NewWorkload(w.Kind, target)
 	out.Next = w.Next
