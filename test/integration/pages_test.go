@@ -97,6 +97,7 @@ var elsewhere = []struct{ command, by string }{
 	{"lull demo --live --outage 24h", "make test-demos"},
 	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlinesMatchTheReproductionPage runs parts of it"},
 	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
+	{"lull forecast backtest --weather", "needs the evaluation data; TestBacktestWithWeather reads such a file"},
 	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestWritesEachFormat reads such a file"},
 	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
 	{"sbatch --comment=lull:", slurmPage},
