@@ -88,9 +88,8 @@ type CarbonPlanStatus struct {
 	ExpectedG float64 `json:"expectedG,omitempty"`
 	// +optional
 	BaselineG float64 `json:"baselineG,omitempty"`
-	// bound is how far the plans that were made together with this one are at most from
-	// the least emissions possible beside all other work as it is, a share of the
-	// latter; absent where the planner proves none.
+	// bound is the proven gap of the plans that were made together with this one. At 0.004 they emit at most 0.4 % more
+	// than the best plans for this work could, beside all other work as it is. It is absent if the planner proves none.
 	// +optional
 	Bound *float64 `json:"bound,omitempty"`
 
@@ -168,7 +167,7 @@ type PlanShown struct {
 // +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.shown.next`
 // +kubebuilder:printcolumn:name="Deadline",type=string,JSONPath=`.status.deadline`
 // +kubebuilder:printcolumn:name="Saves",type=string,JSONPath=`.status.shown.saves`
-// +kubebuilder:printcolumn:name="Bound",type=string,JSONPath=`.status.shown.bound`
+// +kubebuilder:printcolumn:name="Gap",type=string,JSONPath=`.status.shown.bound`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Cluster",type=string,priority=1,JSONPath=`.status.cluster`
 // +kubebuilder:printcolumn:name="Trigger",type=string,priority=1,JSONPath=`.status.trigger.reason`

@@ -22,6 +22,7 @@ var meanings = map[string]string{
 	"Paused":            "its policy or zone is paused, so it runs",
 	"PolicyGone":        "its policy was deleted 10 s ago and did not come back, so it runs",
 	"Excluded":          "its policy may not govern it: a hook, an object of a system namespace, or one that names another policy",
+	"MissedAdmission":   "nobody held it when it was created. Lull suspends it if spec.holdExisting asks for that and nothing of it has started; else it runs",
 	"InvalidAnnotation": "its annotations cannot be read, so it runs",
 	"Failsafe":          "the watchdog released it: its latest start has come, or its policy no longer holds anything",
 	"Released":          "somebody released it with lull release",
