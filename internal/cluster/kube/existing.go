@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,16 +31,21 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 	}
 	for _, o := range w.Objects {
 		status, _ := o.Object["status"].(map[string]any)
-		for _, field := range []string{"ready", "succeeded", "failed", "terminating"} {
-			if n, _ := status[field].(int64); n > 0 {
-				return fmt.Sprintf("status.%s is %d", field, n)
-			}
+		if told := toldBy("status", status); told != "" {
+			return told
 		}
 		conditions, _ := status["conditions"].([]any)
 		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Suspended" {
+			c, _ := c.(map[string]any)
+			switch c["type"] {
+			case "Suspended":
 				return "it has been suspended and resumed"
+			case "Running", "Restarting": // also if it is False now
+				return fmt.Sprintf("it has a condition %s", c["type"])
 			}
+		}
+		if o.GetGeneration() > 1 { // as by its user who has resumed it: not every kind has a condition for that
+			return "its spec has been changed since its creation"
 		}
 	}
 	index := newPodIndex([]*Workload{w})
@@ -55,6 +62,40 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 		return "its pods are not known, and it says that it is active"
 	}
 	return ""
+}
+
+// counts are the numbers in the status of some kind, at any depth, that tell of more than pods that wait.
+var counts = []string{"ready", "succeeded", "failed", "terminating", "restarts", "retries"}
+
+// toldBy names the first of counts in a part of a status that is above 0; "" for none.
+func toldBy(at string, part any) string {
+	switch part := part.(type) {
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(part)) {
+			inside := at + "." + field
+			if n := fmt.Sprint(part[field]); slices.Contains(counts, field) && isNumber(part[field]) && n != "0" {
+				return inside + " is " + n
+			}
+			if told := toldBy(inside, part[field]); told != "" {
+				return told
+			}
+		}
+	case []any:
+		for i := range part {
+			if told := toldBy(fmt.Sprintf("%s[%d]", at, i), part[i]); told != "" {
+				return told
+			}
+		}
+	}
+	return ""
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
 }
 
 // CanHold says why a workload cannot be suspended once it exists; "" if it can. Pods cannot be gated then, and what has replicas but no
@@ -103,6 +144,9 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 		if err != nil {
 			return err
 		}
+		if !ap.Events.tells(string(VerbHold), corev1.EventTypeNormal) {
+			continue
+		}
 		ap.Recorder.Eventf(target, nil, corev1.EventTypeNormal, string(VerbHold), string(CodeMissedAdmission),
 			"nobody held it at creation; nothing of it has started, so it is suspended now, as spec.holdExisting of CarbonPolicy %s asks", policy.Name)
 	}
@@ -111,5 +155,7 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 
 // TellMissed says in an Event of a workload why it is left alone.
 func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
-	ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+	if ap.Events.tells("NotHeld", corev1.EventTypeNormal) {
+		ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+	}
 }
