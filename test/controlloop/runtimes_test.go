@@ -51,7 +51,9 @@ func TestRunTimesSurviveTheController(t *testing.T) {
 				first.Kill()
 				b.Controller(with)
 				job("next", map[string]string{v1alpha1.AnnotationDeadline: at(20).Format(time.RFC3339)})
-				b.Until("it to be decided", func() bool { return b.get("next").Annotations[v1alpha1.AnnotationLatestStart] != "" && b.decision("next") != "" })
+				b.Until("it to be decided", func() bool {
+					return b.get("next").Annotations[v1alpha1.AnnotationLatestStart] != "" && b.decision("next") != ""
+				})
 				latest, err := time.Parse(time.RFC3339, b.get("next").Annotations[v1alpha1.AnnotationLatestStart])
 				b.must(err)
 				left := at(20).Sub(b.gridTime(latest)) - b.policy().Spec.StartMargin.Duration

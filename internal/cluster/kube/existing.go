@@ -118,6 +118,9 @@ func MissedMessage(policy *v1alpha1.CarbonPolicy, why string) string {
 // NotAsked is why it is left alone if its policy does not ask for more.
 const NotAsked = "spec.holdExisting of the policy is Never; with Unstarted, Lull suspends what has not started"
 
+// NotBound is why it is left alone if nothing is to hold its kind at creation.
+const NotBound = "neither an admission policy nor a webhook is to hold its kind at creation"
+
 // PodsOf lists the pods of which some may be a workload's: by its labels, or all of its namespace.
 func PodsOf(ctx context.Context, reader client.Reader, w *Workload) ([]corev1.Pod, error) {
 	options := []client.ListOption{client.InNamespace(w.Namespace())}

@@ -19,7 +19,7 @@ func TestReleasedWorkloadIsNotHeldAgain(t *testing.T) {
 		"missed by admission": {metav1.ObjectMeta{Name: "a"}, 1},
 		"governed":            {metav1.ObjectMeta{Name: "a", Annotations: map[string]string{v1alpha1.AnnotationPolicy: "p"}}, 0},
 		"released":            {metav1.ObjectMeta{Name: "a", Annotations: map[string]string{v1alpha1.AnnotationDecision: `{"verb":"Release"}`}}, 0},
-		"deleted":             {metav1.ObjectMeta{Name: "a", DeletionTimestamp: &now}, 0},
+		"deleted":             {metav1.ObjectMeta{Name: "a", DeletionTimestamp: &now}, 1}, // to be forgotten
 	} {
 		if got := unheld(t.Context(), &metav1.PartialObjectMetadata{ObjectMeta: x.meta}); len(got) != x.want {
 			t.Errorf("%s: %d requests, want %d", name, len(got), x.want)
