@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -37,7 +36,7 @@ import (
 // Whether a policy would have held a workload is decided by the admission policy of the kind, as at creation. Where neither that policy is bound nor a
 // webhook is there, as after "lull release --kinds", nothing is held.
 type existingReconciler struct {
-	cache     cache.Cache
+	cache     client.Reader
 	live      client.Reader
 	kinds     *KindSet
 	zones     *Zones
@@ -139,12 +138,9 @@ func (x *existingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		x.leave(req.NamespacedName, w, policy, kube.NotAsked, false)
 		return ctrl.Result{}, nil
 	}
-	zone, looked := x.zones.Get(policy.Spec.Zone)
-	switch {
-	case !looked:
-		return ctrl.Result{RequeueAfter: zoneWait}, nil
-	case zone.Outlook.Expected == nil || zone.Paused: // it would be released at once
-		return ctrl.Result{RequeueAfter: resyncPeriod}, nil
+	zone, again, err := x.zone(ctx, policy.Spec.Zone)
+	if err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	why, started, err := x.hold(ctx, kind, key, zone)
 	switch {
@@ -161,6 +157,22 @@ func (x *existingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		x.forget(req.NamespacedName)
 	}
 	return ctrl.Result{}, nil
+}
+
+// zone is that of a policy, or after how long to look for it again: soon only if it is there, and has not been looked at since the start.
+func (x *existingReconciler) zone(ctx context.Context, name string) (zone Zone, again time.Duration, err error) {
+	zone, looked := x.zones.Get(name)
+	switch {
+	case looked && zone.Outlook.Expected != nil && !zone.Paused:
+		return zone, 0, nil
+	case looked: // what is held would be released at once
+		return zone, resyncPeriod, nil
+	}
+	err = x.cache.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.GridZone{})
+	if apierrors.IsNotFound(err) {
+		return zone, resyncPeriod, nil
+	}
+	return zone, zoneWait, err
 }
 
 // hold suspends an object, as the API server has it now, or says why it is left alone, and whether that is as it has started.
