@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 func tooShort(model string, days int) error {
@@ -29,6 +30,9 @@ type Blend struct {
 	weight  [][]float64 // the decayed count behind it
 	errors  *Errors     // of the blend itself
 	weather weatherMix
+
+	// turn is held from a prediction until what it left behind has been read.
+	turn sync.Mutex
 }
 
 // sharpness turns the blend from a mean (0) towards the best model alone.
@@ -47,8 +51,10 @@ var unknownSpread = Spread{Low: 0.5, High: 1.6}
 // Band forecasts n slots with their quantiles, from the blend's own past errors
 // at each lead time. Errors: as for Predict.
 func (m *Blend) Band(h History, n int) (Band, error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	out := make([]float64, n)
-	if err := m.Predict(h, out); err != nil {
+	if err := m.predictInTurn(h, out); err != nil {
 		return Band{}, err
 	}
 	m.memo.mu.Lock()
@@ -69,6 +75,13 @@ func (m *Blend) Accuracy(leads int) (mape float64, n int) {
 
 // Predict implements Model.
 func (m *Blend) Predict(h History, out []float64) error {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.predictInTurn(h, out)
+}
+
+// predictInTurn is Predict for who has the turn.
+func (m *Blend) predictInTurn(h History, out []float64) error {
 	if h.Weather.known() {
 		return m.withWeather(h, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -264,5 +265,37 @@ func TestPathsCoverSums(t *testing.T) {
 	blind.Weather = nil
 	if _, err := NewBlend().Paths(blind, 24); !errors.Is(err, ErrHistory) {
 		t.Errorf("without weather: error %v, want ErrHistory", err)
+	}
+}
+
+// TestPathsAreOfTheirForecast: paths that are asked for while others predict fewer slots have as many slots as were asked for.
+func TestPathsAreOfTheirForecast(t *testing.T) {
+	h := weatherYear(100)
+	m := NewBlend()
+	want, err := m.Paths(h, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		others.Go(func() {
+			for out := make([]float64, 3); ; {
+				select {
+				case <-done:
+					return
+				default:
+					_ = m.Predict(h, out)
+				}
+			}
+		})
+	}
+	defer others.Wait()
+	defer close(done)
+	for range 50 {
+		got, err := m.Paths(h, 30)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%d paths (%v), want %d", len(got), err, len(want))
+		}
 	}
 }

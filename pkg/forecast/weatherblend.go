@@ -107,8 +107,10 @@ func (m *Blend) withWeather(h History, out []float64) error {
 //
 // Errors: as for Predict; ErrHistory with fewer than mixNeeded such forecasts.
 func (m *Blend) Paths(h History, n int) ([][]float64, error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	out := make([]float64, n)
-	if err := m.Predict(h, out); err != nil {
+	if err := m.predictInTurn(h, out); err != nil {
 		return nil, err
 	}
 	m.memo.mu.Lock()

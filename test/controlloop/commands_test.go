@@ -65,9 +65,9 @@ func TestReleaseByHand(t *testing.T) {
 }
 
 // TestRemovedKindIsReleasedForGood: a kind that Lull is about to lose the rights to is released for good, and no new object of it is held, while the controller
-// goes on.
+// goes on, not even where its policy asks for what came unheld to be suspended.
 func TestRemovedKindIsReleasedForGood(t *testing.T) {
-	onBed(t, dirtyThenClean(), nil, func(b *bed) {
+	onBed(t, dirtyThenClean(), holdUnstarted, func(b *bed) {
 		b.Controller()
 		b.submit("held", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
 		b.submit("runs", map[string]string{v1alpha1.AnnotationMaxDelay: "0s", v1alpha1.AnnotationInterruptible: "true"})
@@ -81,8 +81,8 @@ func TestRemovedKindIsReleasedForGood(t *testing.T) {
 		b.submit("new", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
 		b.Run(10 * minute)
 		for _, name := range []string{"held", "runs", "new"} {
-			if b.suspended(name) {
-				t.Errorf("%s is held", name)
+			if policy := b.get(name).Annotations[v1alpha1.AnnotationPolicy]; b.suspended(name) || policy != "" {
+				t.Errorf("%s is held, or was: suspended %v, policy %q", name, b.suspended(name), policy)
 			}
 		}
 	})

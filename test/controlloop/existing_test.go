@@ -55,10 +55,10 @@ func TestExistingIsHeld(t *testing.T) {
 		if b.suspended("late") || b.get("late").Annotations[v1alpha1.AnnotationPolicy] != "" {
 			t.Fatal("held at creation")
 		}
+		restore()
 		first := b.Controller()
 		b.Until("the Job to be suspended", func() bool { return b.suspended("late") })
 		first.Kill()
-		restore()
 		b.Controller()
 		b.Watchdog(quickWatchdog)
 		if e := b.events("late"); !strings.Contains(e, "Normal Hold: nobody held it at creation") {
@@ -72,9 +72,10 @@ func TestExistingIsHeld(t *testing.T) {
 // TestExistingThatStartedIsLeftAlone: what has a pod on a node is never suspended, before and after the controller starts again; an Event says why.
 func TestExistingThatStartedIsLeftAlone(t *testing.T) {
 	onBed(t, dirtyThenClean(), holdUnstarted, func(b *bed) {
-		b.unbind()
+		restore := b.unbind()
 		b.submit("started", nil)
 		b.Until("it to run", func() bool { return b.ready("started") })
+		restore()
 		b.Always(100*time.Millisecond, func() error { return b.neverSuspended("started") })
 		first := b.Controller()
 		b.Until("an Event", func() bool { return strings.Contains(b.events("started"), "NotHeld") })
@@ -93,8 +94,9 @@ func TestExistingThatStartedIsLeftAlone(t *testing.T) {
 func TestExistingIsLeftAloneByDefault(t *testing.T) {
 	onBed(t, dirtyThenClean(), nil, func(b *bed) {
 		b.fill("2h")
-		b.unbind()
+		restore := b.unbind()
 		b.Create(b.wide("waits", nil))
+		restore()
 		b.Controller()
 		b.Until("an Event", func() bool { return strings.Contains(b.events("waits"), "NotHeld") })
 		if e := b.events("waits"); !strings.Contains(e, "spec.holdExisting of the policy is Never") {
@@ -115,12 +117,13 @@ func TestExistingIsLeftAloneByDefault(t *testing.T) {
 func TestExistingIsNotHeldTooLate(t *testing.T) {
 	onBed(t, dirtyThenClean(), holdUnstarted, func(b *bed) {
 		b.fill("3h")
-		b.unbind()
+		restore := b.unbind()
 		b.Create(b.wide("late", map[string]string{v1alpha1.AnnotationMaxDelay: "1m"}))
 		resumed := b.wide("resumed", nil)
 		yes := true
 		resumed.Spec.Suspend = &yes
 		b.Create(resumed)
+		restore()
 		b.Until("the Job to be suspended by its user", func() bool { return len(b.get("resumed").Status.Conditions) > 0 })
 		b.Patch(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "resumed"}}, `{"spec":{"suspend":false}}`)
 		b.Always(100*time.Millisecond, func() error { return b.neverSuspended("late") })

@@ -19,6 +19,9 @@ type RunLength struct {
 // mostLengths bounds how many finished workloads a start reads: a few hundred runs of a family tell as much as all.
 const mostLengths = 2000
 
+// longestRun bounds what an entry may say of a run time.
+const longestRun = 100 * 365 * 24 * time.Hour
+
 const lastFinished = `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE kind = 'finished' ORDER BY seq DESC LIMIT $1`
 
 // readLengths returns what the last workloads that ended say of run times, oldest first.
@@ -30,12 +33,11 @@ func (l *Ledger) readLengths(ctx context.Context) (list []RunLength, err error) 
 			return nil, err
 		}
 		b, err := bodyOf[Finished](&e)
-		if err != nil {
-			return nil, err
+		if err != nil || !(b.RanSeconds > 0 && b.RanSeconds <= longestRun.Seconds()) || b.Family == "" {
+			continue // it teaches nothing; that it is broken is for the audit to say
 		}
-		if length := time.Duration(b.RanSeconds * float64(time.Second)); length > 0 && b.Family != "" {
-			list = append(list, RunLength{Workload: types.UID(e.Workload), Policy: b.Policy, Family: b.Family, Length: length})
-		}
+		length := time.Duration(b.RanSeconds * float64(time.Second))
+		list = append(list, RunLength{Workload: types.UID(e.Workload), Policy: b.Policy, Family: b.Family, Length: length})
 	}
 	slices.Reverse(list)
 	return list, nil

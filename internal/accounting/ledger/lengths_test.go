@@ -9,7 +9,7 @@ import (
 )
 
 // TestStartReadsRunTimes: a recorder that starts has the run times of each policy, oldest first, of the last workloads that ended. What failed,
-// was deleted, or was recorded by an older version says nothing.
+// cannot be read, or was recorded by an older version says nothing.
 func TestStartReadsRunTimes(t *testing.T) {
 	l := fresh(t)
 	var list []New
@@ -18,10 +18,11 @@ func TestStartReadsRunTimes(t *testing.T) {
 		list = append(list, New{Kind: KindFinished, Key: "finished/" + uid, Workload: uid, Body: b})
 	}
 	add("forgotten", Finished{How: "finished", Policy: "a/p", Family: "a/f", RanSeconds: 1})
-	for i := range mostLengths - 4 {
+	for i := range mostLengths - 5 {
 		add(fmt.Sprint("old-", i), Finished{How: "finished"})
 	}
-	add("gone", Finished{How: "gone"})
+	add("endless", Finished{How: "finished", Policy: "a/p", Family: "a/f", RanSeconds: 1e300})
+	list = append(list, New{Kind: KindFinished, Key: "finished/broken", Workload: "broken", Body: 1}) // it keeps nobody from recording
 	add("one", Finished{How: "finished", Policy: "a/p", Family: "a/f", RanSeconds: 3600})
 	add("other", Finished{How: "finished", Policy: "b/p", Family: "b/f", RanSeconds: 60})
 	add("two", Finished{How: "finished", Policy: "a/p", Family: "a/f", RanSeconds: 1800.5})

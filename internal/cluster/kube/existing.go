@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,16 +34,21 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 	}
 	for _, o := range w.Objects {
 		status, _ := o.Object["status"].(map[string]any)
-		for _, field := range []string{"ready", "succeeded", "failed", "terminating"} {
-			if n, _ := status[field].(int64); n > 0 {
-				return fmt.Sprintf("status.%s is %d", field, n)
-			}
+		if told := toldBy("status", status); told != "" {
+			return told
 		}
 		conditions, _ := status["conditions"].([]any)
 		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Suspended" {
+			c, _ := c.(map[string]any)
+			switch c["type"] {
+			case "Suspended":
 				return "it has been suspended and resumed"
+			case "Running", "Restarting": // also if it is False now
+				return fmt.Sprintf("it has a condition %s", c["type"])
 			}
+		}
+		if o.GetGeneration() > 1 { // as by its user who has resumed it: not every kind has a condition for that
+			return "its spec has been changed since its creation"
 		}
 	}
 	index := newPodIndex([]*Workload{w})
@@ -58,6 +65,40 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 		return "its pods are not known, and it says that it is active"
 	}
 	return ""
+}
+
+// counts are the numbers in the status of some kind, at any depth, that tell of more than pods that wait.
+var counts = []string{"ready", "succeeded", "failed", "terminating", "restarts", "retries"}
+
+// toldBy names the first of counts in a part of a status that is above 0; "" for none.
+func toldBy(at string, part any) string {
+	switch part := part.(type) {
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(part)) {
+			inside := at + "." + field
+			if n := fmt.Sprint(part[field]); slices.Contains(counts, field) && isNumber(part[field]) && n != "0" {
+				return inside + " is " + n
+			}
+			if told := toldBy(inside, part[field]); told != "" {
+				return told
+			}
+		}
+	case []any:
+		for i := range part {
+			if told := toldBy(fmt.Sprintf("%s[%d]", at, i), part[i]); told != "" {
+				return told
+			}
+		}
+	}
+	return ""
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
 }
 
 // CanHold says why a workload cannot be suspended once it exists; "" if it can. Pods cannot be gated then, and what has replicas but no
@@ -79,6 +120,9 @@ func MissedMessage(policy *v1alpha1.CarbonPolicy, why string) string {
 
 // NotAsked is why it is left alone if its policy does not ask for more.
 const NotAsked = "spec.holdExisting of the policy is Never; with Unstarted, Lull suspends what has not started"
+
+// NotBound is why it is left alone if nothing is to hold its kind at creation.
+const NotBound = "neither an admission policy nor a webhook is to hold its kind at creation"
 
 // PodsOf lists the pods of which some may be a workload's: by its labels, or all of its namespace.
 func PodsOf(ctx context.Context, reader client.Reader, w *Workload) ([]corev1.Pod, error) {
@@ -106,6 +150,9 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 		if err != nil {
 			return err
 		}
+		if !ap.Events.tells(string(VerbHold), corev1.EventTypeNormal) {
+			continue
+		}
 		ap.Recorder.Eventf(target, nil, corev1.EventTypeNormal, string(VerbHold), string(CodeMissedAdmission),
 			"nobody held it at creation; nothing of it has started, so it is suspended now, as spec.holdExisting of CarbonPolicy %s asks", policy.Name)
 	}
@@ -114,7 +161,9 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 
 // TellMissed says in an Event of a workload why it is left alone.
 func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
-	ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+	if ap.Events.tells("NotHeld", corev1.EventTypeNormal) {
+		ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
+	}
 }
 
 // forgetStart takes the time of its start off a Job that ran before and is suspended, so that it can be resumed: see kinds.Kind.KeepsStart. It returns the workload as it is
@@ -133,7 +182,7 @@ func (ap *Applier) forgetStart(ctx context.Context, w *Workload) (*Workload, err
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%s: %w", describe(w), err)
 	case err != nil:
-		return w, nil
+		return w, nil //nolint:nilerr // resumed all the same
 	}
 	out := NewWorkload(w.Kind, target)
 	out.Next = w.Next

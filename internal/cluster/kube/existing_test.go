@@ -4,10 +4,16 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
@@ -26,32 +32,70 @@ func TestBegun(t *testing.T) {
 		pods   []corev1.Pod
 		want   string // part of why; "" for not started
 	}{
-		"nothing yet":            {"Job", nil, nil, ""},
-		"its pods wait":          {"Job", map[string]any{"active": int64(1), "startTime": "2026-11-27T00:00:00Z", "ready": int64(0)}, []corev1.Pod{waits}, ""},
-		"bound":                  {"Job", map[string]any{"active": int64(1)}, []corev1.Pod{waits, pod("q", "x", "node", corev1.PodPending)}, "its pod q has been on a node"},
-		"failed without a node":  {"Job", nil, []corev1.Pod{pod("q", "x", "", corev1.PodFailed)}, "its pod q"},
-		"pods of others":         {"Job", nil, []corev1.Pod{pod("q", "y", "node", corev1.PodRunning)}, ""},
-		"ready":                  {"Job", map[string]any{"ready": int64(1)}, nil, "status.ready is 1"},
-		"failed before":          {"Job", map[string]any{"failed": int64(2)}, nil, "status.failed is 2"},
-		"ending":                 {"Job", map[string]any{"terminating": int64(1)}, nil, "status.terminating is 1"},
-		"done in part":           {"Job", map[string]any{"succeeded": int64(1)}, nil, "parts of it are done"},
-		"ended":                  {"Job", map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}, nil, "it has ended"},
-		"resumed":                {"Job", map[string]any{"conditions": []any{map[string]any{"type": "Suspended", "status": "False"}}}, nil, "suspended and resumed"},
-		"pods known later":       {"RayJob", nil, nil, ""},
-		"pods known, they run":   {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{pod("q", "x", "node", corev1.PodRunning)}, "its pod q"},
-		"pods known, none bound": {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{waits}, ""},
+		"nothing yet":              {"Job", nil, nil, ""},
+		"its pods wait":            {"Job", map[string]any{"active": int64(1), "startTime": "2026-11-27T00:00:00Z", "ready": int64(0)}, []corev1.Pod{waits}, ""},
+		"bound":                    {"Job", map[string]any{"active": int64(1)}, []corev1.Pod{waits, pod("q", "x", "node", corev1.PodPending)}, "its pod q has been on a node"},
+		"failed without a node":    {"Job", nil, []corev1.Pod{pod("q", "x", "", corev1.PodFailed)}, "its pod q"},
+		"pods of others":           {"Job", nil, []corev1.Pod{pod("q", "y", "node", corev1.PodRunning)}, ""},
+		"ready":                    {"Job", map[string]any{"ready": int64(1)}, nil, "status.ready is 1"},
+		"failed before":            {"Job", map[string]any{"failed": int64(2)}, nil, "status.failed is 2"},
+		"ending":                   {"Job", map[string]any{"terminating": int64(1)}, nil, "status.terminating is 1"},
+		"done in part":             {"Job", map[string]any{"succeeded": int64(1)}, nil, "parts of it are done"},
+		"ended":                    {"Job", map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}, nil, "it has ended"},
+		"resumed":                  {"Job", map[string]any{"conditions": []any{map[string]any{"type": "Suspended", "status": "False"}}}, nil, "suspended and resumed"},
+		"started before a restart": {"JobSet", map[string]any{"restarts": int64(1), "replicatedJobsStatus": []any{map[string]any{"name": "w", "active": int64(1)}}}, nil, "status.restarts is 1"},
+		"a job of it is done":      {"JobSet", map[string]any{"restarts": int64(0), "replicatedJobsStatus": []any{map[string]any{"name": "w", "succeeded": int64(1)}}}, nil, "status.replicatedJobsStatus[0].succeeded is 1"},
+		"a job of it waits":        {"JobSet", map[string]any{"restarts": int64(0), "replicatedJobsStatus": []any{map[string]any{"name": "w", "active": int64(1), "ready": int64(0)}}}, nil, ""},
+		"a replica failed":         {"PyTorchJob", map[string]any{"replicaStatuses": map[string]any{"Worker": map[string]any{"failed": int64(1)}}}, nil, "status.replicaStatuses.Worker.failed is 1"},
+		"ran, and restarts":        {"MPIJob", map[string]any{"conditions": []any{map[string]any{"type": "Running", "status": "False"}}}, nil, "condition Running"},
+		"reset":                    {"AppWrapper", map[string]any{"phase": "Resuming", "retries": int64(1)}, nil, "status.retries is 1"},
+		"resumed by its user":      {"RayJob", map[string]any{"generation": int64(2)}, nil, "spec has been changed"},
+		"pods known later":         {"RayJob", nil, nil, ""},
+		"pods known, they run":     {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{pod("q", "x", "node", corev1.PodRunning)}, "its pod q"},
+		"pods known, none bound":   {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{waits}, ""},
 	} {
 		named, err := kinds.Named([]string{tc.kind})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := map[string]any{"metadata": map[string]any{"namespace": "n", "name": "x", "uid": "u"}, "spec": map[string]any{"completions": int64(3)}}
+		generation := int64(1)
+		if of, stated := tc.status["generation"].(int64); stated {
+			generation = of
+		}
+		o := map[string]any{"metadata": map[string]any{"namespace": "n", "name": "x", "uid": "u", "generation": generation}, "spec": map[string]any{"completions": int64(3)}}
 		if tc.status != nil {
 			o["status"] = tc.status
 		}
 		why := Begun(NewWorkload(named[0], &unstructured.Unstructured{Object: o}), tc.pods)
 		if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 			t.Errorf("%s: %q, want %q", name, why, tc.want)
+		}
+	}
+}
+
+// TestEventsOfWhatExistsAreTheChosenOnes: who wants warnings alone gets no Events of what is held late, or left alone.
+func TestEventsOfWhatExistsAreTheChosenOnes(t *testing.T) {
+	for choice, want := range map[Events]int{"": 2, AllEvents: 2, ChangeEvents: 2, WarningEvents: 0} {
+		scheme := runtime.NewScheme()
+		if err := batchv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		job := newJob("job", func(j *batchv1.Job) { j.Namespace = "default" })
+		recorder := events.NewFakeRecorder(10)
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&job).Build()
+		ap := &Applier{Client: c, Recorder: recorder, Events: choice}
+		var stored batchv1.Job
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(&job), &stored); err != nil {
+			t.Fatal(err)
+		}
+		policy := &v1alpha1.CarbonPolicy{}
+		w := workloadOf(t, &stored)
+		ap.TellMissed(w, policy, NotAsked)
+		if err := ap.HoldExisting(t.Context(), w, policy, "2026-03-01T08:00:00Z"); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(recorder.Events); got != want {
+			t.Errorf("%q: %d Events, want %d", choice, got, want)
 		}
 	}
 }

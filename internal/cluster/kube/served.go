@@ -55,6 +55,22 @@ func HeldAtAdmission(ctx context.Context, live client.Reader, k *kinds.Kind) (Se
 	return Forbidden, fmt.Errorf("look for the admission policy of %s: %w", k.Name, err)
 }
 
+// BoundAtAdmission reports whether objects of a kind are to be held at creation: the admission policy of the kind is bound, or "lull admission" asks for
+// them. They are not once "lull release --kinds" has taken the kind from Lull.
+func BoundAtAdmission(ctx context.Context, live client.Reader, k *kinds.Kind) (bool, error) {
+	binding := AdmissionPolicy(k)
+	binding.SetKind("MutatingAdmissionPolicyBinding")
+	err := live.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		service, err := heldByWebhook(ctx, live, k)
+		return service != NotServed, err
+	}
+	return false, fmt.Errorf("look for the binding of the admission policy of %s: %w", k.Name, err)
+}
+
 // heldByWebhook is HeldAtAdmission for "lull admission".
 func heldByWebhook(ctx context.Context, live client.Reader, k *kinds.Kind) (Service, error) {
 	configuration := WebhookConfiguration()

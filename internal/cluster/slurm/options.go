@@ -75,6 +75,14 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 			return otherwise, true, err
 		}
 	}
+	if o.MinTasks > 0 && o.Interruptible { // what the user states stands over a default that excludes it
+		switch {
+		case !seen[keyMinTasks]:
+			o.MinTasks = 0
+		case !seen[keyInterruptible] && !seen[keyCheckpoint]:
+			o.Interruptible, o.Checkpoint = false, 0
+		}
+	}
 	if o.Checkpoint > 0 && !o.Interruptible {
 		return otherwise, true, fmt.Errorf("%w: checkpoint without interruptible", ErrComment)
 	}

@@ -118,3 +118,21 @@ func TestTheGracePeriodIsShort(t *testing.T) {
 		t.Errorf("%s", script)
 	}
 }
+
+// TestWhatTheUserStatesStandsOverDefaults: a default that excludes what the user of a job states gives way to that; it makes no comment wrong.
+func TestWhatTheUserStatesStandsOverDefaults(t *testing.T) {
+	for _, tc := range []struct {
+		comment   string
+		otherwise Options
+		want      Options
+	}{
+		{"lull:interruptible", Options{MaxDelay: time.Hour, MinTasks: 4}, Options{MaxDelay: time.Hour, Interruptible: true}},
+		{"lull:interruptible,checkpoint=5m", Options{MaxDelay: time.Hour, MinTasks: 4}, Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: 5 * time.Minute}},
+		{"lull:min-tasks=2", Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: 5 * time.Minute}, Options{MaxDelay: time.Hour, MinTasks: 2}},
+		{"lull:runtime=2h", Options{MaxDelay: time.Hour, MinTasks: 4}, Options{MaxDelay: time.Hour, Runtime: 2 * time.Hour, MinTasks: 4}},
+	} {
+		if got, stated, err := ReadComment(tc.comment, tc.otherwise); got != tc.want || !stated || err != nil {
+			t.Errorf("%s over %+v: %+v, %v; want %+v", tc.comment, tc.otherwise, got, err, tc.want)
+		}
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -34,9 +33,10 @@ import (
 // started and the policy asks for it. Others are left alone, and an Event says why. What it suspends is as if it had been held at
 // creation: everything else follows from that.
 //
-// Whether a policy would have held a workload is decided by the admission policy of the kind, as at creation.
+// Whether a policy would have held a workload is decided by the admission policy of the kind, as at creation. Where neither that policy is bound nor a
+// webhook is there, as after "lull release --kinds", nothing is held.
 type existingReconciler struct {
-	cache     cache.Cache
+	cache     client.Reader
 	live      client.Reader
 	kinds     *KindSet
 	zones     *Zones
@@ -83,10 +83,10 @@ func (r *CarbonPolicyReconciler) watchExisting(mgr ctrl.Manager) (*watches, erro
 }
 
 // unheld is the request for an object that no policy has ever governed; none for others. What has the record of a decision was released by
-// somebody who took it out of its policy: lull release. Its name has the kind too.
+// somebody who took it out of its policy: lull release. Its name has the kind too. What is deleted is asked for once more, to be forgotten.
 func unheld(_ context.Context, o client.Object) []reconcile.Request {
 	a := o.GetAnnotations()
-	if a[v1alpha1.AnnotationPolicy] != "" || a[v1alpha1.AnnotationDecision] != "" || o.GetDeletionTimestamp() != nil {
+	if a[v1alpha1.AnnotationPolicy] != "" || a[v1alpha1.AnnotationDecision] != "" {
 		return nil
 	}
 	group := o.GetObjectKind().GroupVersionKind().GroupKind()
@@ -122,11 +122,15 @@ func (x *existingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		x.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if u.GetDeletionTimestamp() != nil {
+		x.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
 	w := kube.NewWorkload(kind, u)
 	if x.started(req.NamespacedName, w) {
 		return ctrl.Result{}, nil
 	}
-	policy, err := x.missedBy(ctx, w)
+	policy, err := x.missedBy(ctx, x.cache, w)
 	if policy == nil {
 		return ctrl.Result{}, err
 	}
@@ -134,12 +138,9 @@ func (x *existingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		x.leave(req.NamespacedName, w, policy, kube.NotAsked, false)
 		return ctrl.Result{}, nil
 	}
-	zone, looked := x.zones.Get(policy.Spec.Zone)
-	switch {
-	case !looked:
-		return ctrl.Result{RequeueAfter: zoneWait}, nil
-	case zone.Outlook.Expected == nil || zone.Paused: // it would be released at once
-		return ctrl.Result{RequeueAfter: resyncPeriod}, nil
+	zone, again, err := x.zone(ctx, policy.Spec.Zone)
+	if err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	why, started, err := x.hold(ctx, kind, key, zone)
 	switch {
@@ -149,8 +150,29 @@ func (x *existingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	case why != "":
 		x.leave(req.NamespacedName, w, policy, why, started)
+		if why == kube.NotBound {
+			return ctrl.Result{RequeueAfter: resyncPeriod}, nil
+		}
+	default:
+		x.forget(req.NamespacedName)
 	}
 	return ctrl.Result{}, nil
+}
+
+// zone is that of a policy, or after how long to look for it again: soon only if it is there, and has not been looked at since the start.
+func (x *existingReconciler) zone(ctx context.Context, name string) (zone Zone, again time.Duration, err error) {
+	zone, looked := x.zones.Get(name)
+	switch {
+	case looked && zone.Outlook.Expected != nil && !zone.Paused:
+		return zone, 0, nil
+	case looked: // what is held would be released at once
+		return zone, resyncPeriod, nil
+	}
+	err = x.cache.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.GridZone{})
+	if apierrors.IsNotFound(err) {
+		return zone, resyncPeriod, nil
+	}
+	return zone, zoneWait, err
 }
 
 // hold suspends an object, as the API server has it now, or says why it is left alone, and whether that is as it has started.
@@ -160,7 +182,7 @@ func (x *existingReconciler) hold(ctx context.Context, kind *kinds.Kind, key typ
 		return "", false, err
 	}
 	w := kube.NewWorkload(kind, u)
-	policy, err := x.missedBy(ctx, w)
+	policy, err := x.missedBy(ctx, x.live, w) // it may have been paused just now: lull release --all, lull retire
 	if policy == nil || policy.Spec.HoldExisting != v1alpha1.HoldExistingUnstarted {
 		return "", false, err
 	}
@@ -182,6 +204,11 @@ func (x *existingReconciler) hold(ctx context.Context, kind *kinds.Kind, key typ
 	if kube.HeldOut(w, &policy.Spec) {
 		return "it is one of the share that runs as submitted", false, nil
 	}
+	if bound, err := kube.BoundAtAdmission(ctx, x.live, kind); err != nil {
+		return "", false, err
+	} else if !bound { // Lull may be about to lose the rights to the kind
+		return kube.NotBound, false, nil
+	}
 	pods, err := kube.PodsOf(ctx, x.live, w) // last, so that little time passes until the object is suspended
 	if err != nil {
 		return "", false, err
@@ -197,14 +224,14 @@ func (x *existingReconciler) hold(ctx context.Context, kind *kinds.Kind, key typ
 	return "", false, nil
 }
 
-// missedBy is the policy that would have held a workload at creation; nil if none would, or if it is held or has ended.
-func (x *existingReconciler) missedBy(ctx context.Context, w *kube.Workload) (*v1alpha1.CarbonPolicy, error) {
+// missedBy is the policy, of those that a reader lists, that would have held a workload at creation; nil if none would, or if it is held or has ended.
+func (x *existingReconciler) missedBy(ctx context.Context, policies client.Reader, w *kube.Workload) (*v1alpha1.CarbonPolicy, error) {
 	u := w.Objects[0]
-	if len(unheld(ctx, u)) == 0 || w.Facts.Suspended || w.Facts.Finished || !kinds.Asked(x.namespace, w.Namespace()) {
+	if len(unheld(ctx, u)) == 0 || u.GetDeletionTimestamp() != nil || w.Facts.Suspended || w.Facts.Finished || !kinds.Asked(x.namespace, w.Namespace()) {
 		return nil, nil //nolint:nilnil // none
 	}
 	var list v1alpha1.CarbonPolicyList
-	if err := x.cache.List(ctx, &list, client.InNamespace(w.Namespace())); err != nil || len(list.Items) == 0 {
+	if err := policies.List(ctx, &list, client.InNamespace(w.Namespace())); err != nil || len(list.Items) == 0 {
 		return nil, err
 	}
 	holder, err := x.holder(w.Kind)

@@ -43,6 +43,8 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=capacitycurves/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=follows,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=lull.dev,resources=follows/status,verbs=patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=get
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=hold.lull.dev,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=lull-system,resources=leases,resourceNames=controller.lull.dev,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=lull-system,resources=events,verbs=create;patch
