@@ -57,6 +57,7 @@ const (
 	intensityEnding = "_gco2eq_per_kwh"
 	mostGeneration  = 1e7 // MW
 	mostIntensity   = 1e5 // gCO2eq/kWh
+	mostColumns     = 64  // a gap takes memory in each
 )
 
 // ReadWeather reads hourly weather from CSV with a header. The column time is RFC 3339,
@@ -106,6 +107,9 @@ func ReadWeather(r io.Reader) (*WeatherFile, error) {
 
 // weatherHeader finds how each column is read, and the one with the time.
 func weatherHeader(header []string) (columns []weatherColumn, timeAt int, err error) {
+	if len(header) > mostColumns {
+		return nil, 0, fmt.Errorf("%d columns; accepted: at most %d", len(header), mostColumns)
+	}
 	timeAt = -1
 	columns = make([]weatherColumn, len(header))
 	weather, read := false, map[string]string{}

@@ -54,6 +54,7 @@ func TestReadWeatherErrors(t *testing.T) {
 		"time,windspeed\n":                    `column "windspeed"`,
 		"time,temperature_k,temperature_c\n":  `"temperature_k" and "temperature_c" state the same`,
 		"time,wind_speed_ms,coal,coal_mw\n":   `"coal" and "coal_mw" state the same`,
+		"time" + strings.Repeat(",coal", 64):  "65 columns; accepted: at most 64",
 		header:                                "no rows",
 		header + "2023-01-01,1,2\n":           `line 2: time: "2023-01-01"`,
 		header + "2023-01-01T00:30:00Z,1,2\n": "line 2: time",

@@ -205,7 +205,7 @@ func sameBut(at path, fields []path) []string {
 	// Kubernetes 1.32 has no comprehension with two variables.
 	same := fmt.Sprintf("%[1]s.all(f, f in [%[3]s] || %[2]s[?f] == %[1]s[?f]) && %[2]s.all(f, f in [%[3]s] || f in %[1]s)", now, old, list)
 	if isList {
-		same = fmt.Sprintf("%[1]s.size() == %[2]s.size() && %[1]s.size() <= %[5]d && %[4]s.all(t, %[4]s.all(u, 10 * t + u in [%[3]s] || %[2]s[?10 * t + u] == %[1]s[?10 * t + u]))", now, old, list, digits, maxItems)
+		same = fmt.Sprintf("%[1]s == %[2]s || %[1]s.size() == %[2]s.size() && %[1]s.size() <= %[5]d && %[4]s.all(t, %[4]s.all(u, 10 * t + u in [%[3]s] || %[2]s[?10 * t + u] == %[1]s[?10 * t + u]))", now, old, list, digits, maxItems)
 	}
 	out := []string{same}
 	for _, s := range next {

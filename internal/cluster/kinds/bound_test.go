@@ -269,3 +269,22 @@ func TestDryRunOnly(t *testing.T) {
 		t.Errorf("the controller may create %v", probed)
 	}
 }
+
+// TestLongListKeepsNoWorkHeld: the controller may release an object with a list of more than maxItems items, as that changes none of them.
+func TestLongListKeepsNoWorkHeld(t *testing.T) {
+	of, err := Named([]string{"RayJob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := of[0]
+	var groups []string
+	for i := range maxItems + 20 {
+		groups = append(groups, fmt.Sprintf("{groupName: g%d, replicas: 1}", i))
+	}
+	old := object(t, `{metadata: {name: a}, spec: {suspend: true, rayClusterSpec: {workerGroupSpecs: [`+strings.Join(groups, ", ")+`]}}}`)
+	p := NewPatch(old)
+	k.Release(p, 0)
+	if !allowed(t, bounds(t, k), old, applied(t, p, old)) {
+		t.Error("the controller may not release it")
+	}
+}

@@ -14,7 +14,7 @@ import (
 // mapForm and listForm are what sameBut writes of the fields of a map and of the items of a list.
 var (
 	mapForm  = regexp.MustCompile(`^(.*)\.all\(f, f in (\[.*?\]) \|\| (.*)\[\?f\] == .*\[\?f\]\) && .*\.all\(f, f in .*\)$`)
-	listForm = regexp.MustCompile(`^(.*)\.size\(\) == (.*)\.size\(\) && .*\.size\(\) <= 100 && .* 10 \* t \+ u in (\[.*?\]) .*$`)
+	listForm = regexp.MustCompile(`^.* == .* \|\| (.*)\.size\(\) == (.*)\.size\(\) && .*\.size\(\) <= 100 && .* 10 \* t \+ u in (\[.*?\]) .*$`)
 )
 
 // twoVariables is an expression of sameBut as Lull wrote it before it supported Kubernetes 1.32, with a comprehension of two variables.
