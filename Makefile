@@ -97,7 +97,7 @@ test-kubernetes: deps build kubernetes ## the tests on older control planes, KUB
 		[ -z "$$failed" ] || { echo "failed on$$failed"; exit 1; }
 
 .PHONY: test-demos
-test-demos: build kueue ## the long demos; each fails if a Job is late, or the service was away
+test-demos: build kueue ## the long demos; each fails if a Job ends late or the service is away
 	$(MAKE) demo
 	$(MAKE) demo DEMO=elastic
 	$(MAKE) demo DEMO=follow
@@ -313,7 +313,7 @@ bin/gotestsum: tools/go.mod tools/go.sum
 LARGE = $(shell grep -rl --include='*_test.go' '"lull.dev/lull/test/size"' internal pkg | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: test-seeds
-test-seeds: deps ## the random tests with large sizes; all run, also after a failure
+test-seeds: deps ## the random tests at large sizes; a failure stops none of them
 	@failed=; run() { echo "$$*"; env "$$@" || failed=1; }; \
 		run LULL_LARGE=1 $(GO) test -count=1 -timeout 1h $(LARGE); \
 		run LULL_LARGE=1 LULL_PROMISE_JOBS=2000 $(GO) test -count=1 -timeout 2h ./test/promise; \
