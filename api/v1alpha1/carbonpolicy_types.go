@@ -28,15 +28,15 @@ const (
 	ViaExtender Via = "Extender"
 )
 
-// HoldExisting says what becomes of workloads that exist unheld.
+// HoldExisting says what the controller does with workloads that nobody held when they were created.
 // +kubebuilder:validation:Enum=Never;Unstarted
 type HoldExisting string
 
-// What becomes of workloads that exist unheld.
+// The choices of HoldExisting.
 const (
 	// HoldExistingNever leaves them alone.
 	HoldExistingNever HoldExisting = "Never"
-	// HoldExistingUnstarted suspends those of which no pod has been on a node.
+	// HoldExistingUnstarted suspends a workload if none of its pods has been on a node.
 	HoldExistingUnstarted HoldExisting = "Unstarted"
 )
 
@@ -190,9 +190,9 @@ type CarbonPolicySpec struct {
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
 
-	// holdExisting says what becomes of workloads that nobody held when they were created: as the policy was not there yet, or the
-	// webhook did not answer. Never leaves them alone. Unstarted suspends those that can be suspended, wait in no queue, and of which no
-	// pod has been on a node; latest starts count from their creation.
+	// holdExisting says what the controller does with workloads that nobody held when they were created, for example because the policy did
+	// not exist yet or the webhook did not answer. Never leaves them alone. Unstarted suspends a workload if its kind can be suspended, it is in
+	// no queue, and none of its pods has been on a node. Its latest start counts from its creation.
 	// +kubebuilder:default=Never
 	// +optional
 	HoldExisting HoldExisting `json:"holdExisting,omitempty"`

@@ -103,7 +103,7 @@ The custom resources and the admission policy must be installed first:
 	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads may state, and policies for them: what states more is not held; 0 for any")
 	number(f, &o.Limits.MaxWorkers, "max-workers", 0, between(0, workload.MaxScale), "most workers that elastic workloads may state: what states more is not held; 0 for any")
 	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
-	f.StringVar(&o.events, "events", string(kube.AllEvents), "decisions on workloads of which an Event tells: All; Changes, which leaves out those that only wait; Warnings")
+	f.StringVar(&o.events, "events", string(kube.AllEvents), "decisions to record as Events: All; Changes, which records nothing while a workload waits; Warnings")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
 }

@@ -80,7 +80,7 @@ func (m *Blend) Predict(h History, out []float64) error {
 	return m.predictInTurn(h, out)
 }
 
-// predictInTurn is Predict for who has the turn.
+// predictInTurn predicts. The caller holds turn.
 func (m *Blend) predictInTurn(h History, out []float64) error {
 	if h.Weather.known() {
 		return m.withWeather(h, out)
@@ -88,7 +88,7 @@ func (m *Blend) predictInTurn(h History, out []float64) error {
 	return m.memo.run(m, h, out)
 }
 
-// pastErrors are those of what the last prediction came from.
+// pastErrors returns the errors of the models that made the last prediction.
 func (m *Blend) pastErrors() *Errors {
 	if m.weather.errors != nil {
 		return m.weather.errors

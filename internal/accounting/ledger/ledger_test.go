@@ -239,7 +239,7 @@ func TestKilledWritersLoseNoEntry(t *testing.T) {
 	killWriters(t, filepath.Join(t.TempDir(), "ledger.db"), 40)
 }
 
-// killWriters has writers write to a database one after the other, each of which is killed, and checks what is there then.
+// killWriters starts writers one after the other, kills each, and checks what the database holds in the end.
 func killWriters(t *testing.T, database string, writers int) {
 	t.Helper()
 	const mostBatches = 8

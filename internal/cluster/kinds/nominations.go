@@ -46,18 +46,13 @@ func NominationsWebhook(own string, client admissionv1.WebhookClientConfig, name
 		return nil, err
 	}
 	fail, never, equivalent, none := admissionv1.Fail, admissionv1.NeverReinvocationPolicy, admissionv1.Equivalent, admissionv1.SideEffectClassNone
-	scope, timeout := admissionv1.NamespacedScope, int32(webhookTimeout)
-	var rules []admissionv1.RuleWithOperations
-	for _, r := range policy.Spec.MatchConstraints.ResourceRules {
-		r.Scope = &scope
-		rules = append(rules, r.RuleWithOperations)
-	}
+	timeout := int32(webhookTimeout)
 	in := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: excludedNamespaces(own)}
 	if len(namespaces) > 0 {
 		in.Operator, in.Values = metav1.LabelSelectorOpIn, namespaces
 	}
 	return &admissionv1.MutatingWebhook{
-		Name: policy.Name, ClientConfig: client, Rules: rules, MatchConditions: policy.Spec.MatchConditions,
+		Name: policy.Name, ClientConfig: client, Rules: rulesOf(policy), MatchConditions: policy.Spec.MatchConditions,
 		FailurePolicy: &fail, MatchPolicy: &equivalent, SideEffects: &none, ReinvocationPolicy: &never, TimeoutSeconds: &timeout,
 		AdmissionReviewVersions: []string{"v1"},
 		NamespaceSelector:       &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{in}},

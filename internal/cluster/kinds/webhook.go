@@ -43,14 +43,9 @@ func (k *Kind) Webhook(own string, client admissionv1.WebhookClientConfig, names
 		}
 	}
 	ignore, never, equivalent, none := admissionv1.Ignore, admissionv1.NeverReinvocationPolicy, admissionv1.Equivalent, admissionv1.SideEffectClassNone
-	scope, timeout := admissionv1.NamespacedScope, int32(webhookTimeout)
-	var rules []admissionv1.RuleWithOperations
-	for _, r := range policy.Spec.MatchConstraints.ResourceRules {
-		r.Scope = &scope
-		rules = append(rules, r.RuleWithOperations)
-	}
+	timeout := int32(webhookTimeout)
 	return &admissionv1.MutatingWebhook{
-		Name: policy.Name, ClientConfig: client, Rules: rules, MatchConditions: conditions,
+		Name: policy.Name, ClientConfig: client, Rules: rulesOf(policy), MatchConditions: conditions,
 		FailurePolicy: &ignore, MatchPolicy: &equivalent, SideEffects: &none, ReinvocationPolicy: &never, TimeoutSeconds: &timeout,
 		AdmissionReviewVersions: []string{"v1"},
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -77,3 +72,13 @@ const WebhookConfiguration = "hold.lull.dev"
 // AnnotationRemovedKinds is an annotation of that configuration. It names kinds, separated by commas, whose objects are not held any more, as
 // Lull is about to lose its rights to them.
 const AnnotationRemovedKinds = "lull.dev/removed-kinds"
+
+// rulesOf returns the rules of a policy for a webhook: those objects, in namespaces only.
+func rulesOf(policy *admissionv1.MutatingAdmissionPolicy) (rules []admissionv1.RuleWithOperations) {
+	scope := admissionv1.NamespacedScope
+	for _, r := range policy.Spec.MatchConstraints.ResourceRules {
+		r.Scope = &scope
+		rules = append(rules, r.RuleWithOperations)
+	}
+	return rules
+}

@@ -33,8 +33,8 @@ type Applier struct {
 	Events   Events // of each decision by default
 }
 
-// Events are the decisions on workloads of which an Event tells. Each Event is an object in the cluster's database for as long as the
-// API server keeps it (an hour by default). Warnings are always told.
+// Events says which decisions on workloads are recorded as Events. The API server stores each Event as an object, for an hour by default. Warnings are
+// always recorded.
 type Events string
 
 // The choices of Events.
@@ -53,8 +53,8 @@ func ParseEvents(text string) (Events, error) {
 	return "", fmt.Errorf("%q; accepted: %s, %s, %s", text, AllEvents, ChangeEvents, WarningEvents)
 }
 
-// tells reports whether an Event is to be written; reason is the Event's.
-func (e Events) tells(reason, eventType string) bool {
+// records reports whether an Event of some reason and type is recorded.
+func (e Events) records(reason, eventType string) bool {
 	switch {
 	case eventType == corev1.EventTypeWarning:
 		return true
@@ -464,7 +464,7 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 			first = target
 		}
 	}
-	if ap.Events.tells(reason, eventType) {
+	if ap.Events.records(reason, eventType) {
 		ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
 	}
 	return true, nil

@@ -19,8 +19,8 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// TestEventsAreTheChosenOnes: a Job waits, is released, and has an annotation that cannot be read. Events tell of what was chosen, of
-// warnings always; the annotation has the decision whatever was chosen.
+// TestEventsAreTheChosenOnes: a Job waits, is released, and has an annotation that cannot be read. The chosen decisions are recorded as Events, and
+// warnings always. The annotation has each decision.
 func TestEventsAreTheChosenOnes(t *testing.T) {
 	for choice, want := range map[Events][]string{
 		"":            {"Normal Wait", "Normal Release", "Warning InvalidAnnotation"},

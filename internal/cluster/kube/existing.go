@@ -34,8 +34,8 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 	}
 	for _, o := range w.Objects {
 		status, _ := o.Object["status"].(map[string]any)
-		if told := toldBy("status", status); told != "" {
-			return told
+		if why := startedBy("status", status); why != "" {
+			return why
 		}
 		conditions, _ := status["conditions"].([]any)
 		for _, c := range conditions {
@@ -70,8 +70,8 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 // counts are the numbers in the status of some kind, at any depth, that tell of more than pods that wait.
 var counts = []string{"ready", "succeeded", "failed", "terminating", "restarts", "retries"}
 
-// toldBy names the first of counts in a part of a status that is above 0; "" for none.
-func toldBy(at string, part any) string {
+// startedBy names the first of counts in a part of a status that is above 0; "" for none.
+func startedBy(at string, part any) string {
 	switch part := part.(type) {
 	case map[string]any:
 		for _, field := range slices.Sorted(maps.Keys(part)) {
@@ -79,14 +79,14 @@ func toldBy(at string, part any) string {
 			if n := fmt.Sprint(part[field]); slices.Contains(counts, field) && isNumber(part[field]) && n != "0" {
 				return inside + " is " + n
 			}
-			if told := toldBy(inside, part[field]); told != "" {
-				return told
+			if why := startedBy(inside, part[field]); why != "" {
+				return why
 			}
 		}
 	case []any:
 		for i := range part {
-			if told := toldBy(fmt.Sprintf("%s[%d]", at, i), part[i]); told != "" {
-				return told
+			if why := startedBy(fmt.Sprintf("%s[%d]", at, i), part[i]); why != "" {
+				return why
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 		if err != nil {
 			return err
 		}
-		if !ap.Events.tells(string(VerbHold), corev1.EventTypeNormal) {
+		if !ap.Events.records(string(VerbHold), corev1.EventTypeNormal) {
 			continue
 		}
 		ap.Recorder.Eventf(target, nil, corev1.EventTypeNormal, string(VerbHold), string(CodeMissedAdmission),
@@ -159,9 +159,9 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 	return nil
 }
 
-// TellMissed says in an Event of a workload why it is left alone.
-func (ap *Applier) TellMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
-	if ap.Events.tells("NotHeld", corev1.EventTypeNormal) {
+// RecordMissed records an Event that says why a workload is left alone.
+func (ap *Applier) RecordMissed(w *Workload, policy *v1alpha1.CarbonPolicy, why string) {
+	if ap.Events.records("NotHeld", corev1.EventTypeNormal) {
 		ap.Recorder.Eventf(w.Objects[0], nil, corev1.EventTypeNormal, "NotHeld", string(CodeMissedAdmission), "%s", MissedMessage(policy, why))
 	}
 }

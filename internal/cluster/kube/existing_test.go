@@ -90,7 +90,7 @@ func TestEventsOfWhatExistsAreTheChosenOnes(t *testing.T) {
 		}
 		policy := &v1alpha1.CarbonPolicy{}
 		w := workloadOf(t, &stored)
-		ap.TellMissed(w, policy, NotAsked)
+		ap.RecordMissed(w, policy, NotAsked)
 		if err := ap.HoldExisting(t.Context(), w, policy, "2026-03-01T08:00:00Z"); err != nil {
 			t.Fatal(err)
 		}

@@ -127,6 +127,7 @@ func TestThrottleIsSetAndGivenBack(t *testing.T) {
 		"waits":          {[]Job{running(1, half), released(10, 2, lowered)}, decide.Action{Verb: decide.Pause, Reason: decide.Reason{PlannedStart: at("14:00:00")}}, "4 begin=1780322400 of=12 phase=held"},
 		"none of its user": {[]Job{running(1, half), change(released(10, 2, Mark{Set: 2}), func(*Job) {})}, decide.Action{Verb: decide.Pause, Reason: decide.Reason{PlannedStart: at("14:00:00")}},
 			"0 begin=1780322400 of=12 phase=held"},
+		"the last task that waits":    {[]Job{released(1, 0, lowered)}, decide.Action{Verb: decide.Continue}, ""},
 		"its user changed it":         {[]Job{own}, decide.Action{Verb: decide.Continue}, "- of=12 throttle=own phase=released"},
 		"its user has changed it":     {[]Job{change(own, func(j *Job) { j.AdminComment = Mark{Phase: Released, Own: true, Of: 12}.String() })}, decide.Action{Verb: decide.Continue}, ""},
 		"does not scale any more":     {[]Job{change(released(10, 2, lowered), func(j *Job) { j.Comment = "lull:max-delay=8h" })}, decide.Action{Verb: decide.Continue}, "4 of=12 phase=released"},

@@ -57,7 +57,7 @@ func restore(j *Job, m *Mark) *int {
 
 // unscale gives back the throttle of an array that is not scaled any more, or notes that its user has changed it.
 func (c *changes) unscale(g *Governed) bool {
-	if g.Scale != nil || g.Mark.Set == 0 || !g.Job.Pending() {
+	if g.Scale != nil || g.Mark.Set == 0 || !g.Job.Pending() || g.Job.Tasks == 1 && g.Job.Throttle == 0 { // squeue shows no throttle of a single task
 		return false
 	}
 	m := g.Mark

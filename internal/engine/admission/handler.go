@@ -147,7 +147,7 @@ func read(body io.Reader) (*admissionv1.AdmissionRequest, int, error) {
 	return review.Request, 0, nil
 }
 
-// answer is decide, or for the status of a Workload clear. Only the latter returns an error.
+// answer decides about a new object (decide), or clears the nominations of a Workload whose status is updated (clear). Only clear returns an error.
 func (h *handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) (patch []mutate.Operation, kind, outcome string, err error) {
 	if (schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}) == kinds.NominatedResource {
 		patch, outcome, err = h.clear(ctx, r)

@@ -47,8 +47,8 @@ type existingReconciler struct {
 
 	mu      sync.Mutex
 	holders map[*kinds.Kind]*mutate.Holder
-	// told is why workloads are left alone, as their Events say.
-	told map[types.NamespacedName]missed
+	// left is why workloads are left alone, as their Events say.
+	left map[types.NamespacedName]missed
 }
 
 // missed is why a workload is left alone.
@@ -60,8 +60,8 @@ type missed struct {
 }
 
 const (
-	// tellFor is how old a workload may be of which an Event says why it is left alone. An API server keeps Events for as long by default.
-	tellFor = time.Hour
+	// eventsFor bounds the age of a workload for which an Event says why it is left alone. API servers keep Events for as long by default.
+	eventsFor = time.Hour
 	// existingRoom is what must be left until the latest start (wall time) for a workload to be suspended at all.
 	existingRoom = 10 * time.Second
 )
@@ -70,7 +70,7 @@ const (
 func (r *CarbonPolicyReconciler) watchExisting(mgr ctrl.Manager) (*watches, error) {
 	x := &existingReconciler{
 		cache: mgr.GetCache(), live: r.Live, kinds: r.Kinds, zones: r.Zones, applier: r.Applier, clock: r.Clock, namespace: r.Namespace, longest: r.Limits.MaxDelay,
-		holders: map[*kinds.Kind]*mutate.Holder{}, told: map[types.NamespacedName]missed{},
+		holders: map[*kinds.Kind]*mutate.Holder{}, left: map[types.NamespacedName]missed{},
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).Named("existing").
 		Watches(&v1alpha1.CarbonPolicy{}, handler.EnqueueRequestsFromMapFunc(x.ofNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -82,8 +82,8 @@ func (r *CarbonPolicyReconciler) watchExisting(mgr ctrl.Manager) (*watches, erro
 	return watchesOf(c, mgr.GetCache())
 }
 
-// unheld is the request for an object that no policy has ever governed; none for others. What has the record of a decision was released by
-// somebody who took it out of its policy: lull release. Its name has the kind too. What is deleted is asked for once more, to be forgotten.
+// unheld returns a request for an object that no policy has ever governed, and none for others. An object with a recorded decision was governed until an
+// operator ran lull release. The name of the request starts with the kind. A deleted object gets a last request, so that the reconciler forgets it.
 func unheld(_ context.Context, o client.Object) []reconcile.Request {
 	a := o.GetAnnotations()
 	if a[v1alpha1.AnnotationPolicy] != "" || a[v1alpha1.AnnotationDecision] != "" {
@@ -269,15 +269,15 @@ func (x *existingReconciler) holder(k *kinds.Kind) (*mutate.Holder, error) {
 	return h, nil
 }
 
-// leave says once why a workload is left alone.
+// leave records once why a workload is left alone.
 func (x *existingReconciler) leave(key types.NamespacedName, w *kube.Workload, policy *v1alpha1.CarbonPolicy, why string, started bool) {
 	now := missed{w.UID(), why, started}
 	x.mu.Lock()
-	was := x.told[key]
-	x.told[key] = now
+	was := x.left[key]
+	x.left[key] = now
 	x.mu.Unlock()
-	if was != now && x.clock.Now().Sub(w.Created()) < tellFor {
-		x.applier.TellMissed(w, policy, why)
+	if was != now && x.clock.Now().Sub(w.Created()) < eventsFor {
+		x.applier.RecordMissed(w, policy, why)
 	}
 }
 
@@ -285,13 +285,13 @@ func (x *existingReconciler) leave(key types.NamespacedName, w *kube.Workload, p
 func (x *existingReconciler) started(key types.NamespacedName, w *kube.Workload) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	was := x.told[key]
+	was := x.left[key]
 	return was.started && was.uid == w.UID()
 }
 
 // forget drops what is known of an object that is gone.
 func (x *existingReconciler) forget(key types.NamespacedName) {
 	x.mu.Lock()
-	delete(x.told, key)
+	delete(x.left, key)
 	x.mu.Unlock()
 }

@@ -81,7 +81,7 @@ type Options struct {
 	Planner        PlannerFactory
 	// Limits are what policies may ask for.
 	Limits Limits
-	// Events are the decisions on workloads of which an Event tells.
+	// Events says which decisions on workloads are recorded as Events.
 	Events kube.Events
 	Clock  clock.Clock
 }
