@@ -205,7 +205,7 @@ func sources(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, co
 
 // experiments offers papers, then the experiments of the paper.
 func experiments(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	list := append([]string{"all"}, reproduce.Papers...)
+	list := append([]string{"all"}, append(slices.Clone(reproduce.Papers), reproduce.Own)...)
 	if len(args) > 0 {
 		list = nil
 		for _, x := range reproduce.All() {

@@ -46,7 +46,7 @@ type simulateOptions struct {
 	minSaving                                float64
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
-	example                                  bool
+	example, uncertain                       bool
 	minWorkers, maxWorkers                   int
 	deny                                     float64
 	jobsFile, jobsFormat, timeZone           string
@@ -73,6 +73,9 @@ scenario file (--example prints one) also many clusters, machines, forecasts,
 faults. Flags override the file.
 
 Planners run side by side on equal jobs. Equal inputs and seed give equal results.
+Unless you say --uncertain, planners know run times and the intensity to come; in
+production they do not, and save less. Where they do not know one of them, the row
+"full knowledge (joint)" shows what planner joint would save if it knew all.
 By default these are that of a CarbonPolicy without spec.planner (joint with a learned
 reserve, and plans that stand until something changes), cheapest and window. A planner
 that you name keeps no reserve and plans anew in each slot unless you say so, which
@@ -118,6 +121,7 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	duration(f, &o.learn, "learn", 0, "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
 	f.StringVar(&o.kind, "kind", "", "kind of jobs: rigid, interruptible or elastic")
 	f.StringSliceVar(&o.maxDelay, "max-delay", nil, "allowed delay: 24h, or by length: 2h:6h,12h:24h,48h (jobs of up to 2h may wait 6h, ...; the last, without a length, is for longer ones)")
+	f.BoolVar(&o.uncertain, "uncertain", false, "planners know as much as in production: --estimate learned and, with --carbon, --forecast model:blend; without --start the trace begins 60 days after the carbon series")
 	f.StringVar(&o.estimate, "estimate", "", "what planners know of run times: exact, requested, mean or learned")
 	f.StringSliceVar(&o.profiles, "profile", nil, "capacity curve of elastic jobs (CSV: workers,throughput[,power_w], whose measured power is used); may be repeated")
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale of elastic jobs")
@@ -204,6 +208,7 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 		set("time-zone", func() error { s.Jobs.TimeZone = o.timeZone; return nil }),
 		set("kind", func() error { s.Jobs.Kind = o.kind; return nil }),
 		set("max-delay", func() (err error) { s.Jobs.MaxDelay, err = parseDelays(o.maxDelay); return err }),
+		set("uncertain", func() error { s.Uncertain = o.uncertain; return nil }),
 		set("estimate", func() error { s.Jobs.Estimate.Kind = o.estimate; return nil }),
 		set("profile", func() error {
 			s.Jobs.Elastic = &scenario.Elastic{Min: o.minWorkers, Max: o.maxWorkers, Profiles: o.profiles, Watts: true}
@@ -398,6 +403,13 @@ func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
 			return nil, fmt.Errorf("planner %s: revise: %q; accepted: slots or changes", p.Label, p.Revise)
 		}
 		out = append(out, e)
+	}
+	if scenario.Unsure(cfg) && !labels[scenario.FullKnowledge] {
+		planner, err := newPlanner("joint", nil, nil, true)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, scenario.Entry{Label: scenario.FullKnowledge, Planner: planner, Revise: sim.OnChange, Full: true})
 	}
 	return out, nil
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -194,5 +196,45 @@ func TestAdvise(t *testing.T) {
 		if out := failure(t, append([]string{"advise"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
 			t.Errorf("%s: %q lacks %q", args, out, want)
 		}
+	}
+}
+
+// TestSimulateUncertain: with --uncertain planners save less than with perfect forecasts, and a row shows what they would save if
+// they knew all.
+func TestSimulateUncertain(t *testing.T) {
+	var carbon, jobs strings.Builder
+	carbon.WriteString("time,intensity_gco2eq_per_kwh\n")
+	for h := range 75 * 24 { // each day another hour is the cleanest
+		fmt.Fprintf(&carbon, "%s,%d\n", time.Date(2023, 1, 1, h, 0, 0, 0, time.UTC).Format(time.RFC3339), 100+(h*h*7+h/24*331)%400)
+	}
+	jobs.WriteString("id,arrival_s,length_s,cpus\n")
+	for k := range 30 {
+		fmt.Fprintf(&jobs, "j%d,%d,%d,1\n", k, k*7200, 3600*(1+k*k%5))
+	}
+	dir := files(t, map[string]string{"carbon.csv": carbon.String(), "jobs.csv": jobs.String()})
+	args := []string{"simulate", "--jobs", filepath.Join(dir, "jobs.csv"), "--carbon", filepath.Join(dir, "carbon.csv"), "--max-delay", "12h", "--kind", "interruptible", "--planner", "joint", "--start", "2023-03-05T00:00:00Z"}
+	saved := func(more ...string) map[string]float64 {
+		var d struct{ Summary []scenario.Summary }
+		if err := json.Unmarshal([]byte(stdout(t, append(append(args, more...), "-o", "json")...)), &d); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, s := range d.Summary {
+			out[s.Planner] = s.Saving
+		}
+		return out
+	}
+	sure, unsure := saved(), saved("--uncertain")
+	if _, there := sure[scenario.FullKnowledge]; there || len(sure) != 2 {
+		t.Errorf("with perfect forecasts and exact lengths: %v; want no row of full knowledge", sure)
+	}
+	if full := unsure[scenario.FullKnowledge]; !(unsure["joint"] < full && unsure["joint"] < sure["joint"]) {
+		t.Errorf("saved with --uncertain: %v, without: %v; want joint below full knowledge and below perfect forecasts", unsure, sure)
+	}
+	if out := stdout(t, append(args, "--uncertain")...); !strings.Contains(out, "full knowledge (joint) is what planner joint saves") {
+		t.Errorf("the table does not explain the row:\n%s", out)
+	}
+	if exact := saved("--uncertain", "--estimate", "exact", "--forecast", "perfect"); len(exact) != 2 {
+		t.Errorf("--uncertain with what is known stated: %v; want no row of full knowledge", exact)
 	}
 }

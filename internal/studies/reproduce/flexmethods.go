@@ -26,6 +26,11 @@ const (
 	mVCC       = "VCC"
 	mVCCScale  = "VCC (scaling)"
 	mJoint     = "joint"
+	// mWaitDeadline knows the mean length of each queue and plans up to the deadline.
+	mWaitDeadline = "Wait Awhile (deadline)"
+	mDefault      = "joint (CarbonPolicy)"
+	mLengths      = "joint (lengths known)"
+	mFull         = "joint (full knowledge)"
 	// forecastMark at the end of a method's name says that it knows the days to come from a model alone.
 	forecastMark = " (forecast)"
 )
@@ -83,10 +88,33 @@ func (w *week) run(ctx context.Context, env *Env, method string) (score, error) 
 		return roll(planner("vcc-scaling", nil))
 	case mWait:
 		return w.live(ctx, planner("waitawhile-threshold", nil), workload.Interruptible, false, history)
+	case mWaitDeadline:
+		return w.live(ctx, planner("waitawhile-deadline", nil), workload.Interruptible, false, history)
 	case mGaia:
 		return w.live(ctx, planner("gaia-lowest-window", nil), workload.Rigid, false, history)
+	}
+	return w.runJoint(ctx, env, method, history)
+}
+
+// runJoint runs planner joint on a week, with what it knows by the name of the method.
+func (w *week) runJoint(ctx context.Context, env *Env, method string, history []*plan.Problem) (score, error) {
+	params := map[string]string{"effort": jointEffort}
+	if method == mDefault {
+		params = map[string]string{"reserve": "learned"}
+	}
+	p, err := env.Planner("joint", params)
+	if err != nil {
+		return score{}, err
+	}
+	switch method {
 	case mJoint:
-		return w.live(ctx, planner("joint", map[string]string{"effort": jointEffort}), workload.Elastic, true, history)
+		return w.live(ctx, p, workload.Elastic, true, history)
+	case mDefault:
+		return w.asPolicy(ctx, p, history)
+	case mLengths:
+		return w.knownLengths(ctx, p)
+	case mFull:
+		return w.full(ctx, p)
 	}
 	return score{}, fmt.Errorf("no method %q", method)
 }

@@ -143,10 +143,13 @@ var Head = []string{"figure", "paper", "here", "difference", "others", "joint", 
 // Papers are the names of the published systems, in the order of the documentation.
 var Papers = []string{"caspian", "piontek", "carbonscaler", "carbonflex", "low-carbon-scheduler"}
 
+// Own is what stands for the paper of Lull's own experiments.
+const Own = "lull"
+
 // All lists the experiments.
 func All() []Experiment {
 	var out []Experiment
-	for _, list := range [][]Experiment{caspianExperiments(), piontekExperiments(), carbonScalerExperiments(), carbonFlexExperiments(), lowCarbonExperiments()} {
+	for _, list := range [][]Experiment{caspianExperiments(), piontekExperiments(), carbonScalerExperiments(), carbonFlexExperiments(), lowCarbonExperiments(), unseenExperiments()} {
 		out = append(out, list...)
 	}
 	return out

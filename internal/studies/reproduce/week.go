@@ -288,6 +288,31 @@ func (w *week) forecast() (*week, error) {
 // live simulates the week with a planner that is told estimates of run times: the mean
 // of each queue over the history, or what is learned as jobs run.
 func (w *week) live(ctx context.Context, planner plan.Planner, kind workload.Kind, learned bool, history []*plan.Problem) (score, error) {
+	cfg := w.config(planner, kind, learned, history)
+	run := sim.Simulate
+	if planner == nil {
+		run = sim.AsSubmitted
+	}
+	res, err := run(ctx, cfg)
+	if err != nil {
+		return score{}, err
+	}
+	s := scoreOf(&res)
+	if kind != workload.Elastic && w.watts {
+		// Without a scale the simulator takes the watts of the request: put the measured
+		// ones of one server in.
+		s.grams = 0
+		for i := range res.Jobs {
+			if watts := w.jobs[i].Scale.Watts; watts != nil {
+				s.grams += float64(res.Jobs[i].Emissions) * watts[0] / serverWatts
+			}
+		}
+	}
+	return s, nil
+}
+
+// config is the simulation of the week with jobs of a kind.
+func (w *week) config(planner plan.Planner, kind workload.Kind, learned bool, history []*plan.Problem) sim.Config {
 	cfg := sim.Config{Clusters: []sim.Cluster{w.cluster}, Planner: planner, Slot: time.Hour}
 	if learned {
 		cfg.Margin = min(jointMargin, time.Duration(w.delays[0])*time.Hour/3)
@@ -301,26 +326,11 @@ func (w *week) live(ctx context.Context, planner plan.Planner, kind workload.Kin
 			cfg.Jobs[i].Scale = nil
 		}
 	}
-	run := sim.Simulate
-	if planner == nil {
-		run = sim.AsSubmitted
-	}
-	res, err := run(ctx, cfg)
-	if err != nil {
-		return score{}, err
-	}
-	s := score{grams: float64(res.Emissions), late: res.Missed, delay: res.MeanDelay.Hours(), wait: res.MeanWait.Hours(), planned: len(res.Jobs)}
-	if kind != workload.Elastic && w.watts {
-		// Without a scale the simulator takes the watts of the request: put the measured
-		// ones of one server in.
-		s.grams = 0
-		for i := range res.Jobs {
-			if watts := w.jobs[i].Scale.Watts; watts != nil {
-				s.grams += float64(res.Jobs[i].Emissions) * watts[0] / serverWatts
-			}
-		}
-	}
-	return s, nil
+	return cfg
+}
+
+func scoreOf(res *sim.Result) score {
+	return score{grams: float64(res.Emissions), late: res.Missed, delay: res.MeanDelay.Hours(), wait: res.MeanWait.Hours(), planned: len(res.Jobs)}
 }
 
 // lengths is how run times are estimated.

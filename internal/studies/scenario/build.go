@@ -53,6 +53,9 @@ func (s *Scenario) Build() (sim.Config, error) {
 			return cfg, fmt.Errorf("cluster %s: %w", s.Clusters[i].Name, err)
 		}
 	}
+	if s.Uncertain {
+		s.beUncertain(series)
+	}
 	start := s.start(tr, series)
 	for i := range s.Clusters {
 		c, err := s.Clusters[i].build(series[i], start, tr.Span(), cfg.Slot, s.Seed+uint64(i))
@@ -92,6 +95,9 @@ func (s *Scenario) start(tr *trace.Trace, series []*carbon.Series) time.Time {
 		if c != nil && c.Start().After(start) {
 			start = c.Start()
 		}
+	}
+	if s.Uncertain && !start.IsZero() {
+		start = start.Add(modelHistory) // models learn before the first job comes
 	}
 	if start.IsZero() {
 		start = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -435,7 +441,7 @@ func (c *Cluster) outlook(out *sim.Cluster, slot time.Duration, seed uint64) err
 		actual := out.Actual
 		out.Outlook = func() sim.Outlook {
 			m, _ := Model(f.Model)
-			return sim.Modelled(actual, m, max(slot, time.Hour), every, 60*24*time.Hour, ahead)
+			return sim.Modelled(actual, m, max(slot, time.Hour), every, modelHistory, ahead)
 		}
 	default:
 		return fault(field("kind"), f.Kind, "perfect, noise, recorded or model")

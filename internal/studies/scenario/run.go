@@ -21,6 +21,8 @@ type Entry struct {
 	Label   string
 	Planner plan.Planner
 	Revise  sim.Revision
+	// Full says that the planner knows all from the start: see FullKnowledge.
+	Full bool
 }
 
 // Trial is what came of a planner.
@@ -74,6 +76,9 @@ func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(sha
 				t.Result, errs[i] = sim.AsSubmitted(ctx, run)
 			} else {
 				e := entries[i-1]
+				if e.Full {
+					run = knowing(run)
+				}
 				t.Label, run.Planner, run.Revise = e.Label, e.Planner, e.Revise
 				t.Result, errs[i] = sim.Simulate(ctx, run)
 			}

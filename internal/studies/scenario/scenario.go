@@ -92,6 +92,10 @@ type Scenario struct {
 	// Start is when the whole trace begins, before Jobs.From is cut off (that of the trace,
 	// else of the first carbon series).
 	Start time.Time `json:"start"`
+	// Uncertain says that planners know as much as in production: lengths as learned from the jobs that have ended, and
+	// the days to come from a model alone, which forecasts each hour (blend). Estimate and Forecast, where they
+	// state a kind, count instead. A cluster without recorded intensities keeps its forecast.
+	Uncertain bool `json:"uncertain"`
 	// Seed of all that is random (1).
 	Seed uint64 `json:"seed"`
 	// Objective is carbon (hard deadlines) or mosp (Caspian's, soft ones), with its
