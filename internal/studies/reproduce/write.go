@@ -48,7 +48,7 @@ func Document(list []Found) report.Document {
 	return d
 }
 
-const intro = "The tables show the results of the experiments of five published systems. The column \"paper\" is what the paper states, \"here\" is the published method as implemented in Lull, \"others\" is an independent reproduction on the same data, and \"joint\" is Lull's own planner on the same data. Savings are in percent of the baseline's emissions. A difference is \"here\" minus \"paper\". joint plans in the slots of the experiment, as the published methods do; outside these experiments Lull refines its plans within slots. A change of 1e-9 in its search moves its figures by up to 0.7 points (azure-100k): smaller differences between two versions mean nothing."
+const intro = "The tables show the results of the experiments of five published systems. The column \"paper\" is what the paper states, \"here\" is the published method as implemented in Lull, \"others\" is an independent reproduction on the same data, and \"joint\" is Lull's own planner on the same data. The last section has experiments of Lull's own. Savings are in percent of the baseline's emissions. A difference is \"here\" minus \"paper\". joint plans in the slots of the experiment, as the published methods do; outside these experiments Lull refines its plans within slots. A change of 1e-9 in its search moves its figures by up to 0.7 points (azure-100k): smaller differences between two versions mean nothing."
 
 // WriteMarkdown writes the tables, and the pictures as files in the folder
 // reproduction below dir.
