@@ -19,6 +19,10 @@ type Update struct {
 	Throttle *int
 	// Comment is the AdminComment.
 	Comment string
+	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and
+	// Otherwise is the AdminComment. See Split.
+	Saw       int
+	Otherwise string
 }
 
 // Changes are what a decision changes, in the order in which to carry them out.
@@ -124,13 +128,14 @@ type change struct {
 	begin    int64
 	now      bool
 	throttle int // -1 for none
+	saw      int
 	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
 	key := change{now: u.Now, throttle: -1, comment: u.Comment}
 	if u.Throttle != nil {
-		key.throttle = *u.Throttle
+		key.throttle, key.saw = *u.Throttle, u.Saw
 	}
 	if !u.Begin.IsZero() {
 		key.begin = u.Begin.Unix()
@@ -183,7 +188,9 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if same && g.Mark.Text == m.Text && m.Set == 0 {
 		return
 	}
-	c.add(g.Job.ID, Update{Begin: begin, Throttle: restore(g.Job, &m), Comment: m.String()})
+	u := Update{Begin: begin}
+	u.throttle(g.Job, restore(g.Job, &m), m, m.Text)
+	c.add(g.Job.ID, u)
 }
 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
@@ -200,8 +207,7 @@ func (c *changes) left(l *Left, now time.Time) {
 	case m.Set == 0 || !j.Pending():
 		return
 	}
-	u.Throttle = restore(j, &m)
-	u.Comment = m.String()
+	u.throttle(j, restore(j, &m), m, m.Text)
 	c.add(j.ID, u)
 }
 

@@ -207,12 +207,10 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	c.failed = ""
 	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
 	for _, u := range changes.Updates {
-		if err := c.o.Client.Update(ctx, u); err != nil {
+		if err := c.update(ctx, &u, applied); err != nil {
 			c.failed = u.IDs[0]
 			return err
 		}
-		note(applied, &u, change(&u))
-		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
 		if err := c.o.Client.Update(ctx, p); err != nil {
@@ -226,6 +224,28 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	}
 	if !changes.Empty() {
 		c.o.Log.Info("Reconciled", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
+	}
+	return nil
+}
+
+// update makes one change. The throttles of arrays are read again right before they are set, by one more command each: a user may have changed one since the
+// look, and who changes it has it.
+func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	for _, part := range u.Parts() {
+		var now map[int]int
+		if arrays := part.Arrays(); len(arrays) > 0 {
+			var err error
+			if now, err = c.o.Client.Throttles(ctx, arrays); err != nil {
+				return err
+			}
+		}
+		for _, of := range part.Split(now) {
+			if err := c.o.Client.Update(ctx, of); err != nil {
+				return err
+			}
+			note(applied, &of, change(&of))
+			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "adminComment", of.Comment)
+		}
 	}
 	return nil
 }

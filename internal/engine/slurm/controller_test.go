@@ -46,6 +46,23 @@ type fake struct {
 	reserved           int
 	until              time.Time
 	refusesReservation error
+	// meanwhile happens before the throttles of arrays are read again; throttles are the arrays that were asked for.
+	meanwhile func()
+	throttles []int
+}
+
+func (f *fake) Throttles(_ context.Context, arrays []int) (map[int]int, error) {
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
+	f.throttles = append(f.throttles, arrays...)
+	out := map[int]int{}
+	for i := range f.jobs {
+		if j := &f.jobs[i]; slices.Contains(arrays, j.Number) && j.Pending() && j.Tasks > 1 {
+			out[j.Number] = j.Throttle
+		}
+	}
+	return out, nil
 }
 
 func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
