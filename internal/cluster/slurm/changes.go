@@ -17,7 +17,9 @@ type Update struct {
 	Now   bool
 	// Throttle is how many tasks of an array may run at a time, 0 for all; nil leaves it.
 	Throttle *int
-	// Comment is the AdminComment.
+	// Licences are all that the jobs ask for; empty leaves them.
+	Licences string
+	// Comment is the AdminComment; empty leaves it.
 	Comment string
 	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and
 	// Otherwise is the AdminComment. See Split.
@@ -47,6 +49,7 @@ const rounding = time.Second
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
+//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
@@ -56,6 +59,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
+		c.licences(v, g)
 		if c.unscale(g) {
 			continue
 		}
@@ -82,6 +86,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	}
 	for i := range v.Dependent {
 		g := &v.Dependent[i]
+		c.licences(v, g)
 		c.wait(g, now, g.Latest, codeDepends)
 	}
 	for i := range v.Left {
@@ -91,12 +96,15 @@ func Plan(v *View, d *decide.Decision) Changes {
 	return c.Changes
 }
 
-// order puts releases first: should Slurm stop answering midway, no job that may start waits.
+// order puts releases first: should Slurm stop answering midway, no job that may start waits. Licences come before the release of their job.
 func order(u *Update) int {
-	if u.Now {
+	switch {
+	case u.Licences != "":
 		return 0
+	case u.Now:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // codeDepends is the reason of a job that waits for other jobs first.
@@ -129,11 +137,12 @@ type change struct {
 	now      bool
 	throttle int // -1 for none
 	saw      int
+	licences string
 	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, throttle: -1, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, licences: u.Licences, comment: u.Comment}
 	if u.Throttle != nil {
 		key.throttle, key.saw = *u.Throttle, u.Saw
 	}

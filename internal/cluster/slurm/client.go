@@ -236,7 +236,13 @@ func newWord() string {
 
 // Update implements Client by scontrol update.
 func (c Commands) Update(ctx context.Context, u Update) error {
-	args := []string{"AdminComment=" + u.Comment}
+	var args []string
+	if u.Comment != "" {
+		args = append(args, "AdminComment="+u.Comment)
+	}
+	if u.Licences != "" {
+		args = append(args, "Licenses="+u.Licences)
+	}
 	switch {
 	case u.Now:
 		args = append(args, "StartTime=now")
@@ -293,7 +299,7 @@ func (c Commands) runWith(ctx context.Context, output time.Duration, name string
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
 	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
-		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Operator", ErrCommand, name, args[0], err, firstLine(stderr.String()))
+		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator (an operator may not set an AdminComment)", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case err != nil && !onlyRaced(stderr.String()):
 		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless

@@ -198,7 +198,7 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planne
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
-			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "licences", u.Licences, "adminComment", u.Comment)
 		}
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
@@ -244,15 +244,18 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 				return err
 			}
 			note(applied, &of, change(&of))
-			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "adminComment", of.Comment)
+			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "licences", of.Licences, "adminComment", of.Comment)
 		}
 	}
 	return nil
 }
 
+// note counts a change. What is decided of a job is not yet applied when it has its licences.
 func note(applied map[string]bool, u *slurm.Update, change string) {
 	for _, id := range u.IDs {
-		applied[id] = true
+		if u.Licences == "" {
+			applied[id] = true
+		}
 	}
 	metrics.SlurmChanges.WithLabelValues(change).Add(float64(len(u.IDs)))
 }
@@ -266,6 +269,8 @@ func change(u *slurm.Update) string {
 		return "held"
 	case u.Throttle != nil:
 		return "throttled"
+	case u.Licences != "":
+		return "licences"
 	}
 	return "noted"
 }

@@ -194,7 +194,13 @@ func (f *fake) Update(_ context.Context, u slurm.Update) error {
 		return slurm.ErrCommand
 	}
 	f.each(u.IDs, func(j *slurm.Job) {
-		if j.AdminComment = u.Comment; u.Throttle != nil {
+		if u.Comment != "" {
+			j.AdminComment = u.Comment
+		}
+		if u.Licences != "" {
+			j.Licences = u.Licences
+		}
+		if u.Throttle != nil {
 			j.Throttle = *u.Throttle
 		}
 		switch {
