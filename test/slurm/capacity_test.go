@@ -101,7 +101,7 @@ func TestUsersKeepTheirLicences(t *testing.T) {
 		}
 	}
 	must(t, "scontrol", "update", "JobId="+id, "Licenses=")
-	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "" && j["Licenses"] != "(null)" {
+	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "(null)" {
 		t.Errorf("an operator took the licences away; the job asks for %q", j["Licenses"])
 	}
 	other := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n4", "--hold", "--licenses=power:3", "--wrap", "true")

@@ -189,7 +189,7 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if why == "" {
 		why = "by its plan"
 	}
-	m.Text = fmt.Sprintf("waits until %s %s; starts by %s at the latest", clock(begin), why, clock(g.Latest))
+	m.Text = fmt.Sprintf("%s %s %s; starts by %s at the latest", textWaits, clock(begin), why, clock(g.Latest))
 	if code == codeDepends {
 		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}

@@ -127,7 +127,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 			c.o.Log.Error("The capacity cannot be set", "error", err.Error())
 		}
 	}
-	d := c.decide(ctx, &view, b)
+	d := c.decide(ctx, &in, &view, b)
 	changes := slurm.Plan(&view, &d)
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
@@ -143,7 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 }
 
 // decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
-func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) decide.Decision {
+func (c *Controller) decide(ctx context.Context, in *slurm.Input, view *slurm.View, b *bounded) decide.Decision {
 	s := &view.Snapshot
 	r := &c.round
 	r.Snapshot, r.Seen, r.Records = s, view.Seen, r.Records[:0]
@@ -152,7 +152,7 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) d
 	for i := range s.Tasks {
 		rec := c.records[s.Tasks[i].ID]
 		if rec == nil {
-			rec = &track.Record{}
+			rec = c.restored(in, view, i)
 		}
 		known[s.Tasks[i].ID] = rec
 		r.Records = append(r.Records, rec)
@@ -177,6 +177,20 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) d
 		d.Wake = b.now.End()
 	}
 	return d
+}
+
+// restored is the record of a job that this controller sees for the first time. A controller before it may have planned the job: the mark has that plan.
+func (c *Controller) restored(in *slurm.Input, view *slurm.View, i int) *track.Record {
+	begin, why, planned := view.Jobs[i].Planned(in)
+	if !planned {
+		return &track.Record{}
+	}
+	t := &view.Snapshot.Tasks[i]
+	rec := track.Restore(&decide.Standing{
+		Phases: []decide.Phase{{From: begin, To: begin.Add(t.Remaining), Cluster: slurm.ClusterName, Workers: 1}},
+		Reason: decide.Reason{Code: why, PlannedStart: begin},
+	}, t, &view.Seen[i], c.round.Rules, in.Now)
+	return &rec
 }
 
 // decideWithin decides within the time that a decision may take.
