@@ -211,23 +211,21 @@ func TestJobsWhoseCPUsRiseTakeTheirLicences(t *testing.T) {
 	must(t, "scontrol", "update", "PartitionName=narrow", "MaxMemPerCPU=100")
 	t.Cleanup(func() { must(t, "scontrol", "update", "PartitionName=narrow", "MaxMemPerCPU=0") })
 	with := func(args ...string) string {
-		return submit(t, "sleep 1", append(args, "--comment=lull:max-delay=10m,runtime=4s")...)
+		return submit(t, "sleep 1", append(args, "--comment=lull:max-delay=15m,runtime=4s")...)
 	}
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}), "--config", config)
 	raised := with("--partition=narrow", "-n2", "--mem-per-cpu=400", "--licenses=superpower:1")
-	wide := with("-N2", "-n2", "--ntasks-per-node=1")
 	edited, big := with("-n2"), with("-n2")
-	freed := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n2", "--comment=lull:max-delay=10m,runtime=4s", "--wrap", "sleep 1")
-	must(t, "scontrol", "update", "JobId="+edited, "NumCPUs=6", "NumTasks=6")
-	must(t, "scontrol", "update", "JobId="+freed, "NumCPUs=6", "NumTasks=6")
-	must(t, "scontrol", "update", "JobId="+freed, "Licenses=")
-	must(t, "scontrol", "update", "JobId="+big, "NumCPUs=32", "NumTasks=32")
-	for _, id := range []string{raised, wide, edited, freed, big} {
-		j := show(t, id)
-		t.Log(id, j["NumCPUs"], j["Licenses"])
+	freed := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n2", "--comment=lull:max-delay=15m,runtime=4s", "--wrap", "sleep 1")
+	for _, id := range []string{raised, edited, big, freed} {
+		until(t, id, "planned", planned)
 	}
-	controller(t, curve(t, [2]time.Duration{5 * time.Minute, 15 * time.Minute}), "--config", config)
-	for id, want := range map[string]string{raised: "superpower:1,power:8", wide: "power:2", edited: "power:6", big: "power:24"} {
-		until(t, id, "one of "+want, func(j job) bool { return planned(j) && j["Licenses"] == want })
+	must(t, "scontrol", "update", "JobId="+freed, "Licenses=")
+	for id, cpus := range map[string]string{freed: "6", edited: "6", big: "32"} {
+		must(t, "scontrol", "update", "JobId="+id, "NumCPUs="+cpus, "NumTasks="+cpus)
+	}
+	for id, want := range map[string]string{raised: "superpower:1,power:8", edited: "power:6", big: "power:24"} {
+		until(t, id, "one that asks for "+want, func(j job) bool { return planned(j) && j["Licenses"] == want })
 	}
 	if j := until(t, freed, "planned", planned); j["Licenses"] != "" && j["Licenses"] != "(null)" {
 		t.Errorf("an operator took the licences of a job away; it asks for %q", j["Licenses"])

@@ -221,7 +221,11 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	c.failed = ""
 	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
 	for _, u := range changes.Updates {
-		if err := c.update(ctx, &u, applied); err != nil {
+		switch err := c.update(ctx, &u, applied); {
+		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
+			metrics.SlurmErrors.Inc()
+			c.o.Log.Error("The licences of a job cannot be changed; it keeps those that it has", "jobs", names(u.IDs), "licences", u.Licences, "error", err.Error())
+		case err != nil:
 			c.failed = u.IDs[0]
 			return err
 		}

@@ -46,6 +46,8 @@ type fake struct {
 	reserved           int
 	until              time.Time
 	refusesReservation error
+	// refusesLicences says that no licences can be changed.
+	refusesLicences bool
 	// meanwhile happens before the throttles of arrays are read again; throttles are the arrays that were asked for.
 	meanwhile func()
 	throttles []int
@@ -190,7 +192,7 @@ func (f *fake) each(ids []string, do func(*slurm.Job)) {
 
 func (f *fake) Update(_ context.Context, u slurm.Update) error {
 	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
-	if slices.Contains(u.IDs, f.refuses) {
+	if slices.Contains(u.IDs, f.refuses) || f.refusesLicences && u.Licences != "" {
 		return slurm.ErrCommand
 	}
 	f.each(u.IDs, func(j *slurm.Job) {
