@@ -4,6 +4,8 @@ package slurm
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +136,41 @@ func TestThrottleOfAUserCounts(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	if _, throttle, mark, _ = tasksOf(t, id); throttle != "9" {
 		t.Errorf("throttle %s, AdminComment %s; want 9", throttle, mark)
+	}
+}
+
+// TestThrottleThatChangesDuringADecisionIsTheUsers: the user changes it after the look on which Lull decides, and before Lull sets its own. This squeue does so
+// as soon as Lull reads the throttle again.
+func TestThrottleThatChangesDuringADecisionIsTheUsers(t *testing.T) {
+	empty(t)
+	bin := t.TempDir()
+	for _, name := range []string{"sinfo", "scontrol", "sacct"} {
+		if err := os.Symlink(filepath.Join(lab.root, "usr/bin", name), filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	squeue := fmt.Sprintf(`#!/bin/bash
+if [[ "$*" =~ --jobs=([0-9]+) ]] && [ ! -e %[1]s/once ]; then
+	touch %[1]s/once
+	%[2]s/scontrol update JobId=${BASH_REMATCH[1]} ArrayTaskThrottle=7
+fi
+exec %[2]s/squeue "$@"
+`, bin, lab.root+"/usr/bin")
+	if err := os.WriteFile(filepath.Join(bin, "squeue"), []byte(squeue), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := controller(t, curve(t, [2]time.Duration{0, time.Minute}), "--slurm-bin", bin)
+	full(t)
+	id := submit(t, "sleep 4", "--array=0-59%10", "--comment=lull:max-delay=3m,runtime=4s,min-tasks=2")
+	throttle, mark := "", ""
+	if err := wait("Lull to note that the user has changed it", func() bool {
+		_, throttle, mark, _ = tasksOf(t, id)
+		return strings.Contains(mark, "throttle=own")
+	}); err != nil {
+		t.Fatalf("%v: %s %s: %s", err, throttle, mark, l.log)
+	}
+	time.Sleep(5 * time.Second)
+	if _, throttle, mark, _ = tasksOf(t, id); throttle != "7" {
+		t.Errorf("throttle %s, AdminComment %s; want 7", throttle, mark)
 	}
 }

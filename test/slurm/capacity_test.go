@@ -55,9 +55,9 @@ func days(t *testing.T) string {
 func bounded(t *testing.T, state string) (config string) {
 	t.Helper()
 	_, replace := script(t)
-	config = filepath.Join(t.TempDir(), "lull.yaml")
+	config = filepath.Join(open(t), "lull.yaml")
 	text := fmt.Sprintf("grace: 8s\nmargin: 10s\ncapacity:\n  licence: power\n  maximum: 24\n  method: {carbonFlex: {}}\n  state: %s\n", state)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	lua := filepath.Join(t.TempDir(), "job_submit.lua")
@@ -199,5 +199,35 @@ func TestCarbonFlexReservesLicences(t *testing.T) {
 	}
 	if left := (job{"EndTime": m[1]}).at(t, "EndTime").Sub(killed); left <= 0 || left > 6*time.Minute {
 		t.Errorf("the reservation ends %v after Lull; want 6 minutes at most: %s", left, out)
+	}
+}
+
+// TestJobsWhoseCPUsRiseTakeTheirLicences: job_submit.lua counts the CPUs that a job states. Slurm raises them afterwards, by the memory that its partition lets a
+// CPU have, or its user does; Lull then has the job take the licences of all its CPUs, before it releases it. An operator who has taken all licences away has
+// decided that.
+func TestJobsWhoseCPUsRiseTakeTheirLicences(t *testing.T) {
+	empty(t)
+	config := bounded(t, filepath.Join(t.TempDir(), "capacity"))
+	must(t, "scontrol", "update", "PartitionName=narrow", "MaxMemPerCPU=100")
+	t.Cleanup(func() { must(t, "scontrol", "update", "PartitionName=narrow", "MaxMemPerCPU=0") })
+	with := func(args ...string) string {
+		return submit(t, "sleep 1", append(args, "--comment=lull:max-delay=15m,runtime=4s")...)
+	}
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}), "--config", config)
+	raised := with("--partition=narrow", "-n2", "--mem-per-cpu=400", "--licenses=superpower:1")
+	edited, big := with("-n2"), with("-n2")
+	freed := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n2", "--comment=lull:max-delay=15m,runtime=4s", "--wrap", "sleep 1")
+	for _, id := range []string{raised, edited, big, freed} {
+		until(t, id, "planned", planned)
+	}
+	must(t, "scontrol", "update", "JobId="+freed, "Licenses=")
+	for id, cpus := range map[string]string{freed: "6", edited: "6", big: "32"} {
+		must(t, "scontrol", "update", "JobId="+id, "NumCPUs="+cpus, "NumTasks="+cpus)
+	}
+	for id, want := range map[string]string{raised: "superpower:1,power:8", edited: "power:6", big: "power:24"} {
+		until(t, id, "one that asks for "+want, func(j job) bool { return planned(j) && j["Licenses"] == want })
+	}
+	if j := until(t, freed, "planned", planned); j["Licenses"] != "" && j["Licenses"] != "(null)" {
+		t.Errorf("an operator took the licences of a job away; it asks for %q", j["Licenses"])
 	}
 }

@@ -28,13 +28,19 @@ func must(t *testing.T, name string, args ...string) string {
 // asNobody runs a command of Slurm as an ordinary user.
 func asNobody(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := lab.command(name, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := cmd.CombinedOutput()
+	out, err := as(65534, name, args...)
 	if err != nil {
 		t.Fatalf("%s %s as nobody: %v: %s", name, strings.Join(args, " "), err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return out
+}
+
+// as runs a command of Slurm as a user.
+func as(uid uint32, name string, args ...string) (string, error) {
+	cmd := lab.command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
 }
 
 // submit submits a job that runs a command and returns its number.
@@ -108,11 +114,23 @@ func curve(t *testing.T, clean ...[2]time.Duration) string {
 		}
 		fmt.Fprintf(&b, "%s,%d\n", now.Add(at).Format(time.RFC3339), v)
 	}
-	file := filepath.Join(t.TempDir(), "curve.csv")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+	file := filepath.Join(open(t), "curve.csv")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// open is a folder that every user may read.
+func open(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // lull is a running lull slurm controller.
@@ -133,13 +151,19 @@ func (b *buffer) String() string              { b.mu.Lock(); defer b.mu.Unlock()
 // controller starts lull slurm controller, and ends it with the test. The queue is empty before and after.
 func controller(t *testing.T, curve string, args ...string) *lull {
 	t.Helper()
+	return controllerOf(t, 0, curve, args...)
+}
+
+// controllerOf is one that runs as a user.
+func controllerOf(t *testing.T, uid uint32, curve string, args ...string) *lull {
+	t.Helper()
 	l := &lull{log: &buffer{}}
 	l.cmd = exec.Command(os.Getenv("LULL_BIN"), append([]string{
 		"slurm", "controller", "--slurm-bin", lab.root + "/usr/bin", "--config", lab.configFile(), "--zone", "DE", "--source", curve,
 		"--interval", "1s", "--slot", "2s", "--min-run", "1s", "--min-pause", "1s", "--param", "reserve=0",
 	}, args...)...)
 	l.cmd.Stderr = l.log
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -50,11 +50,11 @@ func TestCPUsMemoryAndGPUsOfPartitions(t *testing.T) {
 	_, v := observed(t)
 	here := v.Snapshot.Clusters[0]
 	if want := map[string]float64{
-		"cpu": 32, "memory": 32000 * mib, "gpu": 4, "cpu@narrow": 16, "memory@narrow": 16000 * mib, "gpu@narrow": 4,
+		"cpu": 32, "memory": 32000 * mib, "gpu": 4, "gpu:a100": 4, "cpu@narrow": 16, "memory@narrow": 16000 * mib, "gpu@narrow": 4, "gpu:a100@narrow": 4,
 	}; !maps.Equal(here.Capacity, want) {
 		t.Errorf("capacity %v\nwant     %v", here.Capacity, want)
 	}
-	for r, want := range map[string]float64{"cpu": 2, "cpu@narrow": 2, "memory": 500 * mib, "memory@narrow": 500 * mib, "gpu": 1, "gpu@narrow": 1} {
+	for r, want := range map[string]float64{"cpu": 2, "cpu@narrow": 2, "memory": 500 * mib, "memory@narrow": 500 * mib, "gpu": 1, "gpu@narrow": 1, "gpu:a100": 1, "gpu:a100@narrow": 1} {
 		if here.Load[r] != want {
 			t.Errorf("load of %s is %v; want %v", r, here.Load[r], want)
 		}

@@ -17,8 +17,14 @@ type Update struct {
 	Now   bool
 	// Throttle is how many tasks of an array may run at a time, 0 for all; nil leaves it.
 	Throttle *int
-	// Comment is the AdminComment.
+	// Licences are all that the jobs ask for; empty leaves them.
+	Licences string
+	// Comment is the AdminComment; empty leaves it.
 	Comment string
+	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and
+	// Otherwise is the AdminComment. See Split.
+	Saw       int
+	Otherwise string
 }
 
 // Changes are what a decision changes, in the order in which to carry them out.
@@ -43,6 +49,7 @@ const rounding = time.Second
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
+//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
@@ -52,6 +59,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
+		c.licences(v, g)
 		if c.unscale(g) {
 			continue
 		}
@@ -78,6 +86,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	}
 	for i := range v.Dependent {
 		g := &v.Dependent[i]
+		c.licences(v, g)
 		c.wait(g, now, g.Latest, codeDepends)
 	}
 	for i := range v.Left {
@@ -87,12 +96,15 @@ func Plan(v *View, d *decide.Decision) Changes {
 	return c.Changes
 }
 
-// order puts releases first: should Slurm stop answering midway, no job that may start waits.
+// order puts releases first: should Slurm stop answering midway, no job that may start waits. Licences come before the release of their job.
 func order(u *Update) int {
-	if u.Now {
+	switch {
+	case u.Licences != "":
 		return 0
+	case u.Now:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // codeDepends is the reason of a job that waits for other jobs first.
@@ -124,13 +136,15 @@ type change struct {
 	begin    int64
 	now      bool
 	throttle int // -1 for none
+	saw      int
+	licences string
 	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, throttle: -1, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, licences: u.Licences, comment: u.Comment}
 	if u.Throttle != nil {
-		key.throttle = *u.Throttle
+		key.throttle, key.saw = *u.Throttle, u.Saw
 	}
 	if !u.Begin.IsZero() {
 		key.begin = u.Begin.Unix()
@@ -175,7 +189,7 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if why == "" {
 		why = "by its plan"
 	}
-	m.Text = fmt.Sprintf("waits until %s %s; starts by %s at the latest", clock(begin), why, clock(g.Latest))
+	m.Text = fmt.Sprintf("%s %s %s; starts by %s at the latest", textWaits, clock(begin), why, clock(g.Latest))
 	if code == codeDepends {
 		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}
@@ -183,7 +197,9 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if same && g.Mark.Text == m.Text && m.Set == 0 {
 		return
 	}
-	c.add(g.Job.ID, Update{Begin: begin, Throttle: restore(g.Job, &m), Comment: m.String()})
+	u := Update{Begin: begin}
+	u.throttle(g.Job, restore(g.Job, &m), m, m.Text)
+	c.add(g.Job.ID, u)
 }
 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
@@ -200,8 +216,7 @@ func (c *changes) left(l *Left, now time.Time) {
 	case m.Set == 0 || !j.Pending():
 		return
 	}
-	u.Throttle = restore(j, &m)
-	u.Comment = m.String()
+	u.throttle(j, restore(j, &m), m, m.Text)
 	c.add(j.ID, u)
 }
 

@@ -21,6 +21,9 @@ type Client interface {
 	Check(ctx context.Context) (About, error)
 	// Observe reads the queue and the nodes.
 	Observe(ctx context.Context) (Queue, error)
+	// Throttles says how many tasks of some arrays, by number, Slurm lets run at a time now; 0 for all. Of an array with fewer than two tasks that wait
+	// alike it may say nothing.
+	Throttles(ctx context.Context, arrays []int) (map[int]int, error)
 	// Update sets begin times, throttles and AdminComments. A job that has started or ended meanwhile is not an error.
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
@@ -196,6 +199,34 @@ func (c Commands) Observe(ctx context.Context) (Queue, error) {
 	return q, nil
 }
 
+// Throttles implements Client by squeue of these arrays, in one call.
+func (c Commands) Throttles(ctx context.Context, arrays []int) (map[int]int, error) {
+	names := make([]string, len(arrays))
+	for i, n := range arrays {
+		names[i] = strconv.Itoa(n)
+	}
+	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--array-unique", "--states=PENDING", "--jobs="+strings.Join(names, ","), "--Format=ArrayJobID:12,ArrayTaskID:80")
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]int{}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) != 2 || none(f[1]) == "" {
+			continue // no array
+		}
+		number, cause := strconv.Atoi(f[0])
+		j := Job{State: statePending}
+		if err := errors.Join(cause, j.array(number, f[1])); err != nil {
+			return nil, fmt.Errorf("%w: squeue: %q", ErrLine, clipped(strings.TrimSpace(line)))
+		}
+		if j.Tasks > 1 || j.Throttle > 0 {
+			found[number] = j.Throttle
+		}
+	}
+	return found, nil
+}
+
 // newWord is a word that nobody can know.
 func newWord() string {
 	b := make([]byte, 8)
@@ -205,7 +236,13 @@ func newWord() string {
 
 // Update implements Client by scontrol update.
 func (c Commands) Update(ctx context.Context, u Update) error {
-	args := []string{"AdminComment=" + u.Comment}
+	var args []string
+	if u.Comment != "" {
+		args = append(args, "AdminComment="+u.Comment)
+	}
+	if u.Licences != "" {
+		args = append(args, "Licenses="+u.Licences)
+	}
 	switch {
 	case u.Now:
 		args = append(args, "StartTime=now")
@@ -262,7 +299,7 @@ func (c Commands) runWith(ctx context.Context, output time.Duration, name string
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
 	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
-		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Operator", ErrCommand, name, args[0], err, firstLine(stderr.String()))
+		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator (an operator may not set an AdminComment)", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case err != nil && !onlyRaced(stderr.String()):
 		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
 	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless

@@ -41,7 +41,7 @@ func TestAJobThatHasStartedMeanwhileIsNoError(t *testing.T) {
 // TestAnAccountWithoutRightsIsTold which one is accepted.
 func TestAnAccountWithoutRightsIsTold(t *testing.T) {
 	c := commands(t, map[string]string{"scontrol": "echo 'Access/permission denied for job 6' >&2; exit 1"})
-	if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); !errors.Is(err, ErrCommand) || !strings.Contains(err.Error(), "AdminLevel=Operator") {
+	if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); !errors.Is(err, ErrCommand) || !strings.Contains(err.Error(), "AdminLevel=Administrator") {
 		t.Error(err)
 	}
 }

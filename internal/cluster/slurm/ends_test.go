@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestEndsOfAFileOfCompletions(t *testing.T) {
 		ID: "53", Number: 53, Tasks: 1, State: "COMPLETED", CPUs: 3, Submitted: time.Date(2026, 11, 28, 5, 11, 24, 0, time.UTC),
 		Started: time.Date(2026, 11, 28, 5, 11, 25, 0, time.UTC), Ended: time.Date(2026, 11, 28, 5, 12, 0, 0, time.UTC),
 	}
-	if err != nil || len(jobs) != 1 || jobs[0] != want {
+	if err != nil || len(jobs) != 1 || !reflect.DeepEqual(jobs[0], want) {
 		t.Errorf("%+v, %v\nwant %+v", jobs, err, want)
 	}
 	if _, err := (Commands{Completions: file + "x"}).Ends(t.Context(), []string{"1"}); err == nil {

@@ -32,9 +32,13 @@ type Job struct {
 	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
 	Memory int64
 	GPUs   int
+	// GPUTypes are the GPUs of a type that it names, such as 2 of a100; GPUs has all.
+	GPUTypes map[string]int
 	// Licences are those that it asks for, such as power:4,matlab:1.
 	Licences string
-	Restarts int
+	// LicencesCut reports that squeue shows not all of them.
+	LicencesCut bool
+	Restarts    int
 	// Requeue reports whether Slurm may requeue it.
 	Requeue bool
 	// Partition is its partition; of a job that waits, several may follow each other with commas.
@@ -145,6 +149,8 @@ type Node struct {
 	CPUs   int
 	Memory int64
 	GPUs   int
+	// GPUTypes are the GPUs that have a type, by it; also 0 of one, if none of them can be used now.
+	GPUTypes map[string]int
 	// Off says that Slurm has switched it off to save power, or is about to, or that it is starting: a job that needs it waits for that (ResumeTimeout at most).
 	// What it has counts.
 	Off bool

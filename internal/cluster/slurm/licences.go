@@ -54,3 +54,23 @@ func unless(err error, says string) error {
 	}
 	return err
 }
+
+// licences has a job that waits take one licence of the bound for each of its CPUs. job_submit.lua has counted those that it stated: Slurm may raise them later,
+// such as by MaxMemPerCPU, and its user may. A job without any has been freed by an operator.
+func (c *changes) licences(v *View, g *Governed) {
+	j, name := g.Job, v.places.licence
+	if name == "" || !j.Pending() || j.LicencesCut {
+		return
+	}
+	want := min(j.CPUs, int(v.Snapshot.Clusters[0].Capacity[LicenceResource]))
+	if n := j.licences(name); n == 0 || n >= want {
+		return
+	}
+	list := strings.Split(j.Licences, ",")
+	for i, of := range list {
+		if key, _, _ := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":"); key == name {
+			list[i] = fmt.Sprintf("%s:%d", name, want)
+		}
+	}
+	c.add(j.ID, Update{Licences: strings.Join(list, ",")})
+}

@@ -122,6 +122,7 @@ func partly(line string) *Job {
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
 	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), AdminComment: none(f[27]), Comment: none(f[28])}
+	j.LicencesCut = len(f[26]) >= tresWidth
 	var err error
 	fail := func(name, text string, cause error) {
 		if cause != nil && err == nil {
@@ -150,7 +151,8 @@ func parseJob(f []string) (Job, error) {
 	limit, cause := parseLimit(f[8])
 	fail("TimeLimit", f[8], cause)
 	j.Limit = limit
-	j.Memory, j.GPUs, cause = asked(f[20], f[21], f[22:26])
+	memory, has, cause := asked(f[20], f[21], f[22:26])
+	j.Memory, j.GPUs, j.GPUTypes = memory, has.all, has.types
 	fail("tres-alloc", f[22], cause)
 	if j.Submitted.IsZero() {
 		fail("SubmitTime", f[5], ErrLine)

@@ -75,7 +75,7 @@ func TestALineIsAJob(t *testing.T) {
 		jobs, bad := parseJobs(line(tc.set), end)
 		tc.want.State, tc.want.Reason, tc.want.Submitted, tc.want.Begin = "PENDING", "BeginTime", at("08:00:00"), at("10:00:00")
 		tc.want.CPUs, tc.want.Requeue, tc.want.Partition, tc.want.User = 4, true, "batch", "ada"
-		if len(bad) > 0 || len(jobs) != 1 || jobs[0] != tc.want {
+		if len(bad) > 0 || len(jobs) != 1 || !reflect.DeepEqual(jobs[0], tc.want) {
 			t.Errorf("%s: %+v, %v\nwant %+v", name, jobs, bad, tc.want)
 		}
 	}
@@ -140,12 +140,12 @@ func TestWhatANodeHas(t *testing.T) {
 		cpus, alloc, gres, used string
 		want                    Node
 	}{
-		"idle":                           {"0/16/0/16", "1000", "gpu:a100:4(S:0-1),nic:1", "gpu:a100:0(IDX:N/A),nic:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 4}},
+		"idle":                           {"0/16/0/16", "1000", "gpu:a100:4(S:0-1),nic:1", "gpu:a100:0(IDX:N/A),nic:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}}},
 		"drained":                        {"0/0/16/16", "0", "gpu:4", "gpu:0", Node{}},
-		"draining":                       {"2/0/14/16", "1000", "gpu:a100:2(S:0),gpu:h100:2(S:1)", "gpu:a100:2(IDX:0,1),gpu:h100:1(IDX:3)", Node{CPUs: 2, Memory: 1000 << 20, GPUs: 3}},
+		"draining":                       {"2/0/14/16", "1000", "gpu:a100:2(S:0),gpu:h100:2(S:1)", "gpu:a100:2(IDX:0,1),gpu:h100:1(IDX:3)", Node{CPUs: 2, Memory: 1000 << 20, GPUs: 3, GPUTypes: map[string]int{"a100": 2, "h100": 1}}},
 		"allocated":                      {"16/0/0/16", "1000", "(null)", "gpu:0", Node{CPUs: 16, Memory: 32000 << 20}},
 		"a list that sinfo cuts":         {"0/16/0/16", "1000", "gpu:2," + strings.Repeat("x", 150) + ",gpu:12345"[:4], "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 2}},
-		"a list that is cut in brackets": {"0/16/0/16", "1000", "gpu:2,gpu:b:3(S:" + strings.Repeat("0,", 72), "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 5}},
+		"a list that is cut in brackets": {"0/16/0/16", "1000", "gpu:2,gpu:b:3(S:" + strings.Repeat("0,", 72), "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 5, GPUTypes: map[string]int{"b": 3}}},
 	} {
 		nodes, bad := parseNodes(nodeLine("n1", tc.cpus, "batch", "32000", tc.alloc, tc.gres, tc.used), end)
 		tc.want.Name, tc.want.Partitions = "n1", []string{"batch"}
@@ -167,6 +167,32 @@ func TestWhatANodeHas(t *testing.T) {
 	} {
 		if nodes, bad := parseNodes(text, end); len(nodes) != 0 || len(bad) != 1 {
 			t.Errorf("%s that cannot be read: %+v, %v", what, nodes, bad)
+		}
+	}
+}
+
+// TestGPUTypesOfAJob: a job asks for GPUs of a type, or of several, or has got some.
+func TestGPUTypesOfAJob(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set   map[string]string
+		gpus  int
+		types map[string]int
+	}{
+		"of any type":                    {map[string]string{"tres-per-node": "gres:gpu:2"}, 2, nil},
+		"of a type, without a number":    {map[string]string{"tres-per-node": "gres:gpu:a100"}, 1, map[string]int{"a100": 1}},
+		"of a type on each node":         {map[string]string{"tres-per-node": "gres:gpu:a100:2", "NumNodes": "4"}, 8, map[string]int{"a100": 8}},
+		"of two types":                   {map[string]string{"tres-per-node": "gres:gpu:a100:2,gres:gpu:h100:1"}, 3, map[string]int{"a100": 2, "h100": 1}},
+		"of a type by task":              {map[string]string{"tres-per-task": "gres:gpu:a100:1", "NumTasks": "5"}, 5, map[string]int{"a100": 5}},
+		"as later versions say it":       {map[string]string{"tres-per-job": "gres/gpu:a100=2"}, 2, map[string]int{"a100": 2}},
+		"that slurmdbd tracks":           {map[string]string{"tres-alloc": "cpu=2,gres/gpu=3,gres/gpu:a100=3"}, 3, map[string]int{"a100": 3}},
+		"that slurmdbd tracks by type":   {map[string]string{"tres-alloc": "cpu=2,gres/gpu:a100=3"}, 3, map[string]int{"a100": 3}},
+		"that slurmdbd tracks as a sum":  {map[string]string{"tres-alloc": "cpu=2,gres/gpu=8", "tres-per-node": "gres:gpu:a100:2", "NumNodes": "4"}, 8, map[string]int{"a100": 8}},
+		"got any, of a type it has got":  {map[string]string{"tres-alloc": "cpu=2,gres/gpu=2,gres/gpu:h100=2", "tres-per-job": "gres:gpu:2"}, 2, map[string]int{"h100": 2}},
+		"other resources that look like": {map[string]string{"tres-alloc": "cpu=2,gres/gpumem=3", "tres-per-job": "gres:gpumem:3"}, 0, nil},
+	} {
+		jobs, bad := parseJobs(line(tc.set), end)
+		if len(jobs) != 1 || len(bad) > 0 || jobs[0].GPUs != tc.gpus || !reflect.DeepEqual(jobs[0].GPUTypes, tc.types) {
+			t.Errorf("%s: %+v, %v; want %d GPUs, %v", name, jobs, bad, tc.gpus, tc.types)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The resources of a snapshot: CPUs, bytes of memory, GPUs. At a place that is not the whole cluster, the name of the place follows, as in cpu@long.
+// The resources of a snapshot: CPUs, bytes of memory, GPUs; for GPUs of a type, it follows, as in gpu:a100. At a place that is not the whole cluster, the name
+// of the place follows, as in cpu@long.
 const (
 	cpu    = "cpu"
 	memory = "memory"
@@ -31,6 +32,8 @@ type places struct {
 	of map[string][]int
 	// memory says that memory counts.
 	memory bool
+	// types are the types of GPUs that nodes have. A job that names another one is bounded by all GPUs only: sinfo may have cut the list.
+	types map[string]bool
 	// licence is the licence that bounds capacity; empty for none.
 	licence string
 }
@@ -44,9 +47,12 @@ type place struct {
 
 // newPlaces finds the places of a cluster, in the order of their names.
 func newPlaces(nodes []Node, memory bool) *places {
-	p := &places{memory: memory, list: []place{{"", newNodeSet(len(nodes))}}, partitions: map[string]nodeSet{}, of: map[string][]int{}}
+	p := &places{memory: memory, list: []place{{"", newNodeSet(len(nodes))}}, partitions: map[string]nodeSet{}, of: map[string][]int{}, types: map[string]bool{}}
 	for i := range nodes {
 		p.list[0].nodes.add(i)
+		for kind := range nodes[i].GPUTypes {
+			p.types[kind] = true
+		}
 		for _, name := range nodes[i].Partitions {
 			if p.partitions[name] == nil {
 				p.partitions[name] = newNodeSet(len(nodes))
@@ -105,20 +111,23 @@ func (p *places) groups(names []string) (out [][]string) {
 func (p *places) capacity(nodes []Node) map[string]float64 {
 	out := map[string]float64{}
 	for _, x := range p.list {
-		var sum amounts
+		var all sum
 		for i := range nodes {
 			if n := &nodes[i]; x.nodes.has(i) {
-				sum = sum.plus(amounts{float64(n.CPUs), float64(n.Memory), float64(n.GPUs)})
+				all.add(amounts{float64(n.CPUs), float64(n.Memory), float64(n.GPUs), n.GPUTypes}, 1)
 			}
 		}
-		sum.at(out, x.at, p.memory)
+		all.at(out, x.at, p.memory)
 	}
 	return out
 }
 
 // request is what so many tasks of a job ask for, by resource and place.
 func (p *places) request(j *Job, times float64) map[string]float64 {
-	a := amounts{float64(max(1, j.CPUs)) * times, float64(j.Memory) * times, float64(j.GPUs) * times}
+	types := maps.Clone(j.GPUTypes)
+	maps.DeleteFunc(types, func(kind string, _ int) bool { return !p.types[kind] })
+	var a sum
+	a.add(amounts{float64(max(1, j.CPUs)), float64(j.Memory), float64(j.GPUs), types}, times)
 	out := map[string]float64{}
 	for _, i := range p.places(j.Partition) {
 		a.at(out, p.list[i].at, p.memory)
@@ -155,17 +164,35 @@ func (p *places) places(partition string) []int {
 	return out
 }
 
-// amounts are CPUs, bytes of memory and GPUs.
-type amounts struct{ cpus, memory, gpus float64 }
-
-func (a amounts) plus(b amounts) amounts {
-	return amounts{a.cpus + b.cpus, a.memory + b.memory, a.gpus + b.gpus}
+// amounts are CPUs, bytes of memory, GPUs, and those of them that have a type.
+type amounts struct {
+	cpus, memory, gpus float64
+	types              map[string]int
 }
 
-func (a amounts) at(out map[string]float64, place string, withMemory bool) {
-	out[cpu+place], out[gpu+place] = a.cpus, a.gpus
+// sum is a sum of amounts.
+type sum struct {
+	cpus, memory, gpus float64
+	types              map[string]float64
+}
+
+func (s *sum) add(a amounts, times float64) {
+	s.cpus, s.memory, s.gpus = s.cpus+a.cpus*times, s.memory+a.memory*times, s.gpus+a.gpus*times
+	for kind, n := range a.types {
+		if s.types == nil {
+			s.types = map[string]float64{}
+		}
+		s.types[kind] += float64(n) * times
+	}
+}
+
+func (s *sum) at(out map[string]float64, place string, withMemory bool) {
+	out[cpu+place], out[gpu+place] = s.cpus, s.gpus
 	if withMemory {
-		out[memory+place] = a.memory
+		out[memory+place] = s.memory
+	}
+	for kind, n := range s.types {
+		out[gpu+":"+kind+place] = n
 	}
 }
 

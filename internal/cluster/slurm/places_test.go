@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan/joint"
 )
 
 // recorded is a look at a Slurm 22.05.8 with two partitions that share a node: batch has n1 to n3, gpu has n3 and n4; n2 and n4 drain, and
@@ -58,8 +59,8 @@ func TestPlacesOfARecordedSlurm(t *testing.T) {
 	want := []Node{
 		{Name: "n1", CPUs: 16, Memory: 16000 << 20, Partitions: []string{"batch"}},
 		{Name: "n2", CPUs: 2, Memory: 2048 << 20, Partitions: []string{"batch"}},
-		{Name: "n3", CPUs: 16, Memory: 32000 << 20, GPUs: 4, Partitions: []string{"gpu", "batch"}},
-		{Name: "n4", CPUs: 4, Memory: 1500 << 20, GPUs: 1, Partitions: []string{"gpu"}},
+		{Name: "n3", CPUs: 16, Memory: 32000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}, Partitions: []string{"gpu", "batch"}},
+		{Name: "n4", CPUs: 4, Memory: 1500 << 20, GPUs: 1, GPUTypes: map[string]int{"a100": 1}, Partitions: []string{"gpu"}},
 	}
 	if !reflect.DeepEqual(q.Nodes, want) {
 		t.Errorf("nodes %+v\nwant  %+v", q.Nodes, want)
@@ -67,12 +68,13 @@ func TestPlacesOfARecordedSlurm(t *testing.T) {
 	p := newPlaces(q.Nodes, true)
 	if got, want := p.capacity(q.Nodes), map[string]float64{ // n3 counts once in cpu
 		"cpu": 38, "cpu@batch": 34, "cpu@gpu": 20, "memory": 51548 << 20, "memory@batch": 50048 << 20, "memory@gpu": 33500 << 20, "gpu": 5, "gpu@batch": 4, "gpu@gpu": 5,
+		"gpu:a100": 5, "gpu:a100@batch": 4, "gpu:a100@gpu": 5,
 	}; !maps.Equal(got, want) {
 		t.Errorf("capacity %v\nwant     %v", got, want)
 	}
 	requests := map[string]map[string]float64{
 		"51":       {"cpu": 2, "cpu@gpu": 2, "memory": 1000 << 20, "memory@gpu": 1000 << 20, "gpu": 2, "gpu@gpu": 2},
-		"52":       {"cpu": 2, "cpu@gpu": 2, "memory": 2000 << 20, "memory@gpu": 2000 << 20, "gpu": 2, "gpu@gpu": 2},
+		"52":       {"cpu": 2, "cpu@gpu": 2, "memory": 2000 << 20, "memory@gpu": 2000 << 20, "gpu": 2, "gpu@gpu": 2, "gpu:a100": 2, "gpu:a100@gpu": 2},
 		"53":       {"cpu": 3, "cpu@gpu": 3, "memory": 500 << 20, "memory@gpu": 500 << 20, "gpu": 3, "gpu@gpu": 3},
 		"54":       {"cpu": 2, "cpu@batch": 2, "memory": 2048 << 20, "memory@batch": 2048 << 20},
 		"55":       {"cpu": 4, "cpu@batch": 4, "memory": 2000 << 20, "memory@batch": 2000 << 20},
@@ -93,6 +95,46 @@ func TestPlacesOfARecordedSlurm(t *testing.T) {
 	}
 	if got := newPlaces(q.Nodes, false).request(&q.Jobs[0], 1)["memory"]; got != 0 {
 		t.Errorf("memory %v; want none: Slurm does not share it out", got)
+	}
+}
+
+// TestGPUsOfATypeAreAResource: three jobs ask for all a100, all h100, and any two. The first two fit beside each other, and only one of two that ask for all a100.
+// A type that no node states bounds nothing: sinfo may have cut its list.
+func TestGPUsOfATypeAreAResource(t *testing.T) {
+	asks := func(n int, kind string) Job {
+		j := waiting()
+		j.ID, j.Number, j.CPUs, j.GPUs = fmt.Sprint(n), n, 1, 2
+		if kind != "" {
+			j.GPUTypes = map[string]int{kind: 2}
+		}
+		return j
+	}
+	in := inputAt(t, asks(1, "a100"), asks(2, "a100"), asks(3, "h100"), asks(4, ""), asks(5, "l40"))
+	in.Queue.Nodes = []Node{{Name: "n1", CPUs: 64, GPUs: 6, GPUTypes: map[string]int{"a100": 2, "h100": 4}}}
+	v := Observe(in)
+	all := v.Snapshot.Clusters[0].Capacity
+	for i, want := range []map[string]float64{
+		{"cpu": 1, "gpu": 2, "gpu:a100": 2}, {"cpu": 1, "gpu": 2, "gpu:a100": 2}, {"cpu": 1, "gpu": 2, "gpu:h100": 2}, {"cpu": 1, "gpu": 2}, {"cpu": 1, "gpu": 2},
+	} {
+		if got := v.Snapshot.Tasks[i].Request; !maps.Equal(got, want) {
+			t.Errorf("job %s asks for %v; want %v", v.Jobs[i].Job.ID, got, want)
+		}
+	}
+	if want := map[string]float64{"cpu": 64, "gpu": 6, "gpu:a100": 2, "gpu:h100": 4}; !maps.Equal(all, want) {
+		t.Errorf("capacity %v; want %v", all, want)
+	}
+	in.Queue.Jobs[0].State, in.Queue.Jobs[0].Comment, in.Queue.Jobs[0].Started = stateRunning, "", at("08:30:00")
+	if v = Observe(in); v.Snapshot.Clusters[0].Load["gpu:a100"] != 2 {
+		t.Errorf("load %v; want 2 a100", v.Snapshot.Clusters[0].Load)
+	}
+	if _, err := decide.Decide(t.Context(), v.Snapshot, joint.Planner{}); err != nil {
+		t.Error(err)
+	}
+	j := asks(6, "a100")
+	j.ID, j.Tasks = "6_[1-8]", 8
+	in.Queue.Jobs = []Job{j}
+	if v = Observe(in); v.Snapshot.Tasks[0].Request["gpu:a100"] != 2 {
+		t.Errorf("an array asks for %v; want one task at a time", v.Snapshot.Tasks[0].Request)
 	}
 }
 

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"time"
 
 	"lull.dev/lull/pkg/decide"
@@ -195,9 +196,11 @@ func (c *changes) scale(g *Governed, a *decide.Action, now time.Time) {
 		return
 	}
 	m.Text = sentence(now, n, s.Width, Message(&a.Reason))
-	u := Update{Now: !released, Comment: m.String()}
-	if throttle != g.Job.Throttle {
-		u.Throttle = &throttle
+	u := Update{Now: !released}
+	set := &throttle
+	if throttle == g.Job.Throttle {
+		set = nil
 	}
+	u.throttle(g.Job, set, m, fmt.Sprintf("released at %s: its user has changed its throttle", clock(now)))
 	c.add(g.Job.ID, u)
 }

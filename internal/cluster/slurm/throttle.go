@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +63,75 @@ func (c *changes) unscale(g *Governed) bool {
 	}
 	m := g.Mark
 	m.Own = m.Set != g.Job.Throttle
-	c.add(g.Job.ID, Update{Throttle: restore(g.Job, &m), Comment: m.String()})
+	u := Update{}
+	u.throttle(g.Job, restore(g.Job, &m), m, m.Text)
+	c.add(g.Job.ID, u)
 	return true
+}
+
+// throttle sets a throttle, nil for none, and the mark. Its text is another one if the user of the array has set a throttle since the look.
+func (u *Update) throttle(j *Job, to *int, m Mark, otherwise string) {
+	u.Throttle, u.Comment = to, m.String()
+	if to != nil {
+		m.Limit, m.Set, m.Own, m.Text = 0, 0, true, otherwise
+		u.Saw, u.Otherwise = j.Throttle, m.String()
+	}
+}
+
+// Arrays are the arrays whose throttle an update sets, by number.
+func (u *Update) Arrays() (out []int) {
+	if u.Throttle == nil {
+		return nil
+	}
+	for _, id := range u.IDs {
+		if n := arrayOf(id); n > 0 && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// arrayOf is the number of the array of 12_[4-9]; 0 if it cannot be read.
+func arrayOf(id string) int {
+	number, _, _ := strings.Cut(id, "_")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Split divides an update by the throttles that are in force when it is about to be made. An array that has another one than the decision saw keeps it, and
+// gets the rest of the update, with Otherwise. An array without a throttle in now has no tasks that wait for it: of the last task, Slurm states none.
+func (u *Update) Split(now map[int]int) []Update {
+	if u.Throttle == nil {
+		return []Update{*u}
+	}
+	as, theirs := *u, *u
+	as.IDs, theirs.IDs = nil, nil
+	theirs.Throttle, theirs.Comment = nil, u.Otherwise
+	for _, id := range u.IDs {
+		if throttle, known := now[arrayOf(id)]; known && throttle != u.Saw {
+			theirs.IDs = append(theirs.IDs, id)
+		} else {
+			as.IDs = append(as.IDs, id)
+		}
+	}
+	return slices.DeleteFunc([]Update{as, theirs}, func(u Update) bool { return len(u.IDs) == 0 })
+}
+
+// Parts divides an update that sets throttles into parts of as many jobs as one command changes, so that little time passes between a look at their
+// throttles and the change.
+func (u *Update) Parts() (out []Update) {
+	if u.Throttle == nil {
+		return []Update{*u}
+	}
+	for ids := range slices.Chunk(u.IDs, atOnce) {
+		part := *u
+		part.IDs = ids
+		out = append(out, part)
+	}
+	return out
 }
 
 // sentence is what a mark says of an array that is scaled.

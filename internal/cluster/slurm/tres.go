@@ -12,31 +12,74 @@ const tresWidth, gresWidth = 160, 60
 
 // asked reads what a job asks for, or has got once it runs: bytes of memory and GPUs, over all of its nodes. tres are the columns tres-alloc,
 // tres-per-job, tres-per-node and tres-per-task. tres-alloc has GPUs only if slurmdbd tracks them; the other columns say it then.
-// GPUs that were asked for by socket (--gpus-per-socket) are not known without slurmdbd.
-func asked(nodes, tasks string, tres []string) (memory int64, gpus int, err error) {
+// The types are those of the
+// GPUs that a job asks for by type, or has got, if slurmdbd tracks types. GPUs that were asked for by socket (--gpus-per-socket) are not known without slurmdbd.
+func asked(nodes, tasks string, tres []string) (memory int64, g gpus, err error) {
+	var allocated gpus
 	for _, part := range whole(tres[0], tresWidth) {
 		key, value, _ := strings.Cut(part, "=")
-		switch key {
-		case "mem":
+		switch kind, isGPU := strings.CutPrefix(key, "gres/gpu"); {
+		case key == "mem":
 			if memory, err = parseMemory(value); err != nil {
-				return 0, 0, err
+				return 0, g, err
 			}
-		case "gres/gpu":
-			if gpus, err = parseCount(value); err != nil {
-				return 0, 0, err
+		case isGPU && (kind == "" || kind[0] == ':'):
+			n, err := parseCount(value)
+			if err != nil {
+				return 0, g, err
+			}
+			if kind == "" {
+				allocated.all = n
+			} else {
+				allocated.add(kind[1:], n)
 			}
 		}
-	}
-	if gpus > 0 {
-		return memory, gpus, nil
 	}
 	n, t := multiplier(nodes), multiplier(tasks)
 	for i, times := range []int{1, max(1, n), max(1, t)} {
-		if each := countGPUs(whole(tres[i+1], gresWidth)); each > 0 {
-			return memory, each * times, nil
+		if each := countGPUs(whole(tres[i+1], gresWidth)); each.all > 0 {
+			g = each.times(times)
+			break
 		}
 	}
-	return memory, 0, nil
+	switch {
+	case allocated.all == 0 && g.all == 0:
+		allocated.all = allocated.ofTypes()
+		return memory, allocated, nil
+	case allocated.all == 0:
+		return memory, g, nil
+	case len(allocated.types) == 0 && g.ofTypes() <= allocated.all: // slurmdbd tracks GPUs, and not their types
+		allocated.types = g.types
+	}
+	return memory, allocated, nil
+}
+
+// gpus are GPUs: all of them, and those that have a type, by it.
+type gpus struct {
+	all   int
+	types map[string]int
+}
+
+func (g *gpus) add(kind string, n int) {
+	if g.types == nil {
+		g.types = map[string]int{}
+	}
+	g.types[kind] += n
+}
+
+func (g gpus) times(n int) gpus {
+	out := gpus{all: g.all * n}
+	for kind, each := range g.types {
+		out.add(kind, each*n)
+	}
+	return out
+}
+
+func (g gpus) ofTypes() (n int) {
+	for _, of := range g.types {
+		n += of
+	}
+	return n
 }
 
 // multiplier reads how many nodes or tasks a job has, the least of a range; 0 if squeue states none, or 4294967294, as it does for the tasks of a job
@@ -65,7 +108,7 @@ func whole(list string, width int) []string {
 const mostGPUs = 1 << 20
 
 // countGPUs counts the GPUs of a list such as gpu:a100:4, gres:gpu:2 or gres/gpu:a100=1; an entry without a number is one.
-func countGPUs(list []string) (n int) {
+func countGPUs(list []string) (g gpus) {
 	for _, part := range list {
 		words := strings.FieldsFunc(part, func(r rune) bool { return r == ':' || r == '=' || r == '/' })
 		if len(words) > 1 && words[0] == "gres" {
@@ -74,13 +117,16 @@ func countGPUs(list []string) (n int) {
 		if len(words) == 0 || words[0] != gpu {
 			continue
 		}
-		each, err := strconv.Atoi(words[len(words)-1])
-		if err != nil {
-			each = 1
+		each := 1
+		if n, err := strconv.Atoi(words[len(words)-1]); err == nil {
+			each, words = min(max(0, n), mostGPUs), words[:len(words)-1]
 		}
-		n += min(max(0, each), mostGPUs)
+		g.all += each
+		if len(words) > 1 {
+			g.add(words[1], each)
+		}
 	}
-	return n
+	return g
 }
 
 // plain splits a list of sinfo without what it adds in brackets, such as the sockets in gpu:4(S:0-1). If the list is as long as its column and is
@@ -183,7 +229,8 @@ func parseNode(f []string) (Node, error) {
 		}
 		n.Memory = v
 	}
-	n.GPUs = countGPUs(gres)
+	has := countGPUs(gres)
+	n.GPUs, n.GPUTypes = has.all, has.types
 	n.Off = strings.ContainsAny(f[7], "~#!%") && n.CPUs > 0
 	return n, nil
 }

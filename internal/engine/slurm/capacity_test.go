@@ -145,3 +145,18 @@ func TestCarbonFlexSetsTheCapacity(t *testing.T) {
 		t.Errorf("what was learned is lost: %s", log)
 	}
 }
+
+// TestAJobWhoseLicencesCannotBeChangedIsReleased: Slurm refuses a list that has a licence which it does not know any more.
+func TestAJobWhoseLicencesCannotBeChangedIsReleased(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		j := held("1")
+		j.CPUs, j.Licences = 8, "gone:1,power:2"
+		c, f, log := setup(t, j)
+		f.refusesLicences = refuses
+		withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "20:00", Capacity: "8"}}}, "")
+		step(t, c, f, 0) // power is clean
+		if got := f.jobs[0]; got.Begin.After(f.clock.Now()) || (got.Licences == "gone:1,power:8") == refuses || strings.Contains(log.String(), "licences of a job") != refuses {
+			t.Errorf("refuses %v: %+v\n%s", refuses, got, log)
+		}
+	}
+}

@@ -127,7 +127,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 			c.o.Log.Error("The capacity cannot be set", "error", err.Error())
 		}
 	}
-	d := c.decide(ctx, &view, b)
+	d := c.decide(ctx, &in, &view, b)
 	changes := slurm.Plan(&view, &d)
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
@@ -143,7 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 }
 
 // decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
-func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) decide.Decision {
+func (c *Controller) decide(ctx context.Context, in *slurm.Input, view *slurm.View, b *bounded) decide.Decision {
 	s := &view.Snapshot
 	r := &c.round
 	r.Snapshot, r.Seen, r.Records = s, view.Seen, r.Records[:0]
@@ -152,7 +152,7 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) d
 	for i := range s.Tasks {
 		rec := c.records[s.Tasks[i].ID]
 		if rec == nil {
-			rec = &track.Record{}
+			rec = c.restored(in, view, i)
 		}
 		known[s.Tasks[i].ID] = rec
 		r.Records = append(r.Records, rec)
@@ -179,6 +179,20 @@ func (c *Controller) decide(ctx context.Context, view *slurm.View, b *bounded) d
 	return d
 }
 
+// restored is the record of a job that this controller sees for the first time. A controller before it may have planned the job: the mark has that plan.
+func (c *Controller) restored(in *slurm.Input, view *slurm.View, i int) *track.Record {
+	begin, why, planned := view.Jobs[i].Planned(in)
+	if !planned {
+		return &track.Record{}
+	}
+	t := &view.Snapshot.Tasks[i]
+	rec := track.Restore(&decide.Standing{
+		Phases: []decide.Phase{{From: begin, To: begin.Add(t.Remaining), Cluster: slurm.ClusterName, Workers: 1}},
+		Reason: decide.Reason{Code: why, PlannedStart: begin},
+	}, t, &view.Seen[i], c.round.Rules, in.Now)
+	return &rec
+}
+
 // decideWithin decides within the time that a decision may take.
 func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planner plan.Planner) (decide.Decision, error) {
 	limited, cancel := context.WithCancel(ctx) // a deadline would have planner joint search until then
@@ -198,7 +212,7 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planne
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
-			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "licences", u.Licences, "adminComment", u.Comment)
 		}
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
@@ -207,12 +221,14 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	c.failed = ""
 	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
 	for _, u := range changes.Updates {
-		if err := c.o.Client.Update(ctx, u); err != nil {
+		switch err := c.update(ctx, &u, applied); {
+		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
+			metrics.SlurmErrors.Inc()
+			c.o.Log.Error("The licences of a job cannot be changed; it keeps those that it has", "jobs", names(u.IDs), "licences", u.Licences, "error", err.Error())
+		case err != nil:
 			c.failed = u.IDs[0]
 			return err
 		}
-		note(applied, &u, change(&u))
-		c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "adminComment", u.Comment)
 	}
 	for _, p := range changes.Pauses {
 		if err := c.o.Client.Update(ctx, p); err != nil {
@@ -230,9 +246,34 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	return nil
 }
 
+// update makes one change. The throttles of arrays are read again right before they are set, by one more command each: a user may have changed one since the
+// look, and who changes it has it.
+func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	for _, part := range u.Parts() {
+		var now map[int]int
+		if arrays := part.Arrays(); len(arrays) > 0 {
+			var err error
+			if now, err = c.o.Client.Throttles(ctx, arrays); err != nil {
+				return err
+			}
+		}
+		for _, of := range part.Split(now) {
+			if err := c.o.Client.Update(ctx, of); err != nil {
+				return err
+			}
+			note(applied, &of, change(&of))
+			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "licences", of.Licences, "adminComment", of.Comment)
+		}
+	}
+	return nil
+}
+
+// note counts a change. What is decided of a job is not yet applied when it has its licences.
 func note(applied map[string]bool, u *slurm.Update, change string) {
 	for _, id := range u.IDs {
-		applied[id] = true
+		if u.Licences == "" {
+			applied[id] = true
+		}
 	}
 	metrics.SlurmChanges.WithLabelValues(change).Add(float64(len(u.IDs)))
 }
@@ -246,6 +287,8 @@ func change(u *slurm.Update) string {
 		return "held"
 	case u.Throttle != nil:
 		return "throttled"
+	case u.Licences != "":
+		return "licences"
 	}
 	return "noted"
 }

@@ -46,6 +46,25 @@ type fake struct {
 	reserved           int
 	until              time.Time
 	refusesReservation error
+	// refusesLicences says that no licences can be changed.
+	refusesLicences bool
+	// meanwhile happens before the throttles of arrays are read again; throttles are the arrays that were asked for.
+	meanwhile func()
+	throttles []int
+}
+
+func (f *fake) Throttles(_ context.Context, arrays []int) (map[int]int, error) {
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
+	f.throttles = append(f.throttles, arrays...)
+	out := map[int]int{}
+	for i := range f.jobs {
+		if j := &f.jobs[i]; slices.Contains(arrays, j.Number) && j.Pending() && j.Tasks > 1 {
+			out[j.Number] = j.Throttle
+		}
+	}
+	return out, nil
 }
 
 func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
@@ -173,11 +192,17 @@ func (f *fake) each(ids []string, do func(*slurm.Job)) {
 
 func (f *fake) Update(_ context.Context, u slurm.Update) error {
 	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
-	if slices.Contains(u.IDs, f.refuses) {
+	if slices.Contains(u.IDs, f.refuses) || f.refusesLicences && u.Licences != "" {
 		return slurm.ErrCommand
 	}
 	f.each(u.IDs, func(j *slurm.Job) {
-		if j.AdminComment = u.Comment; u.Throttle != nil {
+		if u.Comment != "" {
+			j.AdminComment = u.Comment
+		}
+		if u.Licences != "" {
+			j.Licences = u.Licences
+		}
+		if u.Throttle != nil {
 			j.Throttle = *u.Throttle
 		}
 		switch {

@@ -31,6 +31,9 @@ type Cluster struct {
 	lib     string
 	ctld    *exec.Cmd
 	daemons []*exec.Cmd
+	// accounting are those of slurmdbd, and configured what slurm.conf was without it.
+	accounting []*exec.Cmd
+	configured []byte
 }
 
 const configuration = `ClusterName=lull
@@ -177,6 +180,9 @@ func (c *Cluster) daemon(name, program string, args ...string) (*exec.Cmd, error
 	}
 	defer file.Close()
 	cmd := exec.Command(c.Root+"/usr/sbin/"+program, args...)
+	// Debian's programs are called slurmctld-wlm and slurmd-wlm. Slurm's plugins ask for the name by which one was started: under that of the package,
+	// accounting_storage/slurmdbd takes slurmctld for a client, opens no connection for it, and slurmctld crashes.
+	cmd.Args[0] = strings.TrimSuffix(program, "-wlm")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, file, file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
