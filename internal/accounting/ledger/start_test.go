@@ -182,15 +182,3 @@ func TestEntriesAreChosenByWriteTime(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkStart is a start of a recorder on a ledger of a million entries, and the first pass of a settler.
-func BenchmarkStart(b *testing.B) {
-	l := fresh(b)
-	finishedWork(b, l, 100_000)
-	appendTo(b, l, New{KindSubmitted, "submitted/open", "open", Submitted{Policy: "ns/p", At: at(0), Zone: "z"}},
-		New{KindIntensity, intensityKey("z", at(0).Unix(), 0), "", Intensity{Zone: "z", From: at(0), To: at(1)}}, New{KindIntensity, intensityKey("z", at(1).Unix(), 0), "", Intensity{Zone: "z", From: at(1), To: at(2)}})
-	for b.Loop() {
-		l.caughtUp = false
-		rowsOfStart(b, l)
-	}
-}
