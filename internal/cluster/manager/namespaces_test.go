@@ -143,7 +143,7 @@ func TestForbiddenNamespaceDelaysNoInformer(t *testing.T) {
 				return w, nil
 			},
 		}
-		informer := newInformer(func(runtime.Object) bool { return true })(api, &batchv1.Job{}, 0, nil)
+		informer := newInformer(func(runtime.Object) bool { return true }, false)(api, &batchv1.Job{}, 0, nil)
 		done := make(chan struct{})
 		go func() { defer close(done); informer.RunWithContext(ctx) }()
 		state := func() string { return fmt.Sprintf("%v %d", informer.HasSynced(), len(informer.GetStore().List())) }
@@ -183,7 +183,7 @@ func TestTolerantOnceAllowed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		began := time.Now()
-		informers := newInformer(func(runtime.Object) bool { return true })
+		informers := newInformer(func(runtime.Object) bool { return true }, false)
 		start := func(name string, allowed func() bool) func() bool {
 			api := &toolscache.ListWatch{
 				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
