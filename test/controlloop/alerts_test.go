@@ -1,6 +1,7 @@
 package controlloop
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/engine/controller"
+	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/test/child"
 	"lull.dev/lull/test/simkube"
 )
@@ -24,27 +28,74 @@ func TestAlertsOfDeadPrograms(t *testing.T) {
 	simkube.Test(t, 1, func(w *simkube.World) {
 		w.Leaders = true
 		scrape := func(name string) { scraped[name] = series(t) }
-		controller, watchdog := w.Controller(), w.Watchdog()
+		program, watchdog := w.Controller(), w.Watchdog()
 		w.Run(time.Minute)
 		scrape("both")
-		controller.Kill()
+		program.Kill()
 		w.Run(time.Minute)
 		scrape("watchdog only")
 		watchdog.Kill()
 		scrape("none")
-		controller = w.Controller()
+		program = w.Controller()
 		w.Run(time.Minute)
 		scrape("controller only")
-		controller.Kill()
+		program.Kill()
 	})
 	for name, fires := range map[string][]string{"both": {}, "watchdog only": {"LullDown"}, "controller only": {"LullFailsafeDown"}, "none": {"LullDown", "LullFailsafeDown"}} {
-		firing(t, name, scraped[name], fires)
+		samples := []map[string]any{}
+		for _, alert := range fires {
+			samples = append(samples, map[string]any{"labels": fmt.Sprintf("{alertname=%q}", alert), "value": 1})
+		}
+		firing(t, name, scraped[name], `count by (alertname) (ALERTS{alertstate="firing", alertname=~"Lull(Failsafe)?Down"})`, "30m", samples)
 	}
 }
 
-// series are all metrics of this process whose names begin with lull_, as promtool reads them: constant for an hour.
+// hangingPlanner ends with the world, whatever its caller does.
+type hangingPlanner struct{ world context.Context } //nolint:containedctx // see above
+
+func (p hangingPlanner) Plan(context.Context, *plan.Problem) (plan.Result, error) {
+	<-p.world.Done()
+	return plan.Result{}, p.world.Err()
+}
+
+// TestStalledPoliciesFireAlerts: the loop of a policy hangs in its first decision, and another policy never gets its turn. The alert of both fires. It does not
+// while they are decided.
+func TestStalledPoliciesFireAlerts(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		var scraped []map[string]string
+		names := []string{fmt.Sprintf("first-%v", hangs), fmt.Sprintf("second-%v", hangs)}
+		inWorld(t, func(w *simkube.World) {
+			for _, ns := range names {
+				newBed(w, ns, dirtyThenClean(), nil).submit("job", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"})
+			}
+			w.Controller(func(o *controller.Options) {
+				build := o.Planner
+				o.Planner = func(name string, parameters map[string]string, critical []string) (plan.Planner, error) {
+					if hangs {
+						return hangingPlanner{w.Context()}, nil
+					}
+					return build(name, parameters, critical)
+				}
+			})
+			w.Run(10 * time.Minute)
+			scraped = series(t)
+		})
+		want := []map[string]any{}
+		if hangs {
+			for _, ns := range names {
+				want = append(want, map[string]any{"labels": fmt.Sprintf("{namespace=%q}", ns), "value": 1})
+			}
+		}
+		// The series are constant, so that after ten minutes the alert fires in any case.
+		firing(t, fmt.Sprint(names), scraped, fmt.Sprintf(`count by (namespace) (ALERTS{alertstate="firing", alertname="LullPolicyStalled", namespace=~"%s"})`, strings.Join(names, "|")), "6m", want)
+	}
+}
+
+// series are all metrics of this process whose names begin with lull_, as promtool reads them: constant for an hour. promtool counts time from
+// 0, and timestamps are given as seconds from now.
 func series(t *testing.T) (out []map[string]string) {
 	t.Helper()
+	now := time.Now().Unix()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +114,11 @@ func series(t *testing.T) (out []map[string]string) {
 			}
 			switch {
 			case m.GetGauge() != nil:
-				add("", m.GetGauge().GetValue())
+				value := m.GetGauge().GetValue()
+				if strings.HasSuffix(f.GetName(), "_timestamp_seconds") {
+					value -= float64(now)
+				}
+				add("", value)
 			case m.GetCounter() != nil:
 				add("", m.GetCounter().GetValue())
 			case m.GetHistogram() != nil:
@@ -74,8 +129,8 @@ func series(t *testing.T) (out []map[string]string) {
 	return out
 }
 
-// firing checks which of the two alerts of programs that do not lead fire half an hour later.
-func firing(t *testing.T, name string, input []map[string]string, want []string) {
+// firing checks what an expression returns after some time.
+func firing(t *testing.T, name string, input []map[string]string, expr, after string, samples []map[string]any) {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -85,13 +140,9 @@ func firing(t *testing.T, name string, input []map[string]string, want []string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := []map[string]any{}
-	for _, alert := range want {
-		samples = append(samples, map[string]any{"labels": fmt.Sprintf("{alertname=%q}", alert), "value": 1})
-	}
 	text, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": []any{map[string]any{
 		"interval": "1m", "input_series": input, "promql_expr_test": []any{map[string]any{
-			"expr": `count by (alertname) (ALERTS{alertstate="firing", alertname=~"Lull(Failsafe)?Down"})`, "eval_time": "30m", "exp_samples": samples,
+			"expr": expr, "eval_time": after, "exp_samples": samples,
 		}},
 	}}})
 	if err != nil {

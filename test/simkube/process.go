@@ -54,6 +54,8 @@ type Process struct {
 	Hangs func() bool
 	// Webhooks are how long admission webhooks take for each write in a namespace; nil for none.
 	Webhooks map[string]time.Duration
+	// Second is a second API server that serves some of the calls; nil for none.
+	Second *Second
 	// Calm reports whether writes go wrong no more; nil if they always may.
 	Calm func() bool
 
@@ -152,6 +154,11 @@ func (p *Process) RoundTrip(req *http.Request) (*http.Response, error) {
 	rng := p.draw(c)
 	if err := sleep(req.Context(), time.Duration((0.01+0.99*rng.Float64())*float64(p.Faults.Latency))); err != nil {
 		return nil, err
+	}
+	if p.Second != nil && rng.Float64() < p.Second.Share {
+		if out := p.Second.serve(p, c, req); out != nil {
+			return out, nil
+		}
 	}
 	if c.verb == "watch" {
 		return p.watch(req, c, rng)

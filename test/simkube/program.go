@@ -67,7 +67,7 @@ func (w *World) Start(name string, run func(ctx context.Context, config *rest.Co
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &Program{
-		Process: &Process{Name: name, Account: "lull-" + account, Forbidden: func(what, namespace string) { w.forbidden(name, what, namespace) }, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load, Webhooks: w.Webhooks},
+		Process: &Process{Name: name, Account: "lull-" + account, Forbidden: func(what, namespace string) { w.forbidden(name, what, namespace) }, Store: w.Store, Faults: w.Faults, Seed: w.Seed, Killed: cancel, Down: w.Down, Hangs: w.hanging, Calm: w.calm.Load, Webhooks: w.Webhooks, Second: w.Second},
 		ended:   make(chan struct{}),
 	}
 	w.Go(func() {

@@ -33,6 +33,8 @@ type World struct {
 	Faults Faults
 	// Webhooks are how long admission webhooks take for each write of a program in a namespace.
 	Webhooks map[string]time.Duration
+	// Second is a second API server for programs that start from now on; nil for none.
+	Second *Second
 	// Leaders says that the programs elect leaders, which costs two calls every two seconds.
 	Leaders bool
 	// Namespaces are those that Lull is installed for; none for all.

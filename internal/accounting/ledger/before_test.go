@@ -51,7 +51,7 @@ func TestSettlementDoesNotDependOnTheHour(t *testing.T) {
 				t.Fatal(err)
 			}
 			for uid, since := range over {
-				if w := s.works[uid]; w.settled != nil {
+				if s.past[uid] != nil {
 					delete(over, uid)
 				} else if h-since == 24 {
 					late++

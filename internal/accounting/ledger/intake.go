@@ -26,6 +26,8 @@ func (s *Settler) read(e *Entry) error {
 		s.unsubmitted[e.Workload] = true
 		delete(s.early, e.Workload)
 		return nil
+	case w == nil && e.Workload != "" && s.past[e.Workload] != nil && e.Kind != KindSettled:
+		return nil // read again where it is settled again
 	case w == nil && e.Workload != "" && e.Kind != KindSubmitted && e.Kind != KindSettled:
 		s.early[e.Workload] = append(s.early[e.Workload], *e)
 		return nil
@@ -155,14 +157,14 @@ func (s *Settler) readIntensity(e *Entry) error {
 		s.zones[b.Zone] = z
 	}
 	if last, there := z.of[b.From.Unix()]; !there {
-		s.arrived = append(s.arrived, b)
+		s.arrived = append(s.arrived, published{b, e.Seq})
 		if b.From.Before(z.newest) {
-			s.refined = append(s.refined, b)
+			s.refined = append(s.refined, published{b, e.Seq})
 		}
 	} else if b.Revision <= last.Revision {
 		return nil // written again by a drop
 	} else {
-		s.revised = append(s.revised, b)
+		s.revised = append(s.revised, published{b, e.Seq})
 	}
 	z.of[b.From.Unix()], z.series = b, nil
 	if b.Beside != "" {
@@ -175,7 +177,7 @@ func (s *Settler) readIntensity(e *Entry) error {
 }
 
 // readSettled takes up what was settled of a workload; w is nil where what it rests on was
-// dropped.
+// dropped, or was not read.
 func (s *Settler) readSettled(e *Entry, w *work) error {
 	b, err := e.Settled()
 	if err != nil {
@@ -184,12 +186,13 @@ func (s *Settler) readSettled(e *Entry, w *work) error {
 	if _, there := s.taken[e.Workload]; !there {
 		s.take(e.Workload, &b)
 	}
-	if w == nil {
-		delete(s.early, e.Workload) // submitted before what is read
-		return nil
+	s.zoneOfPolicy[b.Of.Policy] = b.Of.Zone
+	delete(s.early, e.Workload)
+	s.setSettled(e.Workload, &b)
+	if w != nil {
+		w.settled = &b
+		s.queues[w.of.Policy] = slices.DeleteFunc(s.queues[w.of.Policy], func(q *work) bool { return q == w })
 	}
-	s.setSettled(w, &b)
-	s.queues[w.of.Policy] = slices.DeleteFunc(s.queues[w.of.Policy], func(q *work) bool { return q == w })
 	return nil
 }
 

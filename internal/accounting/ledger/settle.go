@@ -17,7 +17,11 @@ type Settler struct {
 	started bool
 	after   int64 // the last entry read, or before the first that is
 
-	works map[string]*work // by UID
+	works map[string]*work // by UID: those that are not settled
+	// past are those that are settled and may be settled again. The ledger is read again for what they rest on.
+	past map[string]*past
+	// outdated says that some of past are.
+	outdated bool
 	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
 	early map[string][]Entry
 	// unsubmitted are workloads whose submission is in quarantine: they cannot be settled.
@@ -34,14 +38,13 @@ type Settler struct {
 	// zoneOfPolicy is the zone by whose series a policy's workloads are submitted.
 	zoneOfPolicy map[string]string
 	// revised are the times whose intensity changed since work was counted by it.
-	revised []Intensity
-	// incomplete are the settled workloads that were counted without a known intensity for
-	// some of their time; arrived are the intensities that came since they were looked at.
-	incomplete map[string]bool
-	arrived    []Intensity
+	revised []published
+	// arrived are the intensities that came since settled workloads were looked at: those that were counted without a known
+	// intensity for some of their time may rest on them.
+	arrived []published
 	// refined are those of arrived that begin before the end of what was known. For what is counted by known intensities alone,
 	// each of them is a part of one, in finer steps.
-	refined []Intensity
+	refined []published
 	// unwritten are settlements that the database has not taken yet.
 	unwritten []New
 	// dropped says that entries were dropped: older intensities may be missing for that reason.
@@ -76,31 +79,11 @@ const (
 	readBack = remembered + longestGap + carbon.FillReach + 2*capacityEvery
 )
 
-// start finds the entry from which the first pass reads: the first submission of what is not settled, or
-// that of readBack ago where this is earlier.
-//
-// Complexity: O(log entries) statements.
-func (s *Settler) start(ctx context.Context) error {
-	after, err := s.ledger.before(ctx, s.ledger.clock().Add(-readBack))
-	if err != nil {
-		return err
-	}
-	open, err := s.ledger.firstOpen(ctx)
-	if err != nil {
-		return err
-	}
-	if open > 0 {
-		after = min(after, open-1)
-	}
-	s.after, s.dropped, s.started = after, s.dropped || after > 0, true
-	return nil
-}
-
 // NewSettler returns one that reads the ledger from where it must, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, early: map[string][]Entry{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
-		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{}, incomplete: map[string]bool{},
+		ledger: l, works: map[string]*work{}, past: map[string]*past{}, early: map[string][]Entry{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{},
 	}
 }
 
@@ -151,7 +134,8 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 			if apart {
 				if settled, ok := s.settle(w, time); ok {
 					before.settled(&settled)
-					s.setSettled(w, &settled)
+					w.settled = &settled
+					s.setSettled(w.uid, &settled)
 					out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/0", w.uid), Workload: w.uid, Body: settled})
 					continue
 				}
@@ -162,14 +146,27 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 		}
 		s.queues[policy] = slices.DeleteFunc(s.queues[policy], func(w *work) bool { return w.settled != nil })
 	}
-	s.unwritten = append(append(s.unwritten, out...), s.restate()...)
+	s.unwritten = append(s.unwritten, out...)
 	s.prune(now)
-	n, err := s.ledger.Append(ctx, s.unwritten...)
+	n, err := s.flush(ctx)
 	if err != nil {
 		return 0, err
 	}
-	s.unwritten = nil
-	return n, nil
+	// What is settled again is read from the ledger, so all that was settled has to be there.
+	if s.unwritten, err = s.restate(ctx); err != nil {
+		return n, err
+	}
+	again, err := s.flush(ctx)
+	return n + again, err
+}
+
+// flush writes what the ledger does not have yet.
+func (s *Settler) flush(ctx context.Context) (int, error) {
+	n, err := s.ledger.Append(ctx, s.unwritten...)
+	if err == nil {
+		s.unwritten = nil
+	}
+	return n, err
 }
 
 // prune forgets, once a day of each zone, what was settled long ago.
@@ -181,10 +178,7 @@ func (s *Settler) prune(now func(zone string) time.Time) {
 		}
 		s.pruned[zone] = at
 		before := at.Add(-remembered)
-		maps.DeleteFunc(s.works, func(_ string, w *work) bool {
-			return w.of.Zone == zone && w.settled != nil && w.settled.To.Before(before)
-		})
-		maps.DeleteFunc(s.incomplete, func(uid string, _ bool) bool { return s.works[uid] == nil })
+		maps.DeleteFunc(s.past, func(_ string, p *past) bool { return p.zone == zone && p.to < before.Unix() })
 		maps.DeleteFunc(s.taken, func(_ string, p place) bool { return p.zone == zone && p.to.Before(before) })
 		for policy, of := range s.zoneOfPolicy {
 			if of != zone || s.pools[policy] == nil {
@@ -210,12 +204,17 @@ func (s *Settler) prune(now func(zone string) time.Time) {
 func (s *Settler) since(zone string, before time.Time) time.Time {
 	by := func(name string) bool { return name == zone || s.besideOf(name) == zone }
 	for _, w := range s.works {
-		counts := w.of.At.Before(before) && (by(w.of.Zone) || w.settled != nil && by(w.settled.Counterfactual.Zone))
+		counts := w.of.At.Before(before) && by(w.of.Zone)
 		for _, b := range w.started {
 			counts = counts || w.of.At.Before(before) && by(b.Zone)
 		}
 		if counts {
 			before = w.of.At
+		}
+	}
+	for _, p := range s.past { // of any zone: where they ran is not kept
+		if p.from < before.Unix() {
+			before = time.Unix(p.from, 0).UTC()
 		}
 	}
 	return before

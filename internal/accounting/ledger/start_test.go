@@ -183,14 +183,39 @@ func TestEntriesAreChosenByWriteTime(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is a start of a recorder on a ledger of a million entries, and the first pass of a settler.
-func BenchmarkStart(b *testing.B) {
-	l := fresh(b)
-	finishedWork(b, l, 100_000)
-	appendTo(b, l, New{KindSubmitted, "submitted/open", "open", Submitted{Policy: "ns/p", At: at(0), Zone: "z"}},
-		New{KindIntensity, intensityKey("z", at(0).Unix(), 0), "", Intensity{Zone: "z", From: at(0), To: at(1)}}, New{KindIntensity, intensityKey("z", at(1).Unix(), 0), "", Intensity{Zone: "z", From: at(1), To: at(2)}})
-	for b.Loop() {
-		l.caughtUp = false
-		rowsOfStart(b, l)
+// TestSettlerReadsOnlyWhatIsConcerned: a settler that starts reads one entry of each settled workload, and later reads again only those that
+// a revised intensity concerns. Its memory keeps none of their entries.
+func TestSettlerReadsOnlyWhatIsConcerned(t *testing.T) {
+	b := book{t, fresh(t)}
+	const workloads = 200
+	b.hours(0, slices.Repeat([]float64{100}, workloads+2)...)
+	for i := range workloads {
+		uid := fmt.Sprintf("w%03d", i)
+		b.submit(uid, float64(i))
+		b.ran(uid, uid+"-1", float64(i), float64(i)+0.5)
+		b.finished(uid, float64(i)+0.5)
+	}
+	b.settle(NewSettler(b.l), workloads+2, workloads)
+	s := NewSettler(b.l)
+	before := b.l.rows.Load()
+	b.settle(s, workloads+2, 0)
+	// An intensity an hour, and what was settled.
+	if rows := b.l.rows.Load() - before; rows > 2*workloads+30 || len(s.works) > 0 || len(s.past) != workloads {
+		t.Errorf("a settler that starts read %d rows of %d settled workloads, and keeps %d and %d", rows, workloads, len(s.works), len(s.past))
+	}
+	b.add(KindIntensity, intensityKey("z", at(50).Unix(), 1), "", Intensity{Zone: "z", From: at(50), To: at(51), Value: 200, Revision: 1})
+	before = b.l.rows.Load()
+	b.settle(s, workloads+2, 1)
+	if rows := b.l.rows.Load() - before; rows > 10 {
+		t.Errorf("a settler read %d rows to settle one workload again", rows)
+	}
+	if got := b.settled()["w050"]; got.Revision != 1 || got.Why == "" {
+		t.Errorf("w050 is settled as %+v", got)
+	}
+	b.settle(NewSettler(b.l), workloads+2, 0) // that is known at the next start
+	b.add(KindIntensity, intensityKey("z", at(60).Unix(), 1), "", Intensity{Zone: "z", From: at(60), To: at(61), Value: 200, Revision: 1})
+	b.settle(NewSettler(b.l), workloads+2, 1) // and what was revised between
+	if got := b.settled()["w060"]; got.Revision != 1 {
+		t.Errorf("w060 is settled as %+v", got)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,11 +55,13 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 		}
 	}
 	index := newPodIndex([]*Workload{w})
+	var own []*corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
 		if _, ours := index.of(pod); !ours {
 			continue
 		}
+		own = append(own, pod)
 		if pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
 			return "its pod " + pod.Name + " has been on a node"
 		}
@@ -64,7 +69,84 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 	if len(w.head().podLabels) == 0 && (w.Facts.Active || !w.Facts.Started.IsZero()) {
 		return "its pods are not known, and it says that it is active"
 	}
+	return replaced(w, own)
+}
+
+// promptly is how long after the start of a workload its first pods are created.
+const promptly = 10 * time.Second
+
+// replaced says why pods of a workload may have run and been replaced without a trace in its status; "" if they have not. Kubernetes does not
+// count a pod that fails, or is evicted, under a rule of podFailurePolicy with the action Ignore. What is left are the pods: one that took the place of another is
+// created later, and until then one is missing.
+func replaced(w *Workload, own []*corev1.Pod) string {
+	if !ignoresFailures(w.Objects) {
+		return ""
+	}
+	const rule = "its podFailurePolicy ignores failures, and "
+	began := w.Facts.Started
+	if began.IsZero() {
+		began = w.Created()
+	}
+	for _, pod := range own {
+		for _, a := range []string{batchv1.JobIndexIgnoredFailureCountAnnotation, batchv1.JobIndexFailureCountAnnotation} {
+			if n := pod.Annotations[a]; n != "" && n != "0" {
+				return fmt.Sprintf("its pod %s replaces another: annotation %s is %s", pod.Name, a, clippedTo(n, 20))
+			}
+		}
+		if late := pod.CreationTimestamp.Sub(began); late > promptly {
+			return fmt.Sprintf("%sits pod %s was created %v after its start: it may replace one that ran", rule, pod.Name, late.Round(time.Second))
+		}
+	}
+	if w.Kind.Spec.Kind == "Job" && !w.Facts.Started.IsZero() {
+		if asked := podsAtOnce(w.Objects[0].Object); int64(len(own)) < asked {
+			return fmt.Sprintf("%s%d of its %d pods are there: others may have run", rule, len(own), asked)
+		}
+	}
 	return ""
+}
+
+// ignoresFailures reports whether a podFailurePolicy, at any depth in the spec, has a rule with the action Ignore.
+func ignoresFailures(objects []*unstructured.Unstructured) bool {
+	var in func(part any) bool
+	in = func(part any) bool {
+		switch part := part.(type) {
+		case map[string]any:
+			if policy, is := part["podFailurePolicy"].(map[string]any); is {
+				rules, _ := policy["rules"].([]any)
+				for _, r := range rules {
+					if r, _ := r.(map[string]any); r["action"] == string(batchv1.PodFailurePolicyActionIgnore) {
+						return true
+					}
+				}
+			}
+			for _, v := range part {
+				if in(v) {
+					return true
+				}
+			}
+		case []any:
+			return slices.ContainsFunc(part, in)
+		}
+		return false
+	}
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return in(o.Object["spec"]) })
+}
+
+// podsAtOnce is how many pods a Job that has begun has, before any of them ends.
+func podsAtOnce(job map[string]any) int64 {
+	parallelism, stated, _ := unstructured.NestedInt64(job, "spec", "parallelism")
+	if !stated {
+		parallelism = 1
+	}
+	if completions, stated, _ := unstructured.NestedInt64(job, "spec", "completions"); stated {
+		return min(parallelism, completions)
+	}
+	return parallelism
+}
+
+// clippedTo is a text of others, so long at most.
+func clippedTo(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // counts are the numbers in the status of some kind, at any depth, that tell of more than pods that wait.
@@ -78,6 +160,9 @@ func startedBy(at string, part any) string {
 			inside := at + "." + field
 			if n := fmt.Sprint(part[field]); slices.Contains(counts, field) && isNumber(part[field]) && n != "0" {
 				return inside + " is " + n
+			}
+			if list, _ := part[field].([]any); field == "succeeded" && len(list) > 0 || field == "failed" && len(list) > 0 {
+				return inside + " names pods" // status.uncountedTerminatedPods of a Job
 			}
 			if why := startedBy(inside, part[field]); why != "" {
 				return why

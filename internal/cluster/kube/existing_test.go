@@ -3,6 +3,7 @@ package kube
 import (
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,59 @@ func TestBegun(t *testing.T) {
 		o := map[string]any{"metadata": map[string]any{"namespace": "n", "name": "x", "uid": "u", "generation": generation}, "spec": map[string]any{"completions": int64(3)}}
 		if tc.status != nil {
 			o["status"] = tc.status
+		}
+		why := Begun(NewWorkload(named[0], &unstructured.Unstructured{Object: o}), tc.pods)
+		if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
+			t.Errorf("%s: %q, want %q", name, why, tc.want)
+		}
+	}
+}
+
+// TestBegunThoughFailuresAreIgnored: a pod that was evicted under podFailurePolicy Ignore is in no count of its Job. A pod that may have taken its place, or
+// one that is missing, says that work may have begun. Without such a policy, and right after the start, it does not.
+func TestBegunThoughFailuresAreIgnored(t *testing.T) {
+	start := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	pod := func(name string, after time.Duration, annotations map[string]string) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: metav1.NewTime(start.Add(after)), Annotations: annotations, OwnerReferences: []metav1.OwnerReference{{UID: "u"}}, Labels: map[string]string{"batch.kubernetes.io/job-name": "x"}},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		}
+	}
+	ignore := []any{map[string]any{"action": "FailJob"}, map[string]any{"action": "Ignore", "onPodConditions": []any{map[string]any{"type": "DisruptionTarget"}}}}
+	first, again := pod("p", time.Second, nil), pod("q", time.Minute, nil)
+	for name, tc := range map[string]struct {
+		rules   []any
+		pods    []corev1.Pod
+		status  map[string]any
+		started bool
+		want    string
+	}{
+		"first pods":                    {ignore, []corev1.Pod{first, pod("p2", 2*time.Second, nil)}, nil, true, ""},
+		"not started":                   {ignore, nil, nil, false, ""},
+		"one replaced":                  {ignore, []corev1.Pod{first, again}, nil, true, "its pod q was created 1m0s after its start"},
+		"one missing":                   {ignore, []corev1.Pod{first}, nil, true, "1 of its 2 pods are there"},
+		"one of an index replaced":      {ignore, []corev1.Pod{first, pod("p2", 0, map[string]string{"batch.kubernetes.io/job-index-ignored-failure-count": "1"})}, nil, true, "replaces another"},
+		"one replaced, other actions":   {[]any{map[string]any{"action": "FailJob"}}, []corev1.Pod{first, again}, nil, true, ""},
+		"one replaced without a rule":   {nil, []corev1.Pod{first, again}, nil, true, ""},
+		"ended, and not counted so far": {nil, []corev1.Pod{first}, map[string]any{"uncountedTerminatedPods": map[string]any{"failed": []any{"p"}}}, true, "status.uncountedTerminatedPods.failed names pods"},
+	} {
+		named, err := kinds.Named([]string{"Job"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := map[string]any{"active": int64(2), "ready": int64(0)}
+		for k, v := range tc.status {
+			status[k] = v
+		}
+		if tc.started {
+			status["startTime"] = start.Format(time.RFC3339)
+		}
+		o := map[string]any{
+			"metadata": map[string]any{"namespace": "n", "name": "x", "uid": "u", "generation": int64(1), "creationTimestamp": start.Format(time.RFC3339)},
+			"spec":     map[string]any{"parallelism": int64(2), "completions": int64(3)}, "status": status,
+		}
+		if tc.rules != nil {
+			o["spec"].(map[string]any)["podFailurePolicy"] = map[string]any{"rules": tc.rules}
 		}
 		why := Begun(NewWorkload(named[0], &unstructured.Unstructured{Object: o}), tc.pods)
 		if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {

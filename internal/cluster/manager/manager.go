@@ -20,8 +20,18 @@ import (
 // A controller starts as soon as its handlers have received the objects that exist. With ctrl.NewManager it checks that every
 // 100 ms, and the load of the machine decides whether the first check comes too early.
 func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
+	return newManager(ctx, config, o, false)
+}
+
+// NewCertain is New for a program that takes what is not in its cache for gone. For a bound namespace in which it may not list a kind, it
+// starts only when that has been forbidden for ten seconds: of several API servers, one may learn of a right some seconds later than the others.
+func NewCertain(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
+	return newManager(ctx, config, o, true)
+}
+
+func newManager(ctx context.Context, config *rest.Config, o ctrl.Options, certain bool) (ctrl.Manager, error) {
 	o.NewCache = func(config *rest.Config, o cache.Options) (cache.Cache, error) {
-		c, err := NewCache(config, o)
+		c, err := newCache(config, o, certain)
 		if err != nil {
 			return nil, err
 		}

@@ -76,6 +76,10 @@ func (n Namespaces) BindButPods(o cache.Options) cache.Options {
 // NewCache returns a cache as cache.New does. With options from Bind, the cache has no objects of other namespaces. A bound namespace that
 // the program may not list, for example because it does not exist, counts as empty.
 func NewCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
+	return newCache(config, o, false)
+}
+
+func newCache(config *rest.Config, o cache.Options, certain bool) (cache.Cache, error) {
 	if len(o.DefaultNamespaces) == 0 {
 		return cache.New(config, o)
 	}
@@ -100,7 +104,7 @@ func NewCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
 			c.everywhere = append(c.everywhere, gvk)
 		}
 	}
-	o.NewInformer = newInformer(c.bound)
+	o.NewInformer = newInformer(c.bound, certain)
 	var err error
 	c.Cache, err = cache.New(config, o)
 	return c, err

@@ -143,7 +143,7 @@ func TestForbiddenNamespaceDelaysNoInformer(t *testing.T) {
 				return w, nil
 			},
 		}
-		informer := newInformer(func(runtime.Object) bool { return true })(api, &batchv1.Job{}, 0, nil)
+		informer := newInformer(func(runtime.Object) bool { return true }, false)(api, &batchv1.Job{}, 0, nil)
 		done := make(chan struct{})
 		go func() { defer close(done); informer.RunWithContext(ctx) }()
 		state := func() string { return fmt.Sprintf("%v %d", informer.HasSynced(), len(informer.GetStore().List())) }
@@ -183,7 +183,7 @@ func TestTolerantOnceAllowed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		began := time.Now()
-		informers := newInformer(func(runtime.Object) bool { return true })
+		informers := newInformer(func(runtime.Object) bool { return true }, false)
 		start := func(name string, allowed func() bool) func() bool {
 			api := &toolscache.ListWatch{
 				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -232,4 +232,57 @@ func TestTolerantOnceAllowed(t *testing.T) {
 		running.Wait()
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestRightThatComesLate: an API server that has just allowed one namespace forbids another for eight seconds more. A certain informer is never filled without
+// the objects of that one. Another informer is, and has them at most as long after it may list them as it was forbidden.
+func TestRightThatComesLate(t *testing.T) {
+	for _, certain := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			informers := newInformer(func(runtime.Object) bool { return true }, certain)
+			start := func(from time.Time) toolscache.SharedIndexInformer {
+				api := &toolscache.ListWatch{
+					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+						if time.Now().Before(from) {
+							return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New("not yet"))
+						}
+						return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}}}, nil
+					},
+					WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+						if o.SendInitialEvents != nil {
+							return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+						}
+						return watch.NewFake(), nil
+					},
+				}
+				informer := informers(api, &batchv1.Job{}, 0, nil)
+				running.Go(func() { informer.RunWithContext(ctx) })
+				return informer
+			}
+			start(time.Now())
+			time.Sleep(time.Second)
+			late := time.Now().Add(8 * time.Second)
+			informer := start(late)
+			blind, known := false, time.Time{}
+			for range 600 {
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				blind = blind || informer.HasSynced() && len(informer.GetStore().List()) == 0
+				if known.IsZero() && len(informer.GetStore().List()) == 1 {
+					known = time.Now()
+				}
+			}
+			switch {
+			case certain && (blind || known.IsZero()):
+				t.Errorf("a certain informer was filled without objects: %v; it had them at %v", blind, known)
+			case !certain && (!blind || known.IsZero() || known.Sub(late) > 8*time.Second):
+				t.Errorf("an informer was filled without objects: %v; it had them %v after it might list them", blind, known.Sub(late))
+			}
+			cancel()
+			running.Wait()
+			time.Sleep(time.Minute)
+		})
+	}
 }

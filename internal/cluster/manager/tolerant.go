@@ -20,17 +20,21 @@ const (
 	// forbids what it allows a moment later. It does not wait if the API server has allowed another namespace in this time: then it
 	// knows who has which rights.
 	forbiddenFor = 10 * time.Second
-	// listAgain is how often it asks again after that.
+	// listSoon is after which time it asks again after that, and listAgain how often in the end; each time is twice the one before. Of several API servers,
+	// one may learn of a right some seconds later than the others.
+	listSoon  = time.Second
 	listAgain = 30 * time.Second
 )
 
 // newInformer returns informers for which a namespace has no objects while the program may not list them, where tolerates says so.
 // Else one namespace that is deleted, or whose administrator takes the rights away, would keep the program from all others.
-func newInformer(tolerates func(runtime.Object) bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+//
+// With certain, each informer waits for forbiddenFor by itself, whatever the API server allows elsewhere.
+func newInformer(tolerates func(runtime.Object) bool, certain bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	allowed := &lastAllowed{}
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		if tolerates(o) {
-			t := &tolerant{of: toolscache.ToListerWatcherWithContext(lw), allowed: allowed}
+			t := &tolerant{of: toolscache.ToListerWatcherWithContext(lw), allowed: allowed, certain: certain}
 			lw = &toolscache.ListWatch{ListWithContextFunc: t.list, WatchFuncWithContext: t.watch}
 		}
 		return toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
@@ -65,11 +69,13 @@ func (l *lastAllowed) before(request time.Time) bool {
 type tolerant struct {
 	of      toolscache.ListerWatcherWithContext
 	allowed *lastAllowed
+	certain bool
 
 	mu    sync.Mutex
-	since time.Time // when it was forbidden first
-	ever  bool      // whether they have been listed
-	away  bool      // whether none are there, as they may not be listed
+	since time.Time     // when it was forbidden first
+	ever  bool          // whether they have been listed
+	away  bool          // whether none are there, as they may not be listed
+	again time.Duration // after which time they are listed again then
 }
 
 func (t *tolerant) listed() {
@@ -94,13 +100,13 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	if t.since.IsZero() {
 		t.since = asked
 	}
-	if time.Since(t.since) < forbiddenFor && !t.allowed.before(asked) {
+	if time.Since(t.since) < forbiddenFor && (t.certain || !t.allowed.before(asked)) {
 		return nil, err
 	}
 	if !t.away {
 		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants it")
 	}
-	t.away = true
+	t.away, t.again = true, min(max(listSoon, 2*t.again), listAgain)
 	none := &unstructured.UnstructuredList{}
 	none.SetResourceVersion("0")
 	return none, nil
@@ -108,7 +114,7 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 
 func (t *tolerant) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	t.mu.Lock()
-	away := t.away
+	away, again := t.away, t.again
 	t.mu.Unlock()
 	if lists := o.SendInitialEvents != nil && *o.SendInitialEvents; lists || !away {
 		w, err := t.of.WatchWithContext(ctx, o)
@@ -124,7 +130,7 @@ func (t *tolerant) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 		select {
 		case <-ctx.Done():
 		case <-w.StopChan():
-		case <-time.After(listAgain): // as if the version were too old: they are listed again
+		case <-time.After(again): // as if the version were too old: they are listed again
 			events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "list again"}}
 		}
 	}()

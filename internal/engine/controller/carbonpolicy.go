@@ -140,6 +140,9 @@ func (r *CarbonPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		r.turns.end(req.NamespacedName)
 		return ctrl.Result{}, err
 	}
+	if policy != nil {
+		r.known(req.NamespacedName) // so that its metrics tell also of a turn that does not come
+	}
 	if !r.turns.begin(req.NamespacedName, r.claims(req.NamespacedName, policy)) {
 		return ctrl.Result{}, nil
 	}

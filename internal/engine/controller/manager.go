@@ -103,7 +103,7 @@ var newScheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 // newManager returns a manager with its cache and its health checks; transform is applied to what it caches of
 // all kinds but Pods and Nodes.
 func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, transform toolscache.TransformFunc, o Options) (ctrl.Manager, error) {
-	mgr, err := manager.New(ctx, config, ctrl.Options{
+	mgr, err := manager.NewCertain(ctx, config, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: o.Metrics.Options(), HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: leaderElectionID, LeaderElectionNamespace: o.Namespace,

@@ -1,0 +1,304 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lull.dev/lull/pkg/account"
+	"lull.dev/lull/pkg/carbon"
+)
+
+// past is a settled workload: what says whether an intensity may concern it. Of a hundred thousand of them, no more is kept.
+type past struct {
+	zone string
+	// from its submission or first start to its end, as it ran or as submitted (seconds).
+	from, to int64
+	// after is the number of the last entry that its figures rest on.
+	after int64
+	// incomplete says that some of its time had no known intensity, outdated that it was settled by a method that left that out.
+	incomplete, outdated bool
+}
+
+// published is an intensity, and the number of its entry.
+type published struct {
+	Intensity
+	seq int64
+}
+
+// setSettled notes that a workload is settled, and forgets what it rests on.
+func (s *Settler) setSettled(uid string, b *Settled) {
+	first, last := b.From, b.To
+	for _, at := range []time.Time{b.Of.At, b.Counterfactual.From} {
+		if at.Before(first) {
+			first = at
+		}
+	}
+	if b.Counterfactual.To.After(last) {
+		last = b.Counterfactual.To
+	}
+	s.past[uid] = &past{b.Of.Zone, first.Unix(), last.Unix() + 1, b.After, b.incomplete(), b.Method != account.Method && b.leavesOut()}
+	s.outdated = s.outdated || s.past[uid].outdated
+	delete(s.works, uid)
+}
+
+// start reads what the first pass needs: all that is known of workloads that are not settled; and, since the first of them was submitted
+// or since readBack, the intensities, the capacities and what was settled. What settled workloads rest on is not read.
+//
+// Complexity: O(entries of open workloads + intensities + capacities + settled workloads of that time).
+func (s *Settler) start(ctx context.Context) error {
+	through, _, err := s.ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := s.ledger.before(ctx, s.ledger.clock().Add(-readBack))
+	if err != nil {
+		return err
+	}
+	open, err := s.ledger.firstOpen(ctx)
+	if err != nil {
+		return err
+	}
+	if open > 0 {
+		after = min(after, open-1)
+	}
+	s.dropped = s.dropped || after > 0
+	for _, kind := range []Kind{KindCheckpoint, KindCapacity, KindIntensity, KindQuarantined, KindSettled} {
+		for e, err := range s.ledger.query(ctx, entriesOfKind, string(kind), after, through) {
+			if err != nil {
+				return err
+			}
+			if err := s.read(&e); err != nil {
+				return err
+			}
+		}
+	}
+	for e, err := range s.ledger.query(ctx, entriesOfOpen, through) {
+		if err != nil {
+			return err
+		}
+		if err := s.read(&e); err != nil {
+			return err
+		}
+	}
+	s.after, s.started = through, true
+	return nil
+}
+
+const (
+	entriesOfKind = `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE kind = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
+	entriesOfOpen = `SELECT seq, at, kind, key, workload, body, hash FROM ledger
+	WHERE workload IN (SELECT workload FROM ledger_open WHERE workload != '') AND seq <= $1 ORDER BY workload, seq`
+)
+
+// rests reads what a settled workload rests on; nil if that was dropped, at least in part.
+func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
+	w := &work{uid: uid, started: map[string]Started{}, ended: map[string]Ended{}}
+	submitted := false
+	for e, err := range s.ledger.Read(ctx, Query{Workload: uid}) {
+		if err != nil {
+			return nil, err
+		}
+		switch e.Kind {
+		case KindSubmitted:
+			if w.of, err = bodyOf[Submitted](&e); err != nil {
+				return nil, err
+			}
+			submitted = true
+		case KindSettled:
+			b, err := e.Settled()
+			if err != nil {
+				return nil, err
+			}
+			if w.settled == nil || b.Revision > w.settled.Revision {
+				w.settled = &b
+			}
+		default:
+			if err := w.observe(&e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !submitted || w.settled == nil || w.finished == nil || len(w.started) == 0 {
+		return nil, nil
+	}
+	return w, nil
+}
+
+// hours are the times of intensities, by hours since 1970: the number of the last entry that touches each.
+type hours map[int64]int64
+
+const secondsOfHour = int64(time.Hour / time.Second)
+
+func hoursOf(lists ...[]published) hours {
+	out := hours{}
+	for _, list := range lists {
+		for i := range list {
+			for h := list[i].From.Unix() / secondsOfHour; h*secondsOfHour < list[i].To.Unix(); h++ {
+				out[h] = max(out[h], list[i].seq)
+			}
+		}
+	}
+	return out
+}
+
+// touch says whether an entry later than one touches a stretch of seconds.
+func (h hours) touch(from, to, after int64) bool {
+	for at := from / secondsOfHour; len(h) > 0 && at*secondsOfHour < to; at++ {
+		if h[at] > after {
+			return true
+		}
+	}
+	return false
+}
+
+// concerned returns the settled workloads that intensities may concern, in order.
+//
+// Complexity: O(settled workloads x their hours + intensities).
+func (s *Settler) concerned() (uids []string) {
+	if !s.outdated && len(s.revised)+len(s.arrived) == 0 {
+		return nil
+	}
+	changed, arrived := hoursOf(s.revised, s.refined), hours{}
+	const reach = int64(carbon.FillReach / time.Second)
+	for uid, p := range s.past {
+		if p.incomplete && len(arrived) == 0 {
+			arrived = hoursOf(s.revised, s.arrived)
+		}
+		if p.outdated || !p.incomplete && changed.touch(p.from, p.to, p.after) || p.incomplete && arrived.touch(p.from-reach, p.to+reach, p.after) {
+			uids = append(uids, uid)
+		}
+	}
+	slices.SortFunc(uids, cmp.Compare[string])
+	return uids
+}
+
+// restate settles anew what rests on intensities that were revised, or that came after the
+// workload was settled without them, and what an earlier method left incomplete; the
+// counterfactual stays where it is. What rests on entries that were dropped stays as it is.
+//
+// Errors wrap ErrDatabase or ErrBroken; the next call goes on with the workloads that are left. Complexity: that of concerned, and
+// O(entries of the concerned workloads x intensities).
+func (s *Settler) restate(ctx context.Context) (out []New, err error) {
+	uids := s.concerned()
+	var oldest map[string]time.Time
+	if len(uids) > 0 {
+		oldest = s.oldest()
+	}
+	for _, uid := range uids {
+		w, err := s.rests(ctx, uid)
+		if err != nil {
+			return out, err
+		}
+		s.past[uid].outdated = false
+		if w == nil {
+			continue
+		}
+		why := s.whyRestate(w)
+		if why == "" || !s.covered(w, oldest) {
+			continue
+		}
+		b := *w.settled
+		stretches, _ := w.stretches()
+		s.count(&b, w, stretches)
+		if sameFigures(&b, w.settled) {
+			continue
+		}
+		b.Revision++
+		b.Why = why
+		s.setSettled(uid, &b)
+		out = append(out, New{Kind: KindSettled, Key: fmt.Sprintf("settled/%s/%d", uid, b.Revision), Workload: uid, Body: b})
+	}
+	s.revised, s.arrived, s.refined, s.outdated = nil, nil, nil, false
+	return out, nil
+}
+
+// whyRestate returns why the figures of a settled workload may have changed: intensities were revised, published in finer
+// steps, or published at last; "" where they
+// cannot have.
+func (s *Settler) whyRestate(w *work) string {
+	if w.settled.Method != account.Method && w.settled.leavesOut() {
+		return fmt.Sprintf("method %s fills hours without a known intensity, or withholds the figures", account.Method)
+	}
+	zones := s.zonesConcerned(w, s.revised)
+	if len(zones) > 0 {
+		return "revised intensities of " + strings.Join(zones, ", ")
+	}
+	if w.settled.incomplete() {
+		if zones = s.zonesConcerned(w, s.arrived); len(zones) > 0 {
+			return "later intensities of " + strings.Join(zones, ", ")
+		}
+	} else if zones = s.zonesConcerned(w, s.refined); len(zones) > 0 {
+		return "finer intensities of " + strings.Join(zones, ", ")
+	}
+	return ""
+}
+
+// covered says that no intensity that a workload is counted by was dropped.
+func (s *Settler) covered(w *work, oldest map[string]time.Time) bool {
+	if oldest == nil {
+		return true
+	}
+	reach := time.Duration(0)
+	if w.settled.incomplete() {
+		reach = carbon.FillReach
+	}
+	known := func(zone string, from time.Time) bool {
+		for _, name := range []string{zone, s.besideOf(zone)} {
+			if first, there := oldest[name]; name != "" && (!there || first.After(from.Add(-reach))) {
+				return false
+			}
+		}
+		return true
+	}
+	if c := &w.settled.Counterfactual; !known(c.Zone, c.From) {
+		return false
+	}
+	for _, b := range w.started {
+		if !known(b.Zone, b.At) {
+			return false
+		}
+	}
+	return true
+}
+
+// zonesConcerned returns the zones of those intensities that a workload is counted by, and that came after it was settled.
+func (s *Settler) zonesConcerned(w *work, list []published) (zones []string) {
+	for i := range list {
+		if list[i].seq > w.settled.After && !slices.Contains(zones, list[i].Zone) && s.concerns(w, &list[i].Intensity) {
+			zones = append(zones, list[i].Zone)
+		}
+	}
+	return zones
+}
+
+// sameFigures says that two settlements of a workload state the same emissions.
+func sameFigures(a, b *Settled) bool {
+	beside := a.Beside == nil && b.Beside == nil || a.Beside != nil && b.Beside != nil && *a.Beside == *b.Beside
+	return beside && a.Grams == b.Grams && a.Counterfactual.Grams == b.Counterfactual.Grams && a.Withheld == b.Withheld &&
+		a.FilledSeconds == b.FilledSeconds && a.Counterfactual.FilledSeconds == b.Counterfactual.FilledSeconds
+}
+
+// concerns says whether a time is one that a workload is counted by: a time in which it ran
+// or would have run, or, where some of that has no known intensity, one that may stand in.
+func (s *Settler) concerns(w *work, x *Intensity) bool {
+	from, to := x.From, x.To
+	if w.settled.incomplete() {
+		from, to = from.Add(-carbon.FillReach), to.Add(carbon.FillReach)
+	}
+	touches := func(zone string, began, ended time.Time) bool {
+		return (zone == x.Zone || s.besideOf(zone) == x.Zone) && began.Before(to) && from.Before(ended)
+	}
+	if c := &w.settled.Counterfactual; touches(c.Zone, c.From, c.To) {
+		return true
+	}
+	for _, b := range w.started {
+		if touches(b.Zone, b.At, w.finished.At) {
+			return true
+		}
+	}
+	return false
+}
