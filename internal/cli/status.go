@@ -124,6 +124,11 @@ func (r *statusReport) read(ctx context.Context, c client.Client, namespace stri
 		return err
 	}
 	r.Ledger, r.Admission, r.Policies = ledgerState(policies), admissionState(policies), policyRows(policies, plans)
+	unbound, err := notBound(ctx, c, known, policies)
+	if err != nil {
+		return err
+	}
+	r.Warnings = append(r.Warnings, unbound...)
 	for i := range policies {
 		p := &policies[i]
 		for _, kind := range []string{v1alpha1.ConditionMisspelt, v1alpha1.ConditionOverlaps} {

@@ -44,10 +44,7 @@ func admissionState(policies []v1alpha1.CarbonPolicy) string {
 		if len(names) == 1 {
 			of = names[0]
 		} else if state.reason == v1alpha1.ReasonNotHeld || state.reason == v1alpha1.ReasonNotTried {
-			of = strings.Join(names[:min(len(names), mostNamed)], ", ")
-			if more := len(names) - mostNamed; more > 0 {
-				of += fmt.Sprintf(" and %d more", more)
-			}
+			of = some(names)
 		}
 		parts = append(parts, fmt.Sprintf("%s since %s (%s)", state.text, last.UTC().Format(time.RFC3339), of))
 	}
@@ -55,4 +52,13 @@ func admissionState(policies []v1alpha1.CarbonPolicy) string {
 		return "none, or no policy has been tried"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// some are the first mostNamed of some names, and how many there are beside these.
+func some(names []string) string {
+	out := strings.Join(names[:min(len(names), mostNamed)], ", ")
+	if more := len(names) - mostNamed; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }

@@ -24,7 +24,7 @@ import (
 	"lull.dev/lull/internal/studies/demo"
 )
 
-// accounts makes kubeconfigs of the accounts of the controller and lull admission anew: a control plane that starts signs tokens with a new key.
+// accounts makes kubeconfigs of the accounts of the controller and lull admission.
 func accounts(t *testing.T) {
 	t.Helper()
 	clientset, err := kubernetes.NewForConfig(env.config)

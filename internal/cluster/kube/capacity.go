@@ -29,8 +29,8 @@ func Offers(node *corev1.Node) bool {
 	return false
 }
 
-// Load sums what live pods ask for, but for those that are ours, and for those that no node has room for or that
-// are gated: they take nothing.
+// Load sums what live pods ask for, but for those that are ours, and for those that have no node yet:
+// they take nothing.
 func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {
@@ -58,8 +58,11 @@ func upTo(load, capacity map[string]float64) map[string]float64 {
 	return load
 }
 
-// takes reports whether a pod takes capacity: it has not ended, and is neither gated nor denied a node.
-func takes(pod *corev1.Pod) bool { return !over(pod) && unscheduled(pod) == nil }
+// takes reports whether a pod takes capacity: it has a node, and has not ended. What waits for a scheduler takes nothing: if none runs for a while, as during an upgrade of
+// the control plane, work of others that piles up would leave no room for all that is held, which would be released at once.
+func takes(pod *corev1.Pod) bool {
+	return !over(pod) && (pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending)
+}
 
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

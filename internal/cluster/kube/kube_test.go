@@ -221,7 +221,9 @@ func TestRequestAndLoad(t *testing.T) {
 			Status:     corev1.PodStatus{Phase: phase},
 		}
 	}
-	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), pod(corev1.PodPending, "y"), pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
+	starting := pod(corev1.PodPending, "y")
+	starting.Spec.NodeName = "n"
+	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), starting, pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
 	ours := func(pod *corev1.Pod) bool { return pod.OwnerReferences[0].UID == "ours" }
 	nobodys := func(*corev1.Pod) bool { return false }
 	if got := Load(pods, ours)["cpu"]; got != 8 {
@@ -233,6 +235,10 @@ func TestRequestAndLoad(t *testing.T) {
 		if got := Load(append(pods, without), ours)["cpu"]; got != 8 {
 			t.Errorf("%s: load %v, want 8: what has no node takes nothing", reason, got)
 		}
+	}
+	// While no scheduler runs, as during an upgrade of the control plane, pods of others that wait must not make all that is held appear to have no room.
+	if got := Load(append(pods, pod(corev1.PodPending, "y")), ours)["cpu"]; got != 8 {
+		t.Errorf("load %v with a pod that no scheduler has seen, want 8: what has no node takes nothing", got)
 	}
 	if got := upTo(Load(pods, nobodys), map[string]float64{"cpu": 10})["cpu"]; got != 10 {
 		t.Errorf("load %v exceeds the capacity 10", got)

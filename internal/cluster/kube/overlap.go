@@ -16,7 +16,7 @@ func Overlap(a, b *v1alpha1.CarbonPolicySpec) bool {
 		return false
 	}
 	if a.Via != v1alpha1.ViaExtender {
-		if !intersect(kindsOf(a), kindsOf(b)) {
+		if !intersect(KindsOf(a), KindsOf(b)) {
 			return false
 		}
 		// A policy that names queues selects what is in them, one that names none what is in none.
@@ -27,7 +27,8 @@ func Overlap(a, b *v1alpha1.CarbonPolicySpec) bool {
 	return satisfiable(append(requirements(&a.Selector), requirements(&b.Selector)...))
 }
 
-func kindsOf(p *v1alpha1.CarbonPolicySpec) []string {
+// KindsOf are the names of the kinds that a policy governs, as its spec says, or those of a policy that names none.
+func KindsOf(p *v1alpha1.CarbonPolicySpec) []string {
 	if len(p.Kinds) == 0 {
 		return kinds.DefaultNames
 	}

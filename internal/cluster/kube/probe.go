@@ -28,7 +28,7 @@ func Probes(policy *v1alpha1.CarbonPolicy) map[string]client.Object {
 	if !ok {
 		return nil
 	}
-	of := kindsOf(&policy.Spec)
+	of := KindsOf(&policy.Spec)
 	queued := len(policy.Spec.Queues) > 0
 	if _, set := labels[kueue.LabelQueue]; set {
 		return nil // it is for the policy's queues to say

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // component is one process of the control plane.
@@ -44,6 +46,30 @@ func freePorts() (ports, error) {
 		}
 		open = append(open, l)
 		*port = l.Addr().(*net.TCPAddr).Port
+	}
+	return p, nil
+}
+
+// ports are free ones. If data are kept, the API server listens where it did before, unless somebody else does so now.
+func (o Options) ports() (ports, error) {
+	p, err := freePorts()
+	if err != nil || !o.KeepData {
+		return p, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(o.Dir))
+	if err != nil {
+		return p, nil //nolint:nilerr // there was no lab before
+	}
+	before, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(config.Host, "https://"))
+	if err != nil {
+		return p, nil //nolint:nilerr // nor one that can be reached
+	}
+	if slices.Contains([]int{p.etcdClient, p.etcdPeer, p.kueueWebhook, p.kueueHealth}, before.Port) {
+		return p, nil
+	}
+	if l, err := net.ListenTCP("tcp", before); err == nil {
+		p.apiserver = before.Port
+		return p, l.Close()
 	}
 	return p, nil
 }

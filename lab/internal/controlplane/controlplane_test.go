@@ -1,9 +1,12 @@
 package controlplane
 
 import (
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +86,49 @@ func TestFreePortsDiffer(t *testing.T) {
 	}
 	if p.etcdClient == p.etcdPeer || p.etcdPeer == p.apiserver || p.etcdClient == p.apiserver {
 		t.Errorf("ports %+v", p)
+	}
+}
+
+// TestKeptData: a lab that keeps the data of an earlier one has its address, unless somebody else listens there, and its certificates.
+func TestKeptData(t *testing.T) {
+	o := Options{Dir: t.TempDir(), KeepData: true}
+	boot := func() (ports, pki) {
+		t.Helper()
+		if err := o.prepareDir(); err != nil {
+			t.Fatal(err)
+		}
+		certificates, err := o.certificates()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := o.ports()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.writeKubeconfig(certificates, fmt.Sprintf("https://127.0.0.1:%d", p.apiserver)); err != nil {
+			t.Fatal(err)
+		}
+		return p, certificates
+	}
+	first, certificates := boot() // there was none before
+	second, same := boot()
+	if second.apiserver != first.apiserver || !reflect.DeepEqual(same, certificates) {
+		t.Errorf("the API server was at port %d, and is at %d; the same certificates: %v", first.apiserver, second.apiserver, reflect.DeepEqual(same, certificates))
+	}
+	if key, err := os.ReadFile(o.path("pki", "sa.key")); err != nil || len(key) == 0 {
+		t.Errorf("the key of service accounts: %v", err)
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first.apiserver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if third, _ := boot(); third.apiserver == first.apiserver {
+		t.Error("the API server has a port at which somebody else listens")
+	}
+	o.KeepData = false
+	if _, other := boot(); reflect.DeepEqual(other, certificates) {
+		t.Error("a lab that keeps nothing has the certificates of an earlier one")
 	}
 }
 

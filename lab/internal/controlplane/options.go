@@ -51,7 +51,8 @@ type Options struct {
 	// Kubernetes is an older minor version, 1.33 say, whose kube-apiserver, kube-controller-manager and kube-scheduler run instead of the lab's
 	// own; "" for the lab's own. Spokes run it too.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// KeepData has the API server serve what an earlier lab in Dir has stored. Certificates and tokens are new.
+	// KeepData has the API server serve what an earlier lab in Dir has stored, at the same address if nobody else listens there, with the same
+	// certificates and keys: clients of before need no other kubeconfig.
 	KeepData bool `json:"keepData,omitempty"`
 }
 
@@ -156,10 +157,10 @@ func Kubeconfig(dir string) string { return filepath.Join(dir, "kubeconfig") }
 func logFile(dir, component string) string { return filepath.Join(dir, "logs", component+".log") }
 
 // prepareDir makes the folders and removes what an earlier lab left, logs
-// included, except the data of etcd if they are to be kept.
+// included, except the data of etcd and the certificates if they are to be kept.
 func (o Options) prepareDir() error {
 	for _, name := range []string{"etcd", "pki", "logs", "config", "node", "spokes"} {
-		if name != "etcd" || !o.KeepData {
+		if name != "etcd" && name != "pki" || !o.KeepData {
 			if err := os.RemoveAll(o.path(name)); err != nil {
 				return err
 			}

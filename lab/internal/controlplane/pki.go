@@ -25,6 +25,23 @@ type pki struct {
 
 const certificateLife = 24 * time.Hour
 
+// certificates are those of the lab: those of an earlier lab in its folder if its data are kept, else new ones.
+func (o Options) certificates() (pki, error) {
+	if !o.KeepData {
+		return o.writePKI()
+	}
+	var out pki
+	for name, text := range map[string]*[]byte{"ca.crt": &out.caPEM, "admin.crt": &out.adminCert, "admin.key": &out.adminKey} {
+		var err error
+		if *text, err = os.ReadFile(o.path("pki", name)); os.IsNotExist(err) {
+			return o.writePKI() // there was no lab before
+		} else if err != nil {
+			return pki{}, err
+		}
+	}
+	return out, nil
+}
+
 // writePKI makes a certificate authority, the API server's serving certificate,
 // the administrator's client certificate and the service account key, in dir/pki.
 func (o Options) writePKI() (pki, error) {

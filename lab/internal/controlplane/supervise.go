@@ -78,11 +78,11 @@ func (s *supervisor) boot(ctx context.Context) error {
 		return err
 	}
 	s.startSpokes()
-	certificates, err := s.writePKI()
+	certificates, err := s.certificates()
 	if err != nil {
 		return err
 	}
-	p, err := freePorts()
+	p, err := s.ports()
 	if err != nil {
 		return err
 	}
