@@ -25,7 +25,7 @@ import (
 	"lull.dev/lull/internal/cluster/kube"
 )
 
-// prober proves that work is held at creation: at start, after each change of a policy, and every hour it creates objects that the policy governs, as a
+// prober proves that work is held at creation: at start, after each change of a policy, and every ten minutes it creates objects that the policy governs, as a
 // dry run, which must come back held. That a policy is installed proves nothing: an API server may serve it and not evaluate it. Reconcilers
 // ask, others try beside them: a webhook of a tenant may be slow.
 type prober struct {
@@ -57,7 +57,7 @@ type verdict struct {
 // Who holds learns of a policy within a second or two, and may miss its time on a busy machine: one object that comes back unheld proves nothing.
 const (
 	probeAfter   = 5 * time.Second // after a policy was changed, or the start
-	probeEvery   = time.Hour
+	probeEvery   = 10 * time.Minute
 	probeAgain   = 10 * time.Second // after an object came back unheld, until it is certain
 	probeUnheld  = time.Minute      // while it is certain
 	probeRefused = 10 * time.Minute // while the API server refuses
