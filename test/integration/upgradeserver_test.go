@@ -100,7 +100,6 @@ func TestControlPlaneIsUpgraded(t *testing.T) {
 	stillHeld("after the upgrade of the control plane")
 	must(t, demo.Install(ctx, env.client, kinds.Builtin(), charts.Options{}))
 	must(t, env.client.Delete(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: kinds.WebhookConfiguration}}))
-	accounts(t)
 	startController(t)
 	b.eventually("the policy to say that policies hold", func() bool {
 		c := b.heldAtCreation()
