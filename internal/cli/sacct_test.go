@@ -45,7 +45,7 @@ func TestSimulateSacctOnSoManyCPUs(t *testing.T) {
 		return out
 	}
 	if got := peaks("4096"); len(got) != 3 || got[0] != 432 {
-		t.Errorf("4096 CPUs: peaks of %v; want one each for the baseline, of 432 as with room for everything, for joint, and for joint with full knowledge", got)
+		t.Errorf("4096 CPUs: peaks of %v; want one each for the baseline, of 432 as with room for everything, for joint, and for joint that knows all run times", got)
 	}
 	if got := peaks("200"); len(got) != 3 || slices.Max(got) > 200 {
 		t.Errorf("200 CPUs: peaks of %v", got)

@@ -75,7 +75,7 @@ faults. Flags override the file.
 Planners run side by side on equal jobs. Equal inputs and seed give equal results.
 Unless you say --uncertain, planners know run times and the intensity to come; in
 production they do not, and save less. Where they do not know one of them, the row
-"full knowledge (joint)" shows what planner joint would save if it knew all.
+"all but arrivals known (joint)" shows what planner joint would save if it did.
 By default these are that of a CarbonPolicy without spec.planner (joint with a learned
 reserve, and plans that stand until something changes), cheapest and window. A planner
 that you name keeps no reserve and plans anew in each slot unless you say so, which
@@ -404,12 +404,16 @@ func entries(s *scenario.Scenario, cfg sim.Config) ([]scenario.Entry, error) {
 		}
 		out = append(out, e)
 	}
-	if scenario.Unsure(cfg) && !labels[scenario.FullKnowledge] {
+	if scenario.Unsure(cfg) && !labels[scenario.KnowsAll] {
 		planner, err := newPlanner("joint", nil, nil, true)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, scenario.Entry{Label: scenario.FullKnowledge, Planner: planner, Revise: sim.OnChange, Full: true})
+		e := scenario.Entry{Label: scenario.KnowsAll, Planner: planner, Revise: sim.EverySlot, Knowing: true}
+		if endless {
+			e.Revise = sim.OnChange
+		}
+		out = append(out, e)
 	}
 	return out, nil
 }

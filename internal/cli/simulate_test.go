@@ -225,16 +225,16 @@ func TestSimulateUncertain(t *testing.T) {
 		return out
 	}
 	sure, unsure := saved(), saved("--uncertain")
-	if _, there := sure[scenario.FullKnowledge]; there || len(sure) != 2 {
-		t.Errorf("with perfect forecasts and exact lengths: %v; want no row of full knowledge", sure)
+	if _, there := sure[scenario.KnowsAll]; there || len(sure) != 2 {
+		t.Errorf("with perfect forecasts and exact lengths: %v; want no row in which all is known", sure)
 	}
-	if full := unsure[scenario.FullKnowledge]; !(unsure["joint"] < full && unsure["joint"] < sure["joint"]) {
-		t.Errorf("saved with --uncertain: %v, without: %v; want joint below full knowledge and below perfect forecasts", unsure, sure)
+	if full := unsure[scenario.KnowsAll]; !(unsure["joint"] < full && unsure["joint"] < sure["joint"]) {
+		t.Errorf("saved with --uncertain: %v, without: %v; want joint below what it saves if it knows all, and below perfect forecasts", unsure, sure)
 	}
-	if out := stdout(t, append(args, "--uncertain")...); !strings.Contains(out, "full knowledge (joint) is what planner joint saves") {
+	if out := stdout(t, append(args, "--uncertain")...); !strings.Contains(out, "all but arrivals known (joint) is what planner joint saves") {
 		t.Errorf("the table does not explain the row:\n%s", out)
 	}
 	if exact := saved("--uncertain", "--estimate", "exact", "--forecast", "perfect"); len(exact) != 2 {
-		t.Errorf("--uncertain with what is known stated: %v; want no row of full knowledge", exact)
+		t.Errorf("--uncertain with what is known stated: %v; want no row in which all is known", exact)
 	}
 }

@@ -29,9 +29,9 @@ func (s *Scenario) beUncertain(series []*carbon.Series) {
 	}
 }
 
-// FullKnowledge is the label of a trial whose planner knows all arrivals, run times, capacity curves and intensities from the
-// start.
-const FullKnowledge = "full knowledge (joint)"
+// KnowsAll is the label of a trial whose planner knows all run times, capacity curves and intensities. It knows of a job when it
+// comes, as the others do: with all jobs known from the start, plans would reach over the whole trace, in slots that are too coarse.
+const KnowsAll = "all but arrivals known (joint)"
 
 // Unsure reports whether planners of the simulation do not know run times, capacity curves or intensities.
 func Unsure(cfg sim.Config) bool {
@@ -40,9 +40,9 @@ func Unsure(cfg sim.Config) bool {
 		slices.ContainsFunc(cfg.Clusters, func(c sim.Cluster) bool { return c.Outlook != nil || c.Forecast != c.Actual })
 }
 
-// knowing is the simulation with full knowledge. Faults stay unknown.
+// knowing is the simulation in which planners know all but arrivals and faults.
 func knowing(cfg sim.Config) sim.Config {
-	cfg.Known, cfg.Lengths = true, nil
+	cfg.Lengths = nil
 	cfg.Clusters, cfg.Jobs = slices.Clone(cfg.Clusters), slices.Clone(cfg.Jobs)
 	for i := range cfg.Clusters {
 		c := &cfg.Clusters[i]

@@ -64,7 +64,7 @@ func TestUncertainScenarioKnowsForecastsAndLearnedLengthsOnly(t *testing.T) {
 	}
 }
 
-func TestFullKnowledgeSavesMoreThanForecasts(t *testing.T) {
+func TestPerfectKnowledgeSavesMoreThanForecasts(t *testing.T) {
 	cfg, err := uncertainScenario(t, "").Build()
 	if err != nil {
 		t.Fatal(err)
@@ -73,29 +73,29 @@ func TestFullKnowledgeSavesMoreThanForecasts(t *testing.T) {
 		t.Error("a simulation with forecasts and learned lengths counts as one that knows all")
 	}
 	trials, err := Run(t.Context(), cfg, []Entry{
-		{Label: "joint", Planner: joint.Planner{}}, {Label: FullKnowledge, Planner: joint.Planner{}, Revise: sim.OnChange, Full: true},
+		{Label: "joint", Planner: joint.Planner{}}, {Label: KnowsAll, Planner: joint.Planner{}, Knowing: true},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	submitted, planned, full := trials[0].Emissions, trials[1].Emissions, trials[2].Emissions
 	if !(full < planned && planned < submitted) {
-		t.Errorf("as submitted %v, joint %v, with full knowledge %v; want each less than the one before", submitted, planned, full)
+		t.Errorf("as submitted %v, joint %v, with all known %v; want each less than the one before", submitted, planned, full)
 	}
 	if cfg.Lengths == nil || cfg.Clusters[0].Outlook == nil {
-		t.Error("the trial with full knowledge changed what the others know")
+		t.Error("the trial in which all is known changed what the others know")
 	}
 	all := knowing(cfg)
-	if Unsure(all) || !all.Known {
-		t.Errorf("full knowledge lacks some: lengths %v, arrivals known: %v", all.Lengths, all.Known)
+	if Unsure(all) {
+		t.Errorf("not all is known: lengths %v", all.Lengths)
 	}
-	if notes := strings.Join(Notes(cfg, Summarize(cfg, trials), trace.Reading{}), "\n"); !strings.Contains(notes, FullKnowledge+" is what planner joint saves") {
+	if notes := strings.Join(Notes(cfg, Summarize(cfg, trials), trace.Reading{}), "\n"); !strings.Contains(notes, KnowsAll+" is what planner joint saves") {
 		t.Errorf("the notes do not explain the row: %s", notes)
 	}
 }
 
-// TestFullKnowledgeKnowsTrueCurves: errors of capacity curves are knowledge that planners lack, too.
-func TestFullKnowledgeKnowsTrueCurves(t *testing.T) {
+// TestPerfectKnowledgeIsOfTrueCurves: errors of capacity curves are knowledge that planners lack, too.
+func TestPerfectKnowledgeIsOfTrueCurves(t *testing.T) {
 	wrong := &sim.Scale{MinWorkers: 1, MaxWorkers: 2, Curve: []float64{1, 0.9}, Actual: []float64{1, 0.2}}
 	cfg := sim.Config{Jobs: []sim.Job{{ID: "a", Length: time.Hour, Estimate: time.Hour, Scale: wrong}, {ID: "b", Length: time.Hour, Estimate: time.Hour, Scale: wrong}}}
 	if !Unsure(cfg) {
@@ -103,9 +103,36 @@ func TestFullKnowledgeKnowsTrueCurves(t *testing.T) {
 	}
 	all := knowing(cfg)
 	if Unsure(all) || all.Jobs[0].Scale.Curve[1] != 0.2 || all.Jobs[0].Scale != all.Jobs[1].Scale {
-		t.Errorf("with full knowledge: %+v, %+v; want one true curve", all.Jobs[0].Scale, all.Jobs[1].Scale)
+		t.Errorf("with all known: %+v, %+v; want one true curve", all.Jobs[0].Scale, all.Jobs[1].Scale)
 	}
 	if wrong.Actual == nil || wrong.Curve[1] != 0.9 {
 		t.Errorf("the curve of the others became %+v", wrong)
+	}
+}
+
+// TestPerfectKnowledgeOfLongTraces: over a year, jobs that wait for a clean hour of the day save as much as over a month.
+func TestPerfectKnowledgeOfLongTraces(t *testing.T) {
+	saved := func(days int) float64 {
+		intensities, jobs := "time,intensity_gco2eq_per_kwh\n", "id,arrival_s,length_s,cpus\n"
+		for h := range (days + 3) * 24 {
+			intensities += fmt.Sprintf("%s,%d\n", time.Date(2023, 1, 1, h, 0, 0, 0, time.UTC).Format(time.RFC3339), 100+10*((h*h+3*h)%24))
+		}
+		for k := range days {
+			jobs += fmt.Sprintf("j%d,%d,%d,1\n", k, k*86400, 3600*(1+k%4))
+		}
+		cfg, err := read(t, fmt.Sprintf("slot: 15m\njobs: {file: %s, kind: interruptible, maxDelay: [{delay: 24h}], estimate: {kind: mean}}\nclusters: [{zone: XX, carbon: [%s]}]\n",
+			write(t, "jobs.csv", jobs), write(t, "carbon.csv", intensities))).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trials, err := Run(t.Context(), cfg, []Entry{{Label: KnowsAll, Planner: joint.Planner{}, Revise: sim.OnChange, Knowing: true}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Saving(trials[0].Emissions, trials[1].Emissions)
+	}
+	month, year := saved(30), saved(365)
+	if month < 0.2 || math.Abs(year-month) > 0.02 {
+		t.Errorf("saved %.1f %% over a month, %.1f %% over a year; want about the same", 100*month, 100*year)
 	}
 }

@@ -21,8 +21,8 @@ type Entry struct {
 	Label   string
 	Planner plan.Planner
 	Revise  sim.Revision
-	// Full says that the planner knows all from the start: see FullKnowledge.
-	Full bool
+	// Knowing says that the planner knows all but arrivals: see KnowsAll.
+	Knowing bool
 }
 
 // Trial is what came of a planner.
@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg sim.Config, entries []Entry, progress func(sha
 				t.Result, errs[i] = sim.AsSubmitted(ctx, run)
 			} else {
 				e := entries[i-1]
-				if e.Full {
+				if e.Knowing {
 					run = knowing(run)
 				}
 				t.Label, run.Planner, run.Revise = e.Label, e.Planner, e.Revise

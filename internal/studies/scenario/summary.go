@@ -194,8 +194,8 @@ func Notes(cfg sim.Config, sums []Summary, reading trace.Reading) []string {
 		fmt.Sprintf("%s; \"saved of all\" is of the emissions of all jobs together, against the same jobs run %s", report.Count(sums[0].Jobs, "job", "jobs"), Submitted),
 		"wait is from submission to the first start; delay is against a run at once at the least scale; late is after the deadline",
 	}
-	if slices.ContainsFunc(sums, func(s Summary) bool { return s.Planner == FullKnowledge }) {
-		out = append(out, FullKnowledge+" is what planner joint saves if it knows all arrivals, run times and intensities from the start: better forecasts and estimates could save up to that")
+	if slices.ContainsFunc(sums, func(s Summary) bool { return s.Planner == KnowsAll }) {
+		out = append(out, KnowsAll+" is what planner joint saves if it knows all run times and intensities, and each job from its submission on: better forecasts and estimates could save up to that")
 	}
 	out = append(out, ReadingNotes(reading)...)
 	most := 0
