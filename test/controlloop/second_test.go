@@ -14,7 +14,8 @@ import (
 
 // TestSecondAPIServerLags: a controller and a watchdog start beside a controlplane of two API servers. The one that answers them knows the rights in team-a, and
 // learns of those in team-b eight seconds later; its lists are four seconds old. Neither program takes team-b for empty: its Jobs are not released as
-// those of a policy that is gone, and the ledger does not take them for deleted.
+// those of a policy that is gone, and the ledger does not take them for deleted. Other checks suffice for that: this test also passes if a controller takes
+// a forbidden namespace for empty at once. manager.TestRightThatComesLate tests that it does not.
 func TestSecondAPIServerLags(t *testing.T) {
 	for name, share := range map[string]float64{"the lagging one answers": 1, "both answer": 0.5} {
 		t.Run(name, func(t *testing.T) { secondLags(t, share) })

@@ -24,7 +24,7 @@ func New(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager
 }
 
 // NewCertain is New for a program that takes what is not in its cache for gone. For a bound namespace in which it may not list a kind, it
-// starts only when that has been forbidden for ten seconds: of several API servers, one may learn of a right some seconds later than the others.
+// starts only when that has been forbidden for its first ten seconds: of several API servers, one may learn of a right some seconds later than the others.
 func NewCertain(ctx context.Context, config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	return newManager(ctx, config, o, true)
 }

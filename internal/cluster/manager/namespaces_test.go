@@ -286,3 +286,53 @@ func TestRightThatComesLate(t *testing.T) {
 		})
 	}
 }
+
+// TestForbiddenNamespaceDelaysTheStartOnce: a namespace that is forbidden for good delays what a certain program starts first. What it starts
+// later, such as the informers of a list in its first decision, is filled at once: by then all API servers know who has which rights.
+func TestForbiddenNamespaceDelaysTheStartOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		informers := newInformer(func(runtime.Object) bool { return true }, true)
+		start := func(allowed bool) toolscache.SharedIndexInformer {
+			api := &toolscache.ListWatch{
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+					if !allowed {
+						return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "", errors.New("never"))
+					}
+					return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
+				},
+				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					if o.SendInitialEvents != nil {
+						return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+					}
+					return watch.NewFake(), nil
+				},
+			}
+			informer := informers(api, &batchv1.Job{}, 0, nil)
+			running.Go(func() { informer.RunWithContext(ctx) })
+			return informer
+		}
+		filled := func(i toolscache.SharedIndexInformer) time.Duration {
+			began := time.Now()
+			for !i.HasSynced() && time.Since(began) < time.Hour {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return time.Since(began)
+		}
+		start(true)
+		if took := filled(start(false)); took < forbiddenFor || took > time.Minute {
+			t.Errorf("the first informer of a forbidden namespace was filled after %v, want %v and no more than a minute", took, forbiddenFor)
+		}
+		start(true) // as others in the same list
+		time.Sleep(time.Second)
+		for range 3 {
+			if took := filled(start(false)); took > 3*time.Second {
+				t.Errorf("a later informer of a forbidden namespace was filled after %v, want at once", took)
+			}
+		}
+		cancel()
+		running.Wait()
+		time.Sleep(time.Minute)
+	})
+}

@@ -29,7 +29,7 @@ const (
 // newInformer returns informers for which a namespace has no objects while the program may not list them, where tolerates says so.
 // Else one namespace that is deleted, or whose administrator takes the rights away, would keep the program from all others.
 //
-// With certain, each informer waits for forbiddenFor by itself, whatever the API server allows elsewhere.
+// With certain, none is without objects in the first forbiddenFor of the program, whatever the API server allows elsewhere.
 func newInformer(tolerates func(runtime.Object) bool, certain bool) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	allowed := &lastAllowed{}
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -45,6 +45,17 @@ func newInformer(tolerates func(runtime.Object) bool, certain bool) func(toolsca
 type lastAllowed struct {
 	mu        sync.Mutex
 	since, at time.Time
+	first     time.Time // when the program has asked for the first list
+}
+
+// asks notes a request. It reports whether the program has asked for forbiddenFor before that: what was granted before it began is known everywhere by then.
+func (l *lastAllowed) asks(request time.Time) (long bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first.IsZero() {
+		l.first = request
+	}
+	return request.Sub(l.first) >= forbiddenFor
 }
 
 func (l *lastAllowed) record() {
@@ -87,6 +98,7 @@ func (t *tolerant) listed() {
 
 func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	asked := time.Now()
+	long := t.allowed.asks(asked)
 	out, err := t.of.ListWithContext(ctx, o)
 	if err == nil {
 		t.listed()
@@ -100,7 +112,7 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	if t.since.IsZero() {
 		t.since = asked
 	}
-	if time.Since(t.since) < forbiddenFor && (t.certain || !t.allowed.before(asked)) {
+	if time.Since(t.since) < forbiddenFor && (t.certain && !long || !t.allowed.before(asked)) {
 		return nil, err
 	}
 	if !t.away {
