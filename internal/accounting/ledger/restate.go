@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -122,7 +123,7 @@ func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
 			}
 		}
 	}
-	if !submitted || w.settled == nil || w.finished == nil || len(w.started) == 0 {
+	if !submitted || w.settled == nil || w.finished == nil || len(w.started) == 0 || len(w.started) < w.settled.Runs {
 		return nil, nil
 	}
 	return w, nil
@@ -275,12 +276,29 @@ func (s *Settler) zonesConcerned(w *work, list []published) (zones []string) {
 	return zones
 }
 
-// sameFigures says that two settlements of a workload state the same emissions.
+// sameFigures says that two settlements of a workload state the same emissions. What a sum of another order changes is no other figure.
 func sameFigures(a, b *Settled) bool {
-	beside := a.Beside == nil && b.Beside == nil || a.Beside != nil && b.Beside != nil && *a.Beside == *b.Beside
-	return beside && a.Grams == b.Grams && a.Counterfactual.Grams == b.Counterfactual.Grams && a.Withheld == b.Withheld &&
+	if (a.Beside == nil) != (b.Beside == nil) {
+		return false
+	}
+	if a.Beside != nil {
+		x, y := *a.Beside, *b.Beside
+		if !same(x.Grams, y.Grams) || !same(x.AsSubmittedGrams, y.AsSubmittedGrams) {
+			return false
+		}
+		x.Grams, x.AsSubmittedGrams, x.SavedGrams = y.Grams, y.AsSubmittedGrams, y.SavedGrams
+		if x != y {
+			return false
+		}
+	}
+	return same(a.Grams, b.Grams) && same(a.Counterfactual.Grams, b.Counterfactual.Grams) && a.Withheld == b.Withheld &&
 		a.FilledSeconds == b.FilledSeconds && a.Counterfactual.FilledSeconds == b.Counterfactual.FilledSeconds
 }
+
+// sumError is how far equal sums of floating-point numbers may differ, as a share.
+const sumError = 1e-9
+
+func same(a, b float64) bool { return math.Abs(a-b) <= sumError*max(math.Abs(a), math.Abs(b)) }
 
 // concerns says whether a time is one that a workload is counted by: a time in which it ran
 // or would have run, or, where some of that has no known intensity, one that may stand in.

@@ -219,3 +219,49 @@ func TestSettlerReadsOnlyWhatIsConcerned(t *testing.T) {
 		t.Errorf("w060 is settled as %+v", got)
 	}
 }
+
+// TestNothingIsRestatedFromAPart: of what a settled workload rests on, a second drop may leave a part: its first run was written again by the first drop, the next one was
+// not. Such a workload keeps its figures.
+func TestNothingIsRestatedFromAPart(t *testing.T) {
+	b := book{t, fresh(t)}
+	b.hours(0, 100, 100, 100, 100, 100)
+	b.submit("a", 0)
+	b.ran("a", "a-1", 0, 1)
+	b.ran("a", "a-2", 2, 3)
+	b.finished("a", 3)
+	s := NewSettler(b.l)
+	b.settle(s, 5, 1)
+	if _, err := b.l.db.ExecContext(t.Context(), `DELETE FROM ledger WHERE key IN ('started/a-2', 'ended/a-2')`); err != nil {
+		t.Fatal(err)
+	}
+	b.add(KindIntensity, intensityKey("z", at(0).Unix(), 1), "", Intensity{Zone: "z", From: at(0), To: at(1), Value: 200, Revision: 1})
+	b.settle(s, 5, 0)
+	if got := b.settled()["a"]; !near(got.KWh, 0.2) || got.Revision != 0 {
+		t.Errorf("settled as %+v", got)
+	}
+}
+
+// TestRoundingIsNoRevision: a sum in another order, as after a restart, is no other figure.
+func TestRoundingIsNoRevision(t *testing.T) {
+	of := func(grams, submitted float64, beside *Beside) *Settled {
+		return &Settled{Grams: grams, Counterfactual: Counterfactual{Grams: submitted}, Beside: beside}
+	}
+	a := of(583.6299999999989, 441.1400623201684, &Beside{Zone: "b", Grams: 583.6299999999989})
+	for name, tc := range map[string]struct {
+		b    *Settled
+		want bool
+	}{
+		"rounding":        {of(583.63, 441.14006232017124, &Beside{Zone: "b", Grams: 583.63, SavedGrams: 1e-12}), true},
+		"grams":           {of(583.64, 441.1400623201684, a.Beside), false},
+		"as submitted":    {of(583.63, 441.15, a.Beside), false},
+		"grams beside":    {of(583.63, 441.1400623201684, &Beside{Zone: "b", Grams: 583.64}), false},
+		"zone beside":     {of(583.63, 441.1400623201684, &Beside{Zone: "c", Grams: 583.63}), false},
+		"withheld beside": {of(583.63, 441.1400623201684, &Beside{Zone: "b", Grams: 583.63, Withheld: "x"}), false},
+		"nothing beside":  {of(583.63, 441.1400623201684, nil), false},
+		"from nothing":    {of(1e-12, 441.1400623201684, a.Beside), false},
+	} {
+		if got := sameFigures(a, tc.b); got != tc.want {
+			t.Errorf("%s: the same is %v, want %v", name, got, tc.want)
+		}
+	}
+}
