@@ -291,6 +291,11 @@ func TestAdmissionUnderLoad(t *testing.T) {
 	if o, all := outcomes["5 one replica cut off"], outcomes["4 one replica stopped (SIGSTOP)"]; o.held == len(o.took) && all.held == len(all.took) {
 		t.Error("neither a replica that is stopped nor one that is cut off was asked: the test has not tried what it is about")
 	}
+	for _, what := range []string{"4 one replica stopped (SIGSTOP)", "5 one replica cut off"} {
+		if o := outcomes[what]; o.held == 0 {
+			t.Errorf("%s: no Job is held: the API server does not leave the replica that does not answer", what)
+		}
+	}
 	if o := outcomes["2 with the webhook, two replicas"]; o.held == 0 {
 		t.Error("no Job is held")
 	}

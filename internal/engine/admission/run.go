@@ -217,6 +217,10 @@ func (s *server) Start(ctx context.Context) error {
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate},
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
 	}
+	// With HTTP/2 an API server sends all requests over one connection, and for half a minute also over one to a replica that has stopped answering.
+	// With HTTP/1 a request that is not answered in time ends its connection, and the next one may reach another replica.
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
 	log.FromContext(ctx).Info("Answer API servers", "address", l.Addr().String())
 	kept, done := make(chan struct{}), make(chan error, 1)
 	go func() {
