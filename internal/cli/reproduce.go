@@ -32,6 +32,7 @@ func newReproduceCommand() *cobra.Command {
 		Long: `Reproduce runs experiments of the five published systems that Lull unifies and sets
 what comes out beside what the papers state, what an independent reproduction found
 ("others") and planner joint on the same. Papers: ` + strings.Join(reproduce.Papers, ", ") + `.
+Experiments of Lull's own: ` + reproduce.Own + `.
 Without arguments it lists the experiments there are.
 
 It needs their data (carbon, job and scaling traces): --data, else LULL_DATA, else

@@ -15,7 +15,7 @@ import (
 	"lull.dev/lull/test/size"
 )
 
-// TestManyHoldsEndTogether: thousands of holds, of which no controller has seen any, end at the same second, and the controller is dead.
+// TestManyHoldsEndTogether: thousands of holds end at the same second. The controller died before they were created.
 // The watchdog releases each by ten seconds after its latest safe start, and none earlier than it takes to release all of them, also at an
 // API server that takes a second for a write.
 func TestManyHoldsEndTogether(t *testing.T) {

@@ -53,7 +53,7 @@ func (b *balancer) partition(backend string, cut bool) {
 	if cut {
 		return
 	}
-	for c, to := range b.open { // as by a reset, once packets arrive again of which some were lost
+	for c, to := range b.open { // packets were lost: once others arrive again, the peers reset these connections
 		if to == backend {
 			_ = c.Close()
 		}

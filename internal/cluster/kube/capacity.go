@@ -29,8 +29,7 @@ func Offers(node *corev1.Node) bool {
 	return false
 }
 
-// Load sums what live pods ask for, but for those that are ours, and for those that have no node yet:
-// they take nothing.
+// Load sums what the live pods of others ask for. Pods without a node take nothing yet, and do not count.
 func Load(pods []corev1.Pod, ours func(*corev1.Pod) bool) map[string]float64 {
 	sum := map[string]float64{}
 	for i := range pods {

@@ -197,12 +197,7 @@ func TestTolerantOnceAllowed(t *testing.T) {
 					}
 					return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: name}}}}, nil
 				},
-				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-					if o.SendInitialEvents != nil {
-						return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
-					}
-					return watch.NewFake(), nil
-				},
+				WatchFuncWithContext: watchNothing,
 			}
 			informer := informers(api, &batchv1.Job{}, 0, nil)
 			running.Go(func() { informer.RunWithContext(ctx) })
@@ -256,12 +251,7 @@ func TestRightThatComesLate(t *testing.T) {
 						}
 						return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b"}}}}, nil
 					},
-					WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-						if o.SendInitialEvents != nil {
-							return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
-						}
-						return watch.NewFake(), nil
-					},
+					WatchFuncWithContext: watchNothing,
 				}
 				informer := informers(api, &batchv1.Job{}, 0, nil)
 				running.Go(func() { informer.RunWithContext(ctx) })
@@ -309,12 +299,7 @@ func TestForbiddenNamespaceDelaysTheStartOnce(t *testing.T) {
 					}
 					return &batchv1.JobList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
 				},
-				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
-					if o.SendInitialEvents != nil {
-						return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
-					}
-					return watch.NewFake(), nil
-				},
+				WatchFuncWithContext: watchNothing,
 			}
 			informer := informers(api, &batchv1.Job{}, 0, nil)
 			running.Go(func() { informer.RunWithContext(ctx) })
@@ -342,4 +327,12 @@ func TestForbiddenNamespaceDelaysTheStartOnce(t *testing.T) {
 		running.Wait()
 		time.Sleep(time.Minute)
 	})
+}
+
+// watchNothing is the watch of an API server that does not stream lists, and on which nothing happens.
+func watchNothing(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+	}
+	return watch.NewFake(), nil
 }

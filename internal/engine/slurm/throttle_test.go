@@ -9,7 +9,7 @@ import (
 	"lull.dev/lull/internal/cluster/slurm"
 )
 
-// scaled is an array of 12 tasks of a CPU and half an hour, of which its user lets 8 run at a time.
+// scaled is an array of 12 tasks. Each takes a CPU for half an hour; the user lets 8 run at a time.
 func scaled() slurm.Job {
 	at := midnight.Add(9 * time.Hour)
 	j := job("1", "lull:max-delay=10h,runtime=30m,min-tasks=1")

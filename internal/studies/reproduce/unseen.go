@@ -3,6 +3,7 @@ package reproduce
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lull.dev/lull/pkg/plan"
@@ -59,18 +60,14 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Notes: []string{
-		"The best published method of a week saves from 2.6 points more to 0.9 points less than joint, and 0.4 more in the mean. Much more is missing to full knowledge, and all methods miss it.",
-		"The published methods keep no margin: Wait Awhile makes 5 jobs late in one of its forms and 10 in the other, GAIA 3. The best method of a week is one that makes none late in that week, which nobody knows beforehand.",
-		"joint plans in slots of an hour here, as the other methods do; outside of experiments Lull refines plans within slots.",
-		"With the defaults of a CarbonPolicy, joint keeps a reserve, which begins at half of the capacity and falls after a week of observation. These weeks are the first ones.",
-	}}
-	first := 0
+	res := &Result{}
+	first, late := 0, map[string]int{}
 	var ahead []float64
 	for i, s := range specs {
 		o := outcomes(scores[i:i+1], methods)
 		best := ""
 		for _, name := range published {
+			late[name] += o[name+forecastMark].late
 			if x := o[name+forecastMark]; x.late == 0 && (best == "" || x.saving > o[best+forecastMark].saving) {
 				best = name
 			}
@@ -99,6 +96,18 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	res.Rows = append(res.Rows,
 		Row{What: "joint above the best published method of the week, mean", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: Value(mean(ahead)), Why: fmt.Sprintf("points of saving; joint saves most in %d of %d weeks", first, len(specs))},
 		Row{What: "joint below full knowledge, mean", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(o[mFull].saving - o[mJoint+forecastMark].saving), Why: "points of saving"})
+	var lates []string
+	for _, name := range published {
+		if late[name] > 0 {
+			lates = append(lates, fmt.Sprintf("%s %d", name, late[name]))
+		}
+	}
+	res.Notes = []string{
+		fmt.Sprintf("By week, joint saves from %.1f to %+.1f points more than the best published method without a late job, and %+.1f in the mean.", slices.Min(ahead), slices.Max(ahead), mean(ahead)),
+		"The published methods keep no margin. Jobs that they make late in all weeks: " + strings.Join(lates, ", ") + ". Which method makes none late in a week is known only afterwards.",
+		"joint plans in slots of an hour here, as the other methods do; outside of experiments Lull refines plans within slots.",
+		"With the defaults of a CarbonPolicy, joint keeps a reserve, which begins at half of the capacity and falls after a week of observation. These weeks are the first ones.",
+	}
 	return res, nil
 }
 
@@ -123,7 +132,7 @@ func knowledge(ctx context.Context, env *Env) (*Result, error) {
 		}
 		why := fmt.Sprintf("weeks from %.0f to %.0f %%; %d late", 100*x.low, 100*x.high, x.late)
 		if m > 0 {
-			why += fmt.Sprintf("; saves less than without it in %d of %d weeks", worse, len(specs))
+			why += fmt.Sprintf("; saves less than the first row in %d of %d weeks", worse, len(specs))
 		}
 		res.Rows = append(res.Rows, Row{What: labels[m+1] + ": saving", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(x.saving), Why: why})
 	}
