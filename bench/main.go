@@ -174,7 +174,7 @@ var grid = []target{
 
 var planners = []string{
 	"asap", "window", "waitawhile-threshold", "waitawhile-deadline", "gaia-lowest-slot", "gaia-lowest-window", "gaia-saving", "staticscale",
-	"carbonscaler", "carbonscaler-multi", "caspian", "carbonflex-oracle", "carbonflex", "vcc", "vcc-scaling", "follow", "cheapest", "exact", "joint",
+	"carbonscaler", "carbonscaler-multi", "caspian", "carbonflex-oracle", "carbonflex", "vcc", "vcc-scaling", "cap", "follow", "cheapest", "exact", "joint",
 }
 
 func run(out string, big bool) error {

@@ -211,7 +211,7 @@ type CarbonPolicySpec struct {
 type PlannerSpec struct {
 	// name is one of those that "lull plan --planner list" prints.
 	// +kubebuilder:default=joint
-	// +kubebuilder:validation:Enum=asap;cheapest;window;waitawhile-threshold;waitawhile-deadline;gaia-lowest-slot;gaia-lowest-window;gaia-saving;carbonflex-oracle;staticscale;carbonscaler;carbonscaler-multi;caspian;carbonflex;vcc;vcc-scaling;follow;exact;joint
+	// +kubebuilder:validation:Enum=asap;cheapest;window;waitawhile-threshold;waitawhile-deadline;gaia-lowest-slot;gaia-lowest-window;gaia-saving;carbonflex-oracle;staticscale;carbonscaler;carbonscaler-multi;caspian;carbonflex;vcc;vcc-scaling;cap;follow;exact;joint
 	// +optional
 	Name string `json:"name,omitempty"`
 	// parameters of the planner, as "lull plan --param" takes them. Planner joint keeps a share of the

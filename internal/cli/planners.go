@@ -22,6 +22,7 @@ import (
 	"lull.dev/lull/pkg/plan/follow"
 	"lull.dev/lull/pkg/plan/gaia"
 	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/plan/ksearch"
 	"lull.dev/lull/pkg/plan/staticscale"
 	"lull.dev/lull/pkg/plan/vcc"
 	"lull.dev/lull/pkg/plan/waitawhile"
@@ -144,6 +145,11 @@ var methods = []method{
 	},
 	vccMethod("vcc", false),
 	vccMethod("vcc-scaling", true),
+	{
+		name: "cap", source: ksearch.Source,
+		parameters: []parameter{{name: "floor", help: "share of the capacity that may always be used, 0 to 1 (0.2)"}},
+		build:      buildCap,
+	},
 	{
 		name: "follow", source: follow.Source,
 		parameters: []parameter{
@@ -324,6 +330,15 @@ func vccMethod(name string, scaling bool) method {
 			return vcc.New(params)
 		},
 	}
+}
+
+func buildCap(values map[string]string, _ []string) (plan.Planner, error) {
+	v := numbers{values: values, planner: "cap"}
+	params := ksearch.Params{Floor: v.number("floor", ksearch.DefaultFloor)}
+	if v.err != nil {
+		return nil, v.err
+	}
+	return ksearch.New(params)
 }
 
 func buildFollow(values map[string]string, _ []string) (plan.Planner, error) {

@@ -33,6 +33,7 @@ import (
 	"lull.dev/lull/pkg/plan/follow"
 	"lull.dev/lull/pkg/plan/gaia"
 	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/plan/ksearch"
 	"lull.dev/lull/pkg/plan/staticscale"
 	"lull.dev/lull/pkg/plan/vcc"
 	"lull.dev/lull/pkg/plan/waitawhile"
@@ -90,6 +91,7 @@ var methods = []method{
 	}},
 	{name: "vcc", build: func() (plan.Planner, error) { return vcc.New(vcc.Params{Margin: 0.05}) }},
 	{name: "vcc-scaling", build: func() (plan.Planner, error) { return vcc.New(vcc.Params{Scaling: true, Margin: 0.05}) }, most: 16},
+	{name: "cap", build: func() (plan.Planner, error) { return ksearch.New(ksearch.Params{Floor: ksearch.DefaultFloor}) }},
 	{name: "follow", build: func() (plan.Planner, error) { return follow.New(follow.Params{}) }},
 	{name: "exact", build: ready(exact.Planner{MaxSchedules: 2000, MaxSteps: 200_000}), most: 3},
 	{name: "joint", build: func() (plan.Planner, error) { return joint.New(1, 0, 0) }, mostElastic: 8},

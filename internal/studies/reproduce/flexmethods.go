@@ -25,6 +25,7 @@ const (
 	mNoScaling = "oracle without scaling"
 	mVCC       = "VCC"
 	mVCCScale  = "VCC (scaling)"
+	mCAP       = "CAP"
 	mJoint     = "joint"
 	// mWaitDeadline knows the mean length of each queue and plans up to the deadline.
 	mWaitDeadline = "Wait Awhile (deadline)"
@@ -86,6 +87,8 @@ func (w *week) run(ctx context.Context, env *Env, method string) (score, error) 
 		return roll(planner("vcc", nil))
 	case mVCCScale:
 		return roll(planner("vcc-scaling", nil))
+	case mCAP:
+		return roll(planner("cap", nil))
 	case mWait:
 		return w.live(ctx, planner("waitawhile-threshold", nil), workload.Interruptible, false, history)
 	case mWaitDeadline:

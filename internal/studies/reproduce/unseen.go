@@ -50,7 +50,7 @@ func unseenSpecs(from string) []weekSpec {
 
 // unseen compares joint with the best published method of each week.
 func unseen(ctx context.Context, env *Env) (*Result, error) {
-	published := []string{mFlex, mScaler, mVCC, mVCCScale, mWait, mWaitDeadline, mGaia}
+	published := []string{mFlex, mScaler, mVCC, mVCCScale, mCAP, mWait, mWaitDeadline, mGaia}
 	methods := []string{mAgnostic, mFull}
 	for _, name := range append(published, mJoint, mDefault) {
 		methods = append(methods, name+forecastMark)
