@@ -78,6 +78,9 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 // planned goes through the three stages.
 func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
+	if plan.Weighs(planner) && !s.soft() {
+		w.weighLengths()
+	}
 	w.commit()
 	w.follow()
 	if err := w.plan(ctx, planner); err != nil {
@@ -123,6 +126,8 @@ type item struct {
 	urgent bool
 	// crowded reports that its bounded delay is used up, and that what must run leaves no room.
 	crowded bool
+	// weighed reports that the planner weighs the lengths that it may have: see weighLengths.
+	weighed bool
 	// goesOn reports that the planner lets it run on as it is until it is done.
 	goesOn bool
 	// starts is the work that it could do in the time that the starts of the planner's answer take: see ask.

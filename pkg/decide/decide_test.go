@@ -108,6 +108,13 @@ func TestPlannersSeeTheErrorBars(t *testing.T) {
 		t.Errorf("bars %v and %v around %v", got.IntensityLow[0], got.IntensityHigh[0], got.Intensity[0])
 	}
 	r := d.Actions[0].Reason
+	// 100 instead of 400 now: at 150 it saves five eighths, at 80 four fifths.
+	if low, high, ok := r.SavingRange(); !ok || math.Abs(low-0.625) > 1e-9 || math.Abs(high-0.8) > 1e-9 || !strings.Contains(r.Message(), "saves 75 % against starting at once (62 to 80 % in 8 of 10 cases)") {
+		t.Errorf("saves %v to %v, %v: %s", low, high, ok, r.Message())
+	}
+	if _, _, ok := (decide.Reason{ExpectedG: 1, ImmediateG: 2, IntensityThen: 100}).SavingRange(); ok {
+		t.Error("a range without quantiles")
+	}
 	if r.ThenLow != 80 || r.IntensityThen != 100 || r.ThenHigh != 150 || r.Basis != carbon.OwnForecast || r.Source != "made here" || !strings.Contains(r.Message(), "forecast made here") {
 		t.Errorf("reason %+v: %s", r, r.Message())
 	}

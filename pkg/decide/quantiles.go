@@ -3,9 +3,11 @@ package decide
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -61,6 +63,58 @@ func (w *decider) quantiles(t *Task, jobLength float64) []workload.Quantile {
 		out[k] = workload.Quantile{P: q.P, Length: length}
 	}
 	return out
+}
+
+const (
+	// fewQuantiles are too few to know a distribution by, as of a task that states its 95th percentile alone.
+	fewQuantiles = 3
+	// mostWeighed bounds the tasks of a decision whose lengths are weighed.
+	mostWeighed = 300
+)
+
+// weighLengths marks the elastic tasks with bounded delays of which quantiles are known, those that must start first first: a planner that
+// weighs lengths (plan.WeighsLengths) learns the quantiles of a bounded number of them. The planner takes all others to have their
+// mean length.
+//
+// Complexity: O(tasks log tasks).
+func (w *decider) weighLengths() {
+	var list []int
+	for i := range w.items {
+		if t := &w.s.Tasks[i]; t.Scaling != nil && !t.LatestStart.IsZero() && len(t.Quantiles) >= fewQuantiles {
+			list = append(list, i)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return w.s.Tasks[a].LatestStart.Compare(w.s.Tasks[b].LatestStart) })
+	for _, i := range list[:min(len(list), mostWeighed)] {
+		w.items[i].weighed = true
+	}
+}
+
+// unknown converts the quantiles of a task that is weighed to slots.
+func (w *decider) unknown(t *Task, g timegrid.Grid, j *workload.Job) *workload.Unknown {
+	out := &workload.Unknown{
+		Delay:    float64(t.LatestStart.Add(-w.s.Margin).Sub(g.Time(j.Arrival))) / float64(g.Slot),
+		Deadline: g.CeilSlot(t.Deadline.Add(-w.s.Margin)),
+	}
+	for _, q := range t.Quantiles {
+		out.Quantiles = append(out.Quantiles, workload.Quantile{P: q.P, Length: math.Max(float64(q.Remaining)/float64(g.Slot), minLength)})
+	}
+	return out
+}
+
+// keepsDelay reports whether a task lies no further behind than its delay, less the margin, at the end of each pause: it is in
+// time then whatever its length turns out to be.
+func (w *decider) keepsDelay(i int, phases []Phase) bool {
+	t := &w.s.Tasks[i]
+	latest := t.LatestStart.Add(-w.s.Margin)
+	runs := w.grid.Time(max(0, w.grid.CeilSlot(w.items[i].earliest))) // it runs, or cannot run before
+	for k := range phases {
+		if p := &phases[k]; p.From.After(runs) && p.From.After(latest.Add(t.workIn(phases[:k])+rounding)) {
+			return false
+		}
+		runs = phases[k].To
+	}
+	return true
 }
 
 // validateQuantiles reports the first quantile that is not valid.

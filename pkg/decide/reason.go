@@ -101,6 +101,28 @@ func (r Reason) Saving() float64 {
 	return 1 - float64(r.ExpectedG/r.ImmediateG)
 }
 
+// SavingRange is the saving if the planned run turns out at the 90 % and at the 10 % quantile of its intensity; ok is false
+// without quantiles. The low one is negative if waiting may turn out to emit more. The run that begins at once counts as
+// forecast: a forecast errs less for the hours that come first.
+func (r Reason) SavingRange() (low, high float64, ok bool) {
+	if r.ThenLow <= 0 || r.ThenHigh < r.ThenLow || r.IntensityThen <= 0 || r.ImmediateG <= 0 {
+		return 0, 0, false
+	}
+	at := func(then units.CarbonIntensity) float64 {
+		return 1 - float64(r.ExpectedG/r.ImmediateG)*float64(then/r.IntensityThen)
+	}
+	return at(r.ThenHigh), at(r.ThenLow), true
+}
+
+// savings says what waiting saves, and in which range if quantiles are known.
+func (r Reason) savings() string {
+	text := fmt.Sprintf("saves %.0f %% against starting at once", 100*r.Saving())
+	if low, high, ok := r.SavingRange(); ok {
+		text += fmt.Sprintf(" (%.0f to %.0f %% in 8 of 10 cases)", 100*low, 100*high)
+	}
+	return text
+}
+
 // basisWords say what a value rests on, where that is less than it should be.
 var basisWords = map[carbon.Basis]string{
 	carbon.CachedForecast: " (by an older forecast)",
@@ -119,9 +141,9 @@ func (r Reason) Message() string {
 	case CodeCleanNow:
 		return fmt.Sprintf("runs now at %s%s", r.IntensityNow, estimated)
 	case CodeCleanerLater:
-		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, saves %.0f %% against starting at once; %s",
+		return fmt.Sprintf("waits until %s: %s%s over the run instead of %s now, %s; %s",
 			r.PlannedStart.UTC().Format(time.RFC3339), r.IntensityThen, estimated, r.IntensityNow,
-			100*r.Saving(), r.latest())
+			r.savings(), r.latest())
 	case CodeSharedCapacity:
 		kept := ""
 		if r.Reserve > 0 {

@@ -93,8 +93,11 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int) e
 	}
 	phases := w.phasesOf(i, g, res.Plan.Jobs[0].Segments, clusters)
 	added := max(0, pauses(phases)-pauses(x.phases))
-	if added > 0 && t.Scaling != nil && !t.LatestStart.IsZero() {
+	if added > 0 && t.Scaling != nil && !t.LatestStart.IsZero() && j.Unknown == nil {
 		return nil // it may be shorter than expected, and a pause uses up its delay
+	}
+	if j.Unknown != nil && !w.keepsDelay(i, phases) {
+		return nil
 	}
 	if w.inTime(i, phases) && w.cost(i, phases)*(1+equalGrams) < cost*(1-pauseSaves*float64(added)) && w.fits(w.ledger, i, phases) {
 		x.phases = phases

@@ -158,6 +158,7 @@ func (w *decider) wouldSave(ctx context.Context, planner plan.Planner, newcomers
 	alone.ledger = w.ledger.Clone()
 	for _, i := range slices.Concat(newcomers, competing) {
 		w.take(alone.ledger, i, w.items[i].phases, -1)
+		alone.items[i].weighed = w.items[i].weighed
 	}
 	if _, err := alone.ask(ctx, planner, newcomers); err != nil {
 		return false, err

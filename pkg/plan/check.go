@@ -135,8 +135,8 @@ func (k *checker) segment(j *workload.Job, s Segment) bool {
 	if s.Slot < j.Arrival {
 		k.fault("job %q: slot %d before arrival %d", j.ID, s.Slot, j.Arrival)
 	}
-	if k.p.Objective.Kind == Carbon && s.Slot >= j.Deadline {
-		k.fault("job %q: slot %d at or past deadline %d", j.ID, s.Slot, j.Deadline)
+	if deadline := lastDeadline(j); k.p.Objective.Kind == Carbon && s.Slot >= deadline {
+		k.fault("job %q: slot %d at or past deadline %d", j.ID, s.Slot, deadline)
 	}
 	if j.Kind != workload.Elastic && s.Workers != j.MinWorkers {
 		k.fault("job %q: %s job scaled to %d", j.ID, j.Kind, s.Workers)
@@ -184,4 +184,12 @@ func (k *checker) capacity() {
 			}
 		}
 	}
+}
+
+// lastDeadline is the deadline of the schedules that may end latest.
+func lastDeadline(j *workload.Job) int {
+	if j.Unknown != nil {
+		return max(j.Deadline, j.Unknown.Deadline)
+	}
+	return j.Deadline
 }

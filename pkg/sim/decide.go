@@ -289,9 +289,6 @@ func (e *engine) estimate(l *live, done time.Duration) time.Duration {
 
 // quantiles are those of the work that j has left when some is done and a part of it is at risk.
 func (e *engine) quantiles(j *Job, done, atRisk time.Duration) (out []decide.Quantile) {
-	if j.Deadline.IsZero() {
-		return nil
-	}
 	of := j.Quantiles
 	if u, ok := e.cfg.Lengths.(Uncertain); ok {
 		of = u.Quantiles(j, done)

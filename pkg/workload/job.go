@@ -66,6 +66,9 @@ type Job struct {
 	// Quantiles are run times that are not exceeded with a probability, in slots at
 	// MinWorkers, in rising order; Length is their mean then. None: Length is certain.
 	Quantiles []Quantile
+	// Unknown describes the length of a job whose delay is bounded, so that its deadline moves with its length. nil: the
+	// length is known, or Quantiles describe it.
+	Unknown *Unknown
 	// Waited is how many slots the job had waited when the horizon began; only
 	// a job that arrived before slot 0 has any.
 	Waited int
@@ -89,6 +92,18 @@ type Begun struct {
 	// and neither pauses nor moves does Length - Lost, all others do Length. Lost is less than
 	// Length, and 0 if the job is paused.
 	Lost float64
+}
+
+// Unknown is an unknown length and the delay that is allowed. A schedule that keeps the delay at the end of each slot is in
+// time whatever the length turns out to be.
+type Unknown struct {
+	// Quantiles of the length, in rising order.
+	Quantiles []Quantile
+	// Delay is how many slots the job may lie behind a run at MinWorkers that begins in slot Arrival, at the end of any
+	// slot. It is negative if the job is behind already.
+	Delay float64
+	// Deadline replaces that of the job for such schedules: the first slot that a job of the expected length may not use.
+	Deadline int
 }
 
 // Quantile is a run time that is not exceeded with probability P.

@@ -12,8 +12,9 @@ type RunTimeQuantile struct {
 	Length time.Duration
 }
 
-// Probabilities of the quantiles that are learned from earlier runs.
-var Probabilities = []float64{0.5, 0.9, 0.95}
+// Probabilities of the quantiles that are learned from earlier runs. The low ones count for schedules of elastic jobs, the
+// high ones for deadlines.
+var Probabilities = []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
 
 // QuantilesFrom is the least number of ended runs that quantiles rest on.
 const QuantilesFrom = 5

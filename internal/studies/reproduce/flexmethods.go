@@ -29,9 +29,11 @@ const (
 	mJoint     = "joint"
 	// mWaitDeadline knows the mean length of each queue and plans up to the deadline.
 	mWaitDeadline = "Wait Awhile (deadline)"
-	mDefault      = "joint (CarbonPolicy)"
-	mLengths      = "joint (lengths known)"
-	mFull         = "joint (full knowledge)"
+	// mRefined is joint as Lull runs it: it refines plans within slots. joint plans in the slots of the other methods.
+	mRefined = "joint (refined)"
+	mDefault = "joint (CarbonPolicy)"
+	mLengths = "joint (lengths known)"
+	mFull    = "joint (full knowledge)"
 	// forecastMark at the end of a method's name says that it knows the days to come from a model alone.
 	forecastMark = " (forecast)"
 )
@@ -109,8 +111,11 @@ func (w *week) runJoint(ctx context.Context, env *Env, method string, history []
 	if err != nil {
 		return score{}, err
 	}
+	if in, ok := p.(plan.InSlots); ok && method != mJoint {
+		p = in.Planner
+	}
 	switch method {
-	case mJoint:
+	case mJoint, mRefined:
 		return w.live(ctx, p, workload.Elastic, true, history)
 	case mDefault:
 		return w.asPolicy(ctx, p, history)

@@ -52,7 +52,7 @@ func unseenSpecs(from string) []weekSpec {
 func unseen(ctx context.Context, env *Env) (*Result, error) {
 	published := []string{mFlex, mScaler, mVCC, mVCCScale, mCAP, mWait, mWaitDeadline, mGaia}
 	methods := []string{mAgnostic, mFull}
-	for _, name := range append(published, mJoint, mDefault) {
+	for _, name := range append(published, mRefined, mDefault) {
 		methods = append(methods, name+forecastMark)
 	}
 	specs := unseenSpecs("")
@@ -72,7 +72,7 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 				best = name
 			}
 		}
-		joint, other := o[mJoint+forecastMark], o[best+forecastMark]
+		joint, other := o[mRefined+forecastMark], o[best+forecastMark]
 		if joint.saving >= other.saving {
 			first++
 		}
@@ -95,7 +95,7 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	}
 	res.Rows = append(res.Rows,
 		Row{What: "joint above the best published method of the week, mean", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: Value(mean(ahead)), Why: fmt.Sprintf("points of saving; joint saves most in %d of %d weeks", first, len(specs))},
-		Row{What: "joint below full knowledge, mean", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(o[mFull].saving - o[mJoint+forecastMark].saving), Why: "points of saving"})
+		Row{What: "joint below full knowledge, mean", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(o[mFull].saving - o[mRefined+forecastMark].saving), Why: "points of saving"})
 	var lates []string
 	for _, name := range published {
 		if late[name] > 0 {
@@ -105,7 +105,7 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	res.Notes = []string{
 		fmt.Sprintf("By week, joint saves from %.1f to %+.1f points more than the best published method without a late job, and %+.1f in the mean.", slices.Min(ahead), slices.Max(ahead), mean(ahead)),
 		"The published methods keep no margin. Jobs that they make late in all weeks: " + strings.Join(lates, ", ") + ". Which method makes none late in a week is known only afterwards.",
-		"joint plans in slots of an hour here, as the other methods do; outside of experiments Lull refines plans within slots.",
+		"The published methods plan in slots of an hour. joint plans as Lull runs it: plans are refined within slots, and elastic jobs of unknown length are placed by what they are expected to emit (design 0023).",
 		"With the defaults of a CarbonPolicy, joint keeps a reserve, which begins at half of the capacity and falls after a week of observation. These weeks are the first ones.",
 	}
 	return res, nil
@@ -113,7 +113,7 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 
 // knowledge is what joint saves with each piece of knowledge.
 func knowledge(ctx context.Context, env *Env) (*Result, error) {
-	methods := []string{mAgnostic, mJoint + forecastMark, mLengths + forecastMark, mJoint, mLengths, mFull}
+	methods := []string{mAgnostic, mRefined + forecastMark, mLengths + forecastMark, mRefined, mLengths, mFull}
 	labels := []string{"", "forecasts, lengths learned, arrivals unseen", "lengths known", "intensities known", "lengths and intensities known", "arrivals, too: full knowledge"}
 	specs := unseenSpecs("2022")
 	scores, err := table(ctx, env, specs, methods)

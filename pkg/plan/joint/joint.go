@@ -88,6 +88,9 @@ const (
 // CountsBegun implements plan.CountsBegun.
 func (Planner) CountsBegun() bool { return true }
 
+// WeighsLengths implements plan.WeighsLengths.
+func (Planner) WeighsLengths() bool { return true }
+
 // Plan minimises emissions with hard deadlines, or maximises Caspian's Z with soft
 // ones, mixed with the price of resources by the objective's price weight,
 // over schedules of all jobs together:

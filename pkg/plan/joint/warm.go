@@ -35,6 +35,9 @@ func (w *Warm) KeptReserve() (share float64, learned bool) { return w.planner.Ke
 // CountsBegun implements plan.CountsBegun.
 func (*Warm) CountsBegun() bool { return true }
 
+// WeighsLengths implements plan.WeighsLengths.
+func (*Warm) WeighsLengths() bool { return true }
+
 // Plan is Planner.Plan that begins at the last plan of each job, and remembers the one it
 // returns.
 //
@@ -70,7 +73,7 @@ func (w *Warm) Plan(ctx context.Context, p *plan.Problem) (plan.Result, error) {
 // What is looked at is bounded: if a full search would look at more than 60,000,000 slots and parts (and 20 times
 // those that it takes to place all jobs), the effort falls to that; for a plan made anew, to a third of it.
 //
-// Complexity: O(jobs x parts + rows) if the places still fit. Else, in addition, some tens of
+// Complexity: O(jobs x parts + rows) if the places still fit and all lengths are known: see hedge. Else, in addition, some tens of
 // evaluations of the Lagrangian, or up to 1,500 where jobs that are alike make them cheap, and two
 // to four insertions of all jobs; see Plan for both.
 func (pl Planner) Replan(ctx context.Context, p *plan.Problem, last *Memory) (plan.Result, *Memory, error) {
@@ -94,7 +97,10 @@ func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory
 			v.pl.Progress(1)
 			clear(v.prices.Lambda)
 			clear(v.bound.Lambda)
-			return v.finish(s, value), v.remember(s, 0)
+			memory := v.remember(s, 0)
+			v.lambda = append(v.lambda[:0], v.prices.Lambda...)
+			v.hedge(ctx, s)
+			return v.finish(s, value), memory
 		}
 	}
 	if prices != nil {
@@ -102,12 +108,14 @@ func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory
 		s, gap := v.warm(ctx, last)
 		memory := v.remember(s, gap)
 		v.lend(ctx, s)
+		v.hedge(ctx, s)
 		v.pl.Progress(1)
 		return v.finish(s, v.bound.Proven()), memory
 	}
 	s := v.cold(ctx, last)
 	memory := v.remember(s, v.reached(s, typicalGap))
 	v.lend(ctx, s)
+	v.hedge(ctx, s)
 	v.pl.Progress(1)
 	return v.finish(s, v.bound.Proven()), memory
 }

@@ -100,3 +100,9 @@ func (r *Room) Fits(j int, parts []Part) bool {
 	}
 	return true
 }
+
+// SlotCost is what a whole slot t on cluster c at the i-th scale of job j, from 0, costs at the prices set.
+func (e *Pricer) SlotCost(j, c, t, i int) float64 {
+	jb := &e.m.jobs[j]
+	return jb.size * e.m.slotCost(&e.m.classes[jb.class], e.price, c, t, i)
+}
