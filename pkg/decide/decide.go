@@ -78,7 +78,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 // planned goes through the three stages.
 func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
-	if plan.Weighs(planner) && !s.soft() {
+	if share, learned := plan.KeptReserve(planner); plan.Weighs(planner) && !s.soft() && share == 0 && (!learned || s.Reserve == 0) {
 		w.weighLengths()
 	}
 	w.commit()

@@ -30,10 +30,12 @@ const (
 	// mWaitDeadline knows the mean length of each queue and plans up to the deadline.
 	mWaitDeadline = "Wait Awhile (deadline)"
 	// mRefined is joint as Lull runs it: it refines plans within slots. joint plans in the slots of the other methods.
-	mRefined = "joint (refined)"
-	mDefault = "joint (CarbonPolicy)"
-	mLengths = "joint (lengths known)"
-	mFull    = "joint (full knowledge)"
+	mRefined  = "joint (refined)"
+	mUnscaled = "joint (jobs may not scale)"
+	mRoom     = "joint (room for all)"
+	mDefault  = "joint (CarbonPolicy)"
+	mLengths  = "joint (lengths known)"
+	mFull     = "joint (full knowledge)"
 	// forecastMark at the end of a method's name says that it knows the days to come from a model alone.
 	forecastMark = " (forecast)"
 )
@@ -117,6 +119,10 @@ func (w *week) runJoint(ctx context.Context, env *Env, method string, history []
 	switch method {
 	case mJoint, mRefined:
 		return w.live(ctx, p, workload.Elastic, true, history)
+	case mUnscaled:
+		return w.live(ctx, p, workload.Interruptible, true, history)
+	case mRoom:
+		return w.withRoom().live(ctx, p, workload.Elastic, true, history)
 	case mDefault:
 		return w.asPolicy(ctx, p, history)
 	case mLengths:

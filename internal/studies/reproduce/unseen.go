@@ -111,10 +111,12 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	return res, nil
 }
 
-// knowledge is what joint saves with each piece of knowledge.
+// knowledge is what joint saves with each piece of knowledge, and of freedom.
 func knowledge(ctx context.Context, env *Env) (*Result, error) {
-	methods := []string{mAgnostic, mRefined + forecastMark, mLengths + forecastMark, mRefined, mLengths, mFull}
-	labels := []string{"", "forecasts, lengths learned, arrivals unseen", "lengths known", "intensities known", "lengths and intensities known", "arrivals, too: full knowledge"}
+	methods := []string{mAgnostic, mRefined + forecastMark, mLengths + forecastMark, mRefined, mLengths, mFull, mUnscaled + forecastMark, mRoom + forecastMark}
+	labels := []string{"", "forecasts, lengths learned, arrivals unseen", "lengths known", "intensities known", "lengths and intensities known", "arrivals, too: full knowledge",
+		"as the first row, but jobs may pause and not scale", "as the first row, with room for all"}
+	const unscaled = 6
 	specs := unseenSpecs("2022")
 	scores, err := table(ctx, env, specs, methods)
 	if err != nil {
@@ -124,19 +126,33 @@ func knowledge(ctx context.Context, env *Env) (*Result, error) {
 	res := &Result{}
 	for m, name := range methods[1:] {
 		x := o[name]
-		worse := 0
+		less := 0
 		for w := range scores {
 			if scores[w][m+1].grams > scores[w][1].grams {
-				worse++
+				less++
 			}
 		}
 		why := fmt.Sprintf("weeks from %.0f to %.0f %%; %d late", 100*x.low, 100*x.high, x.late)
-		if m > 0 {
-			why += fmt.Sprintf("; saves less than the first row in %d of %d weeks", worse, len(specs))
+		switch m + 1 {
+		case 1:
+		case unscaled:
+			why += fmt.Sprintf("; saves more than the first row in %d of %d weeks", len(specs)-less, len(specs))
+		default:
+			why += fmt.Sprintf("; saves less than the first row in %d of %d weeks", less, len(specs))
 		}
 		res.Rows = append(res.Rows, Row{What: labels[m+1] + ": saving", Unit: "%", Paper: None, Anchor: None, Here: None, Joint: percent(x.saving), Why: why})
 	}
 	return res, nil
+}
+
+// withRoom is the week on a cluster that has room for all jobs at any scale.
+func (w *week) withRoom() *week {
+	out := *w
+	out.cluster.Capacity = make(map[string]float64, len(w.cluster.Capacity))
+	for name, amount := range w.cluster.Capacity {
+		out.cluster.Capacity[name] = 20 * amount
+	}
+	return &out
 }
 
 // full simulates the week with planner joint where all arrivals, lengths and intensities are known from the start: what

@@ -25,11 +25,12 @@ const (
 
 // hedge places the jobs of unknown length anew, in order of arrival: each takes the schedule of least expected cost in the
 // room that is left, at the prices of the search. An hour of a schedule counts with the probability that the job still runs.
-// Jobs that lose work or energy by a pause stay where they are: the schedule does not count that.
+// Jobs that lose work or energy by a pause stay where they are: the schedule does not count that. So do all jobs if a reserve is
+// kept.
 //
 // Complexity: O(slots x hedgeSteps x scales) a job, up to hedgeLimit in all.
 func (v *solver) hedge(ctx context.Context, s *search) {
-	if !s.hard {
+	if !s.hard || s.open != nil {
 		return
 	}
 	h := hedger{s: s, limit: hedgeLimit}
