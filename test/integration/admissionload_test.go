@@ -57,10 +57,12 @@ type outcome struct {
 	held int
 	errs map[string]int
 	span time.Duration
+	cpu  map[string]float64 // seconds of each program
 }
 
 func (o *outcome) add(other outcome) {
 	o.took, o.held, o.span = append(o.took, other.took...), o.held+other.held, o.span+other.span
+	o.cpu = sum(o.cpu, other.cpu)
 	if o.errs == nil {
 		o.errs = map[string]int{}
 	}
@@ -81,6 +83,17 @@ func (o *outcome) quantile(q float64) float64 {
 // row is a line of a table in Markdown.
 func (o *outcome) row(what string) string {
 	return fmt.Sprintf("| %s | %d | %.0f | %d | %.1f | %.1f | %.1f | %v |", what, len(o.took), float64(len(o.took))/o.span.Seconds(), o.held, o.quantile(0.5), o.quantile(0.99), o.quantile(1), o.errs)
+}
+
+// cost is a line of a table in Markdown: what one creation costs each program, in milliseconds of CPU time.
+func (o *outcome) cost(what string) string {
+	all, row := 0.0, ""
+	for _, program := range slices.Sorted(maps.Keys(o.cpu)) {
+		each := 1000 * o.cpu[program] / float64(len(o.took))
+		all += each
+		row += fmt.Sprintf(" %s %.2f,", program, each)
+	}
+	return fmt.Sprintf("| %s | %.2f ms:%s |", what, all, strings.TrimSuffix(row, ","))
 }
 
 // newLoad has some clients, each with connections of its own, as different users have.
@@ -106,7 +119,7 @@ func (l *load) create(b bed, span time.Duration) (out outcome) {
 	none := int32(0)
 	tick := time.NewTicker(time.Second / time.Duration(l.rate))
 	defer tick.Stop()
-	began := time.Now()
+	began, used := time.Now(), cpuSeconds(l.t)
 	for time.Since(began) < span {
 		job := b.job(fmt.Sprintf("load-%06d", l.next), map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
 		job.Spec.Parallelism = &none
@@ -128,7 +141,7 @@ func (l *load) create(b bed, span time.Duration) (out outcome) {
 		<-tick.C
 	}
 	all.Wait()
-	out.span = time.Since(began)
+	out.span, out.cpu = time.Since(began), since(used, cpuSeconds(l.t))
 	return out
 }
 
@@ -283,6 +296,11 @@ func TestAdmissionUnderLoad(t *testing.T) {
 		if len(o.errs) > 0 {
 			t.Errorf("%s: creations failed: %v", what, o.errs)
 		}
+	}
+	t.Log(table)
+	table = "\n| | CPU time of one creation |\n|---|---|"
+	for _, what := range []string{"1 without the webhook", "2 with the webhook, two replicas"} {
+		table += "\n" + outcomes[what].cost(what)
 	}
 	t.Log(table)
 	if o := outcomes["1 without the webhook"]; o.held > 0 {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -206,7 +207,8 @@ func connect(withKueue bool) (end func(), err error) {
 	if err := restrict(ctx, config, clientset, "lull-admission", env.admission); err != nil {
 		return nil, err
 	}
-	return runAdmission("--kinds", "Crunch") // of TestAnyOtherKind; until it is taught, nobody knows it
+	// Crunch is the kind of TestAnyOtherKind; until it is taught, nobody knows it.
+	return runAdmission("--kinds", "Crunch", "--nominations="+strconv.FormatBool(withKueue))
 }
 
 // restrict writes a kubeconfig with the rights of a service account.

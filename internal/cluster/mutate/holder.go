@@ -16,7 +16,10 @@ import (
 
 // Holder decides how objects of a kind are created: held or not, and by which CarbonPolicy. It evaluates the admission policy of the
 // kind, the one that Lull installs where the API server evaluates it.
-type Holder struct{ policy *Policy }
+type Holder struct {
+	policy *Policy
+	reads  fields
+}
 
 // NewHolder returns the holder of a kind. own is the namespace of Lull, in which nothing is held. The error wraps ErrPolicy or
 // kinds.ErrKind.
@@ -29,8 +32,15 @@ func NewHolder(k *kinds.Kind, own string) (*Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Holder{compiled}, nil
+	out := &Holder{policy: compiled}
+	out.reads.add([]string{"metadata", "annotations"})
+	out.reads.merge(&compiled.reads)
+	return out, nil
 }
+
+// Decode decodes of an object in JSON what the admission policy reads, and the annotations: for Patch. What Patch returns of it is what it returns of the whole object, unless it returns
+// an error: then decode the whole object, as a patch may change what no expression reads. The error is one of JSON.
+func (h *Holder) Decode(text []byte) (map[string]any, error) { return decode(text, &h.reads) }
 
 // Patch returns what is to be changed of an object that is created in a namespace, given all CarbonPolicies of that namespace: nil for
 // nothing. Their order does not matter. An error is that of one or several policies, which then count as absent; the

@@ -1,17 +1,14 @@
 package mutate
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // environment is the part of the language of admission policies that Lull's expressions use.
@@ -30,12 +27,18 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 })
 
-// programs are compiled expressions. There are few: those of the kinds.
-var programs sync.Map // string -> func() (cel.Program, error)
+// compilation is an expression ready to be evaluated, and what it reads of the object.
+type compilation struct {
+	program cel.Program
+	reads   fields
+}
+
+// compilations are compiled expressions. There are few: those of the kinds.
+var compilations sync.Map // string -> func() (*compilation, error)
 
 // compiled compiles an expression once.
-func compiled(text string) (cel.Program, error) {
-	compile, _ := programs.LoadOrStore(text, sync.OnceValues(func() (cel.Program, error) {
+func compiled(text string) (*compilation, error) {
+	compile, _ := compilations.LoadOrStore(text, sync.OnceValues(func() (*compilation, error) {
 		env, err := environment()
 		if err != nil {
 			return nil, err
@@ -44,9 +47,12 @@ func compiled(text string) (cel.Program, error) {
 		if issues.Err() != nil {
 			return nil, issues.Err()
 		}
-		return env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(mostOfOne), cel.InterruptCheckFrequency(checkEach))
+		out := &compilation{}
+		out.reads.read(ast.NativeRep().Expr())
+		out.program, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(mostOfOne), cel.InterruptCheckFrequency(checkEach))
+		return out, err
 	}))
-	return compile.(func() (cel.Program, error))()
+	return compile.(func() (*compilation, error))()
 }
 
 // patchType adds the type JSONPatch, whose values are maps: the native types of cel-go refuse a field of any type.
@@ -137,26 +143,4 @@ func plain(v ref.Val) any {
 		return out
 	}
 	return v.Value()
-}
-
-// apply returns a changed copy of an object.
-func apply(object any, operations []Operation) (map[string]any, error) {
-	text, err := json.Marshal(operations)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		return nil, err
-	}
-	before, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	after, err := patch.Apply(before)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{}
-	return out, utiljson.Unmarshal(after, &out)
 }

@@ -36,6 +36,7 @@ type Policy struct {
 	conditions []expression
 	variables  []expression
 	mutations  []expression
+	reads      fields // of the object
 }
 
 // expression is a compiled expression, with its name or number.
@@ -80,11 +81,12 @@ func Compile(p *admissionv1.MutatingAdmissionPolicy) (*Policy, error) {
 
 // compile adds a compiled expression to a list.
 func (p *Policy) compile(to *[]expression, name, text string) error {
-	program, err := compiled(text)
+	c, err := compiled(text)
 	if err != nil {
 		return fmt.Errorf("%w %q: %s: %w", ErrPolicy, p.name, name, err)
 	}
-	*to = append(*to, expression{name, program})
+	*to = append(*to, expression{name, c.program})
+	p.reads.merge(&c.reads)
 	return nil
 }
 
@@ -92,7 +94,7 @@ func (p *Policy) compile(to *[]expression, name, text string) error {
 // object's namespace. request is what the expressions read of the AdmissionRequest: its namespace at least. params is nil for a
 // policy without a parameter. No argument is changed.
 //
-// Mutate returns the patch, and the object as the patch leaves it. It returns no patch and the object itself if the policy does
+// Mutate returns the patch, and the object as the patch leaves it, which shares with the object what the patch does not change. It returns no patch and the object itself if the policy does
 // not match. If an expression fails, costs too much or leads to a patch that does not fit the object, it returns an error:
 // for a policy whose failurePolicy is Ignore, the object stays as it was. As in the API server, a condition that is false
 // decides, also if another condition fails.
@@ -134,7 +136,8 @@ func (p *Policy) mutate(ctx context.Context, vars map[string]any) ([]Operation, 
 		if err != nil {
 			return nil, object, fmt.Errorf("policy %s: %s: %w", p.name, m.name, err)
 		}
-		changed, err := apply(vars["object"], operations)
+		before, _ := vars["object"].(map[string]any)
+		changed, err := apply(before, operations)
 		if err != nil {
 			return nil, object, fmt.Errorf("policy %s: %s: %w", p.name, m.name, err)
 		}

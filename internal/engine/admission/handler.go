@@ -1,17 +1,15 @@
 package admission
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -92,7 +90,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many requests at the same time", http.StatusServiceUnavailable)
 		return
 	}
-	request, status, err := read(http.MaxBytesReader(w, r.Body, maxBody))
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer release(buffer)
+	request, status, err := read(http.MaxBytesReader(w, r.Body, maxBody), buffer)
 	if err != nil {
 		http.Error(w, err.Error(), status)
 		return
@@ -103,20 +103,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
-	if len(patch) > 0 {
-		jsonPatch := admissionv1.PatchTypeJSONPatch
-		if response.Patch, err = json.Marshal(patch); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		response.PatchType = &jsonPatch
+	buffer.Reset() // which ends the request
+	if err := writeReview(buffer, request.uid, patch); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	metrics.AdmissionRequests.WithLabelValues(kind, outcome).Inc()
 	metrics.AdmissionSeconds.Observe(time.Since(begin).Seconds())
 	w.Header().Set("Content-Type", "application/json")
-	answer := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Response: response}
-	if err := json.NewEncoder(w).Encode(answer); err != nil {
+	if _, err := w.Write(buffer.Bytes()); err != nil {
 		log.FromContext(ctx).V(1).Info("Answer the API server", "error", err.Error())
 	}
 }
@@ -129,27 +124,9 @@ func timeoutOf(r *http.Request) time.Duration {
 	return mostTime
 }
 
-// read reads the request of an AdmissionReview. The error says what is accepted, and comes with a status of HTTP.
-func read(body io.Reader) (*admissionv1.AdmissionRequest, int, error) {
-	text, err := io.ReadAll(body)
-	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("body: more than %d bytes", large.Limit)
-	} else if err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("body: %w", err)
-	}
-	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(text, &review); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("body: %w; accepted: an AdmissionReview", err)
-	}
-	if want := admissionv1.SchemeGroupVersion.String(); review.APIVersion != want || review.Kind != "AdmissionReview" || review.Request == nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("body: apiVersion %.80q, kind %.80q, request set: %t; accepted: AdmissionReview of %s with a request", review.APIVersion, review.Kind, review.Request != nil, want)
-	}
-	return review.Request, 0, nil
-}
-
 // answer decides about a new object (decide), or clears the nominations of a Workload whose status is updated (clear). Only clear returns an error.
-func (h *handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) (patch []mutate.Operation, kind, outcome string, err error) {
-	if (schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}) == kinds.NominatedResource {
+func (h *handler) answer(ctx context.Context, r *request) (patch []mutate.Operation, kind, outcome string, err error) {
+	if r.resource == kinds.NominatedResource {
 		patch, outcome, err = h.clear(ctx, r)
 		return patch, "Workload", outcome, err
 	}
@@ -158,15 +135,15 @@ func (h *handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) (
 }
 
 // clear returns what is to be changed of a Workload whose status is updated.
-func (h *handler) clear(ctx context.Context, r *admissionv1.AdmissionRequest) ([]mutate.Operation, string, error) {
-	if r.Operation != admissionv1.Update || r.SubResource != "status" {
+func (h *handler) clear(ctx context.Context, r *request) ([]mutate.Operation, string, error) {
+	if r.operation != string(admissionv1.Update) || r.subResource != "status" {
 		return nil, outcomeUnchanged, nil
 	}
 	var object, old map[string]any
-	if err := errors.Join(utiljson.Unmarshal(r.Object.Raw, &object), utiljson.Unmarshal(r.OldObject.Raw, &old)); err != nil {
+	if err := errors.Join(utiljson.Unmarshal(r.object, &object), utiljson.Unmarshal(r.oldObject, &old)); err != nil {
 		return nil, outcomeFailed, fmt.Errorf("request.object, oldObject: %w; accepted: objects in JSON", err)
 	}
-	patch, _, err := h.nominations.MutateUpdate(ctx, map[string]any{"namespace": r.Namespace, "operation": "UPDATE"}, object, old)
+	patch, _, err := h.nominations.MutateUpdate(ctx, map[string]any{"namespace": r.namespace, "operation": "UPDATE"}, object, old)
 	switch {
 	case err != nil:
 		return nil, outcomeFailed, err
@@ -177,35 +154,41 @@ func (h *handler) clear(ctx context.Context, r *admissionv1.AdmissionRequest) ([
 }
 
 // decide returns what is to be changed of an object, and for the metrics its kind and what came of it.
-func (h *handler) decide(ctx context.Context, r *admissionv1.AdmissionRequest) (patch []mutate.Operation, kind, outcome string) {
-	of, known := h.holders()[schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}]
+func (h *handler) decide(ctx context.Context, r *request) (patch []mutate.Operation, kind, outcome string) {
+	of, known := h.holders()[r.resource]
 	if !known {
 		return nil, "other", outcomeUnchanged
 	}
 	kind = of.kind.Name
-	if r.Operation != admissionv1.Create || r.SubResource != "" || r.Namespace == "" || !kinds.Asked(h.namespace, r.Namespace) {
+	if r.operation != string(admissionv1.Create) || r.subResource != "" || r.namespace == "" || !kinds.Asked(h.namespace, r.namespace) {
 		return nil, kind, outcomeUnchanged
 	}
 	failed := func(err error) ([]mutate.Operation, string, string) {
-		log.FromContext(ctx).Error(err, "An object is created as its user wrote it", "kind", kind, "namespace", r.Namespace)
+		log.FromContext(ctx).Error(err, "An object is created as its user wrote it", "kind", kind, "namespace", r.namespace)
 		return nil, kind, outcomeFailed
 	}
-	var object map[string]any
-	if err := utiljson.Unmarshal(r.Object.Raw, &object); err != nil {
-		return failed(fmt.Errorf("request.object: %w; accepted: an object in JSON", err))
-	}
-	policies, err := h.policies(ctx, r.Namespace)
+	policies, err := h.policies(ctx, r.namespace)
 	if err != nil {
 		return failed(err)
 	}
-	patch, err = of.Patch(ctx, r.Namespace, object, policies)
+	object, err := of.Decode(r.object)
+	if err == nil {
+		patch, err = of.Patch(ctx, r.namespace, object, policies)
+	}
+	if err != nil && ctx.Err() == nil { // as Decode says
+		object = nil
+		if err := utiljson.Unmarshal(r.object, &object); err != nil {
+			return failed(fmt.Errorf("request.object: %w; accepted: an object in JSON", err))
+		}
+		patch, err = of.Patch(ctx, r.namespace, object, policies)
+	}
 	switch {
 	case err != nil && len(patch) == 0:
 		return failed(err)
 	case err != nil:
-		log.FromContext(ctx).Error(err, "A CarbonPolicy cannot be evaluated", "kind", kind, "namespace", r.Namespace)
+		log.FromContext(ctx).Error(err, "A CarbonPolicy cannot be evaluated", "kind", kind, "namespace", r.namespace)
 	}
-	if o := (&unstructured.Unstructured{Object: object}); len(patch) > 0 && r.DryRun != nil && *r.DryRun && o.GetAnnotations()[v1alpha1.AnnotationProbe] != "" {
+	if o := (&unstructured.Unstructured{Object: object}); len(patch) > 0 && r.dryRun && o.GetAnnotations()[v1alpha1.AnnotationProbe] != "" {
 		patch = append(patch, mutate.Operation{Op: "add", Path: probePointer, Value: v1alpha1.ProbeWebhook})
 	}
 	return patch, kind, outcomeOf(patch)

@@ -142,6 +142,12 @@ func (s *supervisor) startKueue(ctx context.Context, config *rest.Config, client
 		}
 		manifests = append(manifests, more...)
 	}
+	// Kueue's own policy clears nominations. Before 1.36 no API server serves it, and Kueue's chart leaves it out too: lull admission --nominations does so there.
+	if s.Kubernetes != "" {
+		manifests = slices.DeleteFunc(manifests, func(o *unstructured.Unstructured) bool {
+			return strings.HasPrefix(o.GetKind(), "MutatingAdmissionPolicy")
+		})
+	}
 	for _, obj := range manifests {
 		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
 			if err := s.toLoopback(obj, fmt.Sprintf("https://127.0.0.1:%d", p.kueueWebhook), ca); err != nil {
