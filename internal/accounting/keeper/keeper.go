@@ -3,6 +3,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 			k.failed(ctx, err, "Settle")
 		}
 		metrics.LedgerSettled.Add(float64(n))
-		k.count()
+		k.count(ctx)
 		select {
 		case <-ctx.Done():
 		case <-time.After(settleEvery):
@@ -81,7 +82,7 @@ func (k *Keeper) write(ctx context.Context) {
 			k.failed(ctx, err, "Record")
 			again = time.After(writeAgain)
 		}
-		k.count()
+		k.count(ctx)
 		queued := k.Recorder.Queued()
 		if again != nil {
 			queued = nil // a database that fails is not asked at each decision
@@ -107,8 +108,11 @@ func (k *Keeper) Flush(ctx context.Context) {
 	}
 }
 
-// count tells the metrics how the ledger is.
-func (k *Keeper) count() {
+// count tells the metrics how the ledger is, and logs what has gone into quarantine.
+func (k *Keeper) count(ctx context.Context) {
+	for _, q := range k.Recorder.TakeQuarantined() {
+		k.failed(ctx, errors.New(q.Reason), "An entry of the ledger is in quarantine: figures of its workload are withheld, or stay as they are", "kind", q.Kind, "key", q.Key)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.Recorder.Health()
@@ -136,7 +140,7 @@ func (k *Keeper) Problem() (reason, message string) {
 	case h.LostLooks+h.LostPods > 0:
 		return "Lost", "observations could not be recorded since the controller started: see the metric lull_ledger_lost_observations_total"
 	case h.Quarantine.Entries > 0:
-		return "Quarantined", fmt.Sprintf("entries of the ledger went into quarantine since the controller started, the last of kind %s: see lull ledger export --entries", h.Quarantine.Last.Kind)
+		return "Quarantined", fmt.Sprintf("entries of the ledger went into quarantine since the controller started, the last of kind %s with key %s: see lull ledger export --entries", h.Quarantine.Last.Kind, h.Quarantine.Last.Key)
 	}
 	return "", ""
 }

@@ -147,7 +147,7 @@ func stillCounts(open map[string][]Entry, settled map[string]Entry, capacities, 
 // bodyOf reads the body of an entry.
 func bodyOf[T any](e *Entry) (body T, err error) {
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return body, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		return body, &unreadable{e.Seq, err}
 	}
 	return body, nil
 }

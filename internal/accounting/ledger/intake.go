@@ -12,8 +12,20 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// read takes up an entry. Errors wrap ErrBroken and name the entry.
-func (s *Settler) read(e *Entry) error {
+// read takes up an entry, or puts it aside if it cannot be decoded, as err says, or is found then. Any other error is returned.
+func (s *Settler) read(e *Entry, err error) error {
+	if err == nil {
+		err = s.takeUp(e)
+	}
+	if isUnreadable(err) {
+		s.setAside(e, err)
+		return nil
+	}
+	return err
+}
+
+// takeUp takes up an entry. An error says that it cannot be decoded.
+func (s *Settler) takeUp(e *Entry) error {
 	w := s.works[e.Workload]
 	s.dropped = s.dropped || e.Kind == KindCheckpoint
 	switch {
@@ -121,7 +133,7 @@ func (s *Settler) readSubmitted(e *Entry) error {
 	early := s.early[e.Workload]
 	delete(s.early, e.Workload)
 	for i := range early {
-		if err := s.read(&early[i]); err != nil {
+		if err := s.read(&early[i], nil); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,7 @@ import (
 const MostIntensities = 31 * 24 * time.Hour
 
 // Intensities returns the published intensities of a GridZone that begin in [from, to), each in its last revision, in the order of
-// their times. Hours that are not in the ledger are left out. Of more than MostIntensities it returns the last part. Errors wrap
+// their times. Hours that are not in the ledger, or cannot be decoded, are left out. Of more than MostIntensities it returns the last part. Errors wrap
 // ErrDatabase or ErrBroken.
 //
 // Complexity: O(steps of five minutes from the first to the last time), whatever else is in the ledger.
@@ -28,7 +27,7 @@ func (l *Ledger) Intensities(ctx context.Context, zone string, from, to time.Tim
 			begin = append(begin, at.Unix())
 		}
 	}
-	found, err := l.intensitiesAt(ctx, zone, begin)
+	found, _, err := l.intensitiesAt(ctx, zone, begin)
 	if err != nil {
 		return nil, err
 	}
@@ -43,35 +42,40 @@ func (l *Ledger) Intensities(ctx context.Context, zone string, from, to time.Tim
 const keysAtOnce = 500
 
 // intensitiesAt returns the last revisions of the intensities of a zone that begin at some seconds; those that are not in the ledger
-// are left out.
+// are left out. Of those whose last revision cannot be decoded it returns that revision.
 //
 // Complexity: O(seconds and their revisions) entries, whatever else is in the ledger.
-func (l *Ledger) intensitiesAt(ctx context.Context, zone string, begin []int64) (map[int64]Intensity, error) {
-	out := make(map[int64]Intensity, len(begin))
+func (l *Ledger) intensitiesAt(ctx context.Context, zone string, begin []int64) (out map[int64]Intensity, broken map[int64]int, err error) {
+	out, broken = make(map[int64]Intensity, len(begin)), map[int64]int{}
 	for revision := 0; len(begin) > 0; revision++ {
 		var found []int64
 		for some := range slices.Chunk(begin, keysAtOnce) {
-			args, places := make([]any, len(some)), make([]string, len(some))
+			args, places, begins := make([]any, len(some)), make([]string, len(some)), make(map[string]int64, len(some))
 			for i, at := range some {
-				args[i], places[i] = intensityKey(zone, at, revision), fmt.Sprintf("$%d", i+1)
+				key := intensityKey(zone, at, revision)
+				args[i], places[i], begins[key] = key, fmt.Sprintf("$%d", i+1), at
 			}
 			for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE key IN (`+strings.Join(places, ", ")+`)`, args...) {
-				if err != nil {
-					return nil, err
+				if err != nil && !isUnreadable(err) {
+					return nil, nil, err
 				}
 				if e.Kind != KindIntensity {
 					continue
 				}
-				var b Intensity
-				if err := json.Unmarshal(e.Body, &b); err != nil {
-					return nil, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+				begin := begins[e.Key]
+				found = append(found, begin)
+				b, bad := bodyOf[Intensity](&e)
+				if err != nil || bad != nil {
+					delete(out, begin)
+					broken[begin] = revision
+					continue
 				}
 				b.Revision = revision
-				out[b.From.Unix()] = b
-				found = append(found, b.From.Unix())
+				out[begin] = b
+				delete(broken, begin)
 			}
 		}
 		begin = found
 	}
-	return out, nil
+	return out, broken, nil
 }

@@ -141,6 +141,7 @@ type Ledger struct {
 	mu sync.Mutex
 	// quarantine is what was put aside since the ledger was opened.
 	quarantine Quarantine
+	untold     []Quarantined
 }
 
 const schema = `CREATE TABLE IF NOT EXISTS ledger (
@@ -232,6 +233,9 @@ func (l *Ledger) count(put []*Entry) {
 		if e.Kind == KindQuarantined {
 			l.quarantine.Entries++
 			l.quarantine.Last, _ = bodyOf[Quarantined](e) // as it was encoded
+			if len(l.untold) < mostTold {
+				l.untold = append(l.untold, l.quarantine.Last)
+			}
 		}
 	}
 }
@@ -341,9 +345,12 @@ func (l *Ledger) unfinished(ctx context.Context) iter.Seq2[Entry, error] {
 	return l.query(ctx, unfinished)
 }
 
-// next is the first entry from a number on: its number, and when it was written; zeros where there is none.
+// next is the first entry from a number on: its number, and when it, or the first one after it that can be decoded, was written; zeros where there is none.
 func (l *Ledger) next(ctx context.Context, from int64) (seq int64, at time.Time, err error) {
 	for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE seq >= $1 ORDER BY seq LIMIT 1`, from) {
+		if isUnreadable(err) {
+			_, e.At, err = l.next(ctx, e.Seq+1)
+		}
 		return e.Seq, e.At, err
 	}
 	return 0, time.Time{}, nil
@@ -379,7 +386,8 @@ func (l *Ledger) before(ctx context.Context, at time.Time) (int64, error) {
 	}
 }
 
-// Read yields entries in their order. The last pair has the error, if any.
+// Read yields entries in their order. An entry that cannot be decoded comes with an error that wraps ErrBroken, and others may follow; after any other
+// error there is none.
 func (l *Ledger) Read(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 	if !q.Since.IsZero() {
 		before, err := l.before(ctx, q.Since)
@@ -415,11 +423,11 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) iter.Seq2
 		for rows.Next() {
 			l.rows.Add(1)
 			e, err := scan(rows)
-			if err != nil {
+			if err != nil && !isUnreadable(err) {
 				yield(Entry{}, l.failed("read", err))
 				return
 			}
-			if !yield(e, nil) {
+			if !yield(e, err) {
 				return
 			}
 		}
@@ -436,10 +444,10 @@ func scan(rows *sql.Rows) (e Entry, err error) {
 	}
 	e.Body = json.RawMessage(body)
 	if e.At, err = time.Parse(timeFormat, at); err != nil {
-		return e, fmt.Errorf("%w: entry %d: at: %w", ErrBroken, e.Seq, err)
+		return e, &unreadable{e.Seq, fmt.Errorf("at: %w", err)}
 	}
 	if err := e.Hash.UnmarshalText([]byte(hash)); err != nil {
-		return e, fmt.Errorf("%w: entry %d: %w", ErrBroken, e.Seq, err)
+		return e, &unreadable{e.Seq, err}
 	}
 	return e, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -32,10 +33,10 @@ func (r *Recorder) load(ctx context.Context) error {
 	}
 	workloads, runs := map[types.UID]*observed{}, map[types.UID]types.UID{}
 	for e, err := range r.ledger.unfinished(ctx) {
-		if err != nil {
-			return err
+		if err == nil {
+			err = take(&e, workloads, runs)
 		}
-		if err := take(&e, workloads, runs); err != nil {
+		if err != nil && !isUnreadable(err) { // the settler puts those aside; what they say is observed again
 			return err
 		}
 	}
@@ -130,11 +131,14 @@ func (r *Recorder) loadHours(ctx context.Context) error {
 //
 // Complexity: O(seconds and their revisions) entries, whatever else is in the ledger.
 func (l *Ledger) hours(ctx context.Context, zone string, begin []int64) (map[int64]hour, error) {
-	found, err := l.intensitiesAt(ctx, zone, begin)
+	found, broken, err := l.intensitiesAt(ctx, zone, begin)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[int64]hour, len(found))
+	for at, revision := range broken {
+		out[at] = hour{value: math.NaN(), revision: revision} // no value is equal to it, so that it is written again
+	}
 	for at, b := range found {
 		out[at] = hour{b.Value, b.Estimated, b.Revision}
 	}

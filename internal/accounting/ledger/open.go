@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 )
 
@@ -38,6 +39,10 @@ func (l *Ledger) note(ctx context.Context, tx *sql.Tx, e *Entry) error {
 		_, err = tx.ExecContext(ctx, l.rewrite(openFinished), e.Workload)
 	case KindSettled:
 		_, err = tx.ExecContext(ctx, l.rewrite(openSettled), e.Workload)
+	case KindQuarantined:
+		if submission(e) { // nobody can settle it
+			_, err = tx.ExecContext(ctx, l.rewrite(openSettled), e.Workload)
+		}
 	}
 	if err != nil {
 		return l.failed("note that a workload is open", err)
@@ -95,19 +100,21 @@ func (l *Ledger) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// behind returns the next entries that ledger_open is made of, without what they say.
+// behind returns the next entries that ledger_open is made of, without what they say, except of those in quarantine.
 func (l *Ledger) behind(ctx context.Context, tx *sql.Tx, after int64) (list []Entry, err error) {
-	rows, err := tx.QueryContext(ctx, l.rewrite(`SELECT seq, kind, key, workload FROM ledger
-		WHERE seq > $1 AND kind IN ('submitted', 'finished', 'settled') ORDER BY seq LIMIT $2`), after, openBatch)
+	rows, err := tx.QueryContext(ctx, l.rewrite(`SELECT seq, kind, key, workload, CASE kind WHEN 'quarantined' THEN body ELSE '{}' END FROM ledger
+		WHERE seq > $1 AND kind IN ('submitted', 'finished', 'settled', 'quarantined') ORDER BY seq LIMIT $2`), after, openBatch)
 	if err != nil {
 		return nil, l.failed("read", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var e Entry
-		if err := rows.Scan(&e.Seq, &e.Kind, &e.Key, &e.Workload); err != nil {
+		var body string
+		if err := rows.Scan(&e.Seq, &e.Kind, &e.Key, &e.Workload, &body); err != nil {
 			return nil, l.failed("read", err)
 		}
+		e.Body = json.RawMessage(body)
 		l.rows.Add(1)
 		list = append(list, e)
 	}

@@ -11,8 +11,8 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 )
 
-// Quarantined is the body of an entry in quarantine: one that could not be written as it is. The others
-// go on without it, and the figures of its workload are withheld.
+// Quarantined is the body of an entry in quarantine: one that could not be written as it is, or that
+// stands in the table and cannot be decoded. The others go on without it, and the figures of its workload are withheld.
 type Quarantined struct {
 	Kind   Kind   `json:"kind"`
 	Key    string `json:"key"`
@@ -28,9 +28,19 @@ const (
 	mostReason = 512
 )
 
-// aside is an entry in quarantine in the place of another. Its texts are of ASCII, so that no
-// database refuses them as well.
+// aside is an entry in quarantine in the place of another.
 func aside(kind Kind, key, workload, body string, reason error) Entry {
+	n := quarantine(kind, key, workload, body, reason)
+	e, err := n.encode()
+	if err != nil {
+		panic(err) // short texts of ASCII
+	}
+	return e
+}
+
+// quarantine is what is written of an entry in quarantine. Its texts are of ASCII, so that no
+// database refuses them as well.
+func quarantine(kind Kind, key, workload, body string, reason error) New {
 	short := func(text string, most int) string {
 		text = strconv.QuoteToASCII(text[:min(len(text), most)])
 		return text[1 : len(text)-1]
@@ -38,11 +48,7 @@ func aside(kind Kind, key, workload, body string, reason error) Entry {
 	digest := sha256.Sum256([]byte(string(kind) + "\n" + key + "\n" + workload))
 	n := New{Kind: KindQuarantined, Key: fmt.Sprintf("quarantined/%x", digest[:16]), Workload: short(workload, mostReason)}
 	n.Body = Quarantined{Kind: Kind(short(string(kind), mostReason)), Key: short(key, mostReason), Reason: short(reason.Error(), mostReason), Body: short(body, mostQuarantined)}
-	e, err := n.encode()
-	if err != nil {
-		panic(err) // short texts of ASCII
-	}
-	return e
+	return n
 }
 
 // Quarantine says what is in quarantine.
@@ -57,6 +63,18 @@ func (l *Ledger) Quarantine() Quarantine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.quarantine
+}
+
+// mostTold bounds how many entries in quarantine wait to be told of.
+const mostTold = 100
+
+// TakeQuarantined returns, once each, the entries that were put aside since it was called last; of more than a hundred the first.
+func (l *Ledger) TakeQuarantined() []Quarantined {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.untold
+	l.untold = nil
+	return out
 }
 
 // refusal says that the database works, and refuses an entry.

@@ -51,6 +51,9 @@ func (r *Recorder) Health() Health {
 	return h
 }
 
+// TakeQuarantined is that of the ledger.
+func (r *Recorder) TakeQuarantined() []Quarantined { return r.ledger.TakeQuarantined() }
+
 // Queued tells that there is something to write.
 func (r *Recorder) Queued() <-chan struct{} { return r.wake }
 

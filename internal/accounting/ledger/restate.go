@@ -69,19 +69,13 @@ func (s *Settler) start(ctx context.Context) error {
 	s.dropped = s.dropped || after > 0
 	for _, kind := range []Kind{KindCheckpoint, KindCapacity, KindIntensity, KindQuarantined, KindSettled} {
 		for e, err := range s.ledger.query(ctx, entriesOfKind, string(kind), after, through) {
-			if err != nil {
-				return err
-			}
-			if err := s.read(&e); err != nil {
+			if err := s.read(&e, err); err != nil {
 				return err
 			}
 		}
 	}
 	for e, err := range s.ledger.query(ctx, entriesOfOpen, through) {
-		if err != nil {
-			return err
-		}
-		if err := s.read(&e); err != nil {
+		if err := s.read(&e, err); err != nil {
 			return err
 		}
 	}
@@ -95,35 +89,33 @@ const (
 	WHERE workload IN (SELECT workload FROM ledger_open WHERE workload != '') AND seq <= $1 ORDER BY workload, seq`
 )
 
-// rests reads what a settled workload rests on; nil if that was dropped, at least in part.
+// rests reads what a settled workload rests on; nil if that was dropped, or cannot be decoded, at least in part.
 func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
 	w := &work{uid: uid, started: map[string]Started{}, ended: map[string]Ended{}}
-	submitted := false
+	submitted, whole := false, true
 	for e, err := range s.ledger.Read(ctx, Query{Workload: uid}) {
-		if err != nil {
-			return nil, err
-		}
-		switch e.Kind {
-		case KindSubmitted:
-			if w.of, err = bodyOf[Submitted](&e); err != nil {
-				return nil, err
-			}
+		switch {
+		case err != nil:
+		case e.Kind == KindSubmitted:
+			w.of, err = bodyOf[Submitted](&e)
 			submitted = true
-		case KindSettled:
-			b, err := e.Settled()
-			if err != nil {
-				return nil, err
-			}
-			if w.settled == nil || b.Revision > w.settled.Revision {
+		case e.Kind == KindSettled:
+			var b Settled
+			if b, err = e.Settled(); err == nil && (w.settled == nil || b.Revision > w.settled.Revision) {
 				w.settled = &b
 			}
 		default:
-			if err := w.observe(&e); err != nil {
-				return nil, err
-			}
+			err = w.observe(&e)
+		}
+		switch {
+		case isUnreadable(err):
+			whole = false
+			s.setAside(&e, err)
+		case err != nil:
+			return nil, err
 		}
 	}
-	if !submitted || w.settled == nil || w.finished == nil || len(w.started) == 0 || len(w.started) < w.settled.Runs {
+	if !whole || !submitted || w.settled == nil || w.finished == nil || len(w.started) == 0 || len(w.started) < w.settled.Runs {
 		return nil, nil
 	}
 	return w, nil

@@ -45,8 +45,8 @@ type Settler struct {
 	// refined are those of arrived that begin before the end of what was known. For what is counted by known intensities alone,
 	// each of them is a part of one, in finer steps.
 	refined []published
-	// unwritten are settlements that the database has not taken yet.
-	unwritten []New
+	// unwritten are settlements that the database has not taken yet; aside are entries that cannot be decoded, and are not in quarantine yet.
+	unwritten, aside []New
 	// dropped says that entries were dropped: older intensities may be missing for that reason.
 	dropped bool
 }
@@ -101,10 +101,7 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 		}
 	}
 	for e, err := range s.ledger.Read(ctx, Query{After: s.after}) {
-		if err != nil {
-			return 0, err
-		}
-		if err := s.read(&e); err != nil {
+		if err := s.read(&e, err); err != nil {
 			return 0, err
 		}
 		s.after = e.Seq
@@ -160,8 +157,12 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 	return n + again, err
 }
 
-// flush writes what the ledger does not have yet.
+// flush writes what the ledger does not have yet, and returns how many settlements that was. What is in quarantine comes before what is settled without it.
 func (s *Settler) flush(ctx context.Context) (int, error) {
+	if _, err := s.ledger.Append(ctx, s.aside...); err != nil {
+		return 0, err
+	}
+	s.aside = nil
 	n, err := s.ledger.Append(ctx, s.unwritten...)
 	if err == nil {
 		s.unwritten = nil

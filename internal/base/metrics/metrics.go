@@ -120,7 +120,7 @@ var (
 	}, []string{"of"})
 	LedgerQuarantined = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_quarantined_total",
-		Help: "Entries that could not be written to the ledger as they were, and are in quarantine there.",
+		Help: "Entries that could not be written to the ledger as they were, or cannot be decoded, and are in quarantine there.",
 	})
 	LedgerErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_errors_total",

@@ -159,8 +159,13 @@ func TestForbiddenNamespaceDelaysNoInformer(t *testing.T) {
 		check(21*time.Second, "true 0")
 		before := calls
 		check(10*time.Minute, "true 0")
-		if n := calls - before; n < 10 || n > 25 {
-			t.Errorf("%d lists in ten minutes", n)
+		if n := calls - before; n < 100 || n > 140 {
+			t.Errorf("%d lists in ten minutes, want one in five seconds", n)
+		}
+		before = calls
+		check(10*time.Minute, "true 0")
+		if n := calls - before; n < 15 || n > 40 {
+			t.Errorf("%d lists in the second ten minutes, want one in half a minute", n)
 		}
 		forbidden = false
 		for range 90 { // client-go adds a random time to each half minute
@@ -235,10 +240,14 @@ func TestTolerantOnceAllowed(t *testing.T) {
 }
 
 // TestRightThatComesLate: an API server that has just allowed one namespace forbids another for eight seconds more. A certain informer is never filled without
-// the objects of that one. Another informer is, and has them some seconds after it may list them: it asks again after 1 s, 2 s, 4 s, and client-go
-// adds a random time to each.
+// the objects of that one. Another informer is, and has them within ten seconds after it may list them, however long in ten minutes that was forbidden: a watchdog must
+// release holds by ten seconds after their latest safe start.
 func TestRightThatComesLate(t *testing.T) {
-	for _, certain := range []bool{false, true} {
+	for _, tc := range []struct {
+		certain bool
+		after   time.Duration
+	}{{false, 8 * time.Second}, {false, 25 * time.Second}, {false, 3 * time.Minute}, {false, 9 * time.Minute}, {true, 8 * time.Second}} {
+		certain := tc.certain
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
@@ -259,11 +268,11 @@ func TestRightThatComesLate(t *testing.T) {
 			}
 			start(time.Now())
 			time.Sleep(time.Second)
-			late := time.Now().Add(8 * time.Second)
+			late := time.Now().Add(tc.after)
 			informer := start(late)
-			const soon = 20 * time.Second // less than listAgain
+			const soon = 10 * time.Second
 			blind, known := false, time.Time{}
-			for range 600 {
+			for range 600 + int(tc.after/(100*time.Millisecond)) {
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
 				blind = blind || informer.HasSynced() && len(informer.GetStore().List()) == 0
@@ -275,7 +284,7 @@ func TestRightThatComesLate(t *testing.T) {
 			case certain && (blind || known.IsZero()):
 				t.Errorf("a certain informer was filled without objects: %v; it had them at %v", blind, known)
 			case !certain && (!blind || known.IsZero() || known.Sub(late) > soon):
-				t.Errorf("an informer was filled without objects: %v; it had them %v after it might list them", blind, known.Sub(late))
+				t.Errorf("after %v, an informer was filled without objects: %v; it had them %v after it might list them", tc.after, blind, known.Sub(late))
 			}
 			cancel()
 			running.Wait()

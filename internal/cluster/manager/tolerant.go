@@ -20,9 +20,11 @@ const (
 	// forbids what it allows a moment later. It does not wait if the API server has allowed another namespace in this time: then it
 	// knows who has which rights.
 	forbiddenFor = 10 * time.Second
-	// listSoon is after which time it asks again after that, and listAgain how often in the end; each time is twice the one before. Of several API servers,
-	// one may learn of a right some seconds later than the others.
+	// A namespace that was left out is asked for again after listSoon, then after twice that, up to listOften; once it has been forbidden for longAway, every listAgain. Of several
+	// API servers, one may learn of a right some seconds later than the others: a hold in the namespace that ends meanwhile must not end late.
 	listSoon  = time.Second
+	listOften = 5 * time.Second
+	longAway  = 10 * time.Minute
 	listAgain = 30 * time.Second
 )
 
@@ -83,10 +85,9 @@ type tolerant struct {
 	certain bool
 
 	mu    sync.Mutex
-	since time.Time     // when it was forbidden first
-	ever  bool          // whether they have been listed
-	away  bool          // whether none are there, as they may not be listed
-	again time.Duration // after which time they are listed again then
+	since time.Time // when it was forbidden first
+	ever  bool      // whether they have been listed
+	away  bool      // whether none are there, as they may not be listed
 }
 
 func (t *tolerant) listed() {
@@ -118,7 +119,7 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 	if !t.away {
 		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants it")
 	}
-	t.away, t.again = true, min(max(listSoon, 2*t.again), listAgain)
+	t.away = true
 	none := &unstructured.UnstructuredList{}
 	none.SetResourceVersion("0")
 	return none, nil
@@ -126,7 +127,7 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 
 func (t *tolerant) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	t.mu.Lock()
-	away, again := t.away, t.again
+	away, since := t.away, t.since
 	t.mu.Unlock()
 	if lists := o.SendInitialEvents != nil && *o.SendInitialEvents; lists || !away {
 		w, err := t.of.WatchWithContext(ctx, o)
@@ -139,12 +140,29 @@ func (t *tolerant) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 	w := watch.NewProxyWatcher(events)
 	go func() {
 		defer close(events)
-		select {
-		case <-ctx.Done():
-		case <-w.StopChan():
-		case <-time.After(again): // as if the version were too old: they are listed again
+		if t.awaits(ctx, w.StopChan(), since) { // as if the version were too old: they are listed again
 			events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "list again"}}
 		}
 	}()
 	return w, nil
+}
+
+// awaits waits until they may be listed, or the API server fails in another way; it returns false if it is stopped before. It asks itself, as a reflector
+// that lists again waits longer each time.
+func (t *tolerant) awaits(ctx context.Context, stopped <-chan struct{}, since time.Time) bool {
+	for again := listSoon; ; again = min(2*again, listOften) {
+		if time.Since(since) >= longAway {
+			again = listAgain
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-stopped:
+			return false
+		case <-time.After(again):
+		}
+		if _, err := t.of.ListWithContext(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsForbidden(err) {
+			return true
+		}
+	}
 }

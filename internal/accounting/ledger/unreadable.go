@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+)
+
+// unreadable says that an entry of the table cannot be decoded. It wraps ErrBroken.
+type unreadable struct {
+	seq   int64
+	cause error
+}
+
+func (u *unreadable) Error() string {
+	return fmt.Sprintf("%v: entry %d: %v", ErrBroken, u.seq, u.cause)
+}
+
+func (u *unreadable) Unwrap() []error { return []error{ErrBroken, u.cause} }
+
+// isUnreadable says that an error is about one entry: the next ones may be read.
+func isUnreadable(err error) bool {
+	var u *unreadable
+	return errors.As(err, &u)
+}
+
+// setAside puts an entry into quarantine that cannot be decoded. What rests on it is settled without figures, or stays settled as it is; what was
+// submitted by it is not settled. Without an intensity, the hour counts as not published; without a capacity, the one before stands.
+func (s *Settler) setAside(e *Entry, why error) {
+	n := quarantine(e.Kind, e.Key, e.Workload, string(e.Body), fmt.Errorf("it cannot be decoded: %w", why))
+	s.aside = append(s.aside, n)
+	w := s.works[e.Workload]
+	switch {
+	case e.Workload == "" || e.Kind == KindSettled:
+	case w != nil:
+		w.quarantined = n.Body.(Quarantined).Reason //nolint:forcetypeassert // of quarantine
+	case e.Kind == KindSubmitted:
+		s.unsubmitted[e.Workload] = true
+		delete(s.early, e.Workload)
+	}
+}
