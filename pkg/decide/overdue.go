@@ -29,7 +29,7 @@ func (w *decider) commitOverdue(list []int) bool {
 		overdue = slices.DeleteFunc(overdue, w.runOverdue)
 	}
 	for _, i := range overdue {
-		w.items[i].crowded = true
+		w.items[i].crowded, w.items[i].weighed = true, false
 	}
 	return true
 }

@@ -73,14 +73,16 @@ const (
 )
 
 // weighLengths marks the elastic tasks with bounded delays of which quantiles are known, those that must start first first: a planner that
-// weighs lengths (plan.WeighsLengths) learns the quantiles of a bounded number of them. The planner takes all others to have their
-// mean length.
+// weighs lengths (plan.WeighsLengths) gets the quantiles of a bounded number of them. It takes all others to have their mean length,
+// those too that lose work, time or energy by a pause, or that may move.
 //
 // Complexity: O(tasks log tasks).
 func (w *decider) weighLengths() {
 	var list []int
 	for i := range w.items {
-		if t := &w.s.Tasks[i]; t.Scaling != nil && !t.LatestStart.IsZero() && len(t.Quantiles) >= fewQuantiles {
+		t := &w.s.Tasks[i]
+		pauses := t.Restart == 0 && t.RestartKWh == 0 && t.AtRisk == 0 // at no cost
+		if t.Scaling != nil && !t.LatestStart.IsZero() && len(t.Quantiles) >= fewQuantiles && pauses && !t.Migratable {
 			list = append(list, i)
 		}
 	}

@@ -85,7 +85,7 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	b.Beside = s.beside(b, ran, measured)
 	b.Refused = false
 	if w.quarantined != "" {
-		b.refuse("an entry of it is in quarantine: " + w.quarantined)
+		b.refuse(inQuarantine(w.quarantined))
 	} else if why := b.impossible(); why != "" {
 		b.refuse(why)
 	}

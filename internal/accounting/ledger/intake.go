@@ -130,6 +130,8 @@ func (s *Settler) readSubmitted(e *Entry) error {
 		return q.of.At.After(of.At) || q.of.At.Equal(of.At) && q.uid > w.uid
 	})
 	s.queues[of.Policy] = slices.Insert(queue, i, w)
+	w.quarantined = s.spoiled[e.Workload]
+	delete(s.spoiled, e.Workload)
 	early := s.early[e.Workload]
 	delete(s.early, e.Workload)
 	for i := range early {

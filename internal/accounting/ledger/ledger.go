@@ -347,13 +347,20 @@ func (l *Ledger) unfinished(ctx context.Context) iter.Seq2[Entry, error] {
 
 // next is the first entry from a number on: its number, and when it, or the first one after it that can be decoded, was written; zeros where there is none.
 func (l *Ledger) next(ctx context.Context, from int64) (seq int64, at time.Time, err error) {
-	for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE seq >= $1 ORDER BY seq LIMIT 1`, from) {
-		if isUnreadable(err) {
-			_, e.At, err = l.next(ctx, e.Seq+1)
+	const some = 100
+	for read := some; read == some; {
+		read = 0
+		for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE seq >= $1 ORDER BY seq LIMIT 100`, from) {
+			if read++; seq == 0 {
+				seq = e.Seq
+			}
+			if !isUnreadable(err) {
+				return seq, e.At, err
+			}
+			from = e.Seq + 1
 		}
-		return e.Seq, e.At, err
 	}
-	return 0, time.Time{}, nil
+	return seq, time.Time{}, nil
 }
 
 // before is the number of the last entry that was written before a time; one less than the first where

@@ -28,13 +28,22 @@ func isUnreadable(err error) bool {
 func (s *Settler) setAside(e *Entry, why error) {
 	n := quarantine(e.Kind, e.Key, e.Workload, string(e.Body), fmt.Errorf("it cannot be decoded: %w", why))
 	s.aside = append(s.aside, n)
+	reason := n.Body.(Quarantined).Reason //nolint:forcetypeassert // of quarantine
 	w := s.works[e.Workload]
 	switch {
 	case e.Workload == "" || e.Kind == KindSettled:
 	case w != nil:
-		w.quarantined = n.Body.(Quarantined).Reason //nolint:forcetypeassert // of quarantine
+		w.quarantined = reason
+		if e.Kind == KindFinished && w.finished == nil {
+			w.finished = &Finished{At: e.At} // it is over, whenever it was
+		}
 	case e.Kind == KindSubmitted:
 		s.unsubmitted[e.Workload] = true
 		delete(s.early, e.Workload)
+	default:
+		s.spoiled[e.Workload] = reason // its submission is still to come: after a drop it may stand last
 	}
 }
+
+// inQuarantine says why a workload has no figures.
+func inQuarantine(why string) string { return "an entry of it is in quarantine: " + why }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,60 @@ func TestUnreadableEntriesAreNoAudit(t *testing.T) {
 	}
 	if seq, err := b.l.before(t.Context(), time.Now().Add(-time.Hour)); err != nil || seq != 0 {
 		t.Error(seq, err)
+	}
+}
+
+// TestUnreadableEntryHidesNoWorkload: whichever entry of a workload cannot be decoded, it is settled without figures and says why; not as
+// one that never ran, and not never.
+func TestUnreadableEntryHidesNoWorkload(t *testing.T) {
+	for _, key := range []string{"started/c-1", "ended/c-1", "finished/c"} {
+		for _, column := range []string{"body", "at"} {
+			b := book{t, fresh(t)}
+			b.offer(0, 9)
+			b.submit("c", 0)
+			b.ran("c", "c-1", 1, 2)
+			b.finished("c", 2)
+			b.hours(0, 100, 200, 300)
+			spoil(t, b.l, column, `{"run":`, key)
+			b.settle(NewSettler(b.l), 4, 1)
+			if c := b.settled()["c"]; !c.Refused || c.KWh != 0 || !strings.Contains(c.Withheld, "cannot be decoded") {
+				t.Errorf("%s of %s: settled as %+v", column, key, c)
+			}
+		}
+	}
+}
+
+// TestUnreadableEntryBeforeItsSubmission: after a drop the submission may stand behind the other entries.
+func TestUnreadableEntryBeforeItsSubmission(t *testing.T) {
+	b := book{t, fresh(t)}
+	b.offer(0, 9)
+	b.ran("c", "c-1", 1, 2)
+	b.finished("c", 2)
+	spoil(t, b.l, "body", `{"run":`, "ended/c-1")
+	b.submit("c", 0)
+	b.hours(0, 100, 200, 300)
+	b.settle(NewSettler(b.l), 4, 1)
+	if c := b.settled()["c"]; !c.Refused || c.KWh != 0 {
+		t.Errorf("settled as %+v", c)
+	}
+}
+
+// TestNextReadsPastManyUnreadableEntries: more of them than a query returns.
+func TestNextReadsPastManyUnreadableEntries(t *testing.T) {
+	b := book{t, fresh(t)}
+	b.offer(0, 9)
+	for i := range 250 {
+		uid := strconv.Itoa(i)
+		b.submit(uid, 0)
+		spoil(t, b.l, "at", "yesterday", "submitted/"+uid)
+	}
+	b.submit("last", 0)
+	first, _, err := b.l.next(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, when, err := b.l.next(t.Context(), first+1)
+	if err != nil || seq != first+1 || when.IsZero() {
+		t.Errorf("entry %d of %v, %v", seq, when, err)
 	}
 }
