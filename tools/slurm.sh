@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Unpacks Debian's Slurm and munge into a folder, for tests. It installs nothing on this machine: their programs find their libraries and
-# plugins by LD_LIBRARY_PATH and PluginDir (test/slurm). slurmdbd and its MariaDB come along if they can be had; tests that need them are skipped
-# otherwise.
+# plugins by LD_LIBRARY_PATH and PluginDir (test/slurm). slurmrestd, and slurmdbd and its MariaDB, come along if they can be had; tests that need them are
+# skipped otherwise.
 #
 #   tools/slurm.sh DIR
 set -euo pipefail
 
 to=$(mkdir -p "$1" && cd "$1" && pwd)
 packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 liblua5.1-0 libhwloc15 libnuma1 libjson-c5 libreadline8)
+rest=(slurmrestd slurm-wlm-jwt-plugin libhttp-parser2.9 libjwt0 libb64-0d libjansson4)
 accounting=(slurmdbd slurm-wlm-mysql-plugin mariadb-server-core libmariadb3 libaio1 liburing2)
 command -v apt-get >/dev/null || { echo "Slurm for the tests comes from Debian packages, and there is no apt-get. Run them on Debian 12." >&2; exit 1; }
 
@@ -16,6 +17,7 @@ trap 'rm -rf "$debs"' EXIT
 download() { (cd "$debs" && apt-get -qq -o APT::Sandbox::User=root download "$@"); }
 # The lists of packages may be old, or not there.
 download "${packages[@]}" 2>"$debs/errors" || { apt-get update -qq && download "${packages[@]}"; } || { cat "$debs/errors" >&2; exit 1; }
+download "${rest[@]}" 2>"$debs/errors" || echo "No slurmrestd for the tests, which skip what needs it: $(tail -n 1 "$debs/errors")" >&2
 download "${accounting[@]}" 2>"$debs/errors" || echo "No slurmdbd for the tests, which skip what needs it: $(tail -n 1 "$debs/errors")" >&2
 
 rm -rf "$to/root" "$to/version"

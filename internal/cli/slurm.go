@@ -109,7 +109,7 @@ If it is new, add this line to slurm.conf, and run scontrol reconfigure or resta
 
 JobSubmitPlugins=lua
 
-Then run lull slurm controller as SlurmUser, root or an operator.
+Then run lull slurm controller as SlurmUser, root or an administrator.
 `, to)
 			return err
 		},
@@ -123,6 +123,7 @@ Then run lull slurm controller as SlurmUser, root or an operator.
 type slurmController struct {
 	slurmOptions
 	forecastOptions
+	api                   slurmAPI
 	planner               string
 	params                map[string]string
 	interval, slot        time.Duration
@@ -149,7 +150,8 @@ With --ledger it records what the jobs that may wait did and emitted. lull repor
 up, and lull ledger verify checks it.
 
 It leaves alone what users and operators decide: jobs that they hold, requeue or give a
-begin time. It runs squeue, sinfo and scontrol, as SlurmUser, root or an operator.
+begin time. It runs squeue, sinfo and scontrol as SlurmUser, root or an administrator, and
+asks slurmrestd for what that can do, if --slurm-rest says where it is.
 
 Sources: ` + strings.Join(sourceNames(), ", ") + `,
 or a CSV or JSON file; see "lull forecast --help".`,
@@ -163,6 +165,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	}
 	f := cmd.Flags()
 	o.register(f)
+	o.api.register(f)
 	o.sourceFlags(f)
 	f.Lookup("zone").Usage += " (default $" + zoneVariable + ")"
 	f.StringVar(&o.planner, "planner", DefaultPlanner, "planner; lull plan --help lists them")
@@ -234,14 +237,13 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--watts-per-cpu, --watts-per-gpu, --pue: %w", err)
 	}
-	var client slurm.Client = slurm.Commands{Dir: o.bin, Ended: o.ledger != "", Completions: o.completions}
-	about, err := client.Check(ctx)
+	client, about, err := o.api.open(ctx, slurm.Commands{Dir: o.bin, Ended: o.ledger != "", Completions: o.completions}, log)
 	if err != nil {
 		return err
 	}
-	log.Info("Slurm answers", "version", about.Version, "lull", version.String(), "zone", zone.cfg.Zone)
+	log.Info("Slurm answers", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "lull", version.String(), "zone", zone.cfg.Zone)
 	if !about.Tested {
-		log.Warn("This version of Slurm is not among those that Lull is tested on", "version", about.Version, "tested", "22.05")
+		log.Warn("This version of Slurm is not among those that Lull is tested on", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "tested", "22.05")
 	}
 	if !about.Lua {
 		log.Warn("slurm.conf has no JobSubmitPlugins=lua: a job that finds room at once starts before Lull sees it. Run lull slurm install")

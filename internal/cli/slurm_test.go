@@ -84,15 +84,20 @@ func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"controller":                                "--zone: missing",
-		"controller --zone DE --interval 1ms":       "--interval",
-		"controller --zone DE --slot 2d":            "--slot",
-		"controller --zone DE --planner best":       "--planner",
-		"controller --zone DE --min-saving 100":     "--min-saving",
-		"controller --zone DE --config " + bad:      "maxdelay",
-		"install --config " + bad:                   "maxdelay",
-		"explain":                                   "the number of a job",
-		"controller --zone DE --slurm-bin /nowhere": "/nowhere/squeue",
+		"controller":                                                     "--zone: missing",
+		"controller --zone DE --interval 1ms":                            "--interval",
+		"controller --zone DE --slot 2d":                                 "--slot",
+		"controller --zone DE --planner best":                            "--planner",
+		"controller --zone DE --min-saving 100":                          "--min-saving",
+		"controller --zone DE --config " + bad:                           "maxdelay",
+		"controller --zone DE --slurm-api best":                          "auto, commands or rest",
+		"controller --zone DE --slurm-api rest":                          "--slurm-rest: missing",
+		"controller --zone DE --slurm-rest http://slurm.example:6820":    "unix:/path/of/socket",
+		"controller --zone DE --slurm-token-file x":                      "without --slurm-rest",
+		"controller --zone DE --slurm-rest unix:/s --slurm-rest-user me": "without --slurm-token-file",
+		"install --config " + bad:                                        "maxdelay",
+		"explain":                                                        "the number of a job",
+		"controller --zone DE --slurm-bin /nowhere":                      "/nowhere/squeue",
 	} {
 		var out, problem bytes.Buffer
 		if status := Main(append([]string{"slurm"}, strings.Fields(args)...), nil, &out, &problem); status != exitError || !strings.Contains(problem.String(), want) {

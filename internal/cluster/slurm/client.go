@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ type Client interface {
 	// Ends returns the jobs of some names that Slurm has forgotten, as far as its accounting knows how they ended. The same job may come more than once.
 	// The error wraps ErrNoAccounting if there is none.
 	Ends(ctx context.Context, ids []string) ([]Job, error)
-	// Licences says how many there are of a licence. One that Slurm does not know is an ErrCommand.
+	// Licences says how many there are of a licence. One that Slurm does not know is an error.
 	Licences(ctx context.Context, licence string) (int, error)
 	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
 	// itself when that time has come. No job is ended.
@@ -42,6 +43,8 @@ type Client interface {
 type About struct {
 	// Version is that of the commands, such as 22.05.8.
 	Version string
+	// REST is that of slurmrestd; empty if it is not used.
+	REST string
 	// Lua reports whether slurmctld runs job_submit.lua. Without it a job that may wait starts at once if it finds room before Lull sees it.
 	Lua bool
 	// Tested reports whether the version is one that Lull's tests run on.
@@ -91,6 +94,15 @@ var _ Client = Commands{}
 
 // Check implements Client.
 func (c Commands) Check(ctx context.Context) (About, error) {
+	a, err := c.about(ctx)
+	if err != nil {
+		return a, err
+	}
+	return a, readable(ctx, c, &a)
+}
+
+// about is what the commands say of themselves and of the configuration.
+func (c Commands) about(ctx context.Context) (About, error) {
 	var a About
 	out, err := c.run(ctx, "squeue", "--version")
 	if err != nil {
@@ -108,14 +120,19 @@ func (c Commands) Check(ctx context.Context) (About, error) {
 		return a, err
 	}
 	a.configured(out)
+	return a, nil
+}
+
+// readable looks at the queue once.
+func readable(ctx context.Context, c Client, a *About) error {
 	q, err := c.Observe(ctx)
 	if err != nil { // a column is missing
-		return a, err
+		return err
 	}
 	if err := q.Readable(); err != nil {
-		return a, fmt.Errorf("%w: %s: %w", ErrVersion, a.Version, err)
+		return fmt.Errorf("%w: %s: %w", ErrVersion, a.Version, err)
 	}
-	return a, nil
+	return nil
 }
 
 // configured reads the answer of scontrol show config.
@@ -154,15 +171,23 @@ func (a *About) read(text string) (release int, err error) {
 	words := strings.Fields(text)
 	if len(words) == 2 && strings.HasPrefix(words[0], "slurm") {
 		a.Version = words[1]
-		if parts := strings.SplitN(words[1], ".", 3); len(parts) >= 2 {
-			year, bad := strconv.Atoi(parts[0])
-			month, alsoBad := strconv.Atoi(parts[1])
-			if bad == nil && alsoBad == nil && year >= 0 && year < 100 && month >= 0 && month < 100 {
-				return 100*year + month, nil
-			}
+		if release, err := releaseOf(a.Version); err == nil {
+			return release, nil
 		}
 	}
 	return 0, fmt.Errorf("%w: squeue --version says %q; accepted: as \"slurm 22.05.8\"", ErrVersion, clipped(strings.TrimSpace(text)))
+}
+
+// releaseOf returns 2205 for 22.05.8.
+func releaseOf(version string) (int, error) {
+	if parts := strings.SplitN(version, ".", 3); len(parts) >= 2 {
+		year, bad := strconv.Atoi(parts[0])
+		month, alsoBad := strconv.Atoi(parts[1])
+		if bad == nil && alsoBad == nil && year >= 0 && year < 100 && month >= 0 && month < 100 {
+			return 100*year + month, nil
+		}
+	}
+	return 0, ErrVersion
 }
 
 // Observe implements Client by one call of squeue and one of sinfo. Without --array-unique one line would stand for all pending tasks of an
@@ -275,6 +300,9 @@ func (c Commands) Requeue(ctx context.Context, ids []string) error {
 // raced are messages of jobs that have started or ended since the look: the next look sees them as they are.
 var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution", "Job has already finished"}
 
+// acceptedAccounts says who may do what Lull does.
+const acceptedAccounts = "accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator (an operator may not set an AdminComment)"
+
 // run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
 func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {
 	return c.runWith(ctx, outputTime, name, args...)
@@ -299,9 +327,9 @@ func (c Commands) runWith(ctx context.Context, output time.Duration, name string
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
 	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
-		return "", fmt.Errorf("%w: %s %s: %w: %s; accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator (an operator may not set an AdminComment)", ErrCommand, name, args[0], err, firstLine(stderr.String()))
+		return "", fmt.Errorf("%w: %s %s: %w: %s; %s", ErrCommand, name, args[0], err, firstLine(stderr.String()), acceptedAccounts)
 	case err != nil && !onlyRaced(stderr.String()):
-		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(stderr.String()))
+		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(unraced(stderr.String())))
 	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless
 		return "", fmt.Errorf("%w: %s: %s", ErrVersion, name, firstLine(stderr.String()))
 	}
@@ -310,17 +338,15 @@ func (c Commands) runWith(ctx context.Context, output time.Duration, name string
 
 // onlyRaced reports whether all that a command complains of is jobs that have started or ended.
 func onlyRaced(stderr string) bool {
-	lines := strings.Split(strings.TrimSpace(stderr), "\n")
-	for _, line := range lines {
-		is := false
-		for _, message := range raced {
-			is = is || strings.Contains(line, message)
-		}
-		if !is {
-			return false
-		}
-	}
-	return true
+	return strings.TrimSpace(stderr) != "" && unraced(stderr) == ""
+}
+
+// unraced are the other lines of what a command complains of.
+func unraced(stderr string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(stderr), "\n"), func(line string) bool {
+		return slices.ContainsFunc(raced, func(message string) bool { return strings.Contains(line, message) })
+	})
+	return strings.Join(lines, "\n")
 }
 
 func firstLine(text string) string {

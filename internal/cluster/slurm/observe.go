@@ -263,6 +263,7 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	defaults, byDefault := in.Config.options(j)
 	o, stated, err := ReadComment(j.Comment, defaults)
 	m := ReadMark(j.AdminComment)
+	j.moved(&m, in.Now)
 	g = Governed{Job: j, Mark: m, Options: o}
 	switch {
 	case !stated && !byDefault:
@@ -291,6 +292,18 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		why = begins(j, &m, in.Now)
 	}
 	return g, why, messages[why]
+}
+
+// moves is how far ahead of the clock Slurm moves the begin time of tasks that the throttle of their array keeps waiting, at most: a second, and one for the grain
+// of its times.
+const moves = 2 * time.Second
+
+// moved undoes such a move: that time has come.
+func (j *Job) moved(m *Mark, now time.Time) {
+	came := m.Phase == Released || (m.Phase == Held || m.Phase == Paused) && !m.Begin.After(now)
+	if came && j.ofArray() && j.Pending() && j.Begin.After(now) && !j.Begin.After(now.Add(moves)) {
+		j.Begin = now.Truncate(time.Second)
+	}
 }
 
 // Ran returns what a job that is over had stated, and whether Lull governed it while it was not.

@@ -73,6 +73,15 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"Slurm has moved a begin time that has come": {func(j *Job) {
 			j.Begin, j.AdminComment = at("08:50:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
+		"Slurm has moved that of tasks whose throttle keeps them waiting, to the next second": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Held, Begin: at("08:59:59")}.String()
+		}, ""},
+		"the same after their release": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Released}.String()
+		}, ""},
+		"its tasks are put off": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:30"), Mark{Phase: Released}.String()
+		}, BeginChanged},
 		"put off after its begin time": {func(j *Job) {
 			j.Begin, j.AdminComment = at("12:00:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, BeginChanged},
@@ -133,6 +142,9 @@ func TestAJobIsATask(t *testing.T) {
 		"its begin time has come": {func(j *Job) {
 			j.Begin, j.AdminComment = at("08:30:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, want{kind: workload.Rigid, state: decide.Running, unscheduled: true, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 4}},
+		"tasks whose throttle keeps them waiting": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Released}.String()
+		}, want{kind: workload.Rigid, state: decide.Running, unscheduled: true, remaining: time.Hour, latest: at("16:00:00"), deadline: at("17:00:00"), cpus: 8}},
 		"it runs": {func(j *Job) { j.State, j.Started = "RUNNING", at("08:40:00") }, want{kind: workload.Rigid, state: decide.Running, remaining: 40 * time.Minute, latest: at("16:20:00"), deadline: at("17:00:00"), cpus: 4}},
 		"it runs, and saves at intervals": {func(j *Job) {
 			j.State, j.Started, j.Comment = "RUNNING", at("08:35:00"), j.Comment+",interruptible,checkpoint=10m"

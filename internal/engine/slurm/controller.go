@@ -360,7 +360,7 @@ func (c *Controller) report(q *slurm.Queue, view *slurm.View) {
 	}
 	for _, l := range view.Left {
 		if l.Why != slurm.NotOptedIn && l.Why != slurm.NoSlack {
-			tell(l.Job.ID, string(l.Why), "Left a job to Slurm", "job", l.Job.ID, "reason", l.Why, "message", l.Message)
+			tell(l.Job.ID, string(l.Why), "Left a job to Slurm", "job", l.Job.ID, "reason", l.Why, "message", l.Message, "begin", l.Job.Begin)
 		}
 	}
 	c.reported = now

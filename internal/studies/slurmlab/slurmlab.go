@@ -122,9 +122,15 @@ func (c *Cluster) prepare(lull, config string) error {
 		_, port, _ := net.SplitHostPort(at)
 		ports = append(ports, port)
 	}
-	for name, text := range map[string][]byte{
-		"slurm.conf": fmt.Appendf(nil, configuration, c.Dir, ports[0], c.lib, ports[1], ports[2]), "lull.yaml": []byte(config),
-	} {
+	text := fmt.Appendf(nil, configuration, c.Dir, ports[0], c.lib, ports[1], ports[2])
+	if c.hasREST() == nil {
+		tokens, err := c.tokens()
+		if err != nil {
+			return err
+		}
+		text = append(text, tokens...)
+	}
+	for name, text := range map[string][]byte{"slurm.conf": text, "lull.yaml": []byte(config)} {
 		if err := os.WriteFile(filepath.Join(c.Dir, name), text, 0o644); err != nil {
 			return err
 		}
@@ -174,6 +180,11 @@ func (c *Cluster) StartNode(name string) error {
 
 // daemon starts a program that ends with this process, however it ends.
 func (c *Cluster) daemon(name, program string, args ...string) (*exec.Cmd, error) {
+	return c.daemonAs(nil, nil, name, program, args...)
+}
+
+// daemonAs is daemon as another user, with more variables.
+func (c *Cluster) daemonAs(user *syscall.Credential, variables []string, name, program string, args ...string) (*exec.Cmd, error) {
 	file, err := os.OpenFile(c.Dir+"/log/"+name+".out", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -184,7 +195,8 @@ func (c *Cluster) daemon(name, program string, args ...string) (*exec.Cmd, error
 	// accounting_storage/slurmdbd takes slurmctld for a client, opens no connection for it, and slurmctld crashes.
 	cmd.Args[0] = strings.TrimSuffix(program, "-wlm")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, file, file
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: user}
+	cmd.Env = append(os.Environ(), variables...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
