@@ -126,9 +126,8 @@ type item struct {
 	urgent bool
 	// crowded reports that its bounded delay is used up, and that what must run leaves no room.
 	crowded bool
-	// weighed reports that the planner weighs the lengths that it may have: see weighLengths; behind that its plan used up the delay
-	// all the same.
-	weighed, behind bool
+	// weighed reports that the planner weighs the lengths that it may have: see weighLengths.
+	weighed bool
 	// goesOn reports that the planner lets it run on as it is until it is done.
 	goesOn bool
 	// starts is the work that it could do in the time that the starts of the planner's answer take: see ask.

@@ -76,8 +76,7 @@ func (w *decider) reopen(states ...state) (any bool) {
 
 // ask has the planner place the listed tasks and takes its plan out of capacity. It returns
 // those without a place in time. Planners count no time for restarts. If the plan of a task with its restarts finds no place in time, the planner is
-// asked once more for it, beside all others, to plan as much more work as could be done in the time of its restarts. So it is if the plan
-// uses up the delay of a task whose length it should have weighed: then the length counts as known.
+// asked once more for it, beside all others, to plan as much more work as could be done in the time of its restarts.
 func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (missing []int, err error) {
 	for _, i := range list {
 		w.items[i].starts = 0
@@ -88,7 +87,7 @@ func (w *decider) ask(ctx context.Context, planner plan.Planner, list []int) (mi
 	}
 	var again []int
 	missing = slices.DeleteFunc(missing, func(i int) bool {
-		if w.items[i].starts == 0 && !w.items[i].behind || len(again) == mostRefined {
+		if w.items[i].starts == 0 || len(again) == mostRefined {
 			return false
 		}
 		again = append(again, i)
@@ -133,11 +132,8 @@ func (w *decider) askOnce(ctx context.Context, planner plan.Planner, list []int)
 		x.goesOn = problem.GoesOn(job, segments[job])
 		x.phases = w.phasesOf(i, w.grid, segments[job], index)
 		x.state, x.starts = placed, w.s.Tasks[i].startsIn(x.phases, w.s.Now)
-		if x.weighed && len(x.phases) > 0 && !w.keepsDelay(i, x.phases) {
-			x.behind, x.weighed = true, false
-			x.phases = nil
-		}
-		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && w.fits(w.ledger, i, x.phases) {
+		keeps := !x.weighed || w.keepsDelay(i, x.phases)
+		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && keeps && w.fits(w.ledger, i, x.phases) {
 			w.take(w.ledger, i, x.phases, 1)
 			continue
 		}

@@ -105,7 +105,7 @@ func unseen(ctx context.Context, env *Env) (*Result, error) {
 	res.Notes = []string{
 		fmt.Sprintf("By week, joint saves from %.1f to %+.1f points more than the best published method without a late job, and %+.1f in the mean.", slices.Min(ahead), slices.Max(ahead), mean(ahead)),
 		"The published methods keep no margin. Jobs that they make late in all weeks: " + strings.Join(lates, ", ") + ". Which method makes none late in a week is known only afterwards.",
-		"The published methods plan in slots of an hour. joint plans as Lull runs it: plans are refined within slots, and elastic jobs of unknown length are placed by what they are expected to emit (design 0023).",
+		"The published methods plan in slots of an hour. joint refines plans within slots and places elastic jobs of unknown length by what they are expected to emit (design 0023), as Lull does where no reserve is kept and starts take no time.",
 		"With the defaults of a CarbonPolicy, joint keeps a reserve, which begins at half of the capacity and falls after a week of observation. These weeks are the first ones.",
 	}
 	return res, nil
