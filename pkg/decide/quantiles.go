@@ -72,9 +72,9 @@ const (
 	mostWeighed = 300
 )
 
-// weighLengths marks the elastic tasks with bounded delays of which quantiles are known, those that must start first first: a planner that
-// weighs lengths (plan.WeighsLengths) gets the quantiles of a bounded number of them. It takes all others to have their mean length,
-// those too that lose work, time or energy by a pause, or that may move.
+// weighLengths marks the elastic tasks whose delay is bounded and of which quantiles are known: a planner that weighs lengths
+// (plan.WeighsLengths) gets the quantiles of a bounded number of them, the most urgent ones. It takes all others to have their
+// mean length, including those that lose work, time or energy by a pause, and those that may move.
 //
 // Complexity: O(tasks log tasks).
 func (w *decider) weighLengths() {

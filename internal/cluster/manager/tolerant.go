@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,6 +27,8 @@ const (
 	listOften = 5 * time.Second
 	longAway  = 10 * time.Minute
 	listAgain = 30 * time.Second
+	// spread is by which share these times differ at random: many namespaces and kinds are not asked for at the same moment.
+	spread = 0.3
 )
 
 // newInformer returns informers for which a namespace has no objects while the program may not list them, where tolerates says so.
@@ -159,7 +162,7 @@ func (t *tolerant) awaits(ctx context.Context, stopped <-chan struct{}, since ti
 			return false
 		case <-stopped:
 			return false
-		case <-time.After(again):
+		case <-time.After(wait.Jitter(again, spread)):
 		}
 		if _, err := t.of.ListWithContext(ctx, metav1.ListOptions{Limit: 1}); !apierrors.IsForbidden(err) {
 			return true

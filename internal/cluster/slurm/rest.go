@@ -60,7 +60,10 @@ func NewREST(commands Commands, at, user, tokenFile string) (*REST, error) {
 		return c, nil
 	}
 	u, err := url.Parse(at)
-	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q; %s", at, accepted)
+	}
+	if safe := u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()); !safe {
 		return nil, fmt.Errorf("%q; %s", at, accepted)
 	}
 	c.base = u.Scheme + "://" + u.Host
@@ -143,10 +146,10 @@ func (c *REST) authorize(req *http.Request) error {
 
 func (c *REST) read(resp *http.Response, into interface{ answer() *restAnswer }, fail func(error) error) error {
 	limited := &io.LimitedReader{R: resp.Body, N: mostAnswer}
-	switch {
-	case resp.StatusCode == http.StatusUnauthorized:
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
 		return fail(errors.New("slurmrestd accepts neither this user nor a token of its own; accepted: the user of slurmrestd, on its socket, or the token of a user (scontrol token)"))
-	case resp.StatusCode == http.StatusNotFound:
+	case http.StatusNotFound:
 		return fail(fmt.Errorf("%w: slurmrestd has no interface v0.0.38; accepted: that of 22.05 to 23.11, started with openapi/v0.0.38", ErrVersion))
 	}
 	err := json.NewDecoder(limited).Decode(into)

@@ -34,6 +34,7 @@ func (v *solver) hedge(ctx context.Context, s *search) {
 		return
 	}
 	h := hedger{s: s, limit: hedgeLimit}
+	defer func() { v.hedged = h.placed }()
 	priced := false
 	for _, j := range plan.ByArrival(v.m.P) {
 		job := &v.m.P.Jobs[j]
@@ -65,8 +66,9 @@ func onOneCluster(parts []relax.Part) bool {
 
 // hedger finds the schedules. Its slices serve one job after the other.
 type hedger struct {
-	s     *search
-	limit int
+	s      *search
+	limit  int
+	placed bool // a job has been placed anew
 
 	step     float64     // progress from one state to the next, in slots at MinWorkers
 	expected []float64   // by state: how much of the length is expected to be needed up to it
@@ -104,6 +106,8 @@ func (h *hedger) place(j int, job *workload.Job) {
 	parts := h.schedule(job, c, last)
 	if parts == nil {
 		parts = old
+	} else {
+		h.placed = true
 	}
 	h.s.put(j, parts)
 }

@@ -181,6 +181,9 @@ func TestHedgedPlansAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if res.Bound != nil || res.Status == plan.Optimal {
+			t.Errorf("seed %d: bound %v, status %s: the bound is of another problem", seed, res.Bound, res.Status)
+		}
 		placed, index := plantest.Without(p, res.Unplaced), map[string]int{}
 		for j := range placed.Jobs {
 			index[placed.Jobs[j].ID] = j

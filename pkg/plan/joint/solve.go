@@ -33,6 +33,7 @@ type solver struct {
 	before        int64   // what was looked at before prices and bound began
 	until         int64   // what may be looked at, 0 for no limit
 	clock         clock
+	hedged        bool // hedge has placed a job anew
 }
 
 // clock says how much of the time that a context leaves has passed, by the time of the caller (Planner.Now). It is read

@@ -302,6 +302,11 @@ func (v *solver) refine(ctx context.Context, share float64) {
 // finish returns the result with its statistics.
 func (v *solver) finish(s *search, value float64) plan.Result {
 	res := v.result(s, value)
+	if v.hedged { // a job may use slots then that the problem of the bound does not have
+		if res.Bound = nil; res.Status == plan.Optimal {
+			res.Status = plan.Feasible
+		}
+	}
 	res.Considered = int64(v.evaluations()+1)*int64(len(v.p.Jobs)) + v.moves
 	return res
 }

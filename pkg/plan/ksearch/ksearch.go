@@ -47,8 +47,9 @@ func New(params Params) (Planner, error) {
 // Plan starts jobs in order of arrival at MinWorkers, as long as the used share of the capacity stays below that of Share.
 // A job that has begun goes on: a share that falls stops no job. A job without slack runs, above the share where it must.
 //
-// Deviations from the source: its jobs have no deadline. The source counts executors and has a threshold for each; here the
-// share is continuous, as for many executors.
+// Deviations from the source: its jobs have no deadline, and their parallelism follows the share, too; here all run at MinWorkers. The
+// source counts executors and has a threshold for each; here the share is continuous, as for many executors. Near the end of the
+// horizon the two days are shorter.
 //
 // Optimality: heuristic; see Share for its ratio. Bound: none. Errors: that of ctx. Complexity: O(clusters x slots x slots
 // in two days) for the shares, then that of the roll-out.
