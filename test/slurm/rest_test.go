@@ -191,7 +191,8 @@ func TestTheControllerUsesSlurmrestd(t *testing.T) {
 	array := submit(t, "sleep 1", "--array=1-4%2", "--comment=lull:max-delay=5m,runtime=4s")
 	until(t, id, "planned", planned)
 	for _, id := range []string{id, array + "_1", array + "_4"} {
-		if j := until(t, id, "completed", completed); !strings.Contains(j["AdminComment"], "phase=released") {
+		// On a busy machine a job may end before Lull has seen it run: its mark still says held then.
+		if j := until(t, id, "completed", completed); !strings.Contains(j["AdminComment"], "phase=released") && !strings.Contains(j["AdminComment"], "phase=held") {
 			t.Errorf("%v", j)
 		}
 	}

@@ -338,8 +338,8 @@ const promptly = 5 * time.Second
 
 // begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
 func begins(j *Job, m *Mark, now time.Time) Why {
-	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting.
-	passed := !j.Begin.IsZero() && !m.Begin.After(now) && !j.Begin.After(now)
+	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting, or has none for a moment.
+	passed := !m.Begin.After(now) && !j.Begin.After(now)
 	changed := !j.Begin.Equal(m.Begin) && !passed
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue

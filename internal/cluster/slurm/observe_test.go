@@ -73,6 +73,10 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"Slurm has moved a begin time that has come": {func(j *Job) {
 			j.Begin, j.AdminComment = at("08:50:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
+		"Slurm states no begin time any more, as it has come": {func(j *Job) {
+			j.Begin, j.AdminComment = time.Time{}, Mark{Phase: Held, Begin: at("08:30:00")}.String()
+		}, ""},
+		"its user has removed the begin time": {func(j *Job) { j.Begin = time.Time{} }, BeginChanged},
 		"Slurm has moved that of tasks whose throttle keeps them waiting, to the next second": {func(j *Job) {
 			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Held, Begin: at("08:59:59")}.String()
 		}, ""},
