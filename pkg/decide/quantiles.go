@@ -72,7 +72,7 @@ const (
 	mostWeighed = 300
 )
 
-// weighLengths marks the elastic tasks whose delay is bounded and of which quantiles are known: a planner that weighs lengths
+// weighLengths marks the elastic tasks whose delay is bounded and whose quantiles are known: a planner that weighs lengths
 // (plan.WeighsLengths) gets the quantiles of a bounded number of them, the most urgent ones. It takes all others to have their
 // mean length, including those that lose work, time or energy by a pause, and those that may move.
 //

@@ -130,7 +130,9 @@ func (s *Settler) readSubmitted(e *Entry) error {
 		return q.of.At.After(of.At) || q.of.At.Equal(of.At) && q.uid > w.uid
 	})
 	s.queues[of.Policy] = slices.Insert(queue, i, w)
-	w.quarantined = s.spoiled[e.Workload]
+	for _, x := range s.spoiled[e.Workload] {
+		w.spoil(&x.entry, x.reason)
+	}
 	delete(s.spoiled, e.Workload)
 	early := s.early[e.Workload]
 	delete(s.early, e.Workload)

@@ -24,8 +24,8 @@ type Settler struct {
 	outdated bool
 	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
 	early map[string][]Entry
-	// spoiled are why an entry of such a workload cannot be decoded.
-	spoiled map[string]string
+	// spoiled are those that cannot be decoded.
+	spoiled map[string][]spoiled
 	// unsubmitted are workloads whose submission is in quarantine: they cannot be settled.
 	unsubmitted map[string]bool
 	// taken are the workloads whose place as submitted is taken.
@@ -84,7 +84,7 @@ const (
 // NewSettler returns one that reads the ledger from where it must, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, past: map[string]*past{}, early: map[string][]Entry{}, spoiled: map[string]string{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		ledger: l, works: map[string]*work{}, past: map[string]*past{}, early: map[string][]Entry{}, spoiled: map[string][]spoiled{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
 		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{},
 	}
 }

@@ -33,15 +33,26 @@ func (s *Settler) setAside(e *Entry, why error) {
 	switch {
 	case e.Workload == "" || e.Kind == KindSettled:
 	case w != nil:
-		w.quarantined = reason
-		if e.Kind == KindFinished && w.finished == nil {
-			w.finished = &Finished{At: e.At} // it is over, whenever it was
-		}
+		w.spoil(e, reason)
 	case e.Kind == KindSubmitted:
 		s.unsubmitted[e.Workload] = true
 		delete(s.early, e.Workload)
 	default:
-		s.spoiled[e.Workload] = reason // its submission is still to come: after a drop it may stand last
+		s.spoiled[e.Workload] = append(s.spoiled[e.Workload], spoiled{*e, reason}) // its submission is still to come: after a drop it may stand last
+	}
+}
+
+// spoiled is an entry that cannot be decoded, and why.
+type spoiled struct {
+	entry  Entry
+	reason string
+}
+
+// spoil notes that an entry of the workload cannot be decoded.
+func (w *work) spoil(e *Entry, reason string) {
+	w.quarantined = reason
+	if e.Kind == KindFinished && w.finished == nil {
+		w.finished = &Finished{At: e.At} // it is over, whenever it was
 	}
 }
 

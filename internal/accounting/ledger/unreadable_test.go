@@ -152,16 +152,20 @@ func TestUnreadableEntryHidesNoWorkload(t *testing.T) {
 
 // TestUnreadableEntryBeforeItsSubmission: after a drop the submission may stand behind the other entries.
 func TestUnreadableEntryBeforeItsSubmission(t *testing.T) {
-	b := book{t, fresh(t)}
-	b.offer(0, 9)
-	b.ran("c", "c-1", 1, 2)
-	b.finished("c", 2)
-	spoil(t, b.l, "body", `{"run":`, "ended/c-1")
-	b.submit("c", 0)
-	b.hours(0, 100, 200, 300)
-	b.settle(NewSettler(b.l), 4, 1)
-	if c := b.settled()["c"]; !c.Refused || c.KWh != 0 {
-		t.Errorf("settled as %+v", c)
+	for _, key := range []string{"started/c-1", "ended/c-1", "finished/c"} {
+		for _, column := range []string{"body", "at"} {
+			b := book{t, fresh(t)}
+			b.offer(0, 9)
+			b.ran("c", "c-1", 1, 2)
+			b.finished("c", 2)
+			spoil(t, b.l, column, `{"run":`, key)
+			b.submit("c", 0)
+			b.hours(0, 100, 200, 300)
+			b.settle(NewSettler(b.l), 4, 1)
+			if c := b.settled()["c"]; !c.Refused || c.KWh != 0 {
+				t.Errorf("%s of %s: settled as %+v", column, key, c)
+			}
+		}
 	}
 }
 

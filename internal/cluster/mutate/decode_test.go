@@ -99,7 +99,7 @@ func TestDecodedForPatch(t *testing.T) {
 		}
 	}
 	if patches < 500 || smaller < 500 {
-		t.Errorf("only %d patches, %d objects of which something was left out", patches, smaller)
+		t.Errorf("only %d patches, %d objects from which something was left out", patches, smaller)
 	}
 }
 

@@ -31,7 +31,7 @@ const jobReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",
 	`{"name":"metrics","image":"registry.example/exporter:2.0","resources":{"requests":{"cpu":"50m","memory":"64Mi"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Never","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","securityContext":{"runAsNonRoot":true,"runAsUser":1000},"schedulerName":"default-scheduler"}},` +
 	`"completionMode":"NonIndexed","suspend":false,"podReplacementPolicy":"TerminatingOrFailed"},"status":{}},"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1","fieldManager":"kubectl-create","fieldValidation":"Strict"}}}`
 
-// BenchmarkHandler is what one request costs without the connection: in a namespace with one CarbonPolicy, with three of which one is about the Job, and with
+// BenchmarkHandler is what one request costs without the connection: in a namespace with one CarbonPolicy, with three (one is about the Job), and with
 // none that is.
 func BenchmarkHandler(b *testing.B) {
 	of, err := kinds.Named([]string{"Job"})
