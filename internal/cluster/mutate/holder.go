@@ -38,13 +38,13 @@ func NewHolder(k *kinds.Kind, own string) (*Holder, error) {
 	return out, nil
 }
 
-// Decode decodes of an object in JSON what the admission policy reads, and the annotations: for Patch. What Patch returns of it is what it returns of the whole object, unless it returns
-// an error: then decode the whole object, as a patch may change what no expression reads. The error is one of JSON.
+// Decode decodes of an object in JSON what the admission policy reads, and the annotations: for Patch. What Patch returns of it, its error too, is what it returns of the whole object,
+// unless the error wraps ErrDoesNotFit: then decode the whole object, as a patch may change what no expression reads. The error is one of JSON.
 func (h *Holder) Decode(text []byte) (map[string]any, error) { return decode(text, &h.reads) }
 
 // Patch returns what is to be changed of an object that is created in a namespace, given all CarbonPolicies of that namespace: nil for
 // nothing. Their order does not matter. An error is that of one or several policies, which then count as absent; the
-// patch is that of the others. If ctx ends, the patch is nil. No argument is changed.
+// patch is that of the others. It wraps ErrDoesNotFit if the patch of one does not fit. If ctx ends, the patch is nil. No argument is changed.
 func (h *Holder) Patch(ctx context.Context, namespace string, object map[string]any, policies []*unstructured.Unstructured) ([]Operation, error) {
 	ordered := slices.SortedFunc(slices.Values(policies), func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	request := map[string]any{"namespace": namespace, "operation": "CREATE"}

@@ -18,6 +18,9 @@ import (
 // ErrPolicy marks a policy that cannot be used.
 var ErrPolicy = errors.New("invalid admission policy")
 
+// ErrDoesNotFit marks a patch that an object does not accept, as a field that it changes is not there.
+var ErrDoesNotFit = errors.New("the patch does not fit the object")
+
 // The limits of the API server (k8s.io/apiserver/pkg/apis/cel). A unit of cost is about 100 ns.
 const (
 	// mostOfOne is what one expression may cost.
@@ -95,7 +98,7 @@ func (p *Policy) compile(to *[]expression, name, text string) error {
 // policy without a parameter. No argument is changed.
 //
 // Mutate returns the patch, and the object as the patch leaves it, which shares with the object what the patch does not change. It returns no patch and the object itself if the policy does
-// not match. If an expression fails, costs too much or leads to a patch that does not fit the object, it returns an error:
+// not match. If an expression fails, costs too much or leads to a patch that does not fit the object (ErrDoesNotFit), it returns an error:
 // for a policy whose failurePolicy is Ignore, the object stays as it was. As in the API server, a condition that is false
 // decides, also if another condition fails.
 func (p *Policy) Mutate(ctx context.Context, request, object, params map[string]any) ([]Operation, map[string]any, error) {
@@ -139,7 +142,7 @@ func (p *Policy) mutate(ctx context.Context, vars map[string]any) ([]Operation, 
 		before, _ := vars["object"].(map[string]any)
 		changed, err := apply(before, operations)
 		if err != nil {
-			return nil, object, fmt.Errorf("policy %s: %s: %w", p.name, m.name, err)
+			return nil, object, fmt.Errorf("policy %s: %s: %w: %w", p.name, m.name, ErrDoesNotFit, err)
 		}
 		vars["object"] = changed
 		patch = append(patch, operations...)

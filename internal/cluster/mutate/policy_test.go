@@ -40,7 +40,7 @@ func TestMutate(t *testing.T) {
 		"a condition that fails":              {policyOf(addX, "object.none == 6"), nil, "matchConditions[0]: no such key"},
 		"false decides though one fails":      {policyOf(addX, "object.none == 6", "false"), nil, ""},
 		"a mutation that fails":               {policyOf(`[JSONPatch{op: "add", path: "/x", value: object.none}]`), nil, "mutations[0]: no such key"},
-		"a patch that does not fit":           {policyOf(`[JSONPatch{op: "add", path: "/none/x", value: 1}]`), nil, "mutations[0]: add operation"},
+		"a patch that does not fit":           {policyOf(`[JSONPatch{op: "add", path: "/none/x", value: 1}]`), nil, "mutations[0]: the patch does not fit the object: add operation"},
 		"values of all types":                 {policyOf(`[JSONPatch{op: "add", path: "/x", value: {"a": ["s"], "b": []}}, JSONPatch{op: "remove", path: "/n"}]`), []Operation{{Op: "add", Path: "/x", Value: map[string]any{"a": []any{"s"}, "b": []any{}}}, {Op: "remove", Path: "/n"}}, ""},
 		"a condition that costs too much":     {policyOf(addX, "object.list.all(a, object.list.all(b, a >= 0 && b >= 0))"), nil, "cost limit exceeded"},
 		"false does not decide at that price": {policyOf(addX, heavy, heavy, "false", heavy), nil, "cost too much together"},

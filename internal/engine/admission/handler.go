@@ -42,8 +42,14 @@ const (
 type holders map[schema.GroupResource]holder
 
 type holder struct {
-	*mutate.Holder
+	patcher
 	kind *kinds.Kind
+}
+
+// patcher is what a mutate.Holder does.
+type patcher interface {
+	Decode(text []byte) (map[string]any, error)
+	Patch(ctx context.Context, namespace string, object map[string]any, policies []*unstructured.Unstructured) ([]mutate.Operation, error)
 }
 
 // handler answers API servers.
@@ -172,10 +178,12 @@ func (h *handler) decide(ctx context.Context, r *request) (patch []mutate.Operat
 		return failed(err)
 	}
 	object, err := of.Decode(r.object)
-	if err == nil {
+	whole := err != nil
+	if !whole {
 		patch, err = of.Patch(ctx, r.namespace, object, policies)
+		whole = errors.Is(err, mutate.ErrDoesNotFit) && ctx.Err() == nil // as Decode says. What fails otherwise fails again
 	}
-	if err != nil && ctx.Err() == nil { // as Decode says
+	if whole {
 		object = nil
 		if err := utiljson.Unmarshal(r.object, &object); err != nil {
 			return failed(fmt.Errorf("request.object: %w; accepted: an object in JSON", err))

@@ -173,6 +173,63 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// counting counts how often CarbonPolicies are evaluated.
+type counting struct {
+	patcher
+	times int
+}
+
+func (c *counting) Patch(ctx context.Context, namespace string, object map[string]any, policies []*unstructured.Unstructured) ([]mutate.Operation, error) {
+	c.times++
+	return c.patcher.Patch(ctx, namespace, object, policies)
+}
+
+// TestFailedPolicyIsEvaluatedOnce: a CarbonPolicy that fails whatever the object is costs one evaluation of a request, and the others of its namespace still hold. Only if a patch
+// does not fit is the whole object evaluated: that patch changes what no expression reads.
+func TestFailedPolicyIsEvaluatedOnce(t *testing.T) {
+	of, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := mutate.NewHolder(of[0], kinds.DefaultNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := func(name string, criticalPriorityClasses any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name, "namespace": "team"}, "spec": map[string]any{"zone": "de", "criticalPriorityClasses": criticalPriorityClasses},
+		}}
+	}
+	for name, c := range map[string]struct {
+		policies []*unstructured.Unstructured
+		object   string
+		times    int
+		held     bool
+	}{
+		"none fails":             {[]*unstructured.Unstructured{policy("b", []any{"urgent"})}, `{"metadata":{},"spec":{"parallelism":2}}`, 1, true},
+		"one fails":              {[]*unstructured.Unstructured{policy("a", int64(1))}, `{"metadata":{},"spec":{"parallelism":2}}`, 1, false},
+		"another one holds":      {[]*unstructured.Unstructured{policy("a", int64(1)), policy("b", []any{"urgent"})}, `{"metadata":{},"spec":{"parallelism":2}}`, 1, true},
+		"a patch does not fit":   {[]*unstructured.Unstructured{policy("b", []any{"urgent"})}, `{"metadata":{}}`, 2, false},
+		"what cannot be decoded": {[]*unstructured.Unstructured{policy("b", []any{"urgent"})}, `[1]`, 0, false},
+	} {
+		count := &counting{patcher: job}
+		h, err := newHandler(kinds.DefaultNamespace, func() holders {
+			return holders{schema.GroupResource{Group: "batch", Resource: "jobs"}: holder{count, of[0]}}
+		}, func(context.Context, string) ([]*unstructured.Unstructured, error) { return c.policies, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := ask(h, review(func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(c.object) }))
+		var got admissionv1.AdmissionReview
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !got.Response.Allowed {
+			t.Fatalf("%s: %s, %v", name, w.Body, err)
+		}
+		if held := strings.Contains(string(got.Response.Patch), "suspend"); count.times != c.times || held != c.held {
+			t.Errorf("%s: evaluated %d times, want %d; patch %s", name, count.times, c.times, got.Response.Patch)
+		}
+	}
+}
+
 // FuzzHandler: no body makes the handler panic or refuse an object.
 func FuzzHandler(f *testing.F) {
 	f.Add(review(nil))
