@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,11 +59,12 @@ type outcome struct {
 	errs map[string]int
 	span time.Duration
 	cpu  map[string]float64 // seconds of each program
+	busy float64            // seconds of all cores, of this and anything else
 }
 
 func (o *outcome) add(other outcome) {
 	o.took, o.held, o.span = append(o.took, other.took...), o.held+other.held, o.span+other.span
-	o.cpu = sum(o.cpu, other.cpu)
+	o.cpu, o.busy = sum(o.cpu, other.cpu), o.busy+other.busy
 	if o.errs == nil {
 		o.errs = map[string]int{}
 	}
@@ -85,15 +87,17 @@ func (o *outcome) row(what string) string {
 	return fmt.Sprintf("| %s | %d | %.0f | %d | %.1f | %.1f | %.1f | %v |", what, len(o.took), float64(len(o.took))/o.span.Seconds(), o.held, o.quantile(0.5), o.quantile(0.99), o.quantile(1), o.errs)
 }
 
-// cost is a line of a table in Markdown: what one creation costs each program, in milliseconds of CPU time.
+// cost is a line of a table in Markdown: how busy the cores of the machine were, how much of that was not for this test, and what one creation costs each program, in
+// milliseconds of CPU time.
 func (o *outcome) cost(what string) string {
-	all, row := 0.0, ""
+	all, ours, row := 0.0, 0.0, ""
+	cores := o.span.Seconds() * float64(runtime.NumCPU())
 	for _, program := range slices.Sorted(maps.Keys(o.cpu)) {
 		each := 1000 * o.cpu[program] / float64(len(o.took))
-		all += each
+		all, ours = all+each, ours+o.cpu[program]
 		row += fmt.Sprintf(" %s %.2f,", program, each)
 	}
-	return fmt.Sprintf("| %s | %.2f ms:%s |", what, all, strings.TrimSuffix(row, ","))
+	return fmt.Sprintf("| %s | %.0f%% | %.0f%% | %.2f ms:%s |", what, 100*o.busy/cores, 100*max(0, o.busy-ours)/cores, all, strings.TrimSuffix(row, ","))
 }
 
 // newLoad has some clients, each with connections of its own, as different users have.
@@ -119,7 +123,7 @@ func (l *load) create(b bed, span time.Duration) (out outcome) {
 	none := int32(0)
 	tick := time.NewTicker(time.Second / time.Duration(l.rate))
 	defer tick.Stop()
-	began, used := time.Now(), cpuSeconds(l.t)
+	began, used, busy := time.Now(), cpuSeconds(l.t), machineSeconds(l.t)
 	for time.Since(began) < span {
 		job := b.job(fmt.Sprintf("load-%06d", l.next), map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
 		job.Spec.Parallelism = &none
@@ -141,7 +145,7 @@ func (l *load) create(b bed, span time.Duration) (out outcome) {
 		<-tick.C
 	}
 	all.Wait()
-	out.span, out.cpu = time.Since(began), since(used, cpuSeconds(l.t))
+	out.span, out.cpu, out.busy = time.Since(began), since(used, cpuSeconds(l.t)), machineSeconds(l.t)-busy
 	return out
 }
 
@@ -298,8 +302,8 @@ func TestAdmissionUnderLoad(t *testing.T) {
 		}
 	}
 	t.Log(table)
-	table = "\n| | CPU time of one creation |\n|---|---|"
-	for _, what := range []string{"1 without the webhook", "2 with the webhook, two replicas"} {
+	table = "\n| | cores busy | by others | CPU time of one creation |\n|---|---|---|---|"
+	for _, what := range slices.Sorted(maps.Keys(outcomes)) {
 		table += "\n" + outcomes[what].cost(what)
 	}
 	t.Log(table)

@@ -81,11 +81,41 @@ func since(before, after map[string]float64) map[string]float64 {
 
 // sum adds to the seconds of each program.
 func sum(to, more map[string]float64) map[string]float64 {
-	out := maps.Clone(more)
+	out := map[string]float64{}
+	maps.Copy(out, more)
 	for program, seconds := range to {
 		out[program] += seconds
 	}
 	return out
+}
+
+// TestSumOfCPUSeconds: nothing, on either side, is added as nothing.
+func TestSumOfCPUSeconds(t *testing.T) {
+	some := map[string]float64{"etcd": 2}
+	for what, got := range map[string]map[string]float64{"to nothing": sum(nil, some), "nothing more": sum(some, nil)} {
+		if !maps.Equal(got, some) {
+			t.Errorf("%s: %v, want %v", what, got, some)
+		}
+	}
+	if got := sum(some, map[string]float64{"etcd": 1, "test": 3}); !maps.Equal(got, map[string]float64{"etcd": 3, "test": 3}) {
+		t.Errorf("both: %v", got)
+	}
+}
+
+// machineSeconds is the CPU time, of all cores, that the machine has been busy since it started, with what this test runs and with anything else.
+func machineSeconds(t *testing.T) (busy float64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	must(t, err)
+	first, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(first)[1:] {
+		n, err := strconv.ParseFloat(field, 64)
+		must(t, err)
+		if i != 3 && i != 4 && i < 8 { // idle, waiting for a disk; guests are in user time
+			busy += n / ticks
+		}
+	}
+	return busy
 }
 
 // TestCPUSecondsFindsWhatRuns: the components of the lab and this process are found, and use time.
