@@ -83,7 +83,16 @@ bin/kubernetes/v%/version: lab/kubernetes/v%/go.mod lab/kubernetes/v%/go.sum
 	mkdir -p $(@D)
 	cd lab/kubernetes/v$* && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) && \
 		$(GO) build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/component-base/version.gitMajor=1 \
-			-X k8s.io/component-base/version.gitMinor=$(subst 1.,,$*)" -o $(CURDIR)/$(@D)/ $$($(GO) list tool) && echo $$version >$(CURDIR)/$@
+			-X k8s.io/component-base/version.gitMinor=$(subst 1.,,$*)" -o $(CURDIR)/$(@D)/ $$($(GO) list tool | grep -v /kubelet) && echo $$version >$(CURDIR)/$@
+
+.PRECIOUS: bin/kubernetes/v%/version
+
+# Of the same module as the control plane: no kubelet may be newer than its API server.
+bin/kubernetes/v%/kubelet: bin/kubernetes/v%/version
+	@echo "Building the kubelet of Kubernetes $*; the first time this takes minutes."
+	cd lab/kubernetes/v$* && version=$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) && \
+		$(GO) build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/component-base/version.gitMajor=1 \
+			-X k8s.io/component-base/version.gitMinor=$(subst 1.,,$*)" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kubelet
 
 .PHONY: kubernetes
 kubernetes: $(KUBERNETES:%=bin/kubernetes/v%/version) ## build older control planes for the lab (lab up --kubernetes 1.33)
@@ -192,9 +201,12 @@ image: bin/lull ## the container image IMAGE (name:tag) in bin/image.tar, as doc
 bin/lull-image.tar: bin/lull Containerfile .containerignore
 	$(call pack,lull.dev/lull:test,$@,.)
 
+# make test-realnode NODE_KUBERNETES=1.33: with a control plane and a kubelet of that version.
+NODE_KUBERNETES ?=
+
 .PHONY: test-realnode
-test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar ## a real kubelet, the image and the chart (needs root)
-	LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
+test-realnode: deps build node kueue bin/worker bin/helm bin/lull-image.tar $(NODE_KUBERNETES:%=bin/kubernetes/v%/kubelet) ## a real kubelet, the image and the chart (needs root)
+	LULL_KUBERNETES=$(NODE_KUBERNETES) LULL_LAB=$(CURDIR)/bin/lab LULL_BIN=$(CURDIR)/bin/lull LULL_WORKER=$(CURDIR)/bin/worker LULL_HELM=$(CURDIR)/bin/helm LULL_IMAGE=$(CURDIR)/bin/lull-image.tar \
 		$(GO) test -tags integration,realnode -count=1 -timeout 60m -run RealNode ./test/integration
 
 bin/slurm/version: tools/slurm.sh

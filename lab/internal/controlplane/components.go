@@ -93,8 +93,8 @@ var controllers = []string{
 	"clusterrole-aggregation-controller", "root-ca-certificate-publisher-controller",
 }
 
-// storageControllers are what volumes of pods that really run take beside them.
-var storageControllers = []string{"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller"}
+// nodeControllers are what volumes and Services of pods that really run take beside them.
+var nodeControllers = []string{"endpoints-controller", "endpointslice-controller", "persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller"}
 
 // etcd is first to start and last to stop.
 func (o Options) etcd(p ports) (component, error) {
@@ -122,7 +122,9 @@ func (o Options) apiserver(p ports) (component, error) {
 		if err := os.WriteFile(file, fmt.Appendf(nil, egressConfig, o.path("node", "egress.sock")), 0o600); err != nil {
 			return component{}, err
 		}
+		// Nothing serves the addresses of Services: webhooks are asked at their pods.
 		toNode = []string{
+			"--enable-aggregator-routing=true",
 			"--egress-selector-config-file=" + file, "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=" + o.path("pki", "ca.crt"),
 			"--kubelet-client-certificate=" + o.path("pki", "admin.crt"), "--kubelet-client-key=" + o.path("pki", "admin.key"),
 		}
@@ -155,7 +157,7 @@ func (o Options) rest() ([]component, error) {
 	}
 	run := controllers
 	if o.RealNode {
-		run = slices.Concat(controllers, storageControllers)
+		run = slices.Concat(controllers, nodeControllers)
 	}
 	scheduler, err := o.schedulerArgs(kubeconfig, as)
 	if err != nil {

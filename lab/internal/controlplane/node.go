@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +41,7 @@ const (
 // kubeletPort is that of the kubelet in its own network.
 const kubeletPort = 10250
 
-// nodeBinaries are what `make node` builds.
+// nodeBinaries are what `make node` builds. With an older control plane, the kubelet is one of that version.
 var nodeBinaries = []string{"kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "pause", "host-local", "loopback", "ptp"}
 
 // nodeDir is the folder of those binaries, beside the lab's own.
@@ -52,8 +53,18 @@ func nodeDir() (string, error) {
 	return filepath.Join(filepath.Dir(self), "node"), nil
 }
 
+// kubelet is the file of the kubelet: that of the control plane's version, as no kubelet may be newer than its API server.
+func (o Options) kubelet() (string, error) {
+	if o.Kubernetes != "" {
+		dir, err := o.kubernetesDir()
+		return filepath.Join(dir, "kubelet"), err
+	}
+	dir, err := nodeDir()
+	return filepath.Join(dir, "kubelet"), err
+}
+
 // canRunNode says what a machine lacks for a real node.
-func canRunNode() error {
+func (o Options) canRunNode() error {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return errors.New("--real-node: needs Linux and root, for namespaces, mounts and cgroups; without it the nodes are played by KWOK")
 	}
@@ -65,6 +76,11 @@ func canRunNode() error {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("--real-node: %w (build it with: make node)", err)
 		}
+	}
+	if kubelet, err := o.kubelet(); err != nil {
+		return err
+	} else if _, err := os.Stat(kubelet); err != nil {
+		return fmt.Errorf("--real-node: %w (build it with: make bin/kubernetes/v%s/kubelet)", err, o.Kubernetes)
 	}
 	if _, err := exec.LookPath("runc"); err != nil {
 		return fmt.Errorf("--real-node: %w (make node installs it)", err)
@@ -243,7 +259,8 @@ healthzPort: 0
 			return component{}, err
 		}
 	}
-	return component{name: NodeRole, args: []string{o.Dir, fmt.Sprint(p.apiserver)}, isolated: true}, nil
+	kubelet, err := o.kubelet()
+	return component{name: NodeRole, args: []string{o.Dir, fmt.Sprint(p.apiserver), kubelet}, isolated: true}, err
 }
 
 // startNode starts a real node.
@@ -292,6 +309,33 @@ func join(a, b net.Conn) {
 	<-done
 }
 
+// forwardToPods passes connections on, each to the address in its first line, until the process ends.
+func forwardToPods(l net.Listener) {
+	for {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer from.Close()
+			var address []byte
+			for next := []byte{0}; ; address = append(address, next[0]) { // no more than the line: what follows is not for here
+				if _, err := io.ReadFull(from, next); err != nil || len(address) > 64 {
+					return
+				} else if next[0] == '\n' {
+					break
+				}
+			}
+			to, err := net.Dial("tcp", string(address))
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			join(from, to)
+		}()
+	}
+}
+
 // egressConfig sends the API server's calls of kubelets through the tunnel.
 const egressConfig = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -300,17 +344,20 @@ egressSelections:
   connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}
 `
 
-// tunnel is the proxy by which the API server reaches the kubelet at its socket, for logs, exec and port-forward,
-// and everything else as it would by itself.
-func tunnel(kubelet string) http.Handler {
+// tunnel is the proxy by which the API server reaches the kubelet at its socket, for logs, exec and port-forward, pods of the node, which may be webhooks, by the socket pods, and everything
+// else as it would by itself.
+func tunnel(kubelet, pods string) http.Handler {
+	own := netip.MustParsePrefix(podCIDR)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			http.Error(w, "accepted: CONNECT", http.StatusMethodNotAllowed)
 			return
 		}
-		network, address := "tcp", r.URL.Host
+		network, address, first := "tcp", r.URL.Host, ""
 		if address == net.JoinHostPort(nodeIP, strconv.Itoa(kubeletPort)) {
 			network, address = "unix", kubelet
+		} else if pod, err := netip.ParseAddrPort(address); err == nil && own.Contains(pod.Addr()) {
+			network, address, first = "unix", pods, address+"\n"
 		}
 		to, err := net.Dial(network, address)
 		if err != nil {
@@ -318,6 +365,10 @@ func tunnel(kubelet string) http.Handler {
 			return
 		}
 		defer to.Close()
+		if _, err := io.WriteString(to, first); err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
 		from, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -347,6 +398,6 @@ func (s *supervisor) bridgeOut(p ports) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = http.Serve(egress, tunnel(s.path("node", "kubelet.sock"))) }() // until the lab ends
+	go func() { _ = http.Serve(egress, tunnel(s.path("node", "kubelet.sock"), s.path("node", "pods.sock"))) }() // until the lab ends
 	return nil
 }

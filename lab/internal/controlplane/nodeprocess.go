@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunNode is the process "node": args are the lab's folder and the port of the API server;
-// without a port it only tries whether it could.
+// RunNode is the process "node": args are the lab's folder, the port of the API server, and the file of the kubelet;
+// without a port and what follows it only tries whether it could.
 func RunNode(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := Options{Dir: args[0]}
 	err := errors.Join(o.ownMounts(), ownNetwork())
-	if err == nil && len(args) > 1 {
-		err = runNode(ctx, o, args[1])
+	if err == nil && len(args) > 2 {
+		err = runNode(ctx, o, args[1], args[2])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "node:", err)
@@ -34,7 +34,7 @@ func RunNode(args []string) int {
 	return 0
 }
 
-func runNode(ctx context.Context, o Options, apiPort string) error {
+func runNode(ctx context.Context, o Options, apiPort, kubeletFile string) error {
 	for _, address := range []string{"0.0.0.0:" + apiPort, serviceIP + ":443"} {
 		api, err := net.Listen("tcp", address)
 		if err != nil {
@@ -47,23 +47,28 @@ func runNode(ctx context.Context, o Options, apiPort string) error {
 		return err
 	}
 	go forward(kubelet, "tcp", fmt.Sprintf("127.0.0.1:%d", kubeletPort))
+	pods, err := net.Listen("unix", o.path("node", "pods.sock"))
+	if err != nil {
+		return err
+	}
+	go forwardToPods(pods)
 	dir, err := nodeDir()
 	if err != nil {
 		return err
 	}
 	path := "PATH=" + dir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	ended := make(chan error, 2)
-	run := func(name string, args ...string) error {
-		cmd := exec.Command(filepath.Join(dir, name), args...)
+	run := func(file string, args ...string) error {
+		cmd := exec.Command(file, args...)
 		cmd.Env = append(os.Environ(), path)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		go func() { ended <- fmt.Errorf("%s ended: %w", name, cmd.Wait()) }()
+		go func() { ended <- fmt.Errorf("%s ended: %w", filepath.Base(file), cmd.Wait()) }()
 		return nil
 	}
-	if err := run("containerd", "--config", o.path("node", "containerd.toml"), "--log-level", "warn"); err != nil {
+	if err := run(filepath.Join(dir, "containerd"), "--config", o.path("node", "containerd.toml"), "--log-level", "warn"); err != nil {
 		return err
 	}
 	ctr := func(args ...string) ([]byte, error) {
@@ -87,7 +92,7 @@ func runNode(ctx context.Context, o Options, apiPort string) error {
 			return fmt.Errorf("import %s: %w: %s", image, err, out)
 		}
 	}
-	if err := run("kubelet", "--config="+o.path("node", "kubelet.yaml"), "--kubeconfig="+Kubeconfig(o.Dir), "--hostname-override="+realNode,
+	if err := run(kubeletFile, "--config="+o.path("node", "kubelet.yaml"), "--kubeconfig="+Kubeconfig(o.Dir), "--hostname-override="+realNode,
 		"--node-ip="+nodeIP, "--node-labels=lull.dev/real=true", "--root-dir=/var/lib/kubelet", "--housekeeping-interval=1s"); err != nil {
 		return err
 	}

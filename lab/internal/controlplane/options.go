@@ -95,9 +95,6 @@ func (o *Options) Validate() error {
 	if o.Kubernetes != "" && !slices.Contains(olderMinors, o.Kubernetes) {
 		return fmt.Errorf("--kubernetes: %q; accepted: %s", o.Kubernetes, strings.Join(olderMinors, ", "))
 	}
-	if o.Kubernetes != "" && o.RealNode {
-		return errors.New("--kubernetes: the kubelet of --real-node is of the lab's own version; accepted: one of both")
-	}
 	if o.Spokes < 0 || o.Spokes > maxSpokes {
 		return fmt.Errorf("--spokes: %d; accepted: 0 to %d", o.Spokes, maxSpokes)
 	}
@@ -136,7 +133,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.RealNode {
-		if err := canRunNode(); err != nil {
+		if err := o.canRunNode(); err != nil {
 			return err
 		}
 	}
