@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/engine/controller"
 )
 
@@ -102,7 +103,24 @@ func TestFleet(t *testing.T) {
 		{"services", servicesFollow},
 		{"faults", fleetFaults}, // takes nodes away
 	} {
-		t.Run(x.name, func(t *testing.T) { x.run(t, dir, at) })
+		t.Run(x.name, func(t *testing.T) {
+			x.run(t, dir, at)
+			nominationsAreCleared(t)
+		})
+	}
+}
+
+// nominationsAreCleared: where the API server has no admission policies, it is Lull's webhook that clears what was nominated when Kueue says that a cluster has taken a Workload. The API server
+// counts how often it has asked; what kills the API server, or sends no Workload, says nothing.
+func nominationsAreCleared(t *testing.T) {
+	t.Helper()
+	if older() == "" || t.Failed() || strings.HasSuffix(t.Name(), "faults") || strings.HasSuffix(t.Name(), "services") {
+		return
+	}
+	if n := askedOf(t, kinds.NominationsName).calls; n == 0 {
+		t.Error("Workloads have gone to clusters, and the API server has never asked Lull's webhook for nominations")
+	} else {
+		t.Logf("the API server has asked %.0f times to clear nominations", n)
 	}
 }
 

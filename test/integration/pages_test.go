@@ -111,6 +111,7 @@ var elsewhere = []struct{ command, by string }{
 	{"make image", realNodePages},
 	{"helm ", realNodePages},
 	{"lull manifests --image", realNodePages},
+	{"lull manifests --webhook --image", realNodePages},
 	{"lull manifests --web", realNodePages},
 	{"lull retire", realNodePages},
 	{"kubectl create secret tls lull-web-tls", realNodePages},
