@@ -298,8 +298,9 @@ func TestRealNodePages(t *testing.T) {
 	t.Setenv("LULL_PAGE_IMAGE", filepath.Join(root, "bin", "image.tar"))
 	tellOfNode(t, bareLab(t, realNodeFlags(t, map[string]string{"registry.example/lull:v0.1.0": "LULL_PAGE_IMAGE"})...))
 	environ = append(environ, "KUBECONFIG="+env.kubeconfig)
-	ledgerVolume(t)
-	ledgerVolume(t)
+	for range 3 { // one for each installation
+		ledgerVolume(t)
+	}
 	// All of Lull: with the webhook, lull-admission too.
 	const rolledOut = "for d in $(kubectl get deployments -n lull-system -o name); do kubectl rollout status -n lull-system $d --timeout=4m; done"
 	var verify string
