@@ -53,7 +53,7 @@ func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 	for _, c := range list[:min(len(list), mostRefined)] {
 		x := &w.items[c.task]
 		whole, ok := w.parts(c.task, x.earliest, w.s.Tasks[c.task].planEnd(w.s.Margin))
-		if ok {
+		if ok = ok && !x.weighed; ok { // the place of one that is weighed rests on all of its lengths
 			if err := w.refineTask(ctx, single, c.task, whole); err != nil {
 				return err
 			}

@@ -362,20 +362,22 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 	starting := time.Duration(0) // for how long the last run still starts
 	from := x.earliest
 	steps := append(slices.Clone(l.Changes(cluster, from, by)), by)
-	room := make([]int, len(steps)) // the workers that fit in each step
-	for k, to := range steps {
-		if t.Scaling != nil {
-			if room[k] = l.Room(cluster, x.need, most, from, to); room[k] < t.Scaling.MinWorkers {
-				room[k] = 0
-			}
-		} else if l.Fits(cluster, x.need, 1, from, to) {
-			room[k] = 1
+	room := func(k int) int { // the workers that fit in a step, 0 if it has no room for the task
+		start := x.earliest
+		if k > 0 {
+			start = steps[k-1]
 		}
-		from = to
+		if t.Scaling == nil {
+			if l.Fits(cluster, x.need, 1, start, steps[k]) {
+				return 1
+			}
+		} else if n := l.Room(cluster, x.need, most, start, steps[k]); n >= t.Scaling.MinWorkers {
+			return n
+		}
+		return 0
 	}
-	from = x.earliest
 	for k := 0; k < len(steps); k++ {
-		to, workers := steps[k], room[k]
+		to, workers := steps[k], room(k)
 		if workers == 0 {
 			from = to
 			continue
@@ -387,9 +389,11 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 			saved, unsaved, starting = t.savedBy(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name}), w.s.Now)
 			left = float64(t.Remaining - saved - unsaved)
 		}
-		if last, work := t.runIn(steps, room, k, from, starting); !joins && steps[last].Sub(from) < starting+leastPiece && work < left {
-			k, from = last, steps[last]
-			continue
+		if !joins {
+			if last, work := t.runIn(steps, room, k, from, starting); steps[last].Sub(from) < starting+leastPiece && work < left {
+				k, from = last, steps[last]
+				continue
+			}
 		}
 		rate := t.rate(workers)
 		end := from.Add(starting + time.Duration(math.Ceil(left/rate)))
@@ -413,9 +417,13 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time) []Phase {
 // runIn is the last of the steps with room that follow one another from step k on, and the work that a run in them does. A run ends for
 // lack of room only: what others leave may have boundaries where as much is free before and after. The steps that it looks at are as long as
 // a start and leastPiece, and one more.
-func (t *Task) runIn(steps []time.Time, room []int, k int, from time.Time, starting time.Duration) (last int, work float64) {
-	for at := from; k < len(steps) && room[k] > 0 && at.Sub(from) < starting+leastPiece; k++ {
-		work += t.rate(room[k]) * float64(max(0, steps[k].Sub(at)-max(0, starting-at.Sub(from))))
+func (t *Task) runIn(steps []time.Time, room func(k int) int, k int, from time.Time, starting time.Duration) (last int, work float64) {
+	for at := from; k < len(steps) && at.Sub(from) < starting+leastPiece; k++ {
+		workers := room(k)
+		if workers == 0 {
+			break
+		}
+		work += t.rate(workers) * float64(max(0, steps[k].Sub(at)-max(0, starting-at.Sub(from))))
 		at, last = steps[k], k
 	}
 	return last, work
