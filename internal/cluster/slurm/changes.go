@@ -19,6 +19,8 @@ type Update struct {
 	Throttle *int
 	// Licences are all that the jobs ask for; empty leaves them.
 	Licences string
+	// SawLicences are those that the decision rests on, if Licences sets others. See Relicense.
+	SawLicences string
 	// Comment is the AdminComment; empty leaves it.
 	Comment string
 	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and
@@ -49,7 +51,7 @@ const rounding = time.Second
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
-//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each.
+//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each, unless an operator has lowered them since Lull or job_submit.lua set them.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
@@ -138,11 +140,12 @@ type change struct {
 	throttle int // -1 for none
 	saw      int
 	licences string
+	had      string
 	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, throttle: -1, licences: u.Licences, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, licences: u.Licences, had: u.SawLicences, comment: u.Comment}
 	if u.Throttle != nil {
 		key.throttle, key.saw = *u.Throttle, u.Saw
 	}
@@ -279,7 +282,7 @@ func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Ac
 
 // next is the mark of a job in another phase.
 func (g *Governed) next(p Phase) Mark {
-	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own}
+	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
 	if g.Scale != nil {
 		m.Of = g.Scale.Of
 	}

@@ -38,6 +38,8 @@ type Capacity struct {
 	reserved int
 	until    time.Time
 	said     string
+	// theirs are the licences of the reservation if somebody else has changed it, so that it is left as it is; 0 otherwise.
+	theirs int
 }
 
 // bounded is a look at the curve: what it allows, and what may be planned with.
@@ -108,7 +110,23 @@ func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) err
 		return nil
 	}
 	until := now.Add(c.kept())
-	err := c.o.Client.Reserve(ctx, k.Licence, reserve, until)
+	is, there, err := c.o.Client.Reserved(ctx, k.Licence)
+	if err != nil {
+		return err
+	}
+	if there && k.set && k.reserved > 0 && is != k.reserved {
+		if k.theirs != is {
+			k.theirs = is
+			c.o.Log.Warn("Somebody else has changed the reservation of licences; Lull keeps it as it is. Delete it to have Lull set it again", "licence", k.Licence, "reserved", is, "wanted", reserve)
+		}
+		if is == 0 || k.until.Sub(now) > c.kept()-keptAgain {
+			return nil
+		}
+		k.until = until
+		return c.o.Client.Reserve(ctx, k.Licence, is, until)
+	}
+	k.theirs = 0
+	err = c.o.Client.Reserve(ctx, k.Licence, reserve, until)
 	k.set, k.reserved, k.until = err == nil, reserve, until
 	return err
 }

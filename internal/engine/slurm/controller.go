@@ -249,6 +249,9 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 // update makes one change. The throttles of arrays are read again right before they are set, by one more command each: a user may have changed one since the
 // look, and who changes it has it.
 func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	if u.Licences != "" {
+		return c.license(ctx, u, applied)
+	}
 	for _, part := range u.Parts() {
 		var now map[int]int
 		if arrays := part.Arrays(); len(arrays) > 0 {
@@ -258,13 +261,35 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 			}
 		}
 		for _, of := range part.Split(now) {
-			if err := c.o.Client.Update(ctx, of); err != nil {
+			if err := c.make(ctx, &of, applied); err != nil {
 				return err
 			}
-			note(applied, &of, change(&of))
-			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "licences", of.Licences, "adminComment", of.Comment)
 		}
 	}
+	return nil
+}
+
+// license sets licences of jobs, which are read again right before: what somebody has changed since the look stays.
+func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	now, err := c.o.Client.LicencesOf(ctx, u.IDs)
+	if err != nil {
+		return err
+	}
+	for _, of := range u.Relicense(now) {
+		if err := c.make(ctx, &of, applied); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes a change, and notes it.
+func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	if err := c.o.Client.Update(ctx, *u); err != nil {
+		return err
+	}
+	note(applied, u, change(u))
+	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
 

@@ -86,6 +86,19 @@ func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
 
 func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }
 
+func (f *fake) LicencesOf(_ context.Context, ids []string) (map[string]string, error) {
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
+	out := map[string]string{}
+	f.each(ids, func(j *slurm.Job) { out[j.ID] = j.Licences })
+	return out, nil
+}
+
+func (f *fake) Reserved(context.Context, string) (int, bool, error) {
+	return f.reserved, f.reserved > 0 && f.clock.Now().Before(f.until), nil
+}
+
 func (f *fake) Reserve(_ context.Context, licence string, count int, until time.Time) error {
 	f.reserved, f.until = count, until
 	f.calls = append(f.calls, fmt.Sprintf("reserve %s:%d", licence, count))
