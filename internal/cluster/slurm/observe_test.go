@@ -77,6 +77,15 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 			j.Begin, j.AdminComment = time.Time{}, Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
 		"its user has removed the begin time": {func(j *Job) { j.Begin = time.Time{} }, BeginChanged},
+		"Slurm has cleared that of tasks whose throttle keeps them waiting": {func(j *Job) { // as squeue 22.05 states it from the second of the begin time on
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:00")}.String()
+		}, ""},
+		"the same by a clock that is ahead of that of Lull": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:01")}.String()
+		}, ""},
+		"its user starts tasks whose throttle keeps them waiting": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:30")}.String()
+		}, BeginChanged},
 		"Slurm has moved that of tasks whose throttle keeps them waiting, to the next second": {func(j *Job) {
 			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Held, Begin: at("08:59:59")}.String()
 		}, ""},
