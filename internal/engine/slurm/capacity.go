@@ -72,15 +72,16 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 	return bounded{value, now}
 }
 
-// replan has tasks planned anew when the curve has changed.
-func (b *bounded) replan(c *Capacity, r *track.Round) {
-	changed := c.revision != b.now.Revision
+// replan has tasks planned anew when the curve has changed. What the first capacity after a start has changed is not known: plans of the controller before stand
+// beside it, as far as it has room.
+func (b *bounded) replan(c *Capacity, r *track.Round, of *inheritance) {
+	changed, first := c.revision != b.now.Revision, c.revision == ""
 	c.revision = b.now.Revision
 	for i := range r.Snapshot.Tasks {
 		t := &r.Snapshot.Tasks[i]
 		again := b.now.Replans(t)
 		t.KeepsRoom = !again
-		if changed && again && r.Triggers[i].Reason == "" {
+		if changed && again && r.Triggers[i].Reason == "" && (!first || of.plans[t.ID] == nil) {
 			r.Renew(i, track.Trigger{Reason: track.NewCapacity, Message: "the capacity of " + b.now.Revision})
 		}
 	}
