@@ -46,7 +46,7 @@ const rounding = time.Second
 //
 //   - A job that waits gets the time of its plan as its begin time, or its latest safe start if that is earlier, or if it has no plan:
 //     Slurm starts it then, with or without Lull.
-//   - A job that is released gets the begin time now.
+//   - A job that is released gets the begin time now; once more if the clocks were set back before it.
 //   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
@@ -81,7 +81,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Release, decide.Resume:
 			c.release(g, now, a)
 		case decide.Continue:
-			if g.Mark.Phase != Released && !t.Changing {
+			if (g.Mark.Phase != Released || g.ahead(now)) && !t.Changing {
 				c.release(g, now, a)
 			}
 		}
@@ -239,21 +239,30 @@ func (c *changes) startNow(g *Governed, now time.Time) {
 		return // it starts as it is
 	}
 	m := g.next(Released)
+	m.Begin = now
 	m.Text = fmt.Sprintf("released at %s: its latest safe start was %s", clock(now), clock(g.Latest))
 	c.add(g.Job.ID, Update{Now: true, Comment: m.String()})
 }
 
+// ahead reports whether a job would wait for its begin time.
+func (g *Governed) ahead(now time.Time) bool { return g.Job.Pending() && g.Job.Begin.After(now) }
+
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
 // a minute by default, but at once at a job that is changed.
 func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
-	if g.Mark.Phase == Released && !g.Job.Begin.After(now) {
+	if g.Mark.Phase == Released && !g.ahead(now) {
 		return
 	}
 	m := g.next(Released)
 	why := Message(&a.Reason)
 	const most = 150
 	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
-	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
+	u := Update{Now: g.Job.Pending()}
+	if u.Now {
+		m.Begin = now
+	}
+	u.Comment = m.String()
+	c.add(g.Job.ID, u)
 }
 
 // Message says a reason in the words of Slurm.

@@ -31,7 +31,8 @@ const (
 // Users cannot change an AdminComment.
 type Mark struct {
 	Phase Phase
-	// Begin is the begin time that was set. If the job has another one, somebody else has set that.
+	// Begin is the begin time that was set. If the job has another one, somebody else has set that. With Released, it is when Lull has released the job; zero if it
+	// has not, as the time had come by itself.
 	Begin time.Time
 	// Since is when the job was submitted: Slurm states the time of its last requeue. Zero if it was never paused.
 	Since time.Time

@@ -346,10 +346,19 @@ func begins(j *Job, m *Mark, now time.Time) Why {
 		return ""
 	case m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
 		return OwnBegin
-	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now):
+	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now) && !m.setBack(j):
 		return BeginChanged
 	}
 	return ""
+}
+
+// makes is how long after the decision Slurm sets the begin time of a release, at most.
+const makes = 10 * time.Second
+
+// setBack reports whether a released job has the begin time of its release, though that is still to come: the clocks were set back.
+func (m *Mark) setBack(j *Job) bool {
+	after := j.Begin.Sub(m.Begin)
+	return m.Phase == Released && !m.Begin.IsZero() && after >= -moves && after <= makes
 }
 
 // HeldOut reports whether the job is one of the share that runs as submitted.

@@ -98,7 +98,10 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"put off after its begin time": {func(j *Job) {
 			j.Begin, j.AdminComment = at("12:00:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, BeginChanged},
-		"put off after its release": {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("10:00:00")}.String() }, BeginChanged},
+		"put off after its release": {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("08:50:00")}.String() }, BeginChanged},
+		"released before the clocks were set back": {func(j *Job) {
+			j.Begin, j.AdminComment = at("09:07:02"), Mark{Phase: Released, Begin: at("09:07:00")}.String()
+		}, ""},
 		"requeued by somebody else": {func(j *Job) { j.Restarts = 1 }, Requeued},
 		"paused by Lull": {func(j *Job) {
 			j.Restarts, j.AdminComment = 1, Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00")}.String()

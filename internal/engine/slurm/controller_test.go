@@ -116,7 +116,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for f.split(now) {
 	}
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
 			if j.Throttle > 0 { // others of its array had to end first
 				j.Started, j.Throttle = now, 0
@@ -141,11 +141,11 @@ func (f *fake) lets(j *slurm.Job) bool {
 func (f *fake) split(now time.Time) bool {
 	for i := range f.jobs {
 		j := &f.jobs[i]
-		if !j.Pending() || j.Tasks == 1 || j.Begin.After(now) || f.used()+j.CPUs > f.cpus {
+		if !j.Pending() || j.Held() || j.Tasks == 1 || j.Begin.After(now) || f.used()+j.CPUs > f.cpus {
 			continue
 		}
 		if !f.lets(j) {
-			j.Reason = "JobArrayTaskLimit"
+			j.Reason, j.Begin = "JobArrayTaskLimit", time.Time{} // as Slurm 22.05
 			continue
 		}
 		var number, first, last int
