@@ -60,6 +60,7 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"a comment that cannot be read":  {func(j *Job) { j.Comment = "lull:max-delay=x" }, BadComment},
 		"held by its user":               {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
 		"held by an operator":            {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
+		"held by requeuehold":            {func(j *Job) { j.Reason, j.Restarts = "job requeued in held state", 1 }, UserHold},
 		"submitted with --begin":         {func(j *Job) { j.AdminComment = "" }, OwnBegin},
 		"its begin time has passed, and nobody has marked it":              {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
 		"submitted with --begin, which has come while the cluster is full": {func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", at("08:30:00"), "Resources" }, OwnBegin},
