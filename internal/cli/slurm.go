@@ -245,6 +245,9 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if !about.Tested {
 		log.Warn("This version of Slurm is not among those that Lull is tested on", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "tested", "22.05")
 	}
+	if about.Hidden != "" {
+		log.Warn("slurm.conf has PrivateData=jobs, and Slurm may hide the jobs of others from this account: Lull then leaves them to Slurm, however empty the queue looks. Accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator", "reason", about.Hidden)
+	}
 	if !about.Lua {
 		log.Warn("slurm.conf has no JobSubmitPlugins=lua: a job that finds room at once starts before Lull sees it. Run lull slurm install")
 	}
@@ -360,6 +363,9 @@ func newSlurmExplainCommand() *cobra.Command {
 			}
 			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory, Boot: about.ResumeTimeout})
 			found := view.Explain(args[0], time.Now())
+			if len(found) == 0 && about.Hidden != "" {
+				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job of yours, as 12, 12_3 or, for all of an array, its number. Slurm hides those of others (PrivateData): " + about.Hidden)
+			}
 			if len(found) == 0 {
 				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job that squeue lists, as 12, 12_3 or, for all of an array, its number")
 			}

@@ -139,3 +139,26 @@ func TestBurstReplansNoWaitingTask(t *testing.T) {
 		}
 	}
 }
+
+// TestAPlanMayStandOnANewForecast: the caller knows that it is as good, and the next round has it stand by itself. Other triggers stay.
+func TestAPlanMayStandOnANewForecast(t *testing.T) {
+	rd := among(t, 10, []decide.Task{waiting("a", 2), waiting("b", 2)}, "b")
+	rd.Rules.Forecast = "another"
+	rd.Prepare()
+	if rd.Triggers[0].Reason != track.NewForecast || rd.Triggers[1].Reason != track.Submitted {
+		t.Fatalf("%+v", rd.Triggers)
+	}
+	rd.Stand(0)
+	rd.Stand(1)
+	if a := &rd.Snapshot.Tasks[0]; rd.Triggers[0].Reason != "" || a.Replan || !a.Renewable || a.Standing == nil {
+		t.Errorf("%+v, %+v; want a plan that stands, and that b may have renewed", rd.Triggers[0], a)
+	}
+	if rd.Triggers[1].Reason != track.Submitted || !rd.Snapshot.Tasks[1].Replan {
+		t.Errorf("%+v; want the task without a plan to be planned", rd.Triggers[1])
+	}
+	rd.Snapshot.Tasks, rd.Records, rd.Seen = rd.Snapshot.Tasks[:1], rd.Records[:1], rd.Seen[:1]
+	rd.Prepare()
+	if rd.Triggers[0].Reason != "" {
+		t.Errorf("%+v in the next round", rd.Triggers[0])
+	}
+}

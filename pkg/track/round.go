@@ -21,6 +21,9 @@ type Round struct {
 	Reserve *reserve.Learner
 	// Triggers say why each task is planned anew; without a reason where its plan stands.
 	Triggers []Trigger
+
+	// newcomers says that a task was submitted or asks for something else.
+	newcomers bool
 }
 
 // Prepare sets Snapshot.Reserve, if it is learned, Task.Standing of each task that has a plan, and Task.Replan and a trigger for each that
@@ -38,7 +41,7 @@ func (r *Round) Prepare() {
 	if r.Reserve != nil {
 		r.learn()
 	}
-	newcomers := false
+	r.newcomers = false
 	r.Triggers = r.Triggers[:0]
 	for i := range s.Tasks {
 		t, rec := &s.Tasks[i], r.Records[i]
@@ -55,12 +58,26 @@ func (r *Round) Prepare() {
 			t.Standing = nil
 		}
 		r.Triggers = append(r.Triggers, trigger)
-		newcomers = newcomers || trigger.Reason == Submitted || trigger.Reason == ObjectChanged
+		r.newcomers = r.newcomers || trigger.Reason == Submitted || trigger.Reason == ObjectChanged
 	}
 	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		t.Renewable = newcomers && t.State == decide.Waiting && t.Standing != nil && !t.Replan
+		r.renewable(&s.Tasks[i])
 	}
+}
+
+func (r *Round) renewable(t *decide.Task) {
+	t.Renewable = r.newcomers && t.State == decide.Waiting && t.Standing != nil && !t.Replan
+}
+
+// Stand keeps the plan of task i that would be made anew only because of a new forecast: from now on it rests on that. It does nothing to a task with another
+// trigger or none. It is called between Prepare and the decision.
+func (r *Round) Stand(i int) {
+	if r.Triggers[i].Reason != NewForecast {
+		return
+	}
+	t := &r.Snapshot.Tasks[i]
+	r.Triggers[i], t.Replan, r.Records[i].basis.forecast = Trigger{}, false, r.Rules.Forecast
+	r.renewable(t)
 }
 
 // Renew plans task i anew for a reason that only the caller knows. It does nothing to a task that is planned

@@ -231,3 +231,43 @@ func TestJobsWhoseCPUsRiseTakeTheirLicences(t *testing.T) {
 		t.Errorf("an operator took the licences of a job away; it asks for %q", j["Licenses"])
 	}
 }
+
+// TestLicencesThatAnOperatorLowersStay while Lull and job_submit.lua go on: those of a job, beside others that it has, and the number of the reservation, which Lull
+// extends as it is.
+func TestLicencesThatAnOperatorLowersStay(t *testing.T) {
+	empty(t)
+	config := bounded(t, filepath.Join(t.TempDir(), "capacity"))
+	l := controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}), "--config", config)
+	id := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n4", "--licenses=superpower:1", "--comment=lull:max-delay=15m,runtime=4s", "--wrap", "sleep 1")
+	has := func(want string) func(job) bool {
+		return func(j job) bool { return planned(j) && j["Licenses"] == want }
+	}
+	until(t, id, "one that asks for its licences", has("superpower:1,power:4"))
+	must(t, "scontrol", "update", "JobId="+id, "Licenses=superpower:2,power:2")
+	asNobody(t, "scontrol", "update", "JobId="+id, "Licenses=superpower:2,power:1")
+	until(t, id, "one that keeps what the operator has left", has("superpower:2,power:2"))
+	must(t, "scontrol", "update", "JobId="+id, "NumCPUs=6", "NumTasks=6")
+	if n, _ := reserved(t); n != 8 {
+		t.Errorf("%d licences are reserved; want 8, those above the maximum", n)
+	}
+	must(t, "scontrol", "update", "ReservationName=lull-power", "Licenses=power:11")
+	ends := func() (n string, end time.Time) {
+		m := regexp.MustCompile(` EndTime=(\S+) .*Licenses=(\S+)`).FindStringSubmatch(must(t, "scontrol", "-o", "show", "reservation", "lull-power"))
+		if m == nil {
+			t.Fatal("no reservation")
+		}
+		return m[2], job{"EndTime": m[1]}.at(t, "EndTime")
+	}
+	_, before := ends()
+	// Lull reads the reservation when it is about to extend it, after two minutes.
+	if err := wait("the reservation to be extended", func() bool {
+		_, end := ends()
+		return end.After(before)
+	}); err != nil {
+		t.Errorf("%v: %s", err, l.log)
+	}
+	if n, _ := ends(); n != "power:11" || !strings.Contains(l.log.String(), "Somebody else has changed the reservation") {
+		t.Errorf("reserved: %s; want the 11 of the operator: %s", n, l.log)
+	}
+	until(t, id, "one that keeps what the operator has left", has("superpower:2,power:2"))
+}

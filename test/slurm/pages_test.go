@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lull.dev/lull/internal/studies/slurmlab"
 )
 
 var (
@@ -39,10 +42,12 @@ func TestCommandsOfTheSlurmPageRun(t *testing.T) {
 	here := []string{"/etc/slurm", lab.dir, "2026-06-02T08:00", time.Now().UTC().Add(36 * time.Hour).Format("2006-01-02T15:04")}
 	answers, first := map[string]string{}, ""
 	for _, m := range pageCommand.FindAllStringSubmatch(string(text), -1) {
-		if strings.Contains(m[1], "--credential-file") {
-			continue // it asks a provider, and runs on: TestTheLedgerSaysWhatWasSaved has its other flags, TestEverySourceLive the provider
+		if strings.Contains(m[1], "--credential-file") || strings.Contains(m[1], "--slurm-rest ") {
+			continue // it runs on: TestTheLedgerSaysWhatWasSaved has its other flags, TestEverySourceLive the provider, TestTheControllerUsesSlurmrestd slurmrestd
 		}
-		cmd := exec.Command("bash", "-c", strings.NewReplacer(append(here, "4711", first)...).Replace(m[1]))
+		ctx, cancel := context.WithTimeout(t.Context(), slurmlab.Within)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer(append(here, "4711", first)...).Replace(m[1]))
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), fmt.Sprintf("PATH=%s:%s/usr/bin:%s", dir, lab.root, os.Getenv("PATH")))
 		out, err := cmd.CombinedOutput()
 		if err != nil {

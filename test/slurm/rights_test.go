@@ -179,3 +179,53 @@ func TestLullNeedsAnAdministratorOfSlurmdbd(t *testing.T) {
 		t.Errorf("%v: %+v", err, ends)
 	}
 }
+
+// private has slurmctld hide jobs (PrivateData) until the test is over.
+func private(t *testing.T) {
+	t.Helper()
+	file := lab.dir + "/slurm.conf"
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "scontrol", "reconfigure")
+	}
+	set(string(before) + "PrivateData=jobs,usage\n")
+	t.Cleanup(func() { set(string(before)) })
+}
+
+// TestJobsThatSlurmHides: with PrivateData, the account of Lull sees the jobs of others at the level of docs/slurm.md. Below it, Lull says that it may not see all jobs, and an
+// empty queue is not taken for one.
+func TestJobsThatSlurmHides(t *testing.T) {
+	accounted(t)
+	private(t)
+	submitAs := func(args ...string) string {
+		return asNobody(t, "sbatch", append(append([]string{"--parsable", "--output=/dev/null", "--account=" + slurmlab.Account}, args...), "--wrap", "sleep 1")...)
+	}
+	const warning = "PrivateData=jobs"
+	setLevel(t, "None")
+	l := controllerOf(t, lullUID, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	if text := l.log.String(); !strings.Contains(text, warning) || !strings.Contains(text, "user "+lullUser+" has AdminLevel=None") {
+		t.Errorf("%s", text)
+	}
+	id := submitAs("--comment=lull:max-delay=10m,runtime=4s")
+	if out, err := as(lullUID, "squeue", "-h", "-j", id); err == nil && strings.Contains(out, id) {
+		t.Errorf("Slurm hides nothing: %s", out)
+	}
+	until(t, id, "completed", completed) // after the grace period
+	l.kill()
+	setLevel(t, "Administrator")
+	l = controllerOf(t, lullUID, curve(t, [2]time.Duration{40 * time.Second, 15 * time.Minute}))
+	id = submitAs("--comment=lull:max-delay=10m,runtime=4s")
+	until(t, id, "planned", planned)
+	if j := until(t, id, "completed", completed); !strings.Contains(j["AdminComment"], "phase=released") {
+		t.Errorf("%v", j)
+	}
+	if text := l.log.String(); strings.Contains(text, warning) {
+		t.Errorf("%s", text)
+	}
+}

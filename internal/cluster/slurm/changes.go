@@ -19,6 +19,8 @@ type Update struct {
 	Throttle *int
 	// Licences are all that the jobs ask for; empty leaves them.
 	Licences string
+	// SawLicences are those that the decision rests on, if Licences sets others. See Relicense.
+	SawLicences string
 	// Comment is the AdminComment; empty leaves it.
 	Comment string
 	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and
@@ -44,12 +46,12 @@ const rounding = time.Second
 //
 //   - A job that waits gets the time of its plan as its begin time, or its latest safe start if that is earlier, or if it has no plan:
 //     Slurm starts it then, with or without Lull.
-//   - A job that is released gets the begin time now.
+//   - A job that is released gets the begin time now; once more if the clocks were set back before it.
 //   - A running job that is paused is requeued. Until the next look it has the begin time that Slurm sets, two minutes ahead.
 //   - A job that waits for other jobs gets its latest safe start.
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
-//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each.
+//   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each, unless an operator has lowered them since Lull or job_submit.lua set them.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
@@ -79,7 +81,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Release, decide.Resume:
 			c.release(g, now, a)
 		case decide.Continue:
-			if g.Mark.Phase != Released && !t.Changing {
+			if (g.Mark.Phase != Released || g.ahead(now)) && !t.Changing {
 				c.release(g, now, a)
 			}
 		}
@@ -138,11 +140,12 @@ type change struct {
 	throttle int // -1 for none
 	saw      int
 	licences string
+	had      string
 	comment  string
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, throttle: -1, licences: u.Licences, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, licences: u.Licences, had: u.SawLicences, comment: u.Comment}
 	if u.Throttle != nil {
 		key.throttle, key.saw = *u.Throttle, u.Saw
 	}
@@ -236,21 +239,30 @@ func (c *changes) startNow(g *Governed, now time.Time) {
 		return // it starts as it is
 	}
 	m := g.next(Released)
+	m.Begin = now
 	m.Text = fmt.Sprintf("released at %s: its latest safe start was %s", clock(now), clock(g.Latest))
 	c.add(g.Job.ID, Update{Now: true, Comment: m.String()})
 }
 
+// ahead reports whether a job would wait for its begin time.
+func (g *Governed) ahead(now time.Time) bool { return g.Job.Pending() && g.Job.Begin.After(now) }
+
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
 // a minute by default, but at once at a job that is changed.
 func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
-	if g.Mark.Phase == Released && !g.Job.Begin.After(now) {
+	if g.Mark.Phase == Released && !g.ahead(now) {
 		return
 	}
 	m := g.next(Released)
 	why := Message(&a.Reason)
 	const most = 150
 	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
-	c.add(g.Job.ID, Update{Now: g.Job.Pending() && g.Mark.Phase != Released, Comment: m.String()})
+	u := Update{Now: g.Job.Pending()}
+	if u.Now {
+		m.Begin = now
+	}
+	u.Comment = m.String()
+	c.add(g.Job.ID, u)
 }
 
 // Message says a reason in the words of Slurm.
@@ -279,7 +291,7 @@ func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Ac
 
 // next is the mark of a job in another phase.
 func (g *Governed) next(p Phase) Mark {
-	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own}
+	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
 	if g.Scale != nil {
 		m.Of = g.Scale.Of
 	}

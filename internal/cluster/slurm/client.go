@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,10 @@ type Client interface {
 	Ends(ctx context.Context, ids []string) ([]Job, error)
 	// Licences says how many there are of a licence. One that Slurm does not know is an error.
 	Licences(ctx context.Context, licence string) (int, error)
+	// LicencesOf says which licences some jobs that wait ask for now, by name. A job that is not there, or whose list cannot be read whole, is left out.
+	LicencesOf(ctx context.Context, ids []string) (map[string]string, error)
+	// Reserved says how many of a licence the reservation of Reserve keeps now, and whether there is one.
+	Reserved(ctx context.Context, licence string) (count int, there bool, err error)
 	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
 	// itself when that time has come. No job is ended.
 	Reserve(ctx context.Context, licence string, count int, until time.Time) error
@@ -56,6 +61,11 @@ type About struct {
 	MinJobAge time.Duration
 	// ResumeTimeout is how long a node may take to start that Slurm has switched off to save power; 0 if it switches none off.
 	ResumeTimeout time.Duration
+	// Hidden says why Slurm may hide the jobs of others from the account of Lull (PrivateData), so that an empty queue says nothing; empty if it hides none.
+	Hidden string
+
+	private   bool
+	slurmUser string
 }
 
 // ErrCommand marks a command of Slurm that failed.
@@ -120,7 +130,32 @@ func (c Commands) about(ctx context.Context) (About, error) {
 		return a, err
 	}
 	a.configured(out)
+	if a.private {
+		me, err := user.Current()
+		if err != nil {
+			return a, fmt.Errorf("the user of this process: %w", err)
+		}
+		a.Hidden = c.hidden(ctx, a.slurmUser, me)
+	}
 	return a, nil
+}
+
+// hidden says why PrivateData=jobs hides jobs from a user: Slurm shows all to root, SlurmUser, operators and administrators.
+func (c Commands) hidden(ctx context.Context, slurmUser string, me *user.User) string {
+	if me.Uid == "0" || strings.HasSuffix(slurmUser, "("+me.Uid+")") {
+		return ""
+	}
+	out, err := c.run(ctx, "sacctmgr", "--noheader", "--parsable2", "show", "user", me.Username, "format=AdminLevel")
+	switch level := strings.TrimSpace(out); {
+	case err != nil:
+		return fmt.Sprintf("the AdminLevel of user %s cannot be read: %v", me.Username, err)
+	case level == "Operator", level == "Administrator":
+		return ""
+	case level == "":
+		return fmt.Sprintf("slurmdbd does not know user %s", me.Username)
+	default:
+		return fmt.Sprintf("user %s has AdminLevel=%s", me.Username, clipped(level))
+	}
 }
 
 // readable looks at the queue once.
@@ -147,6 +182,12 @@ func (a *About) configured(text string) {
 			}
 		case "SelectTypeParameters":
 			a.Memory = strings.Contains(strings.ToUpper(value), "MEMORY")
+		case "PrivateData":
+			for _, kind := range strings.Split(value, ",") {
+				a.private = a.private || kind == "jobs" || kind == "all"
+			}
+		case "SlurmUser":
+			a.slurmUser = value
 		case "ClusterName":
 			a.Cluster = value
 		case "MinJobAge":

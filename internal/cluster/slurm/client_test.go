@@ -3,6 +3,7 @@ package slurm
 import (
 	"errors"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -154,5 +155,31 @@ func TestAnAnswerWithoutAnEndIsCutOff(t *testing.T) {
 	c := commands(t, map[string]string{"squeue": "head -c 200000000 /dev/zero", "sinfo": ""})
 	if _, err := c.Observe(t.Context()); !errors.Is(err, ErrCommand) || !strings.Contains(err.Error(), "128 MiB") {
 		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+// TestAnAccountThatDoesNotSeeAllJobs is told so: with PrivateData=jobs, squeue shows it an empty queue.
+func TestAnAccountThatDoesNotSeeAllJobs(t *testing.T) {
+	for config, want := range map[string]bool{"none": false, "accounts,users": false, "jobs": true, "usage,jobs": true, "all": true} {
+		a := About{}
+		if a.configured("PrivateData             = " + config + "\nSlurmUser               = other(99)\n"); a.private != want || a.slurmUser != "other(99)" {
+			t.Errorf("%s: %+v", config, a)
+		}
+	}
+	for name, tc := range map[string]struct {
+		sacctmgr, uid, want string
+	}{
+		"root":                {"exit 1", "0", ""},
+		"SlurmUser":           {"exit 1", "99", ""},
+		"an ordinary user":    {"echo None", "7", "user lull has AdminLevel=None"},
+		"an operator":         {"echo Operator", "7", ""},
+		"an administrator":    {`[ "$*" = "--noheader --parsable2 show user lull format=AdminLevel" ] && echo Administrator`, "7", ""},
+		"unknown to slurmdbd": {"", "7", "does not know user lull"},
+		"without slurmdbd":    {"echo 'You are not running a supported accounting_storage plugin' >&2; exit 1", "7", "cannot be read"},
+	} {
+		c := commands(t, map[string]string{"sacctmgr": tc.sacctmgr})
+		if got := c.hidden(t.Context(), "other(99)", &user.User{Uid: tc.uid, Username: "lull"}); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q; want %q", name, got, tc.want)
+		}
 	}
 }

@@ -59,7 +59,7 @@ const (
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
 	reasonResources  = "Resources"
-	reasonHeld       = "JobHeld" // JobHeldUser and JobHeldAdmin
+	reasonHeld       = "held" // in JobHeldUser, JobHeldAdmin, "job requeued in held state" (requeuehold), "launch failed requeued held"
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"
 )
@@ -131,7 +131,7 @@ func (j *Job) Failed() bool {
 }
 
 // Held reports whether its user or an operator holds it.
-func (j *Job) Held() bool { return j.Pending() && strings.Contains(j.Reason, reasonHeld) }
+func (j *Job) Held() bool { return j.Pending() && strings.Contains(strings.ToLower(j.Reason), reasonHeld) }
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {

@@ -66,7 +66,7 @@ local function lull_count(entry, name)
 	return string.match(after, "^%s*$") and 1 or nil
 end
 
--- A list of licences with at least so many of the one of Lull.
+-- A list of licences with at least so many of the one of Lull, and how many of those it states.
 local function lull_licenses(text, least)
 	local list, stated = {}, 0
 	for entry in string.gmatch(text or "", "[^,;]+") do
@@ -78,7 +78,7 @@ local function lull_licenses(text, least)
 		end
 	end
 	table.insert(list, string.format("%s:%d", lull_licence.name, math.max(stated, least)))
-	return table.concat(list, ",")
+	return table.concat(list, ","), stated
 end
 
 -- How many licences as many CPUs take, at least one. A job of more CPUs than there are takes all.
@@ -107,8 +107,12 @@ function lull_job_submit(job, partitions)
 	if delay == nil or delay <= 0 then
 		return
 	end
+	local took = ""
 	if lull_licence ~= nil then
-		job.licenses = lull_licenses(job.licenses, lull_least(job.min_cpus))
+		local least = lull_least(job.min_cpus)
+		local list = lull_licenses(job.licenses, least)
+		job.licenses = list
+		took = string.format("licences=%d ", least)
 	end
 	if lull_grace <= 0 then
 		return
@@ -119,7 +123,7 @@ function lull_job_submit(job, partitions)
 		note = job.admin_comment .. " "
 	end
 	job.begin_time = at
-	job.admin_comment = string.format("%slull: waits for the plan of Lull; starts by %s at the latest without one [begin=%d phase=held]", note, os.date("!%Y-%m-%dT%H:%MZ", at), at)
+	job.admin_comment = string.format("%slull: waits for the plan of Lull; starts by %s at the latest without one [begin=%d %sphase=held]", note, os.date("!%Y-%m-%dT%H:%MZ", at), at, took)
 end
 
 -- An error here must not keep a job from being submitted.
@@ -131,12 +135,21 @@ function slurm_job_submit(job, partitions, uid)
 	return slurm.SUCCESS
 end
 
--- Keeps the licences of a job that may wait, if its user changes the list. Operators may do so. uid is who changes it.
+-- Keeps the licences of a job that may wait, if its user changes the list: as many as it was given, or as an operator has left it. uid is who changes it.
 function lull_job_modify(job, record, uid)
 	if lull_licence == nil or job.licenses == nil or uid ~= record.user_id or string.find(record.admin_comment or "", "lull: ", 1, true) == nil then
 		return
 	end
-	job.licenses = lull_licenses(job.licenses, lull_least(record.min_cpus))
+	local least = tonumber(string.match(record.admin_comment, "licences=(%d+)")) or lull_least(record.min_cpus)
+	if record.licenses ~= nil then
+		local _, had = lull_licenses(record.licenses, 0)
+		if had < 1 then
+			return -- an operator has taken them away
+		end
+		least = math.min(least, had)
+	end
+	local list = lull_licenses(job.licenses, least)
+	job.licenses = list
 end
 
 function slurm_job_modify(job, record, partitions, uid)

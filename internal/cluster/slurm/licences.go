@@ -2,8 +2,10 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,21 +58,134 @@ func unless(err error, says string) error {
 }
 
 // licences has a job that waits take one licence of the bound for each of its CPUs. job_submit.lua has counted those that it stated: Slurm may raise them later,
-// such as by MaxMemPerCPU, and its user may. A job without any has been freed by an operator.
+// such as by MaxMemPerCPU, and its user may. A job that has fewer than were set last, or none, keeps those that it has: an operator has decided that.
 func (c *changes) licences(v *View, g *Governed) {
 	j, name := g.Job, v.places.licence
 	if name == "" || !j.Pending() || j.LicencesCut {
 		return
 	}
 	want := min(j.CPUs, int(v.Snapshot.Clusters[0].Capacity[LicenceResource]))
-	if n := j.licences(name); n == 0 || n >= want {
+	if n := j.licences(name); n == 0 || n >= want || n < g.Mark.Licences {
 		return
 	}
 	list := strings.Split(j.Licences, ",")
 	for i, of := range list {
-		if key, _, _ := strings.Cut(strings.ReplaceAll(of, "=", ":"), ":"); key == name {
+		if licenceName(of) == name {
 			list[i] = fmt.Sprintf("%s:%d", name, want)
 		}
 	}
-	c.add(j.ID, Update{Licences: strings.Join(list, ",")})
+	g.Mark.Licences = want // in what else is written of the job too
+	m := g.Mark
+	u := Update{Licences: strings.Join(list, ","), SawLicences: j.Licences}
+	if m.Phase != "" {
+		u.Comment = m.String()
+	}
+	c.add(j.ID, u)
+}
+
+// licenceName is the name of an entry such as power:4, power=4 or power.
+func licenceName(entry string) string {
+	name, _, _ := strings.Cut(strings.ReplaceAll(entry, "=", ":"), ":")
+	return name
+}
+
+// Relicense is an update of licences as it is to be made when jobs have these by now, by name: a job whose other licences were changed since the decision keeps that
+// change, and one that has another number of the licence that is to be set, or is not there, is left as it is.
+func (u *Update) Relicense(now map[string]string) []Update {
+	var out []Update
+	for _, id := range u.IDs {
+		has, known := now[id]
+		list, same := merged(u.SawLicences, u.Licences, has)
+		if !known || !same {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].Licences == list {
+			out[n-1].IDs = append(out[n-1].IDs, id)
+			continue
+		}
+		part := *u
+		part.IDs, part.Licences, part.SawLicences = []string{id}, list, has
+		out = append(out, part)
+	}
+	return out
+}
+
+// merged changes in a list of licences what differs between two others; ok is false if it has not what is to be changed.
+func merged(from, to, list string) (out string, ok bool) {
+	before, after, entries := strings.Split(from, ","), strings.Split(to, ","), strings.Split(list, ",")
+	for i := range before {
+		if before[i] == after[i] {
+			continue
+		}
+		at := slices.IndexFunc(entries, func(of string) bool { return licenceName(of) == licenceName(before[i]) })
+		if at < 0 || count(entries[at]) != count(before[i]) {
+			return "", false
+		}
+		entries[at] = after[i]
+	}
+	return strings.Join(entries, ","), true
+}
+
+// count is the number of an entry; that of power is 1.
+func count(entry string) string {
+	_, n, stated := strings.Cut(strings.ReplaceAll(entry, "=", ":"), ":")
+	if !stated {
+		return "1"
+	}
+	return n
+}
+
+// LicencesOf implements Client by squeue of these jobs, in one call.
+func (c Commands) LicencesOf(ctx context.Context, ids []string) (map[string]string, error) {
+	var numbers []string
+	for _, id := range ids {
+		if n := strconv.Itoa(arrayOf(id)); !slices.Contains(numbers, n) {
+			numbers = append(numbers, n)
+		}
+	}
+	end := newWord()
+	out, err := c.run(ctx, "squeue", "--noheader", "--all", "--array-unique", "--states=PENDING", "--jobs="+strings.Join(numbers, ","), "--Format="+format(licenceColumns, end))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	bad := rows(out, end, licenceColumns, func(f []string) error {
+		j := Job{ID: f[0], State: statePending}
+		if number, err := strconv.Atoi(f[1]); none(f[2]) != "" {
+			if err := errors.Join(err, j.array(number, f[2])); err != nil {
+				return err
+			}
+		}
+		if len(f[3]) < tresWidth {
+			found[j.ID] = none(f[3])
+		}
+		return nil
+	})
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("squeue: %q: %w", clipped(bad[0].Line), bad[0].Err)
+	}
+	return found, nil
+}
+
+// licenceColumns are those of LicencesOf.
+var licenceColumns = []column{{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"Licenses", tresWidth}}
+
+// Reserved implements Client by scontrol show reservation.
+func (c Commands) Reserved(ctx context.Context, licence string) (count int, there bool, err error) {
+	out, err := c.run(ctx, "scontrol", "--oneliner", "show", "reservation")
+	if err != nil {
+		return 0, false, err
+	}
+	for line := range strings.Lines(out) {
+		fields := map[string]string{}
+		for _, f := range strings.Fields(line) {
+			key, value, _ := strings.Cut(f, "=")
+			fields[key] = value
+		}
+		if fields["ReservationName"] == reservation(licence) {
+			j := Job{Licences: none(fields["Licenses"])}
+			return j.licences(licence), true, nil
+		}
+	}
+	return 0, false, nil
 }

@@ -31,7 +31,8 @@ const (
 // Users cannot change an AdminComment.
 type Mark struct {
 	Phase Phase
-	// Begin is the begin time that was set. If the job has another one, somebody else has set that.
+	// Begin is the begin time that was set. If the job has another one, somebody else has set that. With Released, it is when Lull has released the job; zero if it
+	// has not, as the time had come by itself.
 	Begin time.Time
 	// Since is when the job was submitted: Slurm states the time of its last requeue. Zero if it was never paused.
 	Since time.Time
@@ -43,6 +44,9 @@ type Mark struct {
 	// array had. Own says that its user has changed the throttle since: Lull sets none any more.
 	Limit, Set, Of int
 	Own            bool
+	// Licences are how many of the bound Lull or job_submit.lua has last set at least, one for each CPU; 0 if neither has. If the job has fewer, an operator has taken
+	// them away: to its user, job_submit.lua leaves as many.
+	Licences int
 	// Text is what people read.
 	Text string
 	// Before is what others have written into the AdminComment. It is kept.
@@ -93,6 +97,8 @@ func ReadMark(comment string) Mark {
 			m.Limit = int(min(n, mostTasks))
 		case "set":
 			m.Set = int(min(n, mostTasks))
+		case "licences":
+			m.Licences = int(min(n, mostCount))
 		case "of":
 			m.Of = int(min(n, mostTasks))
 		}
@@ -141,6 +147,9 @@ func (m Mark) String() string {
 	}
 	if m.Of > 0 {
 		fmt.Fprintf(&b, "of=%d ", m.Of)
+	}
+	if m.Licences > 0 {
+		fmt.Fprintf(&b, "licences=%d ", m.Licences)
 	}
 	if m.Own {
 		b.WriteString("throttle=own ")

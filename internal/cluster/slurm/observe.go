@@ -295,7 +295,7 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 }
 
 // moves is how far ahead of the clock Slurm moves the begin time of tasks that the throttle of their array keeps waiting, at most: a second, and one for the grain
-// of its times.
+// of its times. The clock of slurmctld may be ahead of this one by as much.
 const moves = 2 * time.Second
 
 // moved undoes such a move: that time has come.
@@ -338,18 +338,27 @@ const promptly = 5 * time.Second
 
 // begins says whose the begin time of a pending job is; "" for Lull's, or if the job has none.
 func begins(j *Job, m *Mark, now time.Time) Why {
-	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting, or has none for a moment.
-	passed := !m.Begin.After(now) && !j.Begin.After(now)
+	// Once it has come, Slurm moves the begin time of tasks that the throttle of their array keeps waiting, or clears it (Reason=JobArrayTaskLimit).
+	passed := !m.Begin.After(now) && !j.Begin.After(now) || j.ofArray() && j.Begin.IsZero() && !m.Begin.After(now.Add(moves))
 	changed := !j.Begin.Equal(m.Begin) && !passed
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue
 		return ""
 	case m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
 		return OwnBegin
-	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now):
+	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now) && !m.setBack(j):
 		return BeginChanged
 	}
 	return ""
+}
+
+// makes is how long after the decision Slurm sets the begin time of a release, at most.
+const makes = 10 * time.Second
+
+// setBack reports whether a released job has the begin time of its release, though that is still to come: the clocks were set back.
+func (m *Mark) setBack(j *Job) bool {
+	after := j.Begin.Sub(m.Begin)
+	return m.Phase == Released && !m.Begin.IsZero() && after >= -moves && after <= makes
 }
 
 // HeldOut reports whether the job is one of the share that runs as submitted.

@@ -60,6 +60,7 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"a comment that cannot be read":  {func(j *Job) { j.Comment = "lull:max-delay=x" }, BadComment},
 		"held by its user":               {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
 		"held by an operator":            {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
+		"held by requeuehold":            {func(j *Job) { j.Reason, j.Restarts = "job requeued in held state", 1 }, UserHold},
 		"submitted with --begin":         {func(j *Job) { j.AdminComment = "" }, OwnBegin},
 		"its begin time has passed, and nobody has marked it":              {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
 		"submitted with --begin, which has come while the cluster is full": {func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", at("08:30:00"), "Resources" }, OwnBegin},
@@ -77,6 +78,15 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 			j.Begin, j.AdminComment = time.Time{}, Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, ""},
 		"its user has removed the begin time": {func(j *Job) { j.Begin = time.Time{} }, BeginChanged},
+		"Slurm has cleared that of tasks whose throttle keeps them waiting": {func(j *Job) { // as squeue 22.05 states it from the second of the begin time on
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:00")}.String()
+		}, ""},
+		"the same by a clock that is ahead of that of Lull": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:01")}.String()
+		}, ""},
+		"its user starts tasks whose throttle keeps them waiting": {func(j *Job) {
+			j.ID, j.Tasks, j.Throttle, j.Reason, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, "JobArrayTaskLimit", time.Time{}, Mark{Phase: Held, Begin: at("09:00:30")}.String()
+		}, BeginChanged},
 		"Slurm has moved that of tasks whose throttle keeps them waiting, to the next second": {func(j *Job) {
 			j.ID, j.Tasks, j.Throttle, j.Begin, j.AdminComment = "12_[3-4]", 2, 2, at("09:00:01"), Mark{Phase: Held, Begin: at("08:59:59")}.String()
 		}, ""},
@@ -89,7 +99,10 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		"put off after its begin time": {func(j *Job) {
 			j.Begin, j.AdminComment = at("12:00:00"), Mark{Phase: Held, Begin: at("08:30:00")}.String()
 		}, BeginChanged},
-		"put off after its release": {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("10:00:00")}.String() }, BeginChanged},
+		"put off after its release": {func(j *Job) { j.AdminComment = Mark{Phase: Released, Begin: at("08:50:00")}.String() }, BeginChanged},
+		"released before the clocks were set back": {func(j *Job) {
+			j.Begin, j.AdminComment = at("09:07:02"), Mark{Phase: Released, Begin: at("09:07:00")}.String()
+		}, ""},
 		"requeued by somebody else": {func(j *Job) { j.Restarts = 1 }, Requeued},
 		"paused by Lull": {func(j *Job) {
 			j.Restarts, j.AdminComment = 1, Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00")}.String()

@@ -285,6 +285,27 @@ func (c *REST) Licences(ctx context.Context, licence string) (int, error) {
 	return 0, fmt.Errorf("%w: slurmrestd GET %s/licenses: no licence %s", ErrREST, restPath, licence)
 }
 
+// Reserved implements Client.
+func (c *REST) Reserved(ctx context.Context, licence string) (count int, there bool, err error) {
+	var a struct {
+		restAnswer
+		Reservations []struct {
+			Name     string `json:"name"`
+			Licences string `json:"licenses"`
+		} `json:"reservations"`
+	}
+	if err := c.call(ctx, http.MethodGet, "/reservations", nil, &a); err != nil {
+		return 0, false, err
+	}
+	for _, r := range a.Reservations {
+		if r.Name == reservation(licence) {
+			j := Job{Licences: r.Licences}
+			return j.licences(licence), true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // restTime writes a time as squeue does.
 func restTime(t int64) string {
 	if t <= 0 {

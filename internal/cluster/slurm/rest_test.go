@@ -210,6 +210,12 @@ func TestLicencesOfSlurmrestd(t *testing.T) {
 	if n, err := c.Licences(t.Context(), "power"); n != 32 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
+	if n, there, err := c.Reserved(t.Context(), "power"); n != 3 || !there || err != nil {
+		t.Errorf("%d, %v, %v", n, there, err)
+	}
+	if _, there, err := c.Reserved(t.Context(), "superpower"); there || err != nil {
+		t.Errorf("%v, %v", there, err)
+	}
 	if _, err := c.Licences(t.Context(), "powe"); !errors.Is(err, ErrREST) {
 		t.Error(err)
 	}

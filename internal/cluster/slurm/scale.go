@@ -197,6 +197,9 @@ func (c *changes) scale(g *Governed, a *decide.Action, now time.Time) {
 	}
 	m.Text = sentence(now, n, s.Width, Message(&a.Reason))
 	u := Update{Now: !released}
+	if m.Begin = g.Mark.Begin; u.Now {
+		m.Begin = now
+	}
 	set := &throttle
 	if throttle == g.Job.Throttle {
 		set = nil

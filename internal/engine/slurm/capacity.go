@@ -38,6 +38,8 @@ type Capacity struct {
 	reserved int
 	until    time.Time
 	said     string
+	// theirs are the licences of the reservation if somebody else has changed it, so that it is left as it is; 0 otherwise.
+	theirs int
 }
 
 // bounded is a look at the curve: what it allows, and what may be planned with.
@@ -70,15 +72,16 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 	return bounded{value, now}
 }
 
-// replan has tasks planned anew when the curve has changed.
-func (b *bounded) replan(c *Capacity, r *track.Round) {
-	changed := c.revision != b.now.Revision
+// replan has tasks planned anew when the curve has changed. What the first capacity after a start has changed is not known: plans of the controller before stand
+// beside it, as far as it has room.
+func (b *bounded) replan(c *Capacity, r *track.Round, of *inheritance) {
+	changed, first := c.revision != b.now.Revision, c.revision == ""
 	c.revision = b.now.Revision
 	for i := range r.Snapshot.Tasks {
 		t := &r.Snapshot.Tasks[i]
 		again := b.now.Replans(t)
 		t.KeepsRoom = !again
-		if changed && again && r.Triggers[i].Reason == "" {
+		if changed && again && r.Triggers[i].Reason == "" && (!first || of.plans[t.ID] == nil) {
 			r.Renew(i, track.Trigger{Reason: track.NewCapacity, Message: "the capacity of " + b.now.Revision})
 		}
 	}
@@ -108,7 +111,23 @@ func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) err
 		return nil
 	}
 	until := now.Add(c.kept())
-	err := c.o.Client.Reserve(ctx, k.Licence, reserve, until)
+	is, there, err := c.o.Client.Reserved(ctx, k.Licence)
+	if err != nil {
+		return err
+	}
+	if there && k.set && k.reserved > 0 && is != k.reserved {
+		if k.theirs != is {
+			k.theirs = is
+			c.o.Log.Warn("Somebody else has changed the reservation of licences; Lull keeps it as it is. Delete it to have Lull set it again", "licence", k.Licence, "reserved", is, "wanted", reserve)
+		}
+		if is == 0 || k.until.Sub(now) > c.kept()-keptAgain {
+			return nil
+		}
+		k.until = until
+		return c.o.Client.Reserve(ctx, k.Licence, is, until)
+	}
+	k.theirs = 0
+	err = c.o.Client.Reserve(ctx, k.Licence, reserve, until)
 	k.set, k.reserved, k.until = err == nil, reserve, until
 	return err
 }

@@ -160,3 +160,48 @@ func TestAJobWhoseLicencesCannotBeChangedIsReleased(t *testing.T) {
 		}
 	}
 }
+
+// TestAReservationThatAnOperatorHasChangedStays, as long as it is there: it is extended as it is. Once it is deleted, Lull makes its own again.
+func TestAReservationThatAnOperatorHasChangedStays(t *testing.T) {
+	c, f, log := setup(t, held("1"), held("2"))
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "14:00", Capacity: "4"}, {From: "14:00", To: "20:00", Capacity: "8"}}}, "")
+	step(t, c, f, 0)
+	f.reserved = 5 // of 12
+	for range 20 {
+		step(t, c, f, time.Minute)
+		if f.reserved != 5 || !f.clock.Now().Before(f.until) {
+			t.Fatalf("%d licences are reserved until %v; want the 5 of the operator, extended", f.reserved, f.until)
+		}
+	}
+	if n := strings.Count(log.String(), "Somebody else has changed the reservation"); n != 1 {
+		t.Errorf("told %d times: %s", n, log)
+	}
+	f.clock.SetTime(midnight.Add(14 * time.Hour)) // another capacity
+	f.until = f.clock.Now().Add(time.Minute)
+	step(t, c, f, 0)
+	if f.reserved != 5 {
+		t.Errorf("%d licences are reserved; want the 5 of the operator", f.reserved)
+	}
+	f.reserved = 0
+	step(t, c, f, time.Minute)
+	if f.reserved != 8 {
+		t.Errorf("%d licences are reserved after a deletion; want 8", f.reserved)
+	}
+}
+
+// TestLicencesThatChangeDuringADecisionStay: an operator changes the licences of a job after the look on which the decision rests.
+func TestLicencesThatChangeDuringADecisionStay(t *testing.T) {
+	for change, want := range map[string]string{"matlab:3,power:2": "matlab:3,power:8", "matlab:1,power:1": "matlab:1,power:1", "matlab:1": "matlab:1"} {
+		j := held("1")
+		j.CPUs, j.Licences = 8, "matlab:1,power:2"
+		c, f, log := setup(t, j)
+		f.meanwhile = func() { f.jobs[0].Licences = change }
+		withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "20:00", To: "21:00", Capacity: "8"}}}, "")
+		step(t, c, f, 0)
+		f.meanwhile = nil
+		step(t, c, f, time.Minute)
+		if got := f.jobs[0]; got.Licences != want {
+			t.Errorf("changed to %s: %s; want %s\n%s", change, got.Licences, want, log)
+		}
+	}
+}

@@ -61,6 +61,7 @@ type Controller struct {
 	round    track.Round
 	reported map[string]string
 	ledger   *ledgerRecorder
+	inherits inheritance
 	// failed is a job whose update failed in the last round; empty for none.
 	failed string
 }
@@ -115,6 +116,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)
 	in.Carbon = out.Outlook
+	c.inherits.hear(out.Basis)
 	view := slurm.Observe(in)
 	c.report(&q, &view)
 	count(&view)
@@ -159,9 +161,10 @@ func (c *Controller) decide(ctx context.Context, in *slurm.Input, view *slurm.Vi
 	}
 	c.records = known
 	r.Prepare()
+	c.inherits.prepare(in, view, r)
 	planner := c.o.Planner
 	if b != nil {
-		b.replan(c.o.Capacity, r)
+		b.replan(c.o.Capacity, r, &c.inherits)
 		planner = b.planner(c.o.Capacity, planner)
 	}
 	d, err := c.decideWithin(ctx, *s, planner)
@@ -177,20 +180,6 @@ func (c *Controller) decide(ctx context.Context, in *slurm.Input, view *slurm.Vi
 		d.Wake = b.now.End()
 	}
 	return d
-}
-
-// restored is the record of a job that this controller sees for the first time. A controller before it may have planned the job: the mark has that plan.
-func (c *Controller) restored(in *slurm.Input, view *slurm.View, i int) *track.Record {
-	begin, why, planned := view.Jobs[i].Planned(in)
-	if !planned {
-		return &track.Record{}
-	}
-	t := &view.Snapshot.Tasks[i]
-	rec := track.Restore(&decide.Standing{
-		Phases: []decide.Phase{{From: begin, To: begin.Add(t.Remaining), Cluster: slurm.ClusterName, Workers: 1}},
-		Reason: decide.Reason{Code: why, PlannedStart: begin},
-	}, t, &view.Seen[i], c.round.Rules, in.Now)
-	return &rec
 }
 
 // decideWithin decides within the time that a decision may take.
@@ -249,6 +238,9 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 // update makes one change. The throttles of arrays are read again right before they are set, by one more command each: a user may have changed one since the
 // look, and who changes it has it.
 func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	if u.Licences != "" {
+		return c.license(ctx, u, applied)
+	}
 	for _, part := range u.Parts() {
 		var now map[int]int
 		if arrays := part.Arrays(); len(arrays) > 0 {
@@ -258,13 +250,35 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 			}
 		}
 		for _, of := range part.Split(now) {
-			if err := c.o.Client.Update(ctx, of); err != nil {
+			if err := c.make(ctx, &of, applied); err != nil {
 				return err
 			}
-			note(applied, &of, change(&of))
-			c.o.Log.Info("Changed jobs", "jobs", names(of.IDs), "begin", beginText(of), "throttle", throttleText(of), "licences", of.Licences, "adminComment", of.Comment)
 		}
 	}
+	return nil
+}
+
+// license sets licences of jobs, which are read again right before: what somebody has changed since the look stays.
+func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	now, err := c.o.Client.LicencesOf(ctx, u.IDs)
+	if err != nil {
+		return err
+	}
+	for _, of := range u.Relicense(now) {
+		if err := c.make(ctx, &of, applied); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes a change, and notes it.
+func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+	if err := c.o.Client.Update(ctx, *u); err != nil {
+		return err
+	}
+	note(applied, u, change(u))
+	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
 

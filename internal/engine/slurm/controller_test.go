@@ -86,6 +86,19 @@ func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
 
 func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }
 
+func (f *fake) LicencesOf(_ context.Context, ids []string) (map[string]string, error) {
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
+	out := map[string]string{}
+	f.each(ids, func(j *slurm.Job) { out[j.ID] = j.Licences })
+	return out, nil
+}
+
+func (f *fake) Reserved(context.Context, string) (int, bool, error) {
+	return f.reserved, f.reserved > 0 && f.clock.Now().Before(f.until), nil
+}
+
 func (f *fake) Reserve(_ context.Context, licence string, count int, until time.Time) error {
 	f.reserved, f.until = count, until
 	f.calls = append(f.calls, fmt.Sprintf("reserve %s:%d", licence, count))
@@ -103,7 +116,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for f.split(now) {
 	}
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
 			if j.Throttle > 0 { // others of its array had to end first
 				j.Started, j.Throttle = now, 0
@@ -128,11 +141,11 @@ func (f *fake) lets(j *slurm.Job) bool {
 func (f *fake) split(now time.Time) bool {
 	for i := range f.jobs {
 		j := &f.jobs[i]
-		if !j.Pending() || j.Tasks == 1 || j.Begin.After(now) || f.used()+j.CPUs > f.cpus {
+		if !j.Pending() || j.Held() || j.Tasks == 1 || j.Begin.After(now) || f.used()+j.CPUs > f.cpus {
 			continue
 		}
 		if !f.lets(j) {
-			j.Reason = "JobArrayTaskLimit"
+			j.Reason, j.Begin = "JobArrayTaskLimit", time.Time{} // as Slurm 22.05
 			continue
 		}
 		var number, first, last int

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -64,6 +65,7 @@ SchedulerParameters=bf_interval=1,bf_resolution=1,bf_continue,sched_interval=2,s
 ReturnToService=2
 KillWait=5
 MinJobAge=600
+MaxJobCount=20000
 JobSubmitPlugins=lua
 JobCompType=jobcomp/filetxt
 JobCompLoc=%[1]s/log/jobcomp.txt
@@ -222,6 +224,28 @@ func (c *Cluster) KillController() error {
 	}
 	_ = c.ctld.Wait()
 	return nil
+}
+
+// ControllerTime is the CPU time that slurmctld has taken since it started.
+func (c *Cluster) ControllerTime() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.ctld.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name of the program may have spaces
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", c.ctld.Process.Pid, text)
+	}
+	ticks := 0
+	for _, field := range f[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
 // Close ends all jobs and daemons. The logs are kept in a folder, if one is named.
