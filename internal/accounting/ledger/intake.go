@@ -17,7 +17,7 @@ func (s *Settler) read(e *Entry, err error) error {
 	if err == nil {
 		err = s.takeUp(e)
 	}
-	if isUnreadable(err) {
+	if IsUnreadable(err) {
 		s.setAside(e, err)
 		return nil
 	}

@@ -82,7 +82,7 @@ func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
 			err = w.observe(&e)
 		}
 		switch {
-		case isUnreadable(err):
+		case IsUnreadable(err):
 			whole = false
 			s.setAside(&e, err)
 		case err != nil:
