@@ -24,6 +24,8 @@ type Savings struct {
 	Of    ledger.Summary `json:"of"`
 	// SavedUncertain is how far Of.All.SavedGrams may be off at 90 %.
 	SavedUncertain float64 `json:"savedUncertainGCO2eq"`
+	// Unreadable counts the entries of the ledger that cannot be decoded, and are in no figure.
+	Unreadable int `json:"unreadable,omitempty"`
 	// Problem says why they cannot be summed.
 	Problem string `json:"problem,omitempty"`
 	// Months are those of the last year, and all their workloads, the first month first.
@@ -91,10 +93,14 @@ func (s *Server) readSettled(ctx context.Context) error {
 	}
 	now := time.Now()
 	for e, err := range s.Ledger.Read(ctx, ledger.Query{Kind: ledger.KindSettled, After: s.counted, Since: now.Add(-monthsDays * 24 * time.Hour)}) {
-		if err != nil {
-			return err
+		var b ledger.Settled
+		if err == nil {
+			b, err = e.Settled()
 		}
-		b, err := e.Settled()
+		if ledger.IsUnreadable(err) {
+			s.counted, s.savings.Unreadable = e.Seq, s.savings.Unreadable+1
+			continue
+		}
 		if err != nil {
 			return err
 		}

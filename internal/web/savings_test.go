@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/pkg/decide"
 )
 
 // readLedger is a ledger of entries, without intensities.
@@ -70,5 +72,25 @@ func TestSavingsAreBounded(t *testing.T) {
 		if b, there := s.settled[fmt.Sprint(total)]; !there || b.Of.Labels != nil {
 			t.Errorf("the last one: %v %+v", there, b)
 		}
+	}
+}
+
+// TestUnreadableEntriesAreLeftOut: an entry that cannot be decoded is left out of the savings and of the story of its workload, which say so. It
+// hides nothing else.
+func TestUnreadableEntriesAreLeftOut(t *testing.T) {
+	l := finishedJob(t)
+	for i, body := range []string{`{"kWh":"much"}`, `{`} {
+		l.entries = append(l.entries, ledger.Entry{Seq: int64(len(l.entries) + 1), At: noon, Kind: ledger.KindSettled, Workload: fmt.Sprint("uid-1", i%2), Body: json.RawMessage(body)})
+	}
+	l.entries = append(l.entries, ledger.Entry{Seq: int64(len(l.entries) + 1), At: noon, Kind: ledger.KindStarted, Workload: "uid-1", Body: json.RawMessage(`{"at":1}`)})
+	s := &Server{Reader: readerOf(t, planOfJob("train", v1alpha1.PlanFinished, decide.CodeCleanNow, 0, 0)), Ledger: l}
+	for range 2 {
+		got, err := s.saved(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/savings", nil))
+		if x, _ := got.(Savings); err != nil || x.Of.All.Workloads != 1 || x.Unreadable != 2 {
+			t.Errorf("%v, %d workloads and %d unreadable entries; want 1, 2", err, x.Of.All.Workloads, x.Unreadable)
+		}
+	}
+	if story, status := storyOf(t, s, "team/job-train"); status != http.StatusOK || story.Unreadable != 1 || len(story.Runs) != 2 {
+		t.Errorf("status %d, %d unreadable entries, %d runs; want 200, 1, 2", status, story.Unreadable, len(story.Runs))
 	}
 }

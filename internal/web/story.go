@@ -21,8 +21,9 @@ type Story struct {
 	Plan Plan `json:"plan"`
 	// Deleted says that the workload is gone, and that Plan is what the ledger has of it.
 	Deleted bool `json:"deleted,omitempty"`
-	// Entries are those of the ledger.
-	Entries []ledger.Entry `json:"entries"`
+	// Entries are those of the ledger that can be decoded; Unreadable counts the others.
+	Entries    []ledger.Entry `json:"entries"`
+	Unreadable int            `json:"unreadable,omitempty"`
 	// Runs are those of its pods, in the order of their starts.
 	Runs []WorkloadRun `json:"runs"`
 	// Intensities are those of the zones where it ran, or where it would run, from its submission to its end.
@@ -74,6 +75,13 @@ func (s *Server) workload(r *http.Request) (any, error) {
 	}
 	if s.Ledger != nil {
 		for e, err := range s.Ledger.Read(ctx, ledger.Query{Workload: out.Plan.UID}) {
+			if err == nil {
+				err = e.Decodes()
+			}
+			if ledger.IsUnreadable(err) {
+				out.Unreadable++
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package controlloop
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,16 +14,17 @@ import (
 )
 
 // TestSecondAPIServerLags: a controller and a watchdog start beside a controlplane of two API servers. The one that answers them knows the rights in team-a, and
-// learns of those in team-b eight seconds later; its lists are four seconds old. Neither program takes team-b for empty: its Jobs are not released as
-// those of a policy that is gone, and the ledger does not take them for deleted. Other checks suffice for that: this test also passes if a controller takes
-// a forbidden namespace for empty at once. manager.TestRightThatComesLate tests that it does not.
+// learns of those in team-b eight seconds later, of all or of those to CarbonPolicies or to Jobs; its lists are four seconds old. Neither program takes team-b for empty: its Jobs are not released as
+// those of a policy that is gone, and the ledger does not take them for deleted. This fails if a controller takes a forbidden namespace for empty at once (manager.New in the place of NewCertain).
 func TestSecondAPIServerLags(t *testing.T) {
-	for name, share := range map[string]float64{"the lagging one answers": 1, "both answer": 0.5} {
-		t.Run(name, func(t *testing.T) { secondLags(t, share) })
+	for _, only := range [][]string{nil, {"carbonpolicies"}, {"jobs"}} {
+		for name, share := range map[string]float64{"the lagging one answers": 1, "both answer": 0.5} {
+			t.Run(fmt.Sprint(name, " ", only), func(t *testing.T) { secondLags(t, share, only) })
+		}
 	}
 }
 
-func secondLags(t *testing.T, share float64) {
+func secondLags(t *testing.T, share float64, only []string) {
 	database := filepath.Join(t.TempDir(), "ledger.db")
 	inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, in, _ *bed) {
 		other := newBed(w, "team-b", dirtyThenClean(), nil)
@@ -37,7 +39,7 @@ func secondLags(t *testing.T, share float64) {
 		w.Run(10 * time.Second)
 		c.Kill()
 		d.Kill()
-		w.Second = &simkube.Second{Share: share, Learns: map[string]time.Time{"team-b": time.Now().Add(8 * time.Second)}, Behind: 4 * time.Second}
+		w.Second = &simkube.Second{Share: share, Learns: map[string]time.Time{"team-b": time.Now().Add(8 * time.Second)}, Behind: 4 * time.Second, Only: only}
 		// Jobs that the older lists do not have yet.
 		in.submit("late", map[string]string{v1alpha1.AnnotationMaxDelay: "24h"})
 		start()
@@ -58,4 +60,30 @@ func secondLags(t *testing.T, share float64) {
 			t.Errorf("the ledger takes a Job for deleted:\n%s", text)
 		}
 	})
+}
+
+// TestWatchdogOutwaitsLateRights: the controller is dead. A watchdog starts beside an API server that learns of its rights in team-b later: a Job there is
+// released by ten seconds after its latest safe start, or after the rights are known, whichever is later.
+func TestWatchdogOutwaitsLateRights(t *testing.T) {
+	for _, late := range []time.Duration{8 * time.Second, 20 * time.Second, 2 * time.Minute} {
+		t.Run(late.String(), func(t *testing.T) {
+			inNamespaces(t, []string{"team-a", "team-b"}, func(w *simkube.World, _, _ *bed) {
+				other := newBed(w, "team-b", dirtyThenClean(), nil)
+				// An hour of the series is a minute: the work of an hour waits for at most three.
+				other.submit("b", map[string]string{v1alpha1.AnnotationMaxDelay: "3h"})
+				w.Run(3*time.Minute - 10*time.Second)
+				learns := time.Now().Add(late)
+				w.Second = &simkube.Second{Share: 1, Learns: map[string]time.Time{"team-b": learns}}
+				w.Watchdog(quickWatchdog)
+				by := time.Now().Add(10 * time.Second) // the latest safe start, or before it
+				if learns.After(by) {
+					by = learns
+				}
+				w.Run(time.Until(by) + 10*time.Second)
+				if other.suspended("b") {
+					t.Errorf("b is held ten seconds after its latest safe start and after the watchdog may list it")
+				}
+			})
+		})
+	}
 }

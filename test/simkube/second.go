@@ -20,6 +20,8 @@ type Second struct {
 	Share float64
 	// Learns is when it learns of the rights that programs have in a namespace. Until then it forbids all calls there.
 	Learns map[string]time.Time
+	// Only are the resources (plural names) of which it learns late; none for all. Each RoleBinding is an object of its own.
+	Only []string
 	// Behind is how old the lists are that it answers from its watch cache: those that ask for any version.
 	Behind time.Duration
 }
@@ -27,7 +29,7 @@ type Second struct {
 // forbids reports whether the second API server does not know of the rights to make a call.
 func (x *Second) forbids(c *call) bool {
 	at, set := x.Learns[c.key.Namespace]
-	return set && c.resource.Namespaced && time.Now().Before(at)
+	return set && c.resource.Namespaced && (len(x.Only) == 0 || slices.Contains(x.Only, c.resource.Name)) && time.Now().Before(at)
 }
 
 // serve answers a call by the second API server; nil if the call is answered as the first would do it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/pkg/decide"
 )
 
 // TestKeeperStatesWhatIsWrong: the keeper states why a database cannot be used, which keeps no decision waiting
@@ -65,6 +66,47 @@ func TestKeeperStatesWhatIsWrong(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// TestSettlementKeepsNoDecision: while a pass of settlement goes on, as the first one of a large ledger does, decisions do not wait, and what they record is written.
+func TestSettlementKeepsNoDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := ledger.Open(ctx, filepath.Join(t.TempDir(), "ledger.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := ledger.Submitted{Policy: "ns/p", Zone: "z", At: time.Now()}
+		if _, err := l.Append(ctx, ledger.New{Kind: ledger.KindSubmitted, Key: "submitted/a", Workload: "a", Body: of}); err != nil {
+			t.Fatal(err)
+		}
+		asked, passes := false, make(chan struct{})
+		k := New(l, func(string) time.Time {
+			asked = true
+			<-passes
+			return time.Now()
+		}, func(_ context.Context, err error, message string, _ ...any) { t.Error(message, err) })
+		done := make(chan error, 1)
+		go func() { done <- k.Start(ctx) }()
+		synctest.Wait()
+		if !asked || k.Loading() || !k.Recorder.Health().Loaded {
+			t.Errorf("a pass goes on: %v; decisions wait: %v", asked, k.Loading())
+		}
+		k.Recorder.RecordJobs(&ledger.JobLook{Policy: "ns/p", Now: time.Now(), Snapshot: &decide.Snapshot{Now: time.Now(), Slot: time.Hour}, Jobs: []ledger.JobSeen{{UID: "b", Submitted: of}}})
+		synctest.Wait()
+		head, _, err := l.Head(ctx)
+		if h := k.Recorder.Health(); err != nil || h.Queued > 0 || head != 2 {
+			t.Errorf("%d entries wait for the pass, %d are written, %v", h.Queued, head, err)
+		}
+		close(passes)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestSettlementDoesNotDependOnTheHour(t *testing.T) {
 				t.Fatal(err)
 			}
 			for uid, since := range over {
-				if s.past[uid] != nil {
+				if s.past.of[uid] != nil {
 					delete(over, uid)
 				} else if h-since == 24 {
 					late++

@@ -89,7 +89,7 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	} else if why := b.impossible(); why != "" {
 		b.refuse(why)
 	}
-	b.After = s.after
+	b.After, b.Zones = s.after, zonesOf(b, stretches)
 }
 
 // share adds the energy of a reading, except what the model says of it, to the sources that it names. It counts

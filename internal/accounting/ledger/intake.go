@@ -17,7 +17,7 @@ func (s *Settler) read(e *Entry, err error) error {
 	if err == nil {
 		err = s.takeUp(e)
 	}
-	if isUnreadable(err) {
+	if IsUnreadable(err) {
 		s.setAside(e, err)
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s *Settler) takeUp(e *Entry) error {
 		s.unsubmitted[e.Workload] = true
 		delete(s.early, e.Workload)
 		return nil
-	case w == nil && e.Workload != "" && s.past[e.Workload] != nil && e.Kind != KindSettled:
+	case w == nil && e.Workload != "" && s.past.of[e.Workload] != nil && e.Kind != KindSettled:
 		return nil // read again where it is settled again
 	case w == nil && e.Workload != "" && e.Kind != KindSubmitted && e.Kind != KindSettled:
 		s.early[e.Workload] = append(s.early[e.Workload], *e)
@@ -173,14 +173,18 @@ func (s *Settler) readIntensity(e *Entry) error {
 		s.zones[b.Zone] = z
 	}
 	if last, there := z.of[b.From.Unix()]; !there {
-		s.arrived = append(s.arrived, published{b, e.Seq})
+		s.arrived = append(s.arrived, published{b, e.Seq, b.To})
 		if b.From.Before(z.newest) {
-			s.refined = append(s.refined, published{b, e.Seq})
+			s.refined = append(s.refined, published{b, e.Seq, b.To})
 		}
 	} else if b.Revision <= last.Revision {
 		return nil // written again by a drop
 	} else {
-		s.revised = append(s.revised, published{b, e.Seq})
+		until := b.To
+		if last.To.After(until) {
+			until = last.To
+		}
+		s.revised = append(s.revised, published{b, e.Seq, until})
 	}
 	z.of[b.From.Unix()], z.series = b, nil
 	if b.Beside != "" {

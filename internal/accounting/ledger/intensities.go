@@ -56,7 +56,7 @@ func (l *Ledger) intensitiesAt(ctx context.Context, zone string, begin []int64) 
 				args[i], places[i], begins[key] = key, fmt.Sprintf("$%d", i+1), at
 			}
 			for e, err := range l.query(ctx, `SELECT seq, at, kind, key, workload, body, hash FROM ledger WHERE key IN (`+strings.Join(places, ", ")+`)`, args...) {
-				if err != nil && !isUnreadable(err) {
+				if err != nil && !IsUnreadable(err) {
 					return nil, nil, err
 				}
 				if e.Kind != KindIntensity {

@@ -354,7 +354,7 @@ func (l *Ledger) next(ctx context.Context, from int64) (seq int64, at time.Time,
 			if read++; seq == 0 {
 				seq = e.Seq
 			}
-			if !isUnreadable(err) {
+			if !IsUnreadable(err) {
 				return seq, e.At, err
 			}
 			from = e.Seq + 1
@@ -430,7 +430,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) iter.Seq2
 		for rows.Next() {
 			l.rows.Add(1)
 			e, err := scan(rows)
-			if err != nil && !isUnreadable(err) {
+			if err != nil && !IsUnreadable(err) {
 				yield(Entry{}, l.failed("read", err))
 				return
 			}

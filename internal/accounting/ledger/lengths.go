@@ -29,7 +29,7 @@ const lastFinished = `SELECT seq, at, kind, key, workload, body, hash FROM ledge
 // Complexity: O(mostLengths), whatever else is in the ledger.
 func (l *Ledger) readLengths(ctx context.Context) (list []RunLength, err error) {
 	for e, err := range l.query(ctx, lastFinished, mostLengths) {
-		if isUnreadable(err) {
+		if IsUnreadable(err) {
 			continue
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ func (r *Recorder) load(ctx context.Context) error {
 		if err == nil {
 			err = take(&e, workloads, runs)
 		}
-		if err != nil && !isUnreadable(err) { // the settler puts those aside; what they say is observed again
+		if err != nil && !IsUnreadable(err) { // the settler puts those aside; what they say is observed again
 			return err
 		}
 	}

@@ -205,6 +205,8 @@ type Settled struct {
 	After int64 `json:"after"`
 	// The workload, so that a report needs no other entry.
 	Of Submitted `json:"of"`
+	// Zones are those by whose intensities it is counted, in order, beside the one that Beside names; earlier versions did not write them.
+	Zones []string `json:"zones,omitempty"`
 	// From its first start To its last end; Runs counts its pods' runs, Inferred those whose end is.
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`

@@ -77,7 +77,7 @@ func countedFromAll(t *testing.T, l *Ledger) {
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for uid := range s.past {
+	for uid := range s.past.of {
 		w, err := s.rests(t.Context(), uid)
 		if err != nil || w == nil {
 			t.Fatal(uid, w, err)

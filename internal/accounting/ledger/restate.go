@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,37 +12,12 @@ import (
 	"lull.dev/lull/pkg/carbon"
 )
 
-// past is a settled workload: what says whether an intensity may concern it. Of a hundred thousand of them, no more is kept.
-type past struct {
-	zone string
-	// from its submission or first start to its end, as it ran or as submitted (seconds).
-	from, to int64
-	// after is the number of the last entry that its figures rest on.
-	after int64
-	// incomplete says that some of its time had no known intensity, outdated that it was settled by a method that left that out.
-	incomplete, outdated bool
-}
-
 // published is an intensity, and the number of its entry.
 type published struct {
 	Intensity
 	seq int64
-}
-
-// setSettled notes that a workload is settled, and forgets what it rests on.
-func (s *Settler) setSettled(uid string, b *Settled) {
-	first, last := b.From, b.To
-	for _, at := range []time.Time{b.Of.At, b.Counterfactual.From} {
-		if at.Before(first) {
-			first = at
-		}
-	}
-	if b.Counterfactual.To.After(last) {
-		last = b.Counterfactual.To
-	}
-	s.past[uid] = &past{b.Of.Zone, first.Unix(), last.Unix() + 1, b.After, b.incomplete(), b.Method != account.Method && b.leavesOut()}
-	s.outdated = s.outdated || s.past[uid].outdated
-	delete(s.works, uid)
+	// until is its end, or that of the one in whose place it is, if later.
+	until time.Time
 }
 
 // start reads what the first pass needs: all that is known of workloads that are not settled; and, since the first of them was submitted
@@ -108,7 +82,7 @@ func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
 			err = w.observe(&e)
 		}
 		switch {
-		case isUnreadable(err):
+		case IsUnreadable(err):
 			whole = false
 			s.setAside(&e, err)
 		case err != nil:
@@ -119,54 +93,6 @@ func (s *Settler) rests(ctx context.Context, uid string) (*work, error) {
 		return nil, nil
 	}
 	return w, nil
-}
-
-// hours are the times of intensities, by hours since 1970: the number of the last entry that touches each.
-type hours map[int64]int64
-
-const secondsOfHour = int64(time.Hour / time.Second)
-
-func hoursOf(lists ...[]published) hours {
-	out := hours{}
-	for _, list := range lists {
-		for i := range list {
-			for h := list[i].From.Unix() / secondsOfHour; h*secondsOfHour < list[i].To.Unix(); h++ {
-				out[h] = max(out[h], list[i].seq)
-			}
-		}
-	}
-	return out
-}
-
-// touch says whether an entry later than one touches a stretch of seconds.
-func (h hours) touch(from, to, after int64) bool {
-	for at := from / secondsOfHour; len(h) > 0 && at*secondsOfHour < to; at++ {
-		if h[at] > after {
-			return true
-		}
-	}
-	return false
-}
-
-// concerned returns the settled workloads that intensities may concern, in order.
-//
-// Complexity: O(settled workloads x their hours + intensities).
-func (s *Settler) concerned() (uids []string) {
-	if !s.outdated && len(s.revised)+len(s.arrived) == 0 {
-		return nil
-	}
-	changed, arrived := hoursOf(s.revised, s.refined), hours{}
-	const reach = int64(carbon.FillReach / time.Second)
-	for uid, p := range s.past {
-		if p.incomplete && len(arrived) == 0 {
-			arrived = hoursOf(s.revised, s.arrived)
-		}
-		if p.outdated || !p.incomplete && changed.touch(p.from, p.to, p.after) || p.incomplete && arrived.touch(p.from-reach, p.to+reach, p.after) {
-			uids = append(uids, uid)
-		}
-	}
-	slices.SortFunc(uids, cmp.Compare[string])
-	return uids
 }
 
 // restate settles anew what rests on intensities that were revised, or that came after the
@@ -186,7 +112,7 @@ func (s *Settler) restate(ctx context.Context) (out []New, err error) {
 		if err != nil {
 			return out, err
 		}
-		s.past[uid].outdated = false
+		s.past.of[uid].outdated = false
 		if w == nil {
 			continue
 		}

@@ -19,7 +19,7 @@ type Settler struct {
 
 	works map[string]*work // by UID: those that are not settled
 	// past are those that are settled and may be settled again. The ledger is read again for what they rest on.
-	past map[string]*past
+	past *pasts
 	// outdated says that some of past are.
 	outdated bool
 	// early are entries of workloads whose submission is still to come: after a drop it may stand last.
@@ -49,8 +49,39 @@ type Settler struct {
 	refined []published
 	// unwritten are settlements that the database has not taken yet; aside are entries that cannot be decoded, and are not in quarantine yet.
 	unwritten, aside []New
+	// times are those of zones as far as they were known.
+	times map[string]zoneTime
 	// dropped says that entries were dropped: older intensities may be missing for that reason.
 	dropped bool
+}
+
+// zoneTime is the time of a zone's series, and when that was (wall time).
+type zoneTime struct{ series, wall time.Time }
+
+// goneAfter is for how long (wall time) the time of a zone may be unknown before it counts as gone.
+const goneAfter = time.Hour
+
+// lasting returns the times of zones, also of those that are gone: their time goes on as the clock does, so that what was settled of them is forgotten in time,
+// and what is over is settled without the intensities that nobody publishes any more. It is zero for a zone that is unknown for less than goneAfter.
+func (s *Settler) lasting(now func(zone string) time.Time) func(zone string) time.Time {
+	return func(zone string) time.Time {
+		wall, at := s.ledger.clock(), now(zone)
+		last, seen := s.times[zone]
+		switch z := s.zones[zone]; {
+		case !at.IsZero():
+			s.times[zone] = zoneTime{at, wall}
+			return at
+		case !seen && z == nil:
+			return at
+		case !seen:
+			last = zoneTime{z.newest, wall}
+			s.times[zone] = last
+		}
+		if wall.Sub(last.wall) < goneAfter {
+			return time.Time{}
+		}
+		return last.series.Add(wall.Sub(last.wall))
+	}
 }
 
 // place is until when a workload would have run, by the series of the zone that it was submitted for.
@@ -84,15 +115,15 @@ const (
 // NewSettler returns one that reads the ledger from where it must, at its first pass.
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
-		ledger: l, works: map[string]*work{}, past: map[string]*past{}, early: map[string][]Entry{}, spoiled: map[string][]spoiled{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
-		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{},
+		ledger: l, works: map[string]*work{}, past: newPasts(), early: map[string][]Entry{}, spoiled: map[string][]spoiled{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
+		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{}, times: map[string]zoneTime{},
 	}
 }
 
 // Settle reads what is new, and settles what can be: workloads of a policy in the order of their
 // submission, each once it is over and all intensities are known; out of order where its place as submitted
 // is the same whatever becomes of those before it. now is the time of a zone's series, zero where that is not
-// known: nothing of the zone is settled then. It returns how many were settled.
+// known: nothing of the zone is settled then, except if it is gone (lasting). It returns how many were settled.
 //
 // Errors wrap ErrDatabase, ErrBroken. Complexity: O(new entries + unsettled) and, for each workload that is over,
 // the steps of the capacity since it came; those that have to wait are looked at in every pass, a thousand at most.
@@ -108,6 +139,7 @@ func (s *Settler) Settle(ctx context.Context, now func(zone string) time.Time) (
 		}
 		s.after = e.Seq
 	}
+	now = s.lasting(now)
 	var out []New
 	for _, policy := range slices.Sorted(maps.Keys(s.queues)) {
 		before := newBefore(s.pools[policy])
@@ -181,7 +213,7 @@ func (s *Settler) prune(now func(zone string) time.Time) {
 		}
 		s.pruned[zone] = at
 		before := at.Add(-remembered)
-		maps.DeleteFunc(s.past, func(_ string, p *past) bool { return p.zone == zone && p.to < before.Unix() })
+		s.past.forget(func(p *past) bool { return p.zone == zone && p.to < before.Unix() })
 		maps.DeleteFunc(s.taken, func(_ string, p place) bool { return p.zone == zone && p.to.Before(before) })
 		for policy, of := range s.zoneOfPolicy {
 			if of != zone || s.pools[policy] == nil {
@@ -215,8 +247,8 @@ func (s *Settler) since(zone string, before time.Time) time.Time {
 			before = w.of.At
 		}
 	}
-	for _, p := range s.past { // of any zone: where they ran is not kept
-		if p.from < before.Unix() {
+	for _, p := range s.past.of { // where an entry of an earlier version does not say which zones count, any may
+		if p.from < before.Unix() && (p.zones == nil || slices.ContainsFunc(p.zones, by)) {
 			before = time.Unix(p.from, 0).UTC()
 		}
 	}
@@ -251,7 +283,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	b.Inferred = inferred
 	if len(stretches) == 0 { // it never ran
 		b.From, b.To, b.Counterfactual.From, b.Counterfactual.To = w.finished.At, w.finished.At, w.finished.At, w.finished.At
-		b.Method, b.After = account.Method, s.after
+		b.Method, b.After, b.Zones = account.Method, s.after, zonesOf(&b, nil)
 		if w.quarantined != "" { // it may have run
 			b.refuse(inQuarantine(w.quarantined))
 		}

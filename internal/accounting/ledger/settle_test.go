@@ -162,8 +162,8 @@ func TestSettlerKeepsOnlyWhatCounts(t *testing.T) {
 		b.finished(uid, hour+2)
 		b.settle(s, hour+3, 1)
 	}
-	if len(s.works)+len(s.past) > 62 || len(s.taken) > 62 || len(s.zones["z"].of) > 3*(62+7) { // hours of 7 days more, which may stand in
-		t.Errorf("%d workloads, %d places, %d hours are kept", len(s.works)+len(s.past), len(s.taken), len(s.zones["z"].of))
+	if len(s.works)+len(s.past.of) > 62 || len(s.taken) > 62 || len(s.zones["z"].of) > 3*(62+7) { // hours of 7 days more, which may stand in
+		t.Errorf("%d workloads, %d places, %d hours are kept", len(s.works)+len(s.past.of), len(s.taken), len(s.zones["z"].of))
 	}
 	for uid, x := range b.settled() {
 		if !near(x.SavedGrams, 40) {

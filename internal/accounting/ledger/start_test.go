@@ -200,8 +200,8 @@ func TestSettlerReadsOnlyWhatIsConcerned(t *testing.T) {
 	before := b.l.rows.Load()
 	b.settle(s, workloads+2, 0)
 	// An intensity an hour, and what was settled.
-	if rows := b.l.rows.Load() - before; rows > 2*workloads+30 || len(s.works) > 0 || len(s.past) != workloads {
-		t.Errorf("a settler that starts read %d rows of %d settled workloads, and keeps %d and %d", rows, workloads, len(s.works), len(s.past))
+	if rows := b.l.rows.Load() - before; rows > 2*workloads+30 || len(s.works) > 0 || len(s.past.of) != workloads {
+		t.Errorf("a settler that starts read %d rows of %d settled workloads, and keeps %d and %d", rows, workloads, len(s.works), len(s.past.of))
 	}
 	b.add(KindIntensity, intensityKey("z", at(50).Unix(), 1), "", Intensity{Zone: "z", From: at(50), To: at(51), Value: 200, Revision: 1})
 	before = b.l.rows.Load()

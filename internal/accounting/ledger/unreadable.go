@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -17,10 +18,32 @@ func (u *unreadable) Error() string {
 
 func (u *unreadable) Unwrap() []error { return []error{ErrBroken, u.cause} }
 
-// isUnreadable says that an error is about one entry: the next ones may be read.
-func isUnreadable(err error) bool {
+// IsUnreadable says that an error is about one entry: the next ones may be read.
+func IsUnreadable(err error) bool {
 	var u *unreadable
 	return errors.As(err, &u)
+}
+
+// Decodes returns nil if the body of an entry can be decoded as what its kind says. Other errors are IsUnreadable.
+func (e *Entry) Decodes() error {
+	var err error
+	switch e.Kind {
+	case KindSubmitted:
+		_, err = bodyOf[Submitted](e)
+	case KindDecided:
+		_, err = bodyOf[Decided](e)
+	case KindStarted:
+		_, err = bodyOf[Started](e)
+	case KindEnded:
+		_, err = bodyOf[Ended](e)
+	case KindFinished:
+		_, err = bodyOf[Finished](e)
+	case KindSettled:
+		_, err = bodyOf[Settled](e)
+	default:
+		_, err = bodyOf[json.RawMessage](e)
+	}
+	return err
 }
 
 // setAside puts an entry into quarantine that cannot be decoded. What rests on it is settled without figures, or stays settled as it is; what was

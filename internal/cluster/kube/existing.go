@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,14 +76,20 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 // promptly is how long after the start of a workload its first pods are created.
 const promptly = 10 * time.Second
 
-// replaced says why pods of a workload may have run and been replaced without a trace in its status; "" if they have not. Kubernetes does not
-// count a pod that fails, or is evicted, under a rule of podFailurePolicy with the action Ignore. What is left are the pods: one that took the place of another is
-// created later, and until then one is missing.
+// replaced says why pods of a workload may have run and been replaced without a trace in its status; "" if they have not. The status of a Job counts each pod that
+// fails or is evicted, except under a rule of podFailurePolicy with the action Ignore. No other kind does: the status of a JobSet counts Jobs, and operators of Kubeflow and Ray replace a pod that is
+// deleted. What is left are the pods: one that took the place of another is created later, and until then one is missing. Whether one is missing is only asked
+// where failures are ignored, as others make their pods one after another.
 func replaced(w *Workload, own []*corev1.Pod) string {
-	if !ignoresFailures(w.Objects) {
+	rule := "its status does not count pods, and "
+	job := w.Kind.GroupKind() == (schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"})
+	ignores := ignoresFailures(w.Objects)
+	switch {
+	case ignores:
+		rule = "its podFailurePolicy ignores failures, and "
+	case job:
 		return ""
 	}
-	const rule = "its podFailurePolicy ignores failures, and "
 	began := w.Facts.Started
 	if began.IsZero() {
 		began = w.Created()
@@ -97,8 +104,8 @@ func replaced(w *Workload, own []*corev1.Pod) string {
 			return fmt.Sprintf("%sits pod %s was created %v after its start: it may replace one that ran", rule, pod.Name, late.Round(time.Second))
 		}
 	}
-	if w.Kind.Spec.Kind == "Job" && !w.Facts.Started.IsZero() {
-		if asked := podsAtOnce(w.Objects[0].Object); int64(len(own)) < asked {
+	if ignores && (!w.Facts.Started.IsZero() || !job && (w.Facts.Active || len(own) > 0)) {
+		if asked := podsAtOnce(w); len(own) < asked {
 			return fmt.Sprintf("%s%d of its %d pods are there: others may have run", rule, len(own), asked)
 		}
 	}
@@ -132,17 +139,8 @@ func ignoresFailures(objects []*unstructured.Unstructured) bool {
 	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return in(o.Object["spec"]) })
 }
 
-// podsAtOnce is how many pods a Job that has begun has, before any of them ends.
-func podsAtOnce(job map[string]any) int64 {
-	parallelism, stated, _ := unstructured.NestedInt64(job, "spec", "parallelism")
-	if !stated {
-		parallelism = 1
-	}
-	if completions, stated, _ := unstructured.NestedInt64(job, "spec", "completions"); stated {
-		return min(parallelism, completions)
-	}
-	return parallelism
-}
+// podsAtOnce is how many pods a workload that has begun has, before any of them ends.
+func podsAtOnce(w *Workload) int { return w.SizeAsSubmitted().Pods() }
 
 // clippedTo is a text of others, so long at most.
 func clippedTo(text string, most int) string {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
@@ -123,6 +125,65 @@ func TestBegunThoughFailuresAreIgnored(t *testing.T) {
 		why := Begun(NewWorkload(named[0], &unstructured.Unstructured{Object: o}), tc.pods)
 		if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 			t.Errorf("%s: %q, want %q", name, why, tc.want)
+		}
+	}
+}
+
+// TestBegunThoughPodsAreReplaced: of every kind that can be suspended, a pod that was created long after the first ones may have taken the place of one that ran, as no status but that of a Job
+// counts pods that were deleted. If failures are ignored in any template, one that is missing says that too.
+func TestBegunThoughPodsAreReplaced(t *testing.T) {
+	start := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	const pod = "template: {spec: {containers: [{name: a}]}}"
+	const ignore = "podFailurePolicy: {rules: [{action: Ignore}]}, "
+	job := func(policy string) string { return "{parallelism: 2, completions: 2, " + policy + pod + "}" }
+	sets := func(policy string) string {
+		return "{replicatedJobs: [{name: w, template: {spec: " + job(policy) + "}}]}"
+	}
+	wraps := func(policy string) string {
+		return "{components: [{template: {apiVersion: batch/v1, kind: Job, spec: " + job(policy) + "}}]}"
+	}
+	for _, tc := range []struct {
+		kind, label, spec, status string
+		late, missing             bool // whether these say that it has begun
+	}{
+		{"Job", "batch.kubernetes.io/job-name", job(""), "{}", false, false},
+		{"Job", "batch.kubernetes.io/job-name", job(ignore), "{startTime: '2026-11-27T00:00:00Z'}", true, true},
+		{"JobSet", "jobset.sigs.k8s.io/jobset-name", sets(""), "{}", true, false},
+		{"JobSet", "jobset.sigs.k8s.io/jobset-name", sets(ignore), "{}", true, true},
+		{"AppWrapper", "workload.codeflare.dev/appwrapper", wraps(""), "{}", true, false},
+		{"AppWrapper", "workload.codeflare.dev/appwrapper", wraps(ignore), "{}", true, true},
+		{"TrainJob", "jobset.sigs.k8s.io/jobset-name", "{runtimeRef: {name: r}, trainer: {numNodes: 2}}", "{}", true, false},
+		{"PyTorchJob", "training.kubeflow.org/job-name", "{pytorchReplicaSpecs: {Worker: {replicas: 2, " + pod + "}}}", "{}", true, false},
+		{"MPIJob", "training.kubeflow.org/job-name", "{mpiReplicaSpecs: {Worker: {replicas: 2, " + pod + "}}}", "{}", true, false},
+		{"RayCluster", "ray.io/cluster", "{headGroupSpec: {" + pod + "}, workerGroupSpecs: [{replicas: 1, " + pod + "}]}", "{}", true, false},
+		{"RayJob", "ray.io/cluster", "{rayClusterSpec: {headGroupSpec: {" + pod + "}, workerGroupSpecs: [{replicas: 1, " + pod + "}]}}", "{rayClusterName: x}", true, false},
+	} {
+		named, err := kinds.Named([]string{tc.kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := func(created ...time.Duration) string {
+			o := map[string]any{}
+			if err := yaml.Unmarshal([]byte("{metadata: {namespace: 'n', name: x, uid: u, generation: 1, creationTimestamp: '2026-11-27T00:00:00Z'}, spec: "+tc.spec+", status: "+tc.status+"}"), &o); err != nil {
+				t.Fatal(err)
+			}
+			var pods []corev1.Pod
+			for i, after := range created {
+				pods = append(pods, corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("p", i), CreationTimestamp: metav1.NewTime(start.Add(after)), OwnerReferences: []metav1.OwnerReference{{UID: "other"}}, Labels: map[string]string{tc.label: "x"}},
+					Status:     corev1.PodStatus{Phase: corev1.PodPending},
+				})
+			}
+			return Begun(NewWorkload(named[0], &unstructured.Unstructured{Object: o}), pods)
+		}
+		if why := begun(time.Second, 2*time.Second); why != "" {
+			t.Errorf("%s %s with its first pods: %q", tc.kind, tc.spec, why)
+		}
+		if why := begun(time.Second, time.Minute); (why != "") != tc.late || tc.late && !strings.Contains(why, "its pod p1 was created 1m0s after its start") {
+			t.Errorf("%s %s with a pod of a minute later: %q, want one: %v", tc.kind, tc.spec, why, tc.late)
+		}
+		if why := begun(time.Second); (why != "") != tc.missing || tc.missing && !strings.Contains(why, "1 of its 2 pods are there") {
+			t.Errorf("%s %s with a pod less: %q, want one: %v", tc.kind, tc.spec, why, tc.missing)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -58,19 +59,48 @@ func (l *ControllerLease) dead(ctx context.Context, now time.Time) (bool, error)
 	return l.renewed && now.Sub(l.since) > leaseDuration, nil
 }
 
-// releasesPerSecond is how many releases a second the watchdog counts on, when it begins early: a small API server does more.
+// releasesPerSecond is how many releases a second the watchdog counts on at most, when it begins early: a small API server does more.
 const releasesPerSecond = 50
+
+// rate is how many releases a second the API server does.
+type rate struct {
+	mu        sync.Mutex
+	perSecond float64 // as measured last; 0 before that
+}
+
+// fewestMeasured is how many releases at a time are measured at least: a few say nothing of thousands.
+const fewestMeasured = 4 * atOnce
+
+// measure notes how long some releases took.
+func (r *rate) measure(releases int, took time.Duration) {
+	if releases < fewestMeasured || took <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.perSecond = float64(releases) / took.Seconds()
+}
+
+// counted is how many releases a second the watchdog counts on: half of what was measured last, releasesPerSecond at most, and one at least.
+func (r *rate) counted() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.perSecond == 0 {
+		return releasesPerSecond
+	}
+	return max(1, min(releasesPerSecond, r.perSecond/2))
+}
 
 // cutoff returns the time up to which the watchdog releases holds now, in place of a dead controller. ends are when the holds of one kind
 // end. Holds that have ended are released now. So are later ones, if at the next look there would not be enough time left to release all of
-// them by their ends.
+// them by their ends, at so many a second.
 //
 // Complexity: O(n log n).
-func cutoff(ends []time.Time, now time.Time, every time.Duration) time.Time {
+func cutoff(ends []time.Time, now time.Time, every time.Duration, perSecond float64) time.Time {
 	slices.SortFunc(ends, time.Time.Compare)
 	out := now
 	for k, end := range ends {
-		takes := time.Duration(k+1) * time.Second / releasesPerSecond
+		takes := time.Duration(float64(k+1) / perSecond * float64(time.Second))
 		if end.After(now) && end.Add(-takes).Before(now.Add(every)) {
 			out = end
 		}

@@ -35,12 +35,12 @@ func TestWatchdogReleasesAllInTime(t *testing.T) {
 			ends = append(ends, end)
 		}
 		slices.SortFunc(ends, time.Time.Compare)
-		at := now
+		at, perSecond := now, []float64{releasesPerSecond, 20, 5}[n%3]
 		for at.Before(last) && len(ends) > 0 {
-			until := cutoff(slices.Clone(ends), at, every)
+			until := cutoff(slices.Clone(ends), at, every, perSecond)
 			writing := at
 			for len(ends) > 0 && !ends[0].After(until) {
-				if writing = writing.Add(time.Second / releasesPerSecond); writing.After(ends[0].Add(every)) {
+				if writing = writing.Add(time.Duration(float64(time.Second) / perSecond)); writing.After(ends[0].Add(every)) {
 					t.Fatalf("case %d: a hold that ends at %s is released at %s", n, ends[0], writing)
 				}
 				ends = ends[1:]
@@ -53,9 +53,29 @@ func TestWatchdogReleasesAllInTime(t *testing.T) {
 		}
 	}
 	one := []time.Time{now.Add(time.Hour)}
-	if until := cutoff(one, now, every); !until.Equal(now) {
+	if until := cutoff(one, now, every, releasesPerSecond); !until.Equal(now) {
 		t.Errorf("a hold that ends in an hour is released by %s", until)
 	}
+}
+
+// TestSlowReleasesBeginEarlier: the watchdog counts on half of the rate that it measured last over enough releases, and on no more than it assumes at first.
+func TestSlowReleasesBeginEarlier(t *testing.T) {
+	var r rate
+	check := func(want float64) {
+		t.Helper()
+		if got := r.counted(); got != want {
+			t.Errorf("counts on %v a second, want %v", got, want)
+		}
+	}
+	check(releasesPerSecond)
+	r.measure(fewestMeasured-1, time.Hour)
+	check(releasesPerSecond)
+	r.measure(1000, 50*time.Second)
+	check(10)
+	r.measure(1000, time.Hour)
+	check(1)
+	r.measure(10_000, 10*time.Second)
+	check(releasesPerSecond)
 }
 
 // lease puts the lease of a controller beside a watchdog. renew renews it; while broken is set it cannot be read.

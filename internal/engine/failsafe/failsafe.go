@@ -93,6 +93,9 @@ type Watchdog struct {
 	// dispatched is when the queues of a hub were last read.
 	dispatched time.Time
 
+	// rate is how fast releases are.
+	rate rate
+
 	mu       sync.Mutex
 	unlisted map[string]string // kinds that cannot be listed, and why
 }
@@ -256,7 +259,7 @@ func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task,
 			ends = append(ends, h.ends)
 		}
 	}
-	until := cutoff(ends, policies.now, d.Options.Every)
+	until := cutoff(ends, policies.now, d.Options.Every, d.rate.counted())
 	for i := range holds {
 		h := &holds[i]
 		due := !policies.now.Before(h.ends.Add(d.Options.Grace))
@@ -277,6 +280,7 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	errs := make([]error, len(tasks))
+	began := d.Options.Clock.Now()
 	for i := range tasks {
 		group.Go(func() error {
 			errs[i] = d.patiently(ctx, func(ctx context.Context) error { return d.releaseOne(ctx, tasks[i]) })
@@ -284,6 +288,7 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 		})
 	}
 	_ = group.Wait() // the errors are in errs
+	d.rate.measure(len(tasks), d.Options.Clock.Since(began))
 	out := outcome{}
 	var told []error
 	for i, err := range errs {

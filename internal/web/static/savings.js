@@ -26,13 +26,14 @@ export async function savings(fetchJSON) {
   const s = await fetchJSON('api/savings');
   if (!s.ledger) return [title(), empty('There is no ledger, so nothing is known of what was saved. Start ', h('code', {}, 'lull controller'), ' with ', h('code', {}, '--ledger'), ', then ', h('code', {}, 'lull serve'), ' with the same.')];
   const t = s.of.all;
-  if (!s.problem && t.workloads === 0 && s.months.length === 0) return [title(), empty('Nothing is settled yet. A workload is settled, in the order of submission, when it is over and the intensities of its hours are published.')];
-  if (s.problem) return [title(), h('p', { class: 'bad' }, s.problem), byMonth(s.months), recent(s.recent)];
+  const unreadable = s.unreadable > 0 && h('p', { class: 'bad' }, `${count(s.unreadable, 'settlement')} of the ledger cannot be decoded and ${s.unreadable === 1 ? 'is' : 'are'} in no figure: see the entries of kind quarantined of lull ledger export --entries.`);
+  if (!s.problem && t.workloads === 0 && s.months.length === 0) return [title(), unreadable, empty('Nothing is settled yet. A workload is settled, in the order of submission, when it is over and the intensities of its hours are published.')];
+  if (s.problem) return [title(), unreadable, h('p', { class: 'bad' }, s.problem), byMonth(s.months), recent(s.recent)];
   const row = (x) => [x.name, x.workloads, number(x.kWh), plusMinus(x.gCO2eq, x.uncertainGCO2eq), grams(x.asSubmittedGCO2eq), grams(x.savedGCO2eq), share(x.gCO2eq, x.asSubmittedGCO2eq), number(x.delayHours), x.late];
   const days = (s.of.days || []).slice(-60);
   const head = (name) => [name, '#workloads', '#kWh', '#emitted', '#as submitted', '#saved', '#saved, %', '#delay, h', '#late'];
   return [
-    title(),
+    title(), unreadable,
     h('p', { class: 'big' }, plusMinus(t.savedGCO2eq, s.savedUncertainGCO2eq), h('span', { class: 'soft' }, ` CO2eq saved of ${grams(t.asSubmittedGCO2eq)} as submitted, by ${count(t.workloads, 'workload')}`)),
     h('p', { class: 'soft' }, `Of the workloads settled in the last ${s.days} days${s.older ? `, without the ${s.older} oldest of them, which are too many for a page` : ''}; lull report has all. The range (90 %) is that of measured or modelled energy.`),
     t.withheld > 0 && h('p', { class: 'bad' }, `Emissions and savings of ${t.withheld} of ${t.workloads} workloads are withheld: they have hours without a known carbon intensity, or a figure that no workload has.`),

@@ -94,6 +94,7 @@ export async function workload(fetchJSON, namespace, name, uid) {
     whenItRan(story),
     p.phases.length > 0 && [h('h3', {}, 'Plan'), table('Plan', ['from', 'to', '#workers', '#gCO2eq/kWh', 'cluster'], p.phases.map((x) => [at(x.from), at(x.to), x.workers, Math.round(x.intensity), x.cluster || '']))],
     h('h3', {}, 'Story'),
+    story.unreadable > 0 && h('p', { class: 'bad' }, `${count(story.unreadable, 'entry', 'entries')} of the ledger cannot be decoded and ${story.unreadable === 1 ? 'is' : 'are'} left out.`),
     story.entries.length === 0 ? empty('The ledger has no entry of this workload, or there is no ledger.')
       : h('ol', { class: 'story' }, story.entries.map(describe).map(([when, text]) => h('li', {}, h('time', { datetime: when }, at(when)), h('span', {}, text)))),
   ];
