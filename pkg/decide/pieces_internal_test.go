@@ -38,7 +38,7 @@ func TestPiecesCrossBoundaries(t *testing.T) {
 			used = f[1]
 		}
 		take(2, used, 7200)
-		got := w.pieces(w.ledger, 0, 0, at(7200))
+		got, _ := w.soonestFit(w.ledger, 0, at(7200))
 		if len(got) != len(x.want) {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 			continue

@@ -65,6 +65,7 @@ func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 			}
 		}
 	}
+	w.placeLateInTime()
 	return nil
 }
 
