@@ -283,6 +283,9 @@ func (s *Series) firstEndingAfter(at time.Time) int {
 // upTo integrates value*hours and covered time over all that lies before at.
 func (s *Series) upTo(at time.Time) (float64, time.Duration) {
 	i := s.firstEndingAfter(at)
+	if i == len(s.integral) { // the zero value
+		return 0, 0
+	}
 	integral, covered := s.integral[i], s.covered[i]
 	if i < len(s.samples) && s.samples[i].From.Before(at) {
 		part := at.Sub(s.samples[i].From)

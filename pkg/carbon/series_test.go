@@ -191,3 +191,21 @@ func BenchmarkMean(b *testing.B) {
 		s.Mean(from, from.Add(6*time.Hour))
 	}
 }
+
+// TestZeroSeries: the zero value is a series of which nothing is known.
+func TestZeroSeries(t *testing.T) {
+	var s Series
+	from, to := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	if _, known := s.At(from); known {
+		t.Error("a value is known")
+	}
+	if mean, covered := s.Mean(from, to); mean != 0 || covered != 0 {
+		t.Errorf("mean %v over %v; want 0 over 0", mean, covered)
+	}
+	if m := s.FilledMean(from, to); m.Mean != 0 || m.Known != 0 || m.Filled != 0 || m.Unknown != to.Sub(from) {
+		t.Errorf("filled mean: %+v; want all of it unknown", m)
+	}
+	if gaps := s.Gaps(from, to); len(gaps) != 1 || !gaps[0].From.Equal(from) || !gaps[0].To.Equal(to) {
+		t.Errorf("gaps: %v; want all of it", gaps)
+	}
+}

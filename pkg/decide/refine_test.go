@@ -151,6 +151,37 @@ func TestSlotsOfAnHourLoseNothing(t *testing.T) {
 	}
 }
 
+// TestRefinedPlansKeepTheHorizon: no intensity is known after the horizon, and the last one before it is clean. Refined plans end by it.
+func TestRefinedPlansKeepTheHorizon(t *testing.T) {
+	var samples []carbon.Sample
+	for h := range 48 {
+		v := units.CarbonIntensity(500)
+		if h < 11 {
+			v = 100
+		} else if h == 11 {
+			v = 50
+		}
+		samples = append(samples, carbon.Sample{From: at(float64(h)), To: at(float64(h + 1)), Value: v})
+	}
+	series, err := carbon.NewSeries(carbon.Provenance{}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []workload.Kind{workload.Rigid, workload.Interruptible} {
+		x := task("x", at(0), at(48), 4*time.Hour)
+		x.Kind = kind
+		s := snapshot(t, at(0), x)
+		s.Slot, s.Horizon, s.Clusters[0].Carbon = time.Hour, 12*time.Hour, series
+		d, err := decide.Decide(t.Context(), s, joint.Planner{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := d.Actions[0].Phases; len(p) == 0 || p[len(p)-1].To.After(at(12)) {
+			t.Errorf("%s: it is to run %v; want it to end by the horizon, 12:00", kind, p)
+		}
+	}
+}
+
 // TestElasticPlansTheCleanHour: at 7:47 the slots of an hour begin at 47 minutes past. The hour from 8:00 is clean: the plan is to run then.
 func TestElasticPlansTheCleanHour(t *testing.T) {
 	now := at(7).Add(47 * time.Minute)

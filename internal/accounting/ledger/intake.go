@@ -124,6 +124,7 @@ func (s *Settler) readSubmitted(e *Entry) error {
 	}
 	w := &work{uid: e.Workload, of: of, started: map[string]Started{}, ended: map[string]Ended{}, read: map[string]bool{e.Key: true}}
 	s.works[e.Workload], s.zoneOfPolicy[of.Policy] = w, of.Zone
+	s.seen(of.Zone, of.At, e.At)
 	queue := s.queues[of.Policy]
 	i := sort.Search(len(queue), func(i int) bool {
 		q := queue[i]
@@ -187,6 +188,7 @@ func (s *Settler) readIntensity(e *Entry) error {
 		s.revised = append(s.revised, published{b, e.Seq, until})
 	}
 	z.of[b.From.Unix()], z.series = b, nil
+	s.seen(b.Zone, b.To, e.At)
 	if b.Beside != "" {
 		z.beside = b.Beside
 	}
@@ -207,6 +209,7 @@ func (s *Settler) readSettled(e *Entry, w *work) error {
 		s.take(e.Workload, &b)
 	}
 	s.zoneOfPolicy[b.Of.Policy] = b.Of.Zone
+	s.seen(b.Of.Zone, b.To, e.At)
 	delete(s.early, e.Workload)
 	s.setSettled(e.Workload, &b)
 	if w != nil {

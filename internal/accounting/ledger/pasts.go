@@ -177,12 +177,6 @@ func (s *Settler) newsOf() map[string]news {
 				out[x.Zone] = n
 			}
 			series, to := s.series(x.Zone), x.until
-			if k := series.IndexAt(x.From); k > 0 {
-				// One that began before it ends where it begins: what it had after that may be missing now.
-				if before := s.zones[x.Zone].of[series.Sample(k-1).From.Unix()]; before.To.After(to) {
-					to = before.To
-				}
-			}
 			n.own.add(x.From, to, x.seq)
 			for days := -maxFillDays; days <= maxFillDays; days++ {
 				if days != 0 && standsIn(series, x.From, to, days) {
@@ -228,6 +222,21 @@ func standsIn(series *carbon.Series, from, to time.Time, days int) bool {
 	return true
 }
 
+// cut notes how far intensities change what was known: one that began before another ends where that begins, so what it had after that may be missing now.
+func (s *Settler) cut() {
+	for _, list := range [][]published{s.revised, s.arrived, s.refined} {
+		for i := range list {
+			x := &list[i]
+			series := s.series(x.Zone)
+			if k := series.IndexAt(x.From); k > 0 {
+				if before := s.zones[x.Zone].of[series.Sample(k-1).From.Unix()]; before.To.After(x.until) {
+					x.until = before.To
+				}
+			}
+		}
+	}
+}
+
 // concerned returns the settled workloads that intensities may concern, in order: those that are counted by a zone with news, at a time of
 // these. Those with a known intensity for all of their time are not concerned by what stands in for one.
 //
@@ -244,6 +253,7 @@ func (s *Settler) concerned() (uids []string) {
 			}
 		}
 	}
+	s.cut()
 	fresh := s.newsOf()
 	for zone, byDay := range s.past.by {
 		for other, n := range fresh {

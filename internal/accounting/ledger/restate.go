@@ -16,7 +16,7 @@ import (
 type published struct {
 	Intensity
 	seq int64
-	// until is its end, or that of the one in whose place it is, if later.
+	// until is its end, or that of the one in whose place it is or which it cuts (cut), if later.
 	until time.Time
 }
 
@@ -187,7 +187,7 @@ func (s *Settler) covered(w *work, oldest map[string]time.Time) bool {
 // zonesConcerned returns the zones of those intensities that a workload is counted by, and that came after it was settled.
 func (s *Settler) zonesConcerned(w *work, list []published) (zones []string) {
 	for i := range list {
-		if list[i].seq > w.settled.After && !slices.Contains(zones, list[i].Zone) && s.concerns(w, &list[i].Intensity) {
+		if list[i].seq > w.settled.After && !slices.Contains(zones, list[i].Zone) && s.concerns(w, &list[i]) {
 			zones = append(zones, list[i].Zone)
 		}
 	}
@@ -220,8 +220,8 @@ func same(a, b float64) bool { return math.Abs(a-b) <= sumError*max(math.Abs(a),
 
 // concerns says whether a time is one that a workload is counted by: a time in which it ran
 // or would have run, or, where some of that has no known intensity, one that may stand in.
-func (s *Settler) concerns(w *work, x *Intensity) bool {
-	from, to := x.From, x.To
+func (s *Settler) concerns(w *work, x *published) bool {
+	from, to := x.From, x.until
 	if w.settled.incomplete() {
 		from, to = from.Add(-carbon.FillReach), to.Add(carbon.FillReach)
 	}

@@ -49,8 +49,10 @@ type Settler struct {
 	refined []published
 	// unwritten are settlements that the database has not taken yet; aside are entries that cannot be decoded, and are not in quarantine yet.
 	unwritten, aside []New
-	// times are those of zones as far as they were known.
-	times map[string]zoneTime
+	// times are the last times of zones that are known: of their series, of an intensity or of a submission. unknown is since when (wall time) the
+	// time of a series is not known.
+	times   map[string]zoneTime
+	unknown map[string]time.Time
 	// dropped says that entries were dropped: older intensities may be missing for that reason.
 	dropped bool
 }
@@ -61,26 +63,37 @@ type zoneTime struct{ series, wall time.Time }
 // goneAfter is for how long (wall time) the time of a zone may be unknown before it counts as gone.
 const goneAfter = time.Hour
 
-// lasting returns the times of zones, also of those that are gone: their time goes on as the clock does, so that what was settled of them is forgotten in time,
-// and what is over is settled without the intensities that nobody publishes any more. It is zero for a zone that is unknown for less than goneAfter.
+// at is the time of the series at a wall time, if it went on as the clock does.
+func (z zoneTime) at(wall time.Time) time.Time { return z.series.Add(wall.Sub(z.wall)) }
+
+// seen notes that the series of a zone had come to a time when an entry was written.
+func (s *Settler) seen(zone string, series, wall time.Time) {
+	if last, there := s.times[zone]; !there || series.After(last.at(wall)) {
+		s.times[zone] = zoneTime{series, wall}
+	}
+}
+
+// lasting returns the times of zones, also of those that are gone or never were there: their time goes on as the clock does, from the last one that the
+// ledger knows. So what was settled of them is forgotten in time, and what is over is settled without the intensities that nobody publishes. It is zero for
+// a zone that is unknown for less than goneAfter.
 func (s *Settler) lasting(now func(zone string) time.Time) func(zone string) time.Time {
 	return func(zone string) time.Time {
 		wall, at := s.ledger.clock(), now(zone)
-		last, seen := s.times[zone]
-		switch z := s.zones[zone]; {
-		case !at.IsZero():
+		if !at.IsZero() {
+			delete(s.unknown, zone)
 			s.times[zone] = zoneTime{at, wall}
 			return at
-		case !seen && z == nil:
-			return at
-		case !seen:
-			last = zoneTime{z.newest, wall}
-			s.times[zone] = last
 		}
-		if wall.Sub(last.wall) < goneAfter {
+		since, unknown := s.unknown[zone]
+		if !unknown {
+			since = wall
+			s.unknown[zone] = since
+		}
+		last, there := s.times[zone]
+		if !there || wall.Sub(since) < goneAfter {
 			return time.Time{}
 		}
-		return last.series.Add(wall.Sub(last.wall))
+		return last.at(wall)
 	}
 }
 
@@ -116,7 +129,7 @@ const (
 func NewSettler(l *Ledger) *Settler {
 	return &Settler{
 		ledger: l, works: map[string]*work{}, past: newPasts(), early: map[string][]Entry{}, spoiled: map[string][]spoiled{}, unsubmitted: map[string]bool{}, taken: map[string]place{}, pruned: map[string]time.Time{}, queues: map[string][]*work{}, pools: map[string]*account.Pool{},
-		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{}, times: map[string]zoneTime{},
+		zones: map[string]*zoneHours{}, zoneOf: map[string]string{}, zoneOfPolicy: map[string]string{}, times: map[string]zoneTime{}, unknown: map[string]time.Time{},
 	}
 }
 
@@ -206,7 +219,7 @@ func (s *Settler) flush(ctx context.Context) (int, error) {
 
 // prune forgets, once a day of each zone, what was settled long ago.
 func (s *Settler) prune(now func(zone string) time.Time) {
-	for zone, z := range s.zones {
+	for zone := range s.times {
 		at := now(zone)
 		if at.IsZero() || at.Sub(s.pruned[zone]) < 24*time.Hour {
 			continue
@@ -227,6 +240,10 @@ func (s *Settler) prune(now func(zone string) time.Time) {
 			}
 			s.pools[policy].Forget(oldest)
 			before = oldest
+		}
+		z := s.zones[zone]
+		if z == nil { // nobody published an intensity of it
+			continue
 		}
 		keep := s.since(zone, before).Add(-carbon.FillReach) // what may stand in for an hour that is missing
 		maps.DeleteFunc(z.of, func(_ int64, b Intensity) bool { return b.To.Before(keep) })
