@@ -26,7 +26,7 @@ export async function savings(fetchJSON) {
   const s = await fetchJSON('api/savings');
   if (!s.ledger) return [title(), empty('There is no ledger, so nothing is known of what was saved. Start ', h('code', {}, 'lull controller'), ' with ', h('code', {}, '--ledger'), ', then ', h('code', {}, 'lull serve'), ' with the same.')];
   const t = s.of.all;
-  const unreadable = s.unreadable > 0 && h('p', { class: 'bad' }, `${count(s.unreadable, 'settlement')} of the ledger cannot be decoded and ${s.unreadable === 1 ? 'is' : 'are'} in no figure: see the entries of kind quarantined of lull ledger export --entries.`);
+  const unreadable = s.unreadable > 0 && h('p', { class: 'bad' }, `${count(s.unreadable, 'settlement')} of the ledger cannot be decoded and ${s.unreadable === 1 ? 'is' : 'are'} in no figure.`);
   if (!s.problem && t.workloads === 0 && s.months.length === 0) return [title(), unreadable, empty('Nothing is settled yet. A workload is settled, in the order of submission, when it is over and the intensities of its hours are published.')];
   if (s.problem) return [title(), unreadable, h('p', { class: 'bad' }, s.problem), byMonth(s.months), recent(s.recent)];
   const row = (x) => [x.name, x.workloads, number(x.kWh), plusMinus(x.gCO2eq, x.uncertainGCO2eq), grams(x.asSubmittedGCO2eq), grams(x.savedGCO2eq), share(x.gCO2eq, x.asSubmittedGCO2eq), number(x.delayHours), x.late];
