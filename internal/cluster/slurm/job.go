@@ -131,7 +131,9 @@ func (j *Job) Failed() bool {
 }
 
 // Held reports whether its user or an operator holds it.
-func (j *Job) Held() bool { return j.Pending() && strings.Contains(strings.ToLower(j.Reason), reasonHeld) }
+func (j *Job) Held() bool {
+	return j.Pending() && strings.Contains(strings.ToLower(j.Reason), reasonHeld)
+}
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {

@@ -16,6 +16,7 @@ type restJob struct {
 	Tasks        string `json:"array_task_string"`
 	State        string `json:"job_state"`
 	Reason       string `json:"state_reason"`
+	Description  string `json:"state_description"` // what squeue prints in the place of the reason, if there is one
 	Submitted    int64  `json:"submit_time"`
 	Eligible     int64  `json:"eligible_time"`
 	Start        int64  `json:"start_time"`
@@ -72,7 +73,7 @@ func (j *restJob) fields() []string {
 		limit = fmt.Sprintf("%d-%02d:%02d:00", *j.Limit/(24*60), *j.Limit/60%24, *j.Limit%60)
 	}
 	return []string{
-		strconv.FormatInt(j.ID, 10), strconv.FormatInt(array, 10), tasks, j.State, j.Reason,
+		strconv.FormatInt(j.ID, 10), strconv.FormatInt(array, 10), tasks, j.State, cmp.Or(j.Description, j.Reason),
 		restTime(j.Submitted), restTime(j.Eligible), restTime(j.Start), limit, restTime(j.Deadline),
 		cmp.Or(number(j.CPUs), j.cpus()), strconv.FormatInt(j.Restarts, 10), flag(j.Requeue), j.Partition, j.QOS, j.Account, het, flag(j.Batch),
 		restTime(j.End), j.User,
