@@ -21,6 +21,8 @@ type Update struct {
 	Licences string
 	// SawLicences are those that the decision rests on, if Licences sets others. See Relicense.
 	SawLicences string
+	// Licensed is how many of the bound Licences are. The other updates of the jobs state it only if this one is made. See Marked.
+	Licensed int
 	// Comment is the AdminComment; empty leaves it.
 	Comment string
 	// Saw is the throttle that the decision rests on, if Throttle sets another one. If there is a third one by now, its user has set that: it stays, and

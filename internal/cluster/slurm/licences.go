@@ -74,9 +74,9 @@ func (c *changes) licences(v *View, g *Governed) {
 			list[i] = fmt.Sprintf("%s:%d", name, want)
 		}
 	}
-	g.Mark.Licences = want // in what else is written of the job too
 	m := g.Mark
-	u := Update{Licences: strings.Join(list, ","), SawLicences: j.Licences}
+	m.Licences = want
+	u := Update{Licences: strings.Join(list, ","), SawLicences: j.Licences, Licensed: want}
 	if m.Phase != "" {
 		u.Comment = m.String()
 	}
@@ -108,6 +108,39 @@ func (u *Update) Relicense(now map[string]string) []Update {
 		out = append(out, part)
 	}
 	return out
+}
+
+// Marked divides an update by how many licences its jobs have been given since it was decided on, by name: their marks state that number. A job that has been given
+// none, or whose mark cannot be read, gets the update as it is.
+func (u *Update) Marked(licensed map[string]int) []Update {
+	if u.Comment == "" || !slices.ContainsFunc(u.IDs, func(id string) bool { return licensed[id] > 0 }) {
+		return []Update{*u}
+	}
+	var out []Update
+	at := map[int]int{}
+	for _, id := range u.IDs {
+		n := licensed[id]
+		i, known := at[n]
+		if !known {
+			i = len(out)
+			at[n] = i
+			part := *u
+			part.IDs, part.Comment, part.Otherwise = nil, withLicences(u.Comment, n), withLicences(u.Otherwise, n)
+			out = append(out, part)
+		}
+		out[i].IDs = append(out[i].IDs, id)
+	}
+	return out
+}
+
+// withLicences is an AdminComment whose mark states so many licences.
+func withLicences(comment string, n int) string {
+	m := ReadMark(comment)
+	if n == 0 || m.Phase == "" {
+		return comment
+	}
+	m.Licences = n
+	return m.String()
 }
 
 // merged changes in a list of licences what differs between two others; ok is false if it has not what is to be changed.

@@ -88,6 +88,32 @@ func TestLicencesThatWereChangedMeanwhileStay(t *testing.T) {
 	}
 }
 
+// TestMarksStateTheLicencesThatWereGiven, each its own.
+func TestMarksStateTheLicencesThatWereGiven(t *testing.T) {
+	m := Mark{Phase: Held, Begin: at("09:00:00"), Licences: 2, Before: "ours", Text: "waits"}
+	u := Update{IDs: []string{"1", "2", "3", "4"}, Begin: m.Begin, Comment: m.String(), Otherwise: m.String()}
+	text := ""
+	for _, of := range u.Marked(map[string]int{"1": 8, "3": 4, "4": 8}) {
+		text += fmt.Sprintln(of.IDs, of.Begin.Equal(m.Begin), of.Comment == of.Otherwise, of.Comment)
+	}
+	want := ""
+	for _, of := range []struct {
+		ids string
+		n   int
+	}{{"[1 4]", 8}, {"[2]", 2}, {"[3]", 4}} {
+		m.Licences = of.n
+		want += fmt.Sprintln(of.ids, true, true, m.String())
+	}
+	if text != want {
+		t.Errorf("%s; want %s", text, want)
+	}
+	for _, u := range []Update{{IDs: []string{"1"}, Now: true}, {IDs: []string{"1"}, Comment: "of others"}, {IDs: []string{"2"}, Comment: m.String()}} {
+		if got := u.Marked(map[string]int{"1": 8}); len(got) != 1 || got[0].Comment != u.Comment || got[0].Now != u.Now {
+			t.Errorf("%+v; want %+v", got, u)
+		}
+	}
+}
+
 // TestLicencesOfJobsThatWait are those of squeue now.
 func TestLicencesOfJobsThatWait(t *testing.T) {
 	row := func(f ...string) string {

@@ -205,3 +205,42 @@ func TestLicencesThatChangeDuringADecisionStay(t *testing.T) {
 		}
 	}
 }
+
+// TestLicencesAreTriedAgain: while they cannot be raised, what else is written of a job does not say that they were. Once they are, it does: an operator who lowers
+// them again has decided that.
+func TestLicencesAreTriedAgain(t *testing.T) {
+	j := held("1")
+	j.CPUs = 8
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin, Licences: 4}.String()
+	c, f, log := setup(t, j)
+	f.forgets = 1
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "14:00", To: "20:00", Capacity: "8"}}}, "")
+	steps := func(want string) {
+		t.Helper()
+		for range 5 {
+			step(t, c, f, 10*time.Second)
+		}
+		if got := f.jobs[0]; got.Licences != want || slurm.ReadMark(got.AdminComment).Licences != 8 {
+			t.Fatalf("%s, %s; want %s, and a mark of 8\n%s", got.Licences, got.AdminComment, want, log)
+		}
+	}
+	steps("matlab:1,power:8")
+	f.jobs[0].Licences = "matlab:1,power:4"
+	steps("matlab:1,power:4")
+}
+
+// TestWhatFollowsRaisedLicencesSaysSo: a job that gets its licences and its begin time in one decision has both in its mark, and another has what it had.
+func TestWhatFollowsRaisedLicencesSaysSo(t *testing.T) {
+	a, b := held("1"), held("2")
+	a.CPUs = 8
+	a.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: a.Begin, Licences: 4}.String()
+	b.AdminComment = a.AdminComment
+	c, f, log := setup(t, a, b)
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "14:00", To: "20:00", Capacity: "8"}}}, "")
+	step(t, c, f, 0)
+	for i, want := range []int{8, 4} {
+		if m := slurm.ReadMark(f.jobs[i].AdminComment); m.Licences != want || m.Text == "" {
+			t.Errorf("job %s: %s; want a plan, and a mark of %d\n%s", f.jobs[i].ID, f.jobs[i].AdminComment, want, log)
+		}
+	}
+}

@@ -209,8 +209,9 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	before := c.failed
 	c.failed = ""
 	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
+	licensed := map[string]int{}
 	for _, u := range changes.Updates {
-		switch err := c.update(ctx, &u, applied); {
+		switch err := c.update(ctx, &u, applied, licensed); {
 		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
 			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("The licences of a job cannot be changed; it keeps those that it has", "jobs", names(u.IDs), "licences", u.Licences, "error", err.Error())
@@ -236,10 +237,10 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 }
 
 // update makes one change. The throttles of arrays are read again right before they are set, by one more command each: a user may have changed one since the
-// look, and who changes it has it.
-func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+// look, and who changes it has it. licensed are the licences that jobs have been given before, by name; what is written of them says so.
+func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	if u.Licences != "" {
-		return c.license(ctx, u, applied)
+		return c.license(ctx, u, applied, licensed)
 	}
 	for _, part := range u.Parts() {
 		var now map[int]int
@@ -250,8 +251,10 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 			}
 		}
 		for _, of := range part.Split(now) {
-			if err := c.make(ctx, &of, applied); err != nil {
-				return err
+			for _, marked := range of.Marked(licensed) {
+				if err := c.make(ctx, &marked, applied); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -259,7 +262,7 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 }
 
 // license sets licences of jobs, which are read again right before: what somebody has changed since the look stays.
-func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
+func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	now, err := c.o.Client.LicencesOf(ctx, u.IDs)
 	if err != nil {
 		return err
@@ -267,6 +270,9 @@ func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[s
 	for _, of := range u.Relicense(now) {
 		if err := c.make(ctx, &of, applied); err != nil {
 			return err
+		}
+		for _, id := range of.IDs {
+			licensed[id] = of.Licensed
 		}
 	}
 	return nil

@@ -48,6 +48,8 @@ type fake struct {
 	refusesReservation error
 	// refusesLicences says that no licences can be changed.
 	refusesLicences bool
+	// forgets is how many times more the licences of jobs cannot be read.
+	forgets int
 	// meanwhile happens before the throttles of arrays are read again; throttles are the arrays that were asked for.
 	meanwhile func()
 	throttles []int
@@ -89,6 +91,9 @@ func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }
 func (f *fake) LicencesOf(_ context.Context, ids []string) (map[string]string, error) {
 	if f.meanwhile != nil {
 		f.meanwhile()
+	}
+	if f.forgets--; f.forgets >= 0 {
+		return nil, slurm.ErrCommand
 	}
 	out := map[string]string{}
 	f.each(ids, func(j *slurm.Job) { out[j.ID] = j.Licences })
