@@ -37,11 +37,19 @@ type Client interface {
 	Licences(ctx context.Context, licence string) (int, error)
 	// LicencesOf says which licences some jobs that wait ask for now, by name. A job that is not there, or whose list cannot be read whole, is left out.
 	LicencesOf(ctx context.Context, ids []string) (map[string]string, error)
-	// Reserved says how many of a licence the reservation of Reserve keeps now, and whether there is one.
-	Reserved(ctx context.Context, licence string) (count int, there bool, err error)
+	// Reserved says what the reservation of Reserve keeps now of a licence, and whether there is one.
+	Reserved(ctx context.Context, licence string) (r Reservation, there bool, err error)
 	// Reserve keeps so many of a licence from being given out until a time, instead of those it kept before; 0 gives all back. Slurm gives them back by
 	// itself when that time has come. No job is ended.
 	Reserve(ctx context.Context, licence string, count int, until time.Time) error
+}
+
+// Reservation keeps licences from being given out.
+type Reservation struct {
+	// Count is how many.
+	Count int
+	// Ends is when Slurm gives them back.
+	Ends time.Time
 }
 
 // About is what Check tells.

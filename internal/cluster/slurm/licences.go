@@ -204,10 +204,10 @@ func (c Commands) LicencesOf(ctx context.Context, ids []string) (map[string]stri
 var licenceColumns = []column{{"JobID", 12}, {"ArrayJobID", 12}, {"ArrayTaskID", 80}, {"Licenses", tresWidth}}
 
 // Reserved implements Client by scontrol show reservation.
-func (c Commands) Reserved(ctx context.Context, licence string) (count int, there bool, err error) {
+func (c Commands) Reserved(ctx context.Context, licence string) (r Reservation, there bool, err error) {
 	out, err := c.run(ctx, "scontrol", "--oneliner", "show", "reservation")
 	if err != nil {
-		return 0, false, err
+		return r, false, err
 	}
 	for line := range strings.Lines(out) {
 		fields := map[string]string{}
@@ -217,8 +217,12 @@ func (c Commands) Reserved(ctx context.Context, licence string) (count int, ther
 		}
 		if fields["ReservationName"] == reservation(licence) {
 			j := Job{Licences: none(fields["Licenses"])}
-			return j.licences(licence), true, nil
+			r.Count = j.licences(licence)
+			if r.Ends, err = parseTime(fields["EndTime"]); err != nil || r.Ends.IsZero() {
+				return r, true, fmt.Errorf("%w: scontrol show reservation: %s: EndTime %q; want a time such as %s", ErrCommand, reservation(licence), clipped(fields["EndTime"]), timeLayout)
+			}
+			return r, true, nil
 		}
 	}
-	return 0, false, nil
+	return r, false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/decide"
@@ -134,18 +135,21 @@ printf "%s$end\\n" '` + row("6", "6", "N/A", "power:2,matlab:1") + `' '` + row("
 
 // TestTheReservationOfALicence is read as scontrol 22.05 writes it.
 func TestTheReservationOfALicence(t *testing.T) {
+	end := time.Date(2026, 11, 28, 14, 37, 40, 0, time.UTC)
 	for text, want := range map[string]struct {
-		n     int
-		there bool
+		r          Reservation
+		there, bad bool
 	}{
 		"No reservations in the system": {},
 		"ReservationName=other StartTime=2026-11-28T14:32:40 EndTime=2026-11-28T14:37:40 Licenses=power:5 State=ACTIVE":                                       {},
-		"ReservationName=lull-power StartTime=2026-11-28T14:32:40 EndTime=2026-11-28T14:37:40 Nodes= NodeCnt=0 Features=(null) Licenses=power:3 State=ACTIVE": {3, true},
-		"ReservationName=lull-power Licenses=(null) State=ACTIVE":                                                                                             {0, true},
+		"ReservationName=lull-power StartTime=2026-11-28T14:32:40 EndTime=2026-11-28T14:37:40 Nodes= NodeCnt=0 Features=(null) Licenses=power:3 State=ACTIVE": {Reservation{3, end}, true, false},
+		"ReservationName=lull-power EndTime=2026-11-28T14:37:40 Licenses=(null) State=ACTIVE":                                                                 {Reservation{0, end}, true, false},
+		"ReservationName=lull-power EndTime=soon Licenses=power:3 State=ACTIVE":                                                                               {Reservation{3, time.Time{}}, true, true},
+		"ReservationName=lull-power Licenses=power:3 State=ACTIVE":                                                                                            {Reservation{3, time.Time{}}, true, true},
 	} {
 		c := commands(t, map[string]string{"scontrol": "echo '" + text + "'"})
-		if n, there, err := c.Reserved(t.Context(), "power"); n != want.n || there != want.there || err != nil {
-			t.Errorf("%s: %d, %v, %v", text, n, there, err)
+		if r, there, err := c.Reserved(t.Context(), "power"); r != want.r || there != want.there || (err != nil) != want.bad || want.bad && !strings.Contains(err.Error(), "EndTime") {
+			t.Errorf("%s: %v, %v, %v", text, r, there, err)
 		}
 	}
 }

@@ -286,24 +286,29 @@ func (c *REST) Licences(ctx context.Context, licence string) (int, error) {
 }
 
 // Reserved implements Client.
-func (c *REST) Reserved(ctx context.Context, licence string) (count int, there bool, err error) {
+func (c *REST) Reserved(ctx context.Context, licence string) (r Reservation, there bool, err error) {
 	var a struct {
 		restAnswer
 		Reservations []struct {
 			Name     string `json:"name"`
 			Licences string `json:"licenses"`
+			End      int64  `json:"end_time"`
 		} `json:"reservations"`
 	}
 	if err := c.call(ctx, http.MethodGet, "/reservations", nil, &a); err != nil {
-		return 0, false, err
+		return r, false, err
 	}
-	for _, r := range a.Reservations {
-		if r.Name == reservation(licence) {
-			j := Job{Licences: r.Licences}
-			return j.licences(licence), true, nil
+	for _, of := range a.Reservations {
+		if of.Name != reservation(licence) {
+			continue
 		}
+		if of.End <= 0 || of.End > mostUnix {
+			return r, true, fmt.Errorf("%w: slurmrestd GET %s/reservations: %s: end_time %d; want seconds from 1 to %d", ErrREST, restPath, of.Name, of.End, int64(mostUnix))
+		}
+		j := Job{Licences: of.Licences}
+		return Reservation{Count: j.licences(licence), Ends: time.Unix(of.End, 0).UTC()}, true, nil
 	}
-	return 0, false, nil
+	return r, false, nil
 }
 
 // restTime writes a time as squeue does.

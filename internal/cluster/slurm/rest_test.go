@@ -210,8 +210,8 @@ func TestLicencesOfSlurmrestd(t *testing.T) {
 	if n, err := c.Licences(t.Context(), "power"); n != 32 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, there, err := c.Reserved(t.Context(), "power"); n != 3 || !there || err != nil {
-		t.Errorf("%d, %v, %v", n, there, err)
+	if r, there, err := c.Reserved(t.Context(), "power"); r.Count != 3 || !r.Ends.Equal(time.Unix(1795876660, 0)) || !there || err != nil {
+		t.Errorf("%v, %v, %v", r, there, err)
 	}
 	if _, there, err := c.Reserved(t.Context(), "superpower"); there || err != nil {
 		t.Errorf("%v, %v", there, err)

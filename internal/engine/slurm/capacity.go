@@ -33,7 +33,7 @@ type Capacity struct {
 	Planner bool
 
 	revision string
-	// set says that reserved are reserved until then.
+	// set says that reserved are reserved until then, or longer if somebody else has set a later end.
 	set      bool
 	reserved int
 	until    time.Time
@@ -111,23 +111,47 @@ func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) err
 		return nil
 	}
 	until := now.Add(c.kept())
-	is, there, err := c.o.Client.Reserved(ctx, k.Licence)
+	r, there, err := c.o.Client.Reserved(ctx, k.Licence)
 	if err != nil {
 		return err
 	}
-	if there && k.set && k.reserved > 0 && is != k.reserved {
-		if k.theirs != is {
-			k.theirs = is
-			c.o.Log.Warn("Somebody else has changed the reservation of licences; Lull keeps it as it is. Delete it to have Lull set it again", "licence", k.Licence, "reserved", is, "wanted", reserve)
-		}
-		if is == 0 || k.until.Sub(now) > c.kept()-keptAgain {
-			return nil
-		}
-		k.until = until
-		return c.o.Client.Reserve(ctx, k.Licence, is, until)
+	if there && k.set && k.reserved > 0 && r.Count != k.reserved {
+		return c.keep(ctx, r, reserve, until)
 	}
 	k.theirs = 0
-	err = c.o.Client.Reserve(ctx, k.Licence, reserve, until)
+	if ends := k.ends(r, there, until); ends.Equal(until) || r.Count != reserve {
+		err = c.o.Client.Reserve(ctx, k.Licence, reserve, ends)
+	}
 	k.set, k.reserved, k.until = err == nil, reserve, until
 	return err
+}
+
+// keep extends a reservation whose number somebody else has set, as it is, unless it ends later by itself. Its licences are not given to jobs that reach their latest
+// start either: whoever has set it has decided that.
+func (c *Controller) keep(ctx context.Context, r slurm.Reservation, wanted int, until time.Time) error {
+	k := c.o.Capacity
+	if k.theirs != r.Count {
+		k.theirs = r.Count
+		c.o.Log.Warn("Somebody else has changed the reservation of licences; Lull keeps it as it is. Delete it to have Lull set it again", "licence", k.Licence, "reserved", r.Count, "wanted", wanted)
+	}
+	if r.Count == 0 || until.Sub(k.until) < keptAgain {
+		return nil
+	}
+	var err error
+	if r.Ends.Before(until) {
+		err = c.o.Client.Reserve(ctx, k.Licence, r.Count, until)
+	}
+	if err == nil {
+		k.until = until
+	}
+	return err
+}
+
+// ends is when a reservation is to end: then, or when somebody else has set it to end, if that is later.
+func (k *Capacity) ends(r slurm.Reservation, there bool, until time.Time) time.Time {
+	const grain = time.Second // of Slurm
+	if there && k.reserved > 0 && r.Ends.After(until) && r.Ends.After(k.until.Add(grain)) {
+		return r.Ends
+	}
+	return until
 }

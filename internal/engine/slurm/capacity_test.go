@@ -189,6 +189,63 @@ func TestAReservationThatAnOperatorHasChangedStays(t *testing.T) {
 	}
 }
 
+// TestTheEndThatAnOperatorHasSetStays, as far as it is later than that of Lull, with a number of the operator or of Lull: a number of Lull follows the capacity.
+func TestTheEndThatAnOperatorHasSetStays(t *testing.T) {
+	morning := midnight.Add(33 * time.Hour)
+	for name, tc := range map[string]struct {
+		number, before, after int
+	}{"and a number": {14, 14, 14}, "alone": {12, 12, 8}} {
+		c, f, log := setup(t, held("1"), held("2"))
+		withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "14:00", Capacity: "4"}, {From: "14:00", To: "20:00", Capacity: "8"}, {From: "20:00", To: "24:00", Capacity: "4"}}}, "")
+		step(t, c, f, 0)
+		f.reserved, f.until = tc.number, morning
+		calls := len(f.calls)
+		for range 5 {
+			step(t, c, f, 2*time.Minute)
+			if f.reserved != tc.before || !f.until.Equal(morning) {
+				t.Fatalf("%s: %d licences are reserved until %v; want %d until %v\n%s", name, f.reserved, f.until, tc.before, morning, log)
+			}
+		}
+		if made := strings.Join(f.calls[calls:], "\n"); strings.Contains(made, "reserve") {
+			t.Errorf("%s: reserved again: %s", name, made)
+		}
+		f.clock.SetTime(midnight.Add(14 * time.Hour)) // another capacity
+		for i := range 3 {
+			f.refusesReservation = nil
+			if i == 0 {
+				f.refusesReservation = slurm.ErrCommand
+			}
+			step(t, c, f, 2*time.Minute)
+		}
+		if f.reserved != tc.after || !f.until.Equal(morning) {
+			t.Errorf("%s, at 14:00: %d licences are reserved until %v; want %d until %v\n%s", name, f.reserved, f.until, tc.after, morning, log)
+		}
+		f.clock.SetTime(morning.Add(-time.Minute)) // that of Lull is later
+		step(t, c, f, 0)
+		if !f.until.Equal(morning.Add(5 * time.Minute)) {
+			t.Errorf("%s: the reservation ends at %v; want it extended\n%s", name, f.until, log)
+		}
+	}
+}
+
+// TestAnEarlierEndIsExtended: whoever has set it, and also after the clocks were set back, the reservation of Lull ends when Lull says.
+func TestAnEarlierEndIsExtended(t *testing.T) {
+	c, f, log := setup(t, held("1"))
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "20:00", Capacity: "4"}}}, "")
+	step(t, c, f, 0)
+	f.until = f.clock.Now().Add(3 * time.Minute)
+	step(t, c, f, 2*time.Minute)
+	if !f.until.Equal(f.clock.Now().Add(6 * time.Minute)) {
+		t.Errorf("ends at %v\n%s", f.until, log)
+	}
+	f.clock.SetTime(f.clock.Now().Add(-time.Hour))
+	c.o.Capacity.reserved, f.reserved = 11, 11 // so that Lull sets it again
+	step(t, c, f, 0)
+	if !f.until.Equal(f.clock.Now().Add(6 * time.Minute)) {
+		t.Errorf("the clocks were set back to %v; ends at %v\n%s", f.clock.Now(), f.until, log)
+	}
+}
+
 // TestLicencesThatChangeDuringADecisionStay: an operator changes the licences of a job after the look on which the decision rests.
 func TestLicencesThatChangeDuringADecisionStay(t *testing.T) {
 	for change, want := range map[string]string{"matlab:3,power:2": "matlab:3,power:8", "matlab:1,power:1": "matlab:1,power:1", "matlab:1": "matlab:1"} {

@@ -100,8 +100,8 @@ func (f *fake) LicencesOf(_ context.Context, ids []string) (map[string]string, e
 	return out, nil
 }
 
-func (f *fake) Reserved(context.Context, string) (int, bool, error) {
-	return f.reserved, f.reserved > 0 && f.clock.Now().Before(f.until), nil
+func (f *fake) Reserved(context.Context, string) (slurm.Reservation, bool, error) {
+	return slurm.Reservation{Count: f.reserved, Ends: f.until}, f.reserved > 0 && f.clock.Now().Before(f.until), nil
 }
 
 func (f *fake) Reserve(_ context.Context, licence string, count int, until time.Time) error {
