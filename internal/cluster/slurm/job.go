@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ const (
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
 	reasonResources  = "Resources"
-	reasonHeld       = "held" // in JobHeldUser, JobHeldAdmin, "job requeued in held state" (requeuehold), "launch failed requeued held"
+	reasonHeld       = "JobHeld" // begins JobHeldUser and JobHeldAdmin
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"
 )
@@ -132,8 +133,23 @@ func (j *Job) Failed() bool {
 
 // Held reports whether its user or an operator holds it.
 func (j *Job) Held() bool {
-	return j.Pending() && strings.Contains(strings.ToLower(j.Reason), reasonHeld)
+	if !j.Pending() {
+		return false
+	}
+	reason := strings.ReplaceAll(j.Reason, "_", " ") // as squeue writes it; scontrol has no spaces
+	if strings.HasPrefix(reason, reasonHeld) {
+		return true
+	}
+	for part := range strings.SplitSeq(reason, ",") { // one for each partition; elsewhere, they are nodes
+		if slices.Contains(holds, strings.TrimSpace(part)) {
+			return true
+		}
+	}
+	return false
 }
+
+// holds are the reasons of a hold that Slurm writes: those of a user and an operator, of requeuehold, and of a job that could not be launched.
+var holds = []string{"JobHeldUser", "JobHeldAdmin", "job requeued in held state", "launch failed requeued held"}
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {

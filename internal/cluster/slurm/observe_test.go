@@ -52,16 +52,18 @@ func TestWhatIsNotLullsIsLeftToSlurm(t *testing.T) {
 		change func(*Job)
 		want   Why
 	}{
-		"it waits":                       {func(*Job) {}, ""},
-		"no comment":                     {func(j *Job) { j.Comment = "" }, NotOptedIn},
-		"neither a delay nor a deadline": {func(j *Job) { j.Comment = "lull:" }, NoSlack},
-		"a deadline only":                {func(j *Job) { j.Comment, j.Deadline = "lull:", at("23:00:00") }, ""},
-		"opts out":                       {func(j *Job) { j.Comment = "lull:max-delay=8h,off" }, NoSlack},
-		"a comment that cannot be read":  {func(j *Job) { j.Comment = "lull:max-delay=x" }, BadComment},
-		"held by its user":               {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
-		"held by an operator":            {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
-		"held by requeuehold":            {func(j *Job) { j.Reason, j.Restarts = "job requeued in held state", 1 }, UserHold},
-		"submitted with --begin":         {func(j *Job) { j.AdminComment = "" }, OwnBegin},
+		"it waits":                               {func(*Job) {}, ""},
+		"no comment":                             {func(j *Job) { j.Comment = "" }, NotOptedIn},
+		"neither a delay nor a deadline":         {func(j *Job) { j.Comment = "lull:" }, NoSlack},
+		"a deadline only":                        {func(j *Job) { j.Comment, j.Deadline = "lull:", at("23:00:00") }, ""},
+		"opts out":                               {func(j *Job) { j.Comment = "lull:max-delay=8h,off" }, NoSlack},
+		"a comment that cannot be read":          {func(j *Job) { j.Comment = "lull:max-delay=x" }, BadComment},
+		"held by its user":                       {func(j *Job) { j.Reason = "JobHeldUser" }, UserHold},
+		"held by an operator":                    {func(j *Job) { j.Reason = "JobHeldAdmin" }, UserHold},
+		"held by requeuehold":                    {func(j *Job) { j.Reason, j.Restarts = "job requeued in held state", 1 }, UserHold},
+		"held after a failed launch":             {func(j *Job) { j.Reason = "launch failed requeued held" }, UserHold},
+		"waits for a node that is not available": {func(j *Job) { j.Reason = "ReqNodeNotAvail, UnavailableNodes:schelde12" }, ""},
+		"submitted with --begin":                 {func(j *Job) { j.AdminComment = "" }, OwnBegin},
 		"its begin time has passed, and nobody has marked it":              {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:00") }, ""},
 		"submitted with --begin, which has come while the cluster is full": {func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", at("08:30:00"), "Resources" }, OwnBegin},
 		"Slurm took a moment to accept it":                                 {func(j *Job) { j.AdminComment, j.Begin = "", at("08:00:02") }, ""},
@@ -207,6 +209,22 @@ func TestLoadIsWhatOthersUse(t *testing.T) {
 		c := Observe(inputAt(t, mine, other, pending)).Snapshot.Clusters[0]
 		if c.Load[cpu] != want || c.Capacity[cpu] != 32 {
 			t.Errorf("load %v of %v; want %v", c.Load, c.Capacity, want)
+		}
+	}
+}
+
+// TestReasonsOfAHold are those that Slurm 22.05 writes, as squeue or as scontrol does. Others have names of nodes or licences in them.
+func TestReasonsOfAHold(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"JobHeldUser": true, "JobHeldAdmin": true, "job requeued in held state": true, "job_requeued_in_held_state": true, "launch failed requeued held": true, "launch_failed_requeued_held": true,
+		"Priority,JobHeldUser": true, "Resources, JobHeldAdmin": true, "UnavailableNodes:a,JobHeldUser2": false,
+		"ReqNodeNotAvail, UnavailableNodes:schelde12": false, "ReqNodeNotAvail, UnavailableNodes:JobHeld1": false, "(Nodes held)": false, "Licenses, field:2": false, "BeginTime": false, "None": false, "": false, "Heldenplatz": false,
+	} {
+		if got := (&Job{State: statePending, Reason: reason}).Held(); got != want {
+			t.Errorf("%q: held %v; want %v", reason, got, want)
+		}
+		if (&Job{State: stateRunning, Reason: reason}).Held() {
+			t.Errorf("%q: a job that runs is held", reason)
 		}
 	}
 }
