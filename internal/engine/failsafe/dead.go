@@ -66,26 +66,30 @@ const releasesPerSecond = 50
 type rate struct {
 	mu        sync.Mutex
 	perSecond float64 // as measured last; 0 before that
+	at        time.Time
 }
 
 // fewestMeasured is how many releases at a time are measured at least: a few say nothing of thousands.
 const fewestMeasured = 4 * atOnce
 
-// measure notes how long some releases took.
-func (r *rate) measure(releases int, took time.Duration) {
-	if releases < fewestMeasured || took <= 0 {
+// measuredFor is how long a measurement counts: what made an API server slow ends.
+const measuredFor = time.Hour
+
+// measure notes how long it took to make some releases, until now.
+func (r *rate) measure(made int, took time.Duration, now time.Time) {
+	if made < fewestMeasured || took <= 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.perSecond = float64(releases) / took.Seconds()
+	r.perSecond, r.at = float64(made)/took.Seconds(), now
 }
 
-// counted is how many releases a second the watchdog counts on: half of what was measured last, releasesPerSecond at most, and one at least.
-func (r *rate) counted() float64 {
+// counted is how many releases a second the watchdog counts on now: half of what was measured last, if that is not old, releasesPerSecond at most, and one at least.
+func (r *rate) counted(now time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.perSecond == 0 {
+	if r.perSecond == 0 || now.Sub(r.at) >= measuredFor {
 		return releasesPerSecond
 	}
 	return max(1, min(releasesPerSecond, r.perSecond/2))

@@ -3,15 +3,19 @@ package failsafe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -58,24 +62,83 @@ func TestWatchdogReleasesAllInTime(t *testing.T) {
 	}
 }
 
-// TestSlowReleasesBeginEarlier: the watchdog counts on half of the rate that it measured last over enough releases, and on no more than it assumes at first.
+// TestSlowReleasesBeginEarlier: the watchdog counts on half of the rate that it measured last over enough releases, for an hour, and on no more than it assumes at
+// first.
 func TestSlowReleasesBeginEarlier(t *testing.T) {
 	var r rate
+	at := now
 	check := func(want float64) {
 		t.Helper()
-		if got := r.counted(); got != want {
+		if got := r.counted(at); got != want {
 			t.Errorf("counts on %v a second, want %v", got, want)
 		}
 	}
 	check(releasesPerSecond)
-	r.measure(fewestMeasured-1, time.Hour)
+	r.measure(fewestMeasured-1, time.Hour, at)
 	check(releasesPerSecond)
-	r.measure(1000, 50*time.Second)
+	r.measure(1000, 50*time.Second, at)
 	check(10)
-	r.measure(1000, time.Hour)
+	r.measure(1000, time.Hour, at)
 	check(1)
-	r.measure(10_000, 10*time.Second)
+	at = at.Add(time.Hour - time.Second)
+	check(1)
+	at = at.Add(time.Second)
 	check(releasesPerSecond)
+	r.measure(1000, 50*time.Second, at)
+	check(10)
+	at = at.Add(-time.Minute) // the clock was set back
+	check(10)
+	r.measure(10_000, 10*time.Second, at)
+	check(releasesPerSecond)
+}
+
+// TestOnlyReleasesThatWereMadeAreMeasured: those that the API server refuses, or that somebody else has changed, and marks that hold nothing, say nothing of how
+// long a release takes.
+func TestOnlyReleasesThatWereMadeAreMeasured(t *testing.T) {
+	const many = 2 * fewestMeasured
+	for name, tc := range map[string]struct {
+		// fails are the patches that fail, and how; each patch takes a tenth of a second.
+		fails int
+		with  error
+		clear int
+		want  float64
+	}{
+		"all are made":                         {0, nil, 0, 5},
+		"half are refused":                     {many / 2, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, 2.5},
+		"too few are made":                     {many/2 + 1, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
+		"too few, as others were faster":       {many/2 + 1, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
+		"too few, and marks that hold nothing": {0, nil, many/2 + 1, releasesPerSecond},
+	} {
+		var objects []client.Object
+		for i := range many {
+			j := job(fmt.Sprint(i), with(v1alpha1.AnnotationLatestStart, at(-time.Hour)))
+			if i < tc.clear {
+				runs(j)
+			}
+			objects = append(objects, j)
+		}
+		b := newBed(t, objects...)
+		var mu sync.Mutex
+		fails := tc.fails
+		live := interceptor.NewClient(b.dog.Client.(client.WithWatch), interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				mu.Lock()
+				fails--
+				failed := fails >= 0
+				b.clock.Step(100 * time.Millisecond)
+				mu.Unlock()
+				if failed {
+					return tc.with
+				}
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+		})
+		b.dog.Client, b.dog.Applier.Client = live, live
+		_ = b.dog.Look(context.Background()) // what is refused is an error
+		if got := b.dog.rate.counted(b.clock.Now()); got != tc.want {
+			t.Errorf("%s: counts on %v a second; want %v", name, got, tc.want)
+		}
+	}
 }
 
 // lease puts the lease of a controller beside a watchdog. renew renews it; while broken is set it cannot be read.

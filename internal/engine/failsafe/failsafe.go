@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -259,7 +260,7 @@ func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task,
 			ends = append(ends, h.ends)
 		}
 	}
-	until := cutoff(ends, policies.now, d.Options.Every, d.rate.counted())
+	until := cutoff(ends, policies.now, d.Options.Every, d.rate.counted(d.Options.Clock.Now()))
 	for i := range holds {
 		h := &holds[i]
 		due := !policies.now.Before(h.ends.Add(d.Options.Grace))
@@ -281,14 +282,15 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 	group.SetLimit(atOnce)
 	errs := make([]error, len(tasks))
 	began := d.Options.Clock.Now()
+	var made atomic.Int64
 	for i := range tasks {
 		group.Go(func() error {
-			errs[i] = d.patiently(ctx, func(ctx context.Context) error { return d.releaseOne(ctx, tasks[i]) })
+			errs[i] = d.patiently(ctx, func(ctx context.Context) error { return d.releaseOne(ctx, tasks[i], &made) })
 			return nil
 		})
 	}
 	_ = group.Wait() // the errors are in errs
-	d.rate.measure(len(tasks), d.Options.Clock.Since(began))
+	d.rate.measure(int(made.Load()), d.Options.Clock.Since(began), d.Options.Clock.Now())
 	out := outcome{}
 	var told []error
 	for i, err := range errs {
@@ -315,13 +317,13 @@ func few(errs []error) error {
 
 // releaseOne releases a workload that is due, or clears its marks if they hold nothing. What the cache knows to
 // be held is written at once: the API server refuses what has changed since. A mark is taken off only after a
-// look at the objects themselves.
-func (d *Watchdog) releaseOne(ctx context.Context, t task) error {
+// look at the objects themselves. made counts the releases that were written.
+func (d *Watchdog) releaseOne(ctx context.Context, t task, made *atomic.Int64) error {
 	if w := t.workload; !t.due || !w.Held() {
 		for _, o := range w.Objects {
 			live, err := kube.Fetch(ctx, d.Client, w.Kind, client.ObjectKeyFromObject(o))
 			if err == nil && t.due {
-				err = d.write(ctx, live, t.why)
+				err = d.write(ctx, live, t.why, made)
 			} else if err == nil && live.Stale() {
 				err = d.Applier.Clear(ctx, live)
 			}
@@ -331,11 +333,14 @@ func (d *Watchdog) releaseOne(ctx context.Context, t task) error {
 		}
 		return nil
 	}
-	return ignoreRace(d.write(ctx, t.workload, t.why))
+	return ignoreRace(d.write(ctx, t.workload, t.why, made))
 }
 
-func (d *Watchdog) write(ctx context.Context, w *kube.Workload, why string) error {
+func (d *Watchdog) write(ctx context.Context, w *kube.Workload, why string, made *atomic.Int64) error {
 	wrote, err := d.Applier.ReleaseHeld(ctx, w, kube.CodeFailsafe, why, d.Options.Clock.Now())
+	if wrote && err == nil {
+		made.Add(1)
+	}
 	if wrote {
 		d.tell(ctx, w.Kind.Name, w.Namespace(), w.Name(), why)
 	}
