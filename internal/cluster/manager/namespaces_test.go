@@ -161,7 +161,7 @@ func TestForbiddenNamespaceDelaysNoInformer(t *testing.T) {
 		check(10*time.Minute, "true 0")
 		// Of these ten minutes, the last half minute is after longAway.
 		if n := calls - before; n < 85 || n > 125 {
-			t.Errorf("%d lists in ten minutes, want one in five seconds, or up to a quarter later", n)
+			t.Errorf("%d lists in ten minutes, want one in five to six and a half seconds", n)
 		}
 		before = calls
 		check(10*time.Minute, "true 0")
