@@ -17,19 +17,15 @@ func (w *decider) soonestFit(l *capacity.Ledger, i int, by time.Time) ([]Phase, 
 	if t.Kind == workload.Rigid {
 		return w.priced(best), best != nil
 	}
-	try := func(by time.Time, across bool) {
+	for _, across := range []bool{false, true} {
+		if across && w.inTime(i, best) {
+			break
+		}
 		for _, c := range w.roomiest(l, i) {
 			if phases := w.pieces(l, i, c, by, across); len(phases) > 0 && (best == nil || phases[len(phases)-1].To.Before(best[len(best)-1].To)) {
 				best = phases
 			}
 		}
-	}
-	try(by, false)
-	if t.Deadline.Before(by) {
-		by = t.Deadline
-	}
-	if !w.inTime(i, best) && by.After(w.items[i].earliest) {
-		try(by, true)
 	}
 	return w.priced(best), best != nil
 }
@@ -40,7 +36,7 @@ const leastPiece = time.Minute
 // pieces fills what is free on a cluster from the earliest start on, an elastic task at the
 // largest scale that fits, each piece up to its last checkpoint; nil if the work is not done by the given time. A run begins where
 // the room of one step is long enough for it, or if across is set, that of steps which follow one another: it is free then from the first of many short
-// steps on. Such runs are for tasks that have no other place. They change their scale often, and emitted 1 % more in "lull reproduce carbonflex fig11" where
+// steps on. Such runs are for tasks that have no other place in time. They change their scale often, and emitted 1 % more in "lull reproduce carbonflex fig11" where
 // all tasks could have them.
 func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time, across bool) []Phase {
 	t, x := &w.s.Tasks[i], &w.items[i]

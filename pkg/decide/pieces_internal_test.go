@@ -50,3 +50,24 @@ func TestPiecesCrossBoundaries(t *testing.T) {
 		}
 	}
 }
+
+// TestLateTasksUseCutRoom: a task that is late anyway ends as soon as the room allows that boundaries cut.
+func TestLateTasksUseCutRoom(t *testing.T) {
+	now := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
+	s := Snapshot{
+		Now: now, Slot: time.Hour, Clusters: []Cluster{{Name: "c", Capacity: map[string]float64{"cpu": 2}}},
+		Tasks: []Task{{ID: "t", Kind: workload.Interruptible, Submitted: now, Deadline: at(1250), Remaining: 200 * time.Second, Request: map[string]float64{"cpu": 1}}},
+	}
+	w := newDecider(&s)
+	for _, x := range []struct {
+		cpus     float64
+		from, to int
+	}{{2, 0, 600}, {1, 600, 650}, {1, 650, 700}, {2, 700, 1200}, {1, 1200, 1250}, {1, 1250, 1300}, {2, 1300, 43200}} {
+		w.ledger.Take(0, w.items[0].need, x.cpus, at(x.from), at(x.to))
+	}
+	got, ok := w.soonestFit(w.ledger, 0, now.AddDate(50, 0, 0))
+	if !ok || got[len(got)-1].To.Sub(at(1300)).Abs() > rounding {
+		t.Errorf("%v; want it to end at %v", got, at(1300))
+	}
+}

@@ -50,34 +50,41 @@ func (w *decider) refine(ctx context.Context, planner plan.Planner) error {
 		}
 	}
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.grams, a.grams), a.task-b.task) })
+	moved := false
 	for _, c := range list[:min(len(list), mostRefined)] {
 		x := &w.items[c.task]
 		whole, ok := w.parts(c.task, x.earliest, w.s.Tasks[c.task].planEnd(w.s.Margin))
 		if ok = ok && !x.weighed; ok { // the place of one that is weighed rests on all of its lengths
-			if err := w.refineTask(ctx, single, c.task, whole); err != nil {
+			did, err := w.refineTask(ctx, single, c.task, whole)
+			if err != nil {
 				return err
 			}
+			moved = moved || did
 		}
 		near, fits := w.parts(c.task, x.phases[0].From.Add(-w.s.Slot), x.phases[len(x.phases)-1].To.Add(w.s.Slot))
 		if fits && (!ok || near.Slot < whole.Slot) {
-			if err := w.refineTask(ctx, single, c.task, near); err != nil {
+			did, err := w.refineTask(ctx, single, c.task, near)
+			if err != nil {
 				return err
 			}
+			moved = moved || did
 		}
 	}
-	w.placeLateInTime()
+	if moved {
+		w.placeLateInTime()
+	}
 	return nil
 }
 
-// refineTask gives a task a place in the slots of g, if it emits less there, restarts and moves included (cost).
-func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g timegrid.Grid) error {
+// refineTask gives a task a place in the slots of g, if it emits less there, restarts and moves included (cost). It reports whether it did.
+func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g timegrid.Grid) (moved bool, err error) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	cost := w.cost(i, x.phases)
 	var clusters []int
 	for _, p := range x.phases {
 		switch c := w.place(p.Cluster); {
 		case w.curves[c] == nil:
-			return nil
+			return false, nil
 		case !slices.Contains(clusters, c):
 			clusters = append(clusters, c)
 		}
@@ -92,24 +99,24 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g
 	j.Clusters, j.Quantiles = nil, nil // the grid ends in time for the quantiles
 	j.Deadline = min(j.Deadline, g.N)
 	if b := j.Begun; b != nil && w.place(b.Cluster) != clusters[0] || j.Arrival >= j.Deadline {
-		return nil
+		return false, nil
 	}
 	res, err := plan.WithRestarts(ctx, planner, p)
 	if err != nil || len(res.Plan.Jobs) == 0 {
-		return err
+		return false, err
 	}
 	phases := w.phasesOf(i, g, res.Plan.Jobs[0].Segments, clusters)
 	added := max(0, pauses(phases)-pauses(x.phases))
 	if added > 0 && t.Scaling != nil && !t.LatestStart.IsZero() && j.Unknown == nil {
-		return nil // it may be shorter than expected, and a pause uses up its delay
+		return false, nil // it may be shorter than expected, and a pause uses up its delay
 	}
 	if j.Unknown != nil && !w.keepsDelay(i, phases) {
-		return nil
+		return false, nil
 	}
 	if w.inTime(i, phases) && w.cost(i, phases)*(1+equalGrams) < cost*(1-pauseSaves*float64(added)) && w.fits(w.ledger, i, phases) {
-		x.phases = phases
+		x.phases, moved = phases, true
 	}
-	return nil
+	return moved, nil
 }
 
 // parts is a grid on which the plan of a task is refined: from and to, as far as the task may start and its deadline, less the

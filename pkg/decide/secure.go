@@ -200,6 +200,9 @@ func (w *decider) placeLateInTime() {
 	slices.SortFunc(list, w.runningFirst)
 	for _, i := range list {
 		x := &w.items[i]
+		if x.left || x.queued {
+			continue // there is never room for all of it
+		}
 		w.take(w.ledger, i, x.phases, -1)
 		if phases, ok := w.soonestFit(w.ledger, i, w.s.Tasks[i].Deadline); ok {
 			x.state, x.code, x.phases = placed, "", phases

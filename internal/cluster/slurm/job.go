@@ -141,15 +141,16 @@ func (j *Job) Held() bool {
 		return true
 	}
 	for part := range strings.SplitSeq(reason, ",") { // one for each partition; elsewhere, they are nodes
-		if slices.Contains(holds, strings.TrimSpace(part)) {
+		if part = strings.TrimSpace(part); slices.Contains(holds, part) || strings.HasSuffix(part, " requeued held") {
 			return true
 		}
 	}
 	return false
 }
 
-// holds are the reasons of a hold that Slurm writes: those of a user and an operator, of requeuehold, and of a job that could not be launched.
-var holds = []string{"JobHeldUser", "JobHeldAdmin", "job requeued in held state", "launch failed requeued held"}
+// holds are the reasons of a hold that Slurm writes: those of a user and an operator, and of requeuehold. What ends in "requeued held" is another:
+// a job that could not be launched, and more of it in later versions.
+var holds = []string{"JobHeldUser", "JobHeldAdmin", "job requeued in held state"}
 
 // uses reports whether the job has nodes.
 func (j *Job) uses() bool {

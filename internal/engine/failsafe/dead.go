@@ -72,8 +72,8 @@ type rate struct {
 // fewestMeasured is how many releases at a time are measured at least: a few say nothing of thousands.
 const fewestMeasured = 4 * atOnce
 
-// measuredFor is how long a measurement counts: what made an API server slow ends.
-const measuredFor = time.Hour
+// measuredFor is how long a measurement counts: what made an API server slow ends, and what comes each day is known from the day before.
+const measuredFor = 25 * time.Hour
 
 // measure notes how long it took to make some releases, until now.
 func (r *rate) measure(made int, took time.Duration, now time.Time) {

@@ -62,7 +62,7 @@ func TestWatchdogReleasesAllInTime(t *testing.T) {
 	}
 }
 
-// TestSlowReleasesBeginEarlier: the watchdog counts on half of the rate that it measured last over enough releases, for an hour, and on no more than it assumes at
+// TestSlowReleasesBeginEarlier: the watchdog counts on half of the rate that it measured last over enough releases, for a day, and on no more than it assumes at
 // first.
 func TestSlowReleasesBeginEarlier(t *testing.T) {
 	var r rate
@@ -80,7 +80,7 @@ func TestSlowReleasesBeginEarlier(t *testing.T) {
 	check(10)
 	r.measure(1000, time.Hour, at)
 	check(1)
-	at = at.Add(time.Hour - time.Second)
+	at = at.Add(measuredFor - time.Second)
 	check(1)
 	at = at.Add(time.Second)
 	check(releasesPerSecond)
