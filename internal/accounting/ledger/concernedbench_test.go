@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkRestatePass is a pass of a settler after each of two zones has published an hour, beside settled workloads of which some time has no known intensity. They ran in
-// one of the zones, in an hour that is filled by the day before.
+// BenchmarkRestatePass runs a pass of the settler after two zones have published an hour each. Beside them are settled workloads with an hour of unknown intensity, in one of
+// the zones. The value of the day before stands in for it.
 func BenchmarkRestatePass(b *testing.B) {
 	for _, workloads := range []int{1000, 24_000} {
 		b.Run(fmt.Sprintf("incomplete=%d", workloads), func(b *testing.B) {

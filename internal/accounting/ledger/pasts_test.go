@@ -12,8 +12,8 @@ import (
 	"lull.dev/lull/test/size"
 )
 
-// TestConcernedIsWhatHasChanged: intensities come in any order, late, finer or revised. Each settled workload of which the mean intensity is another than before is concerned; no workload
-// of a zone without news is, and of those that are, most have changed.
+// TestConcernedIsWhatHasChanged: intensities come in any order, late, finer or revised. Each settled workload whose mean intensity has changed is concerned. No workload
+// of a zone without news is concerned, and most of those that are concerned have changed.
 func TestConcernedIsWhatHasChanged(t *testing.T) {
 	concerned, changed := 0, 0
 	for seed := range uint64(size.Of(60, 1000)) {

@@ -158,7 +158,7 @@ func TestAnAnswerWithoutAnEndIsCutOff(t *testing.T) {
 	}
 }
 
-// TestAnAccountThatDoesNotSeeAllJobs is told so: with PrivateData=jobs, squeue shows it an empty queue.
+// TestAnAccountThatDoesNotSeeAllJobs: Lull warns about PrivateData=jobs, with which squeue shows other accounts an empty queue.
 func TestAnAccountThatDoesNotSeeAllJobs(t *testing.T) {
 	for config, want := range map[string]bool{"none": false, "accounts,users": false, "jobs": true, "usage,jobs": true, "all": true} {
 		a := About{}

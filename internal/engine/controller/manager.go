@@ -120,6 +120,12 @@ func newManager(ctx context.Context, config *rest.Config, scheme *runtime.Scheme
 	return mgr, errors.Join(manager.ReportLeader(mgr, "controller"), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 }
 
+// observeRequest counts a request to a provider.
+func observeRequest(host, status string, took time.Duration) {
+	metrics.Requests.WithLabelValues(host, status).Inc()
+	metrics.RequestSeconds.WithLabelValues(host).Observe(took.Seconds())
+}
+
 // Run runs the controller against a cluster until ctx ends.
 func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	scheme, err := NewScheme()
@@ -133,10 +139,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	}
 	live := o.Namespaces.Reader(mgr.GetAPIReader(), scheme, mgr.GetRESTMapper(), nil)
 	zones := NewZones()
-	get := &fetch.Client{Cache: fetch.NewCache(o.CacheDir), Observe: func(host, status string, took time.Duration) {
-		metrics.Requests.WithLabelValues(host, status).Inc()
-		metrics.RequestSeconds.WithLabelValues(host).Observe(took.Seconds())
-	}}
+	get := &fetch.Client{Cache: fetch.NewCache(o.CacheDir), Observe: observeRequest}
 	if o.Fetch != nil {
 		o.Fetch(get)
 	}

@@ -54,8 +54,8 @@ func (c *Controller) restored(in *slurm.Input, view *slurm.View, i int) *track.R
 	return &rec
 }
 
-// prepare has plans that were taken over stand when the provider first answers, if they are as good by that forecast as new ones would be. A plan of which only the
-// begin is known is made anew when that has come.
+// prepare keeps the plans that were taken over when the provider first answers, if they are as good by that forecast as new ones would be. If only the begin of a
+// plan is known, the plan is made anew at that time.
 func (k *inheritance) prepare(in *slurm.Input, view *slurm.View, r *track.Round) {
 	if len(k.plans) == 0 {
 		return

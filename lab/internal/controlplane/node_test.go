@@ -36,7 +36,7 @@ func echoes(t *testing.T, network, address, word string) net.Addr {
 	return l.Addr()
 }
 
-// TestTunnel: the API server reaches the kubelet at its socket, a pod of the node at the socket of pods, which is told the address first, and anything else by itself.
+// TestTunnel: the API server reaches the kubelet at its socket, and a pod of the node at the socket of pods, to which it sends the address first. It dials all else itself.
 func TestTunnel(t *testing.T) {
 	dir := t.TempDir()
 	kubelet, pods := filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods")
