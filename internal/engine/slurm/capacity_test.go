@@ -286,6 +286,32 @@ func TestLicencesAreTriedAgain(t *testing.T) {
 	steps("matlab:1,power:4")
 }
 
+// TestRefusedLicencesAreTriedLess: Slurm refuses each change of licences, as one of them is gone from its configuration. The controller tries it ever less often, and
+// changes them once Slurm accepts that.
+func TestRefusedLicencesAreTriedLess(t *testing.T) {
+	j := held("1")
+	j.CPUs = 8
+	j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin, Licences: 4}.String()
+	c, f, log := setup(t, j)
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "14:00", To: "20:00", Capacity: "8"}}}, "")
+	const many = 1 << 20
+	f.forgets = many
+	for range 360 {
+		step(t, c, f, 10*time.Second)
+	}
+	// After 10, 20, 40 s and so on, and every ten minutes at last: eleven times in an hour.
+	if tried := many - f.forgets; tried < 8 || tried > 13 {
+		t.Errorf("tried %d times in an hour\n%s", tried, log)
+	}
+	f.forgets = 0
+	for range 61 {
+		step(t, c, f, 10*time.Second)
+	}
+	if got := f.jobs[0]; got.Licences != "matlab:1,power:8" {
+		t.Errorf("%s, %s, ten minutes after Slurm accepts it; want power:8", got.Licences, got.AdminComment)
+	}
+}
+
 // TestWhatFollowsRaisedLicencesSaysSo: a job that gets its licences and its begin time in one decision has both in its mark, and another has what it had.
 func TestWhatFollowsRaisedLicencesSaysSo(t *testing.T) {
 	a, b := held("1"), held("2")

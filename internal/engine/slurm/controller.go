@@ -64,11 +64,13 @@ type Controller struct {
 	inherits inheritance
 	// failed is a job whose update failed in the last round; empty for none.
 	failed string
+	// refused are the jobs whose licences could not be changed.
+	refused refusals
 }
 
 // New returns a Controller.
 func New(o Options) (*Controller, error) {
-	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}}
+	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}, refused: refusals{}}
 	c.o.Planner = plan.ForSequence(o.Planner)
 	if o.Ledger != nil && !o.DryRun {
 		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster, o.Log)
@@ -210,14 +212,21 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	c.failed = ""
 	slices.SortStableFunc(changes.Updates, func(a, b slurm.Update) int { return last(&a, before) - last(&b, before) })
 	licensed := map[string]int{}
+	now := c.o.Clock.Now()
 	for _, u := range changes.Updates {
+		if u.Licences != "" && c.refused.waits(u.IDs, now) {
+			continue
+		}
 		switch err := c.update(ctx, &u, applied, licensed); {
 		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
 			metrics.SlurmErrors.Inc()
+			c.refused.refuse(u.IDs, now)
 			c.o.Log.Error("The licences of a job cannot be changed; it keeps those that it has", "jobs", names(u.IDs), "licences", u.Licences, "error", err.Error())
 		case err != nil:
 			c.failed = u.IDs[0]
 			return err
+		case u.Licences != "":
+			c.refused.accept(u.IDs)
 		}
 	}
 	for _, p := range changes.Pauses {
