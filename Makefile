@@ -37,7 +37,7 @@ bin/lab: always
 	cd lab && $(GO) build -ldflags '$(LAB_LDFLAGS)' -o ../$@ ./cmd/lab
 
 .PHONY: demo
-demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) $(if $(filter slurm,$(DEMO)),bin/slurm/version) ## see Lull work on a real control plane; docs/tour.md says what DEMO and LULL_TRACE may be
+demo: build $(if $(filter multicluster follow,$(DEMO)),kueue) $(if $(filter slurm slurm-week,$(DEMO)),bin/slurm/version) ## see Lull work on a real control plane; docs/tour.md says what DEMO and LULL_TRACE may be
 	./bin/lull demo $(DEMO)
 
 # The lab of the integration tests: three of them in make test, as the simulation (test/controlloop) covers the control loop.

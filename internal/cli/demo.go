@@ -21,7 +21,7 @@ import (
 )
 
 // demos are the further demos.
-var demos = []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity", "slurm"}
+var demos = []string{"elastic", "fidelity", "multicluster", "follow", "extender", "capacity", "slurm", "slurm-week"}
 
 // demoFlags are the flags of all demos.
 type demoFlags struct {
@@ -37,7 +37,7 @@ type demoFlags struct {
 func newDemoCommand() *cobra.Command {
 	var o demoFlags
 	cmd := &cobra.Command{
-		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity|slurm]",
+		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity|slurm|slurm-week]",
 		Short: "See Lull work on a cluster of its own",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
 Lull, replays two days of carbon intensity many times as fast, submits Jobs and
@@ -67,7 +67,11 @@ nodes in use set by nobody, a virtual capacity curve, CarbonFlex, and the plans 
 Exit status 0 only if every job finished and emissions differ from the simulator's by no more than 5 %.
 
 With slurm, a day of jobs runs on a real Slurm on this machine instead (make bin/slurm/version
-fetches it; needs root). Exit status 0 only if every job was completed and none started late.`,
+fetches it; needs root). Exit status 0 only if every job was completed and none started late.
+
+With slurm-week, a week of jobs (folder $LULL_DATA) runs on a real Slurm, and in the simulator. With
+--planner carbonflex, CarbonFlex also sets how many CPUs the jobs may use. Exit status 0 only if every
+job was completed, none started late, and emissions differ from the simulator's by no more than 5 %.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
@@ -78,7 +82,8 @@ fetches it; needs root). Exit status 0 only if every job was completed and none 
   lull demo follow
   lull demo extender --scenario 2
   lull demo capacity
-  lull demo slurm`,
+  lull demo slurm
+  lull demo slurm-week --planner carbonflex`,
 		ValidArgs: demos,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(demos, args[0]) {
@@ -138,8 +143,11 @@ func (o *demoFlags) run(cmd *cobra.Command, which string) error {
 	case "capacity":
 		return demo.Capacity(ctx, o.Options, NewReproduction(demo.EvaluationData()))
 	}
-	if which == "slurm" {
+	switch which {
+	case "slurm":
 		return demo.Slurm(ctx, o.Options, o.slurm)
+	case "slurm-week":
+		return demo.SlurmWeek(ctx, o.Options, o.slurm, NewReproduction(demo.EvaluationData()), NewPlanner)
 	}
 	return demo.Run(ctx, o.Options)
 }
@@ -173,6 +181,7 @@ func fits(which string, given func(string) bool) error {
 		"follow":       "trace zone from jobs seed live outage planner param omega1 scenario slurm",
 		"extender":     "trace zone from jobs live outage planner param omega1 slurm",
 		"slurm":        "lab report live outage omega1 scenario",
+		"slurm-week":   "lab report trace zone from jobs seed live outage param omega1 scenario",
 		"capacity":     "trace zone from jobs seed live outage planner param omega1 scenario slurm",
 	}
 	for _, name := range strings.Fields(refused[which]) {
@@ -232,6 +241,8 @@ func own(o *demo.Options, name string, given func(string) bool) {
 		set("time-factor", func() { o.Factor = 600 })
 	case "capacity":
 		set("time-factor", func() { o.Factor = 450 })
+	case "slurm-week":
+		set("time-factor", func() { o.Factor = 600 })
 	case "slurm":
 		set("jobs", func() { o.Jobs = 48 })
 		set("time-factor", func() { o.Factor = 600 })

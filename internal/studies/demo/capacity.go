@@ -86,7 +86,7 @@ type capacityRun struct {
 func Capacity(ctx context.Context, o Options, env *reproduce.Env) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	week, err := reproduce.NewCapacityWeek(env)
+	week, err := reproduce.NewCapacityWeek(env, 0.25)
 	if err != nil {
 		return fmt.Errorf("%w (recorded jobs and intensities; LULL_DATA names their folder)", err)
 	}

@@ -10,10 +10,11 @@ import (
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/sim"
+	"lull.dev/lull/pkg/workload"
 )
 
 // CapacityWeek is a week of elastic jobs on one cluster, as in CarbonFlex, Section 6.1, but small
-// enough to run live: a quarter of the arrivals, jobs of one hour to a day, up to four servers each.
+// enough to run live: a share of the arrivals, jobs of one hour to a day, up to four servers each.
 type CapacityWeek struct {
 	Start  time.Time
 	Series *carbon.Series
@@ -47,10 +48,10 @@ const (
 	CapacityOracle   = mOracle
 )
 
-// NewCapacityWeek reads week 13 of 2022 (AU-SA, Azure).
-func NewCapacityWeek(env *Env) (*CapacityWeek, error) {
+// NewCapacityWeek reads week 13 of 2022 (AU-SA, Azure), with a share of its arrivals, which is above 0.
+func NewCapacityWeek(env *Env, share float64) (*CapacityWeek, error) {
 	s := azureWeek(13)
-	s.kmax, s.rate = 4, 0.25
+	s.kmax, s.rate = 4, share
 	out := &CapacityWeek{env: env, Watts: serverWatts}
 	for back := 2; back >= 0; back-- {
 		of := s
@@ -76,11 +77,17 @@ func NewCapacityWeek(env *Env) (*CapacityWeek, error) {
 		out.Servers = int(math.Ceil(work/(7*24)/0.5/3)) * 3 // nodes of three
 		out.Start, out.Series = w.problem.Grid.Start, w.cluster.Actual
 	}
-	for t := range out.week.problem.Clusters[0].Capacity["server"] {
-		out.week.problem.Clusters[0].Capacity["server"][t] = float64(out.Servers)
-	}
-	out.week.cluster.Capacity = map[string]float64{"server": float64(out.Servers)}
+	out.Provide(out.Servers)
 	return out, nil
+}
+
+// Provide sets the number of servers.
+func (c *CapacityWeek) Provide(servers int) {
+	c.Servers = servers
+	for t := range c.week.problem.Clusters[0].Capacity["server"] {
+		c.week.problem.Clusters[0].Capacity["server"][t] = float64(servers)
+	}
+	c.week.cluster.Capacity = map[string]float64{"server": float64(servers)}
 }
 
 // shorten drops the jobs that run for longer.
@@ -118,6 +125,8 @@ func (w *week) profileOf(env *Env, s *sim.Scale) string {
 type CapacityScore struct {
 	Grams float64
 	Late  int
+	// MeanWait is from submission to start, of Unscaled.
+	MeanWait time.Duration
 }
 
 // RollOut runs the week by a planner that decides slot by slot.
@@ -180,4 +189,22 @@ func (c *CapacityWeek) expected(day int) float64 {
 	}
 	slices.Sort(work[:])
 	return work[days/2-1]
+}
+
+// Unscaled runs the week in the simulator with jobs that keep one server, of a kind, by a planner, or as submitted if it is nil. Lengths are known.
+func (c *CapacityWeek) Unscaled(ctx context.Context, planner plan.Planner, kind workload.Kind, margin time.Duration) (CapacityScore, error) {
+	cfg := sim.Config{Clusters: []sim.Cluster{c.week.cluster}, Slot: time.Hour, Planner: planner, Margin: margin}
+	for _, j := range c.week.jobs {
+		j.Kind, j.Scale = kind, nil
+		cfg.Jobs = append(cfg.Jobs, j)
+	}
+	run := sim.Simulate
+	if planner == nil {
+		run = sim.AsSubmitted
+	}
+	res, err := run(ctx, cfg)
+	if err != nil {
+		return CapacityScore{}, err
+	}
+	return CapacityScore{Grams: float64(res.Emissions), Late: res.Missed, MeanWait: res.MeanWait}, nil
 }

@@ -18,7 +18,7 @@ func TestStartsExplainTheCapacityDemo(t *testing.T) {
 	if err := env.Check(); err != nil {
 		t.Skip(err)
 	}
-	c, err := NewCapacityWeek(env)
+	c, err := NewCapacityWeek(env, 0.25)
 	if err != nil {
 		t.Fatal(err)
 	}
