@@ -54,9 +54,18 @@ func days(t *testing.T) string {
 // bounded lets the jobs that may wait use 24 licences, by a method that has learned nothing but what is in a file, and returns the configuration.
 func bounded(t *testing.T, state string) (config string) {
 	t.Helper()
+	return boundedBy(t, "{carbonFlex: {}}", state)
+}
+
+// boundedBy is bounded by another method.
+func boundedBy(t *testing.T, method, state string) (config string) {
+	t.Helper()
 	_, replace := script(t)
 	config = filepath.Join(open(t), "lull.yaml")
-	text := fmt.Sprintf("grace: 8s\nmargin: 10s\ncapacity:\n  licence: power\n  maximum: 24\n  method: {carbonFlex: {}}\n  state: %s\n", state)
+	text := fmt.Sprintf("grace: 8s\nmargin: 10s\ncapacity:\n  licence: power\n  maximum: 24\n  method: %s\n", method)
+	if state != "" {
+		text += "  state: " + state + "\n"
+	}
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
