@@ -2,6 +2,7 @@ package failsafe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,14 +76,19 @@ const fewestMeasured = 4 * atOnce
 // measuredFor is how long a measurement counts: what made an API server slow ends, and what comes each day is known from the day before.
 const measuredFor = 25 * time.Hour
 
-// measure notes how long it took to make some releases, until now.
-func (r *rate) measure(made int, took time.Duration, now time.Time) {
-	if made < fewestMeasured || took <= 0 {
+// measure notes how long it took to make some releases, until now, and to wait for others that the API server did not make in time.
+func (r *rate) measure(made, tooSlow int, took time.Duration, now time.Time) {
+	if made+tooSlow < fewestMeasured || took <= 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.perSecond, r.at = float64(made)/took.Seconds(), now
+	r.perSecond, r.at = max(1, float64(made))/took.Seconds(), now
+}
+
+// tookTooLong reports whether an error says that the API server does not keep up.
+func tookTooLong(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }
 
 // counted is how many releases a second the watchdog counts on now: half of what was measured last, if that is not old, releasesPerSecond at most, and one at least.

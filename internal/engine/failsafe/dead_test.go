@@ -74,27 +74,31 @@ func TestSlowReleasesBeginEarlier(t *testing.T) {
 		}
 	}
 	check(releasesPerSecond)
-	r.measure(fewestMeasured-1, time.Hour, at)
+	r.measure(fewestMeasured-1, 0, time.Hour, at)
 	check(releasesPerSecond)
-	r.measure(1000, 50*time.Second, at)
+	r.measure(1000, 0, 50*time.Second, at)
 	check(10)
-	r.measure(1000, time.Hour, at)
+	r.measure(1000, 0, time.Hour, at)
 	check(1)
 	at = at.Add(measuredFor - time.Second)
 	check(1)
 	at = at.Add(time.Second)
 	check(releasesPerSecond)
-	r.measure(1000, 50*time.Second, at)
+	r.measure(1000, 0, 50*time.Second, at)
 	check(10)
 	at = at.Add(-time.Minute) // the clock was set back
 	check(10)
-	r.measure(10_000, 10*time.Second, at)
+	r.measure(10_000, 0, 10*time.Second, at)
 	check(releasesPerSecond)
+	r.measure(100, 900, 50*time.Second, at) // those that took too long took time all the same
+	check(1)
+	r.measure(0, fewestMeasured, 100*time.Second, at)
+	check(1)
 }
 
-// TestOnlyReleasesThatWereMadeAreMeasured: those that the API server refuses, or that somebody else has changed, and marks that hold nothing, say nothing of how
-// long a release takes.
-func TestOnlyReleasesThatWereMadeAreMeasured(t *testing.T) {
+// TestOnlyReleasesThatTookTheirTimeAreMeasured: those that the API server refuses, or that somebody else has changed, and marks that hold nothing, say nothing of how
+// long a release takes. Those that took too long do.
+func TestOnlyReleasesThatTookTheirTimeAreMeasured(t *testing.T) {
 	const many = 2 * fewestMeasured
 	for name, tc := range map[string]struct {
 		// fails are the patches that fail, and how; each patch takes a tenth of a second.
@@ -103,11 +107,13 @@ func TestOnlyReleasesThatWereMadeAreMeasured(t *testing.T) {
 		clear int
 		want  float64
 	}{
-		"all are made":                         {0, nil, 0, 5},
-		"half are refused":                     {many / 2, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, 2.5},
-		"too few are made":                     {many/2 + 1, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
-		"too few, as others were faster":       {many/2 + 1, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
-		"too few, and marks that hold nothing": {0, nil, many/2 + 1, releasesPerSecond},
+		"all are made":                             {0, nil, 0, 5},
+		"half are refused":                         {many / 2, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, 2.5},
+		"too few are made":                         {many/2 + 1, apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
+		"too few, as others were faster":           {many/2 + 1, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "x", nil), 0, releasesPerSecond},
+		"all take too long":                        {many, context.DeadlineExceeded, 0, 1},
+		"a tenth is made, the rest takes too long": {many * 9 / 10, apierrors.NewTimeoutError("x", 1), 0, 1},
+		"too few, and marks that hold nothing":     {0, nil, many/2 + 1, releasesPerSecond},
 	} {
 		var objects []client.Object
 		for i := range many {

@@ -282,15 +282,18 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 	group.SetLimit(atOnce)
 	errs := make([]error, len(tasks))
 	began := d.Options.Clock.Now()
-	var made atomic.Int64
+	var made, tooSlow atomic.Int64
 	for i := range tasks {
 		group.Go(func() error {
 			errs[i] = d.patiently(ctx, func(ctx context.Context) error { return d.releaseOne(ctx, tasks[i], &made) })
+			if tookTooLong(errs[i]) {
+				tooSlow.Add(1)
+			}
 			return nil
 		})
 	}
 	_ = group.Wait() // the errors are in errs
-	d.rate.measure(int(made.Load()), d.Options.Clock.Since(began), d.Options.Clock.Now())
+	d.rate.measure(int(made.Load()), int(tooSlow.Load()), d.Options.Clock.Since(began), d.Options.Clock.Now())
 	out := outcome{}
 	var told []error
 	for i, err := range errs {
