@@ -53,6 +53,19 @@ func pastOf(t *decide.Task, runtime time.Duration) Past {
 	return p
 }
 
+// power is what it draws at each scale, by all resources that it asks for: the one that a curve sets may draw none itself, such as a licence.
+func (p *Past) power(watts map[string]float64) []float64 {
+	if p.Watts != nil {
+		return p.Watts
+	}
+	worker := power.Sum(p.Request, watts)
+	out := make([]float64, len(p.Curve))
+	for k := range out {
+		out[k] = worker * float64(p.MinWorkers+k)
+	}
+	return out
+}
+
 // History is what has come, oldest first.
 type History struct {
 	past  []Past
@@ -124,12 +137,12 @@ func (h *History) problem(from, to time.Time, slot time.Duration, resource strin
 		}
 		arrival := grid.CeilSlot(past.Submitted)
 		length := past.Hours * float64(time.Hour) / float64(slot)
-		// The resource that is set stands for all: the others follow it in proportion.
+		// The resource that is set stands for all: the others follow it in proportion, and draw power (see power).
 		request := map[string]float64{resource: past.Request[resource]}
 		most[resource] = math.Max(most[resource], request[resource]*float64(past.MinWorkers))
 		j := workload.Job{
 			ID: fmt.Sprint(i), Kind: past.Kind, Arrival: arrival, Length: length, Request: request,
-			MinWorkers: past.MinWorkers, MaxWorkers: past.MinWorkers + len(past.Curve) - 1, Curve: past.Curve, Watts: past.Watts,
+			MinWorkers: past.MinWorkers, MaxWorkers: past.MinWorkers + len(past.Curve) - 1, Curve: past.Curve, Watts: past.power(watts.Watts),
 		}
 		j.Deadline = min(grid.N, arrival+int(past.Delay/slot)+j.Slots())
 		if j.Deadline-arrival < j.Slots() {

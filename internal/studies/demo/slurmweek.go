@@ -49,7 +49,7 @@ const (
 // SlurmWeek runs a week of jobs on a real Slurm, o.Factor times as fast, by o.Planner, and in the simulator. With planner carbonflex, its method also sets, hour by
 // hour, how many CPUs the jobs may use. It prints a table, and returns an error wrapping ErrDemo if a job did not end well or was late, or if live emissions differ
 // from the simulated ones by more than 5 %.
-func SlurmWeek(ctx context.Context, o Options, packages string, env *reproduce.Env, planner controller.PlannerFactory) error {
+func SlurmWeek(ctx context.Context, o Options, packages string, env *reproduce.Env, planner controller.PlannerFactory) (failed error) {
 	week, err := reproduce.NewCapacityWeek(env, 0.5)
 	if err != nil {
 		return fmt.Errorf("%w (recorded jobs and intensities; LULL_DATA names their folder)", err)
@@ -69,7 +69,12 @@ func SlurmWeek(ctx context.Context, o Options, packages string, env *reproduce.E
 	if err != nil {
 		return err
 	}
-	if err := w.run(ctx, packages); err != nil {
+	dir, leave, err := o.folder()
+	if err != nil {
+		return err
+	}
+	defer leave(&failed)
+	if err := w.run(ctx, dir, packages); err != nil {
 		return err
 	}
 	s := w.judge()
@@ -88,7 +93,7 @@ func SlurmWeek(ctx context.Context, o Options, packages string, env *reproduce.E
 		s.faults = append(s.faults, fmt.Errorf("%w: live emissions are %+.1f %% off the simulated; accepted: %.0f %%", ErrDemo, 100*off, 100*weekLimit))
 	}
 	err = tw.Flush()
-	fmt.Fprintf(o.Out, "Live emissions are %+.1f %% of the simulated ones. Live: from the times at which Slurm says that jobs started, each for its length; with what Slurm and this machine add to runs, %.1f %% more.\nSaved: against the same jobs as submitted, simulated.\n", 100*off, 100*(s.runs/s.grams-1))
+	fmt.Fprintf(o.Out, "Live emissions are %+.1f %% of the simulated ones. Live: from the times at which Slurm says that jobs started, each for its length. From starts to ends, as Slurm states them, they are %+.1f %%.\nSaved: against the same jobs as submitted, simulated.\n", 100*off, 100*(s.runs/there.Grams-1))
 	return errors.Join(append(s.faults, err)...)
 }
 
@@ -116,13 +121,8 @@ func (w *slurmWeek) capacity(state string) *slurm.Capacity {
 	return &slurm.Capacity{Licence: weekLicence, Maximum: v1alpha1.Amount(fmt.Sprint(w.week.Servers)), Method: v1alpha1.CapacityMethod{CarbonFlex: &v1alpha1.CarbonFlexMethod{}}, State: state}
 }
 
-// run runs the week on a Slurm of its own.
-func (w *slurmWeek) run(ctx context.Context, packages string) (failed error) {
-	dir, leave, err := w.folder()
-	if err != nil {
-		return err
-	}
-	defer leave(&failed)
+// run runs the week on a Slurm of its own. The folder gets what the controller writes.
+func (w *slurmWeek) run(ctx context.Context, dir, packages string) (failed error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -248,16 +248,16 @@ func (w *slurmWeek) submit(j *reproduce.CapacityJob) error {
 	return nil
 }
 
-// simulate is what the simulator expects. CarbonFlex learns each day, as it does live.
+// simulate is what the simulator expects. CarbonFlex rolls out over the week hour by hour, and learns each day, as it does live.
 func (w *slurmWeek) simulate(ctx context.Context) (reproduce.CapacityScore, error) {
-	p := w.planner
-	if w.bounded {
-		var err error
-		if p, err = curve.Simulated(append(rigidPast(w.week.Past), rigidPast(w.week.Jobs)...), w.week.Start, float64(w.week.Servers), w.week.Watts, w.week.Series); err != nil {
-			return reproduce.CapacityScore{}, err
-		}
+	if !w.bounded {
+		return w.week.Unscaled(ctx, w.planner, workload.Rigid, time.Duration(w.Factor)*weekLook)
 	}
-	return w.week.Unscaled(ctx, plan.ForSequence(p), workload.Rigid, time.Duration(w.Factor)*weekLook)
+	p, err := curve.Simulated(append(rigidPast(w.week.Past), rigidPast(w.week.Jobs)...), w.week.Start, float64(w.week.Servers), w.week.Watts, w.week.Series)
+	if err != nil {
+		return reproduce.CapacityScore{}, err
+	}
+	return w.week.RollOutUnscaled(ctx, p, workload.Rigid)
 }
 
 // weekScore is what came of the week.

@@ -131,11 +131,24 @@ type CapacityScore struct {
 
 // RollOut runs the week by a planner that decides slot by slot.
 func (c *CapacityWeek) RollOut(ctx context.Context, p plan.Planner) (CapacityScore, error) {
-	s, err := c.week.rollOut(ctx, p)
+	return c.rollOut(ctx, c.week, p)
+}
+
+// RollOutUnscaled is RollOut with jobs that keep one server, of a kind.
+func (c *CapacityWeek) RollOutUnscaled(ctx context.Context, p plan.Planner, kind workload.Kind) (CapacityScore, error) {
+	w := c.week.unscaled()
+	for j := range w.problem.Jobs {
+		w.problem.Jobs[j].Kind = kind
+	}
+	return c.rollOut(ctx, w, p)
+}
+
+func (c *CapacityWeek) rollOut(ctx context.Context, w *week, p plan.Planner) (CapacityScore, error) {
+	s, err := w.rollOut(ctx, p)
 	if err == nil && s.planned != len(c.week.jobs) {
 		err = fmt.Errorf("%d of %d jobs done", s.planned, len(c.week.jobs))
 	}
-	return CapacityScore{Grams: s.grams, Late: s.late}, err
+	return CapacityScore{Grams: s.grams, Late: s.late, MeanWait: time.Duration(s.wait * float64(time.Hour))}, err
 }
 
 // Simulate runs the week by a method: vcc and the oracle roll out over it, agnostic and joint run in the
