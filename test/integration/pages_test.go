@@ -92,6 +92,7 @@ var elsewhere = []struct{ command, by string }{
 	{"make bin/lull", "what runs this has built it"},
 	{"make demo DEMO=multicluster", "runs for half an hour and needs the evaluation data; its table is in docs"},
 	{"make demo DEMO=extender", "runs for one to two hours and needs the evaluation data; its table is in docs"},
+	{"make demo DEMO=slurm-week", "runs for 25 minutes and needs the evaluation data; its table is in docs"},
 	{"make demo DEMO=slurm", "make test-slurm"},
 	{"make demo", "make test-demos"}, // as are DEMO=elastic and DEMO=follow
 	{"lull demo --live --outage 24h", "make test-demos"},
