@@ -228,6 +228,42 @@ func TestTheEndThatAnOperatorHasSetStays(t *testing.T) {
 	}
 }
 
+// TestTheEndThatAnOperatorHasSetOutlivesTheController: the next one finds an end later than Lull gives, so somebody else has given it. An end that Lull has given is extended.
+func TestTheEndThatAnOperatorHasSetOutlivesTheController(t *testing.T) {
+	morning := midnight.Add(20 * time.Hour)
+	for _, refused := range []bool{false, true} { // at first
+		for end, want := range map[time.Time]time.Time{
+			morning: morning, clockAt(8, 15): clockAt(8, 15), clockAt(8, 6): clockAt(8, 7), clockAt(8, 3): clockAt(8, 7),
+		} {
+			first, f, log := setup(t, held("1"))
+			method := v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "08:00", To: "14:00", Capacity: "4"}}}
+			withCapacity(t, first, method, "")
+			step(t, first, f, 0)
+			f.until = end
+			next, _, _ := setup(t)
+			next.o.Client, next.o.Clock = f, f.clock
+			withCapacity(t, next, method, "")
+			f.clock.Step(time.Minute)
+			if refused {
+				f.refusesReservation = slurm.ErrCommand
+				step(t, next, f, 0)
+				f.refusesReservation, f.until = nil, end
+			}
+			step(t, next, f, 0)
+			if f.reserved != 12 || !f.until.Equal(want) {
+				t.Errorf("%v, refused %v: %d licences are reserved until %v; want 12 until %v\n%s", end, refused, f.reserved, f.until, want, log)
+			}
+			if end == morning {
+				f.clock.SetTime(midnight.Add(14 * time.Hour)) // another capacity
+				step(t, next, f, 0)
+				if !f.until.Equal(morning) {
+					t.Errorf("with another number, they are reserved until %v; want %v\n%s", f.until, morning, log)
+				}
+			}
+		}
+	}
+}
+
 // TestAnEarlierEndIsExtended: whoever has set it, and also after the clocks were set back, the reservation of Lull ends when Lull says.
 func TestAnEarlierEndIsExtended(t *testing.T) {
 	c, f, log := setup(t, held("1"))
