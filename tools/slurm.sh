@@ -9,7 +9,7 @@ set -euo pipefail
 to=$(mkdir -p "$1" && cd "$1" && pwd)
 packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libmunge2 liblua5.1-0 libhwloc15 libnuma1 libjson-c5 libreadline8)
 rest=(slurmrestd slurm-wlm-jwt-plugin libhttp-parser2.9 libjwt0 libb64-0d libjansson4)
-accounting=(slurmdbd slurm-wlm-mysql-plugin mariadb-server-core libmariadb3 libaio1 liburing2)
+accounting=(slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core libmariadb3 libaio1 liburing2)
 command -v apt-get >/dev/null || { echo "Slurm for the tests comes from Debian packages, and there is no apt-get. Run them on Debian 12." >&2; exit 1; }
 
 debs=$(mktemp -d)

@@ -132,7 +132,7 @@ type slurmController struct {
 	wattsPerGPU           float64
 	decisionTime          time.Duration
 	ledger, metrics       string
-	completions           string
+	completions, energy   string
 	dryRun                bool
 }
 
@@ -181,6 +181,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
 	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
 	f.StringVar(&o.completions, "completions", "", "file of JobCompType=jobcomp/filetxt, which says how jobs ended that Slurm forgot while no controller ran (default: sacct, if Slurm has slurmdbd)")
+	f.StringVar(&o.energy, "energy", energyModel, "where the energy of jobs in the ledger is from: model, which is --watts-per-cpu and --watts-per-gpu; slurm, which is what Slurm measured (acct_gather_energy) of jobs that had their nodes to themselves, and the model for others")
 	f.StringVar(&o.metrics, "metrics-bind-address", "0", `address of /metrics, "0" for none`)
 	f.BoolVar(&o.dryRun, "dry-run", false, "say once what would be changed, and change nothing")
 	return cmd
@@ -198,6 +199,9 @@ func (o *slurmController) check() error {
 		return fmt.Errorf("--slot: %v; accepted: 1s to 24h", o.slot)
 	case o.decisionTime < 100*time.Millisecond || o.decisionTime > 5*time.Minute:
 		return fmt.Errorf("--decision-time: %v; accepted: 100ms to 5m", o.decisionTime)
+	}
+	if err := o.checkEnergy(); err != nil {
+		return err
 	}
 	if o.completions != "" {
 		file, err := os.Open(o.completions)
@@ -251,6 +255,10 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if !about.Lua {
 		log.Warn("slurm.conf has no JobSubmitPlugins=lua: a job that finds room at once starts before Lull sees it. Run lull slurm install")
 	}
+	measure, err := o.measure(&about)
+	if err != nil {
+		return err
+	}
 	bound, err := o.capacity(ctx, config.Capacity, client, log)
 	if err != nil {
 		return err
@@ -264,7 +272,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	}
 	defer done()
 	c, err := engine.New(engine.Options{
-		Capacity: bound, Ledger: entries, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
+		Capacity: bound, Ledger: entries, Measure: measure, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
 			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory, Boot: about.ResumeTimeout,

@@ -95,6 +95,8 @@ func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 		"controller --zone DE --slurm-rest http://slurm.example:6820":    "unix:/path/of/socket",
 		"controller --zone DE --slurm-token-file x":                      "without --slurm-rest",
 		"controller --zone DE --slurm-rest unix:/s --slurm-rest-user me": "without --slurm-token-file",
+		"controller --zone DE --energy rapl":                             "accepted: model or slurm",
+		"controller --zone DE --energy slurm":                            "without --ledger",
 		"install --config " + bad:                                        "maxdelay",
 		"explain":                                                        "the number of a job",
 		"controller --zone DE --slurm-bin /nowhere":                      "/nowhere/squeue",
@@ -103,5 +105,25 @@ func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 		if status := Main(append([]string{"slurm"}, strings.Fields(args)...), nil, &out, &problem); status != exitError || !strings.Contains(problem.String(), want) {
 			t.Errorf("lull slurm %s: %d, %s; want %q", args, status, problem.String(), want)
 		}
+	}
+}
+
+// TestSlurmEnergyIsThatOfThePlugin: what it does not measure is the model's, and what cannot work is said.
+func TestSlurmEnergyIsThatOfThePlugin(t *testing.T) {
+	o := slurmController{energy: energySlurm, watts: 5, wattsPerGPU: 300, pue: 1.2}
+	for plugin, want := range map[string][2]float64{"rapl": {0, 300}, "gpu": {5, 0}, "ipmi": {}, "rapl,gpu": {}, "rapl,acct_gather_energy/gpu": {}, "gpu, ipmi": {}, "pm_counters": {}} {
+		m, err := o.measure(&slurm.About{Energy: plugin})
+		if err != nil || m.PUE != 1.2 || m.WattsPerCPU != want[0] || m.WattsPerGPU != want[1] {
+			t.Errorf("%s: %+v, %v; want %v", plugin, m, err, want)
+		}
+	}
+	for want, about := range map[string]slurm.About{"no AcctGatherEnergyType": {}, "has JobAcctGatherType=none": {Energy: "rapl", NoEnergy: "JobAcctGatherType=none"}} {
+		if _, err := o.measure(&about); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "accepted: with") {
+			t.Errorf("%+v: %v; want %q", about, err, want)
+		}
+	}
+	o.energy = energyModel
+	if m, err := o.measure(&slurm.About{Energy: "rapl"}); m != nil || err != nil {
+		t.Errorf("%+v, %v", m, err)
 	}
 }

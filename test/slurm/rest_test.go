@@ -141,8 +141,9 @@ func TestWhatSlurmrestdCarries(t *testing.T) {
 		t.Error(err)
 	}
 	until(t, id, "completed", completed)
-	if err := rest.Update(ctx, slurm.Update{IDs: []string{id, "999999"}, Now: true}); err != nil {
-		t.Errorf("a job that is over is not an error: %v", err)
+	var raced *slurm.RacedError
+	if err := rest.Update(ctx, slurm.Update{IDs: []string{id, "999999"}, Now: true}); !errors.As(err, &raced) || strings.Join(raced.IDs, " ") != id+" 999999" {
+		t.Errorf("%v; want that both are over", err)
 	}
 	if err := rest.Update(ctx, slurm.Update{IDs: []string{submit(t, "true", "--begin=now+1000")}, Licences: "nosuch:1"}); !errors.Is(err, slurm.ErrREST) {
 		t.Errorf("%v", err)

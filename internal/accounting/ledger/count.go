@@ -46,8 +46,8 @@ func (s *Settler) beside(b *Settled, stretches []account.Stretch, measured []acc
 }
 
 // sources say how far energy may be off at 90 %, a share, by who measures it: Kepler and DCGM by what
-// evaluations of them report, the model of a power per core by how widely servers differ.
-var sources = map[string]float64{"dcgm": 0.05, "kepler": 0.15, "model": 0.4}
+// evaluations of them report, Slurm as Kepler, as both mostly read RAPL, the model of a power per core by how widely servers differ.
+var sources = map[string]float64{"dcgm": 0.05, "kepler": 0.15, "slurm": 0.15, "model": 0.4}
 
 // count sums both sides. The emissions of both rest on all of their time: time without an
 // intensity is filled by carbon.FillRule, and where that has no value either, none is stated.

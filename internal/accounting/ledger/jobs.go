@@ -36,6 +36,8 @@ type JobSeen struct {
 	Decided *Decided
 	// Runs are those that are known, the earliest first. A run that was recorded stays as it was.
 	Runs []JobRun
+	// Energy is what was measured of runs, PUE included. It is recorded when the job is over.
+	Energy []Energy
 	// Over is when the job was over; zero before that. Runs whose end nobody saw end then.
 	Over time.Time
 }
@@ -52,6 +54,8 @@ type OpenJob struct {
 	UID string
 	// Runs are when runs that have not ended began, by their names.
 	Runs map[string]time.Time
+	// Began is when its runs began, also those that have ended.
+	Began []time.Time
 	// Runtime is what was expected at first.
 	Runtime time.Duration
 }
@@ -67,6 +71,7 @@ func (r *Recorder) OpenJobs(policy string) (jobs []OpenJob, loaded bool) {
 		}
 		x := OpenJob{UID: string(uid), Runs: map[string]time.Time{}, Runtime: o.runtime}
 		for id, run := range o.runs {
+			x.Began = append(x.Began, run.from)
 			if !run.ended {
 				x.Runs[string(id)] = run.from
 			}
@@ -133,6 +138,9 @@ func (r *Recorder) job(k *JobLook, uid types.UID, j *JobSeen, forecasts []string
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.runs)) {
 		r.endJob(uid, id, Ended{At: j.Over.UTC(), How: Inferred})
+	}
+	for _, e := range j.Energy {
+		r.add(KindEnergy, fmt.Sprintf("energy/%s/%d", uid, e.From.UnixNano()), uid, e)
 	}
 	r.add(KindFinished, "finished/"+j.UID, uid, Finished{At: j.Over.UTC(), How: "finished"})
 	r.over[uid] = k.Policy

@@ -1,17 +1,12 @@
 package slurm
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +21,16 @@ type Client interface {
 	// Throttles says how many tasks of some arrays, by number, Slurm lets run at a time now; 0 for all. Of an array with fewer than two tasks that wait
 	// alike it may say nothing.
 	Throttles(ctx context.Context, arrays []int) (map[int]int, error)
-	// Update sets begin times, throttles and AdminComments. A job that has started or ended meanwhile is not an error.
+	// Update sets begin times, throttles and AdminComments. If all that fails is jobs that have started or ended meanwhile, the error is a *RacedError.
 	Update(ctx context.Context, u Update) error
 	// Requeue ends jobs that run and puts them back into the queue. A job that has ended meanwhile is not an error, and does not run again.
 	Requeue(ctx context.Context, ids []string) error
 	// Ends returns the jobs of some names that Slurm has forgotten, as far as its accounting knows how they ended. The same job may come more than once.
 	// The error wraps ErrNoAccounting if there is none.
 	Ends(ctx context.Context, ids []string) ([]Job, error)
+	// Energy returns what Slurm has measured of the runs of some jobs, by their names, as far as its accounting knows. Runs that are not over may be missing.
+	// The error wraps ErrNoAccounting if there is none.
+	Energy(ctx context.Context, ids []string) ([]Used, error)
 	// Licences says how many there are of a licence. One that Slurm does not know is an error.
 	Licences(ctx context.Context, licence string) (int, error)
 	// LicencesOf says which licences some jobs that wait ask for now, by name. A job that is not there, or whose list cannot be read whole, is left out.
@@ -71,6 +69,11 @@ type About struct {
 	ResumeTimeout time.Duration
 	// Hidden says why Slurm may hide the jobs of others from the account of Lull (PrivateData), so that an empty queue says nothing; empty if it hides none.
 	Hidden string
+
+	// Energy is how the energy of nodes is measured, such as rapl or ipmi; empty if it is not (AcctGatherEnergyType).
+	Energy string
+	// NoEnergy says why no energy of jobs is kept all the same; empty if it is.
+	NoEnergy string
 
 	private   bool
 	slurmUser string
@@ -190,12 +193,17 @@ func (a *About) configured(text string) {
 			}
 		case "SelectTypeParameters":
 			a.Memory = strings.Contains(strings.ToUpper(value), "MEMORY")
+			if strings.EqualFold(value, "CR_MEMORY") {
+				a.NoEnergy = "SelectTypeParameters=" + value + ", so jobs share CPUs"
+			}
 		case "PrivateData":
 			for _, kind := range strings.Split(value, ",") {
 				a.private = a.private || kind == "jobs" || kind == "all"
 			}
 		case "SlurmUser":
 			a.slurmUser = value
+		case "AcctGatherEnergyType", "JobAcctGatherType", "AccountingStorageType":
+			a.accounted(strings.TrimSpace(key), value)
 		case "ClusterName":
 			a.Cluster = value
 		case "MinJobAge":
@@ -203,6 +211,19 @@ func (a *About) configured(text string) {
 		case "ResumeTimeout":
 			a.ResumeTimeout = min(configuredSeconds(value), longest)
 		}
+	}
+}
+
+// accounted reads what an energy of jobs needs.
+func (a *About) accounted(key, value string) {
+	_, plugin, _ := strings.Cut(value, "/")
+	switch plugin = strings.ToLower(none(plugin)); {
+	case key == "AcctGatherEnergyType":
+		if a.Energy = plugin; plugin == "none" {
+			a.Energy = ""
+		}
+	case key == "JobAcctGatherType" && (plugin == "none" || plugin == ""), key == "AccountingStorageType" && plugin != "slurmdbd":
+		a.NoEnergy = key + "=" + clipped(value)
 	}
 }
 
@@ -327,11 +348,15 @@ func (c Commands) Update(ctx context.Context, u Update) error {
 		args = append(args, "ArrayTaskThrottle="+strconv.Itoa(*u.Throttle))
 	}
 	var errs []error
+	var raced []string
 	for ids := u.IDs; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		_, err := c.run(ctx, "scontrol", append([]string{"update", "JobId=" + strings.Join(ids[:min(atOnce, len(ids))], ",")}, args...)...)
-		errs = append(errs, err)
+		part := ids[:min(atOnce, len(ids))]
+		_, complaints, err := c.runWith(ctx, outputTime, "scontrol", append([]string{"update", "JobId=" + strings.Join(part, ",")}, args...)...)
+		if errs = append(errs, err); err == nil {
+			raced = append(raced, racedOf(complaints, part)...)
+		}
 	}
-	return errors.Join(errs...)
+	return racedError(raced, errs)
 }
 
 // Requeue implements Client by scontrol requeue Incomplete. Without that word Slurm runs a job anew that has ended since it was observed, as
@@ -345,94 +370,3 @@ func (c Commands) Requeue(ctx context.Context, ids []string) error {
 	}
 	return errors.Join(errs...)
 }
-
-// raced are messages of jobs that have started or ended since the look: the next look sees them as they are.
-var raced = []string{"Job is no longer pending execution", "Invalid job id specified", "Job/step already completing or completed", "Job is pending execution", "Job has already finished"}
-
-// acceptedAccounts says who may do what Lull does.
-const acceptedAccounts = "accepted: SlurmUser, root, or, with slurmdbd, an account with AdminLevel=Administrator (an operator may not set an AdminComment)"
-
-// run runs a command and returns what it prints. Times are in UTC, and the environment of Lull changes no column.
-func (c Commands) run(ctx context.Context, name string, args ...string) (string, error) {
-	return c.runWith(ctx, outputTime, name, args...)
-}
-
-func (c Commands) runWith(ctx context.Context, output time.Duration, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTime)
-	defer cancel()
-	path := name
-	if c.Dir != "" {
-		path = c.Dir + "/" + name
-	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = environment(os.Environ())
-	cmd.WaitDelay = output
-	stdout, stderr := &bounded{most: mostOutput}, &bounded{most: 64 << 10}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err := cmd.Run()
-	switch {
-	case stdout.over:
-		return "", fmt.Errorf("%w: %s: more than %d MiB of output", ErrCommand, name, mostOutput>>20)
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("%w: %s: %w", ErrCommand, name, context.Cause(ctx))
-	case err != nil && strings.Contains(stderr.String(), "ermission denied"):
-		return "", fmt.Errorf("%w: %s %s: %w: %s; %s", ErrCommand, name, args[0], err, firstLine(stderr.String()), acceptedAccounts)
-	case err != nil && !onlyRaced(stderr.String()):
-		return "", fmt.Errorf("%w: %s %s: %w: %s", ErrCommand, name, args[0], err, firstLine(unraced(stderr.String())))
-	case strings.Contains(stderr.String(), "Invalid job format specification"): // squeue succeeds nevertheless
-		return "", fmt.Errorf("%w: %s: %s", ErrVersion, name, firstLine(stderr.String()))
-	}
-	return stdout.String(), nil
-}
-
-// onlyRaced reports whether all that a command complains of is jobs that have started or ended.
-func onlyRaced(stderr string) bool {
-	return strings.TrimSpace(stderr) != "" && unraced(stderr) == ""
-}
-
-// unraced are the other lines of what a command complains of.
-func unraced(stderr string) string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(stderr), "\n"), func(line string) bool {
-		return slices.ContainsFunc(raced, func(message string) bool { return strings.Contains(line, message) })
-	})
-	return strings.Join(lines, "\n")
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	const most = 300
-	return strings.ToValidUTF8(line[:min(len(line), most)], "?")
-}
-
-// environment is one in which the commands answer as they are parsed: users may set defaults for them by variables.
-func environment(of []string) []string {
-	out := make([]string, 0, len(of)+4)
-	for _, v := range of {
-		name, _, _ := strings.Cut(v, "=")
-		if name == "TZ" || name == "LC_ALL" || name == "SLURM_TIME_FORMAT" || name == "SLURM_BITSTR_LEN" || name == "SLURM_CLUSTERS" ||
-			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SINFO_") || strings.HasPrefix(name, "SCONTROL_") {
-			continue
-		}
-		out = append(out, v)
-	}
-	return append(out, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=64")
-}
-
-// bounded keeps the beginning of what is written. The buffer is no embedded field: its ReadFrom would have no bound.
-type bounded struct {
-	kept bytes.Buffer
-	most int
-	over bool
-}
-
-var _ io.Writer = (*bounded)(nil)
-
-// Write takes all, and keeps what fits.
-func (b *bounded) Write(p []byte) (int, error) {
-	room := b.most - b.kept.Len()
-	b.over = b.over || len(p) > room
-	b.kept.Write(p[:min(len(p), room)])
-	return len(p), nil
-}
-
-func (b *bounded) String() string { return b.kept.String() }

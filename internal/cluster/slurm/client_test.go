@@ -23,19 +23,32 @@ func commands(t *testing.T, scripts map[string]string) Commands {
 	return Commands{Dir: dir}
 }
 
-// TestAJobThatHasStartedMeanwhileIsNoError, but any other complaint of scontrol is.
-func TestAJobThatHasStartedMeanwhileIsNoError(t *testing.T) {
-	for stderr, fails := range map[string]bool{
-		"Job is no longer pending execution for job 6":                                               false,
-		"Invalid job id specified for job 999\nJob is no longer pending execution for job 6":         false,
-		"Job is no longer pending execution for job 6\nslurm_update error: Access/permission denied": true,
-		"Access/permission denied for job 6":                                                         true,
-		"":                                                                                           true,
+// TestAJobThatHasStartedMeanwhileIsNamed: nothing of it was changed. Any other complaint of scontrol is an error.
+func TestAJobThatHasStartedMeanwhileIsNamed(t *testing.T) {
+	for stderr, want := range map[string]string{ // the jobs; empty for another error
+		"Job is no longer pending execution for job 6":                                               "6",
+		"Job has already finished for job 7_[1-3]":                                                   "7_[1-3]",
+		"Invalid job id specified for job 999\nJob is no longer pending execution for job 6":         "999 6",
+		"7_1: Job has already finished\nJob is no longer pending execution for job 6":                "6",
+		"Job is no longer pending execution for job 6\nslurm_update error: Access/permission denied": "",
+		"Access/permission denied for job 6":                                                         "",
+		"":                                                                                           "",
 	} {
 		c := commands(t, map[string]string{"scontrol": "cat >&2 <<'EOF'\n" + stderr + "\nEOF\nexit 1"})
-		if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); (err != nil) != fails || err != nil && !errors.Is(err, ErrCommand) {
-			t.Errorf("%q: %v", stderr, err)
+		err := c.Update(t.Context(), Update{IDs: []string{"5", "6", "7_[1-3]", "999"}, Now: true})
+		var raced *RacedError
+		if want == "" && !errors.Is(err, ErrCommand) || want != "" && (!errors.As(err, &raced) || strings.Join(raced.IDs, " ") != want) {
+			t.Errorf("%q: %v; want %q", stderr, err, want)
 		}
+	}
+	var raced *RacedError
+	c := commands(t, map[string]string{"scontrol": "echo 'Job/step already completing or completed' >&2; exit 1"})
+	if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); !errors.As(err, &raced) || strings.Join(raced.IDs, " ") != "6" {
+		t.Errorf("one job: %v", err)
+	}
+	c = commands(t, map[string]string{"scontrol": "echo '7_1: Job has already finished' >&2; exit 1"}) // the others are changed
+	if err := c.Update(t.Context(), Update{IDs: []string{"7_[1-3]"}, Now: true}); err != nil {
+		t.Errorf("a task of an array: %v", err)
 	}
 }
 

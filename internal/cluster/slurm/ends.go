@@ -20,26 +20,35 @@ func (c Commands) Ends(ctx context.Context, ids []string) ([]Job, error) {
 		return completions(ctx, c.Completions, ids)
 	}
 	var out []Job
+	err := c.sacct(ctx, ids, []string{"JobID", "State", "Submit", "Start", "End", "AllocCPUS"}, []string{"--allocations"}, func(f []string) {
+		if j, ok := record(f[0], f[1], f[2], f[3], f[4], f[5], time.UTC); ok {
+			out = append(out, j)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// sacct calls a function for each record of some jobs. Records with another number of fields are left out.
+func (c Commands) sacct(ctx context.Context, ids, fields, more []string, each func(fields []string)) error {
 	for ; len(ids) > 0; ids = ids[min(atOnce, len(ids)):] {
-		text, err := c.runWith(ctx, endsTime, "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
-			"--format=JobID,State,Submit,Start,End,AllocCPUS", "--jobs="+strings.Join(ids[:min(atOnce, len(ids))], ","))
+		args := append([]string{"--noheader", "--parsable2", "--duplicates", "--format=" + strings.Join(fields, ","), "--jobs=" + strings.Join(ids[:min(atOnce, len(ids))], ",")}, more...)
+		text, _, err := c.runWith(ctx, endsTime, "sacct", args...)
 		switch {
 		case err != nil && strings.Contains(err.Error(), "accounting storage is disabled"):
-			return nil, fmt.Errorf("%w: %w", ErrNoAccounting, err)
+			return fmt.Errorf("%w: %w", ErrNoAccounting, err)
 		case err != nil:
-			return nil, err
+			return err
 		}
 		for line := range strings.Lines(text) {
-			f := strings.Split(strings.TrimSpace(line), "|")
-			if len(f) != 6 {
-				continue
-			}
-			if j, ok := record(f[0], f[1], f[2], f[3], f[4], f[5], time.UTC); ok {
-				out = append(out, j)
+			if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == len(fields) {
+				each(f)
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // record is a job that is over.

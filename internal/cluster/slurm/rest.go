@@ -259,10 +259,15 @@ func (c *REST) Update(ctx context.Context, u Update) error {
 		body["begin_time"] = fmt.Sprintf("uts%d", u.Begin.Unix())
 	}
 	var errs []error
+	var raced []string
 	for _, id := range u.IDs {
-		errs = append(errs, c.call(ctx, http.MethodPost, "/job/"+url.PathEscape(id), body, &restAnswer{}))
+		a := &restAnswer{}
+		err := c.call(ctx, http.MethodPost, "/job/"+url.PathEscape(id), body, a)
+		if errs = append(errs, err); err == nil && len(a.Errors) > 0 {
+			raced = append(raced, id)
+		}
 	}
-	return errors.Join(errs...)
+	return racedError(raced, errs)
 }
 
 // Licences implements Client.

@@ -161,20 +161,21 @@ func TestWhatSlurmrestdChanges(t *testing.T) {
 	}
 }
 
-// TestErrorsOfSlurmrestd name the call. A job that has started or ended meanwhile is none.
+// TestErrorsOfSlurmrestd name the call. A job that has started or ended meanwhile is a RacedError.
 func TestErrorsOfSlurmrestd(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/rest/unknown.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	const raced = "meanwhile: 6"
 	failed := "job update from /run/slurmrestd.sock->fd:8 failed"
 	for name, tc := range map[string]struct {
 		answer func(w http.ResponseWriter)
 		want   string
 	}{
-		"started": {says(failed, "Job is no longer pending execution"), ""},
-		"ended":   {says(failed, "Job has already finished"), ""},
-		"gone":    {says(failed, "Invalid job id specified"), ""},
+		"started": {says(failed, "Job is no longer pending execution"), raced},
+		"ended":   {says(failed, "Job has already finished"), raced},
+		"gone":    {says(failed, "Invalid job id specified"), raced},
 		"rights":  {says(failed, "Invalid user id"), "AdminLevel=Administrator"},
 		"both": {func(w http.ResponseWriter) {
 			w.WriteHeader(500)
@@ -193,7 +194,8 @@ func TestErrorsOfSlurmrestd(t *testing.T) {
 	} {
 		r := &restd{answers: map[string]func(http.ResponseWriter){"/job/6": tc.answer}}
 		err := r.on(t, Commands{}).Update(t.Context(), Update{IDs: []string{"6"}, Now: true})
-		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, ErrREST) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "POST /slurm/v0.0.38/job/6")) {
+		var of *RacedError
+		if errors.As(err, &of) != (tc.want == raced) || err == nil || tc.want != raced && (!errors.Is(err, ErrREST) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "POST /slurm/v0.0.38/job/6")) {
 			t.Errorf("%s: %v; want %q", name, err, tc.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // TestBlockedJobsAreForgotten: an array that waits for another one task by task has a new name in each look. All its names are forgotten
 // once it is gone.
 func TestBlockedJobsAreForgotten(t *testing.T) {
-	b := newLedgerRecorder(nil, "lab", nil)
+	b := newLedgerRecorder(nil, "lab", nil, nil)
 	look := func(jobs ...slurm.Job) {
 		in := &slurm.Input{}
 		in.Queue.Jobs = jobs

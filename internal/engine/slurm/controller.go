@@ -4,6 +4,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -38,6 +39,8 @@ type Options struct {
 	// Ledger records what the jobs do and what they emit, under the name of the cluster; nil for no ledger.
 	Ledger  *keeper.Keeper
 	Cluster string
+	// Measure has the energy of jobs be what Slurm has measured; nil leaves all to the power model.
+	Measure *Measure
 	// Capacity bounds how many CPUs the jobs use at a time; nil bounds nothing.
 	Capacity *Capacity
 	// DryRun changes and records nothing.
@@ -73,7 +76,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{o: o, records: map[string]*track.Record{}, reported: map[string]string{}, refused: refusals{}}
 	c.o.Planner = plan.ForSequence(o.Planner)
 	if o.Ledger != nil && !o.DryRun {
-		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster, o.Log)
+		c.ledger = newLedgerRecorder(o.Ledger, o.Cluster, o.Measure, o.Log)
 	}
 	if _, learned := plan.KeptReserve(o.Planner); learned {
 		learner, err := reserve.New(reserve.Default())
@@ -136,10 +139,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
 	if c.ledger != nil {
-		c.ledger.accounting.ask = func(ids []string) ([]slurm.Job, error) {
-			limited, cancel := context.WithTimeout(ctx, askFor)
-			defer cancel()
-			return c.o.Client.Ends(limited, ids)
+		c.ledger.accounting.ask = asks(ctx, c.o.Client.Ends)
+		if c.ledger.energies != nil {
+			c.ledger.energies.ask = asks(ctx, c.o.Client.Energy)
 		}
 		c.ledger.record(&in, &view, &d, applied)
 	}
@@ -230,8 +232,11 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 		}
 	}
 	for _, p := range changes.Pauses {
-		if err := c.o.Client.Update(ctx, p); err != nil {
+		if err := c.change(ctx, &p); err != nil {
 			return err
+		}
+		if len(p.IDs) == 0 {
+			continue
 		}
 		if err := c.o.Client.Requeue(ctx, p.IDs); err != nil {
 			return err
@@ -289,11 +294,22 @@ func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[s
 
 // make makes a change, and notes it.
 func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[string]bool) error {
-	if err := c.o.Client.Update(ctx, *u); err != nil {
+	if err := c.change(ctx, u); err != nil || len(u.IDs) == 0 {
 		return err
 	}
 	note(applied, u, change(u))
 	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "licences", u.Licences, "adminComment", u.Comment)
+	return nil
+}
+
+// change updates jobs, and leaves those in the update that were changed: others have started or ended since the look, and the next one sees them as they are.
+func (c *Controller) change(ctx context.Context, u *slurm.Update) error {
+	err := c.o.Client.Update(ctx, *u)
+	var raced *slurm.RacedError
+	if !errors.As(err, &raced) {
+		return err
+	}
+	u.IDs = slices.DeleteFunc(slices.Clone(u.IDs), func(id string) bool { return slices.Contains(raced.IDs, id) })
 	return nil
 }
 

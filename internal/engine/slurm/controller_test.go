@@ -31,6 +31,8 @@ type fake struct {
 	bad    []slurm.Bad
 	// refuses is the job whose updates fail.
 	refuses string
+	// races is a job that has ended since it was observed, for updates.
+	races string
 	calls   []string
 	// lasts is how long jobs run that end; ended are those that have, which Slurm forgets after age (0: never).
 	lasts map[string]time.Duration
@@ -39,6 +41,10 @@ type fake struct {
 	// records are what the accounting knows, or why it knows nothing.
 	records []slurm.Job
 	noEnds  error
+	// readings are what Slurm has measured, or why it does not say; measured is when that was asked.
+	readings   []slurm.Used
+	noReadings error
+	measured   []time.Time
 	// asked is when the accounting was asked, and how long it had to answer.
 	asked   []time.Time
 	answers time.Duration
@@ -84,6 +90,14 @@ func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
 		}
 	}
 	return out, nil
+}
+
+func (f *fake) Energy(_ context.Context, ids []string) ([]slurm.Used, error) {
+	f.measured = append(f.measured, f.clock.Now())
+	if f.noReadings != nil {
+		return nil, f.noReadings
+	}
+	return slices.DeleteFunc(slices.Clone(f.readings), func(u slurm.Used) bool { return !slices.Contains(ids, u.ID) }), nil
 }
 
 func (f *fake) Licences(context.Context, string) (int, error) { return 16, nil }
@@ -208,8 +222,12 @@ func (f *fake) each(ids []string, do func(*slurm.Job)) {
 	}
 }
 
-func (f *fake) Update(_ context.Context, u slurm.Update) error {
+func (f *fake) Update(_ context.Context, u slurm.Update) (err error) {
 	f.calls = append(f.calls, "update "+strings.Join(u.IDs, ","))
+	if f.races != "" && slices.Contains(u.IDs, f.races) {
+		u.IDs = slices.DeleteFunc(slices.Clone(u.IDs), func(id string) bool { return id == f.races })
+		defer func() { err = &slurm.RacedError{IDs: []string{f.races}} }()
+	}
 	if slices.Contains(u.IDs, f.refuses) || f.refusesLicences && u.Licences != "" {
 		return slurm.ErrCommand
 	}

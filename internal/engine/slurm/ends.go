@@ -17,32 +17,32 @@ const sameStart = 2 * time.Second
 // The accounting of Slurm is asked at most once in askAgain, and has askFor to answer.
 const askAgain, askFor = time.Minute, 10 * time.Second
 
-// accounting asks the accounting of Slurm beside the looks at the queue: slurmdbd may hang, and jobs wait for looks.
-type accounting struct {
-	// ask asks how jobs ended that Slurm has forgotten. beside runs it beside the looks.
-	ask    func(ids []string) ([]slurm.Job, error)
+// accounting asks the accounting of Slurm beside the looks at the queue: slurmdbd may hang, and jobs wait for looks. T is what it says of jobs.
+type accounting[T any] struct {
+	// ask asks about jobs by what scontrol calls them. beside runs it beside the looks.
+	ask    func(ids []string) ([]T, error)
 	beside func(func())
 	// asked is when it was asked last; pending says that the answer is still to come.
 	asked   time.Time
 	pending bool
-	answers chan answer
+	answers chan answer[T]
 	// last is the last answer, less what is not asked any more.
-	last answer
+	last answer[T]
 }
 
 // answer is what the accounting said of some jobs of the ledger.
-type answer struct {
+type answer[T any] struct {
 	uids map[string]bool
-	jobs []slurm.Job
+	of   []T
 	err  error
 }
 
-func newAccounting() *accounting {
-	return &accounting{beside: func(f func()) { go f() }, answers: make(chan answer, 1)}
+func newAccounting[T any]() *accounting[T] {
+	return &accounting[T]{beside: func(f func()) { go f() }, answers: make(chan answer[T], 1)}
 }
 
 // of is what is known of some jobs. It does not wait: the answer may come to a later look.
-func (k *accounting) of(uids, ids []string, now time.Time) answer {
+func (k *accounting[T]) of(uids, ids []string, now time.Time) answer[T] {
 	wanted := map[string]bool{}
 	for _, uid := range uids {
 		wanted[uid] = true
@@ -61,8 +61,8 @@ func (k *accounting) of(uids, ids []string, now time.Time) answer {
 		k.asked, k.pending = now, true
 		ask := k.ask
 		k.beside(func() {
-			jobs, err := ask(ids)
-			k.answers <- answer{wanted, jobs, err}
+			of, err := ask(ids)
+			k.answers <- answer[T]{wanted, of, err}
 		})
 		k.receive()
 	}
@@ -70,13 +70,16 @@ func (k *accounting) of(uids, ids []string, now time.Time) answer {
 }
 
 // receive takes up an answer that has come.
-func (k *accounting) receive() {
+func (k *accounting[T]) receive() {
 	select {
 	case k.last = <-k.answers:
 		k.pending = false
 	default:
 	}
 }
+
+// again has a job asked about once more, whatever was said of it.
+func (k *accounting[T]) again(uid string) { delete(k.last.uids, uid) }
 
 // endsOf says how jobs of the ledger ended, by their names in the ledger, as far as the accounting of Slurm knows. told has those of which it has
 // answered, or will not.
@@ -85,8 +88,8 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[stri
 	byID := map[string][]string{}
 	var named, ids []string
 	for _, uid := range uids {
-		if parts := strings.Split(uid, "/"); len(parts) == 4 {
-			named, ids, byID[parts[2]] = append(named, uid), append(ids, parts[2]), append(byID[parts[2]], uid)
+		if id := idOf(uid); id != "" {
+			named, ids, byID[id] = append(named, uid), append(ids, id), append(byID[id], uid)
 		} else {
 			told[uid] = true
 		}
@@ -103,8 +106,8 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[stri
 		return ends, told
 	}
 	maps.Copy(told, a.uids)
-	for i := range a.jobs {
-		j := &a.jobs[i]
+	for i := range a.of {
+		j := &a.of[i]
 		if j.Ended.After(r.in.Now) {
 			continue // times of another time zone
 		}
@@ -116,6 +119,14 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[stri
 		}
 	}
 	return ends, told
+}
+
+// idOf is what scontrol calls a job of the ledger; empty if its name there is none of this controller's.
+func idOf(uid string) string {
+	if parts := strings.Split(uid, "/"); len(parts) == 4 {
+		return parts[2]
+	}
+	return ""
 }
 
 // firstSubmission is that of a job by its name in the ledger.

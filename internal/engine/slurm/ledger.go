@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"lull.dev/lull/internal/accounting/keeper"
@@ -42,12 +41,14 @@ type ledgerRecorder struct {
 	// missed is since when jobs of the ledger are not in the queue.
 	missed map[string]time.Time
 	// accounting knows how jobs ended that Slurm has forgotten.
-	accounting *accounting
-	log        *slog.Logger
+	accounting *accounting[slurm.Job]
+	// energies knows what Slurm has measured of jobs that are over; nil if nothing is measured.
+	energies *energies
+	log      *slog.Logger
 }
 
-func newLedgerRecorder(k *keeper.Keeper, cluster string, log *slog.Logger) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, log: log, policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}, accounting: newAccounting()}
+func newLedgerRecorder(k *keeper.Keeper, cluster string, measure *Measure, log *slog.Logger) *ledgerRecorder {
+	return &ledgerRecorder{Keeper: k, log: log, energies: newEnergies(measure), policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}, accounting: newAccounting[slurm.Job]()}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -70,10 +71,11 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	r := round{ledgerRecorder: b, in: in, open: map[string]ledger.OpenJob{}, latest: map[string]string{}, seen: map[string]bool{}, beside: map[string]float64{}, view: view}
 	for _, x := range open {
 		r.open[x.UID] = x
-		if parts := strings.Split(x.UID, "/"); len(parts) == 4 {
-			r.latest[parts[2]] = x.UID // the last submission is that of the highest second
+		if id := idOf(x.UID); id != "" {
+			r.latest[id] = x.UID // the last submission is that of the highest second
 		}
 	}
+	r.waitsForEnergy()
 	r.throttles()
 	for i := range view.Jobs {
 		g := &view.Jobs[i]
@@ -91,6 +93,7 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 		r.ended(&in.Queue.Ended[i])
 	}
 	r.gone()
+	r.measured()
 	s := view.Snapshot
 	s.Clusters = slices.Clone(s.Clusters)
 	s.Clusters[0].Load, s.Clusters[0].Capacity = maps.Clone(s.Clusters[0].Load), maps.Clone(s.Clusters[0].Capacity)
@@ -177,8 +180,11 @@ func (r *round) ended(j *slurm.Job) {
 
 func (r *round) add(x ledger.JobSeen) {
 	delete(r.missed, x.UID)
-	if !r.seen[x.UID] {
-		r.seen[x.UID] = true
+	if r.seen[x.UID] {
+		return
+	}
+	r.seen[x.UID] = true
+	if !r.waits(&x) {
 		r.out = append(r.out, x)
 	}
 }

@@ -50,6 +50,9 @@ func (b *bed) restart() {
 	}
 	b.c = c
 	b.c.ledger.accounting.beside = func(f func()) { f() }
+	if b.c.ledger.energies != nil {
+		b.c.ledger.energies.beside = func(f func()) { f() }
+	}
 	b.write()
 }
 

@@ -61,6 +61,18 @@ func (c *Cluster) StartAccounting(users ...string) error {
 	return c.StartController()
 }
 
+// SQL runs statements in the database of slurmdbd, as root, with MariaDB's client. The error wraps ErrNoPackages if there is none.
+func (c *Cluster) SQL(statements string) error {
+	client := c.Root + "/usr/bin/mariadb"
+	if _, err := os.Stat(client); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoPackages, err)
+	}
+	if out, err := exec.Command(client, "--no-defaults", "--socket="+c.Dir+"/database/socket", "accounting", "--execute="+statements).CombinedOutput(); err != nil {
+		return fmt.Errorf("mariadb: %w: %s", err, out)
+	}
+	return nil
+}
+
 // StopAccounting ends slurmdbd, and restarts slurmctld without it.
 func (c *Cluster) StopAccounting() error {
 	if c.configured == nil {
