@@ -217,6 +217,10 @@ test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback, and its demo
 	LULL_SLURM=$(CURDIR)/bin/slurm LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags slurm -count=1 -timeout 45m ./test/slurm
 	./bin/lull demo slurm
 
+.PHONY: test-slurm-short
+test-slurm-short: bin/lull ## what Lull promises, on a real Slurm, in two minutes; skipped, with the reason, where Debian's Slurm cannot be had
+	./tools/slurmshort.sh bin/slurm bin/lull
+
 # What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.
 .PHONY: deps
 deps:
