@@ -253,7 +253,7 @@ func TestTheEndThatAnOperatorHasSetOutlivesTheController(t *testing.T) {
 			if f.reserved != 12 || !f.until.Equal(want) {
 				t.Errorf("%v, refused %v: %d licences are reserved until %v; want 12 until %v\n%s", end, refused, f.reserved, f.until, want, log)
 			}
-			if end == morning {
+			if end.Equal(morning) {
 				f.clock.SetTime(midnight.Add(14 * time.Hour)) // another capacity
 				step(t, next, f, 0)
 				if !f.until.Equal(morning) {
