@@ -37,7 +37,9 @@ func configure(t *testing.T, change func(text string) string) {
 // the energy of the first, and that of the model of the others.
 func TestTheLedgerHasTheEnergyThatSlurmMeasured(t *testing.T) {
 	accounted(t)
-	configure(t, func(text string) string { return text + "AcctGatherEnergyType=acct_gather_energy/rapl\nPrologFlags=Contain\n" })
+	configure(t, func(text string) string {
+		return text + "AcctGatherEnergyType=acct_gather_energy/rapl\nPrologFlags=Contain\n"
+	})
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	intensities := curve(t, [2]time.Duration{-time.Minute, 15 * time.Minute})
 	l := controller(t, intensities, "--ledger", file)
@@ -73,7 +75,9 @@ func TestTheLedgerHasTheEnergyThatSlurmMeasured(t *testing.T) {
 		t.Log(out)
 	}
 	// slurmstepd 22.05 crashes if it gathers with the plugin rapl on a machine that has no such counters, so this comes after the jobs.
-	configure(t, func(text string) string { return strings.Replace(text, "jobacct_gather/none", "jobacct_gather/linux", 1) })
+	configure(t, func(text string) string {
+		return strings.Replace(text, "jobacct_gather/none", "jobacct_gather/linux", 1)
+	})
 	l = controller(t, intensities, "--ledger", file, "--energy", "slurm", "--pue", "1.5")
 	for i, want := range []string{"measured by slurm ", "(0 % measured)", "(0 % measured)", "(0 % measured)"} {
 		story := ""
