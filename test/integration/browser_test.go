@@ -21,6 +21,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/accounting/ledger"
+	"lull.dev/lull/test/child"
 )
 
 // TestBrowser: each page in four sizes in a real Chromium: nothing on the console, nothing from elsewhere,
@@ -51,7 +52,7 @@ func TestBrowser(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
+	must(t, child.Start(cmd))
 	done := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		switch line := lines.Text(); {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -40,6 +39,7 @@ import (
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/engine/controller"
 	"lull.dev/lull/internal/studies/demo"
+	"lull.dev/lull/test/child"
 )
 
 // factor is how fast the tests' zones replay: an hour in four seconds.
@@ -86,9 +86,6 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	env.dir = dir
-	// The lab ends with the thread that started it, also when the tests are killed.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	down, err := bootLab(filepath.Join(dir, "lab"))
 	if err != nil {
 		return 1, err
@@ -108,7 +105,7 @@ func bootLab(labDir string, flags ...string) (down func(), err error) {
 	up := exec.Command(os.Getenv("LULL_LAB"), append([]string{"up", "--foreground", "--dir", labDir, "--nodes", nodes, "--cpu", "16", "--time-factor", fmt.Sprint(factor)}, append(olderFlags(), flags...)...)...)
 	up.Stdout, up.Stderr = &log, &log
 	up.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := up.Start(); err != nil {
+	if err := child.Start(up); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)
@@ -247,7 +244,7 @@ func start(t *testing.T, args []string) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("LULL_BIN"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := child.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -12,6 +12,7 @@ import (
 
 	"lull.dev/lull/internal/base/loopback"
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/test/child"
 )
 
 // older is the older minor version of Kubernetes that the labs of the tests run, such as 1.33, or "" for the lab's own. It has no admission
@@ -52,9 +53,8 @@ func runAdmission(flags ...string) (end func(), err error) {
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 	}, flags...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// It ends with the thread that started it, as the lab does.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := child.Start(cmd); err != nil {
 		return nil, err
 	}
 	return func() {

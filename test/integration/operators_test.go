@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/test/child"
 )
 
 // operator is one of the programs that make test-operators builds from source.
@@ -118,7 +119,7 @@ func (o operator) start(args ...string) {
 	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+env.kubeconfig, "TMPDIR="+o.temporary()), o.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must(o.t, cmd.Start())
+	must(o.t, child.Start(cmd))
 	o.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -4,7 +4,6 @@ package integration
 
 import (
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 )
@@ -22,7 +21,6 @@ func ownLab(t *testing.T, flags ...string) (dir string) {
 // bareLab is ownLab without Lull.
 func bareLab(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
-	runtime.LockOSThread()
 	before := env
 	dir = filepath.Join(t.TempDir(), "lab")
 	env.dir = t.TempDir()
@@ -31,7 +29,6 @@ func bareLab(t *testing.T, flags ...string) (dir string) {
 	t.Cleanup(func() {
 		down()
 		env = before
-		runtime.UnlockOSThread()
 	})
 	must(t, dial())
 	return dir

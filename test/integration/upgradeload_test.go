@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -169,10 +168,9 @@ type upgradeWorld struct {
 func newUpgradeWorld(t *testing.T) *upgradeWorld {
 	t.Helper()
 	ctx := context.Background()
-	runtime.LockOSThread()
 	before := env
 	w := &upgradeWorld{t: t, dir: filepath.Join(t.TempDir(), "lab"), waiting: map[*batchv1.Job]bed{}}
-	t.Cleanup(func() { w.down(); env = before; runtime.UnlockOSThread() })
+	t.Cleanup(func() { w.down(); env = before })
 	env.dir = t.TempDir()
 	var err error
 	w.down, err = bootLab(w.dir)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 
@@ -41,9 +40,8 @@ func TestControlPlaneIsUpgraded(t *testing.T) {
 		t.Skip("there is nothing to upgrade from: make test-kubernetes runs it")
 	}
 	ctx := context.Background()
-	runtime.LockOSThread()
 	before := env
-	t.Cleanup(func() { env = before; runtime.UnlockOSThread() })
+	t.Cleanup(func() { env = before })
 	dir := filepath.Join(t.TempDir(), "lab")
 	env.dir = t.TempDir()
 	down, err := bootLab(dir)

@@ -30,6 +30,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/web"
+	"lull.dev/lull/test/child"
 )
 
 // serve runs the web page with the rights of its account, and returns its address.
@@ -40,7 +41,7 @@ func serve(t *testing.T, flags ...string) string {
 	must(t, err)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	must(t, cmd.Start())
+	must(t, child.Start(cmd))
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {

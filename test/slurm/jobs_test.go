@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lull.dev/lull/test/child"
 )
 
 // must runs a command of Slurm and returns what it prints.
@@ -163,8 +165,8 @@ func controllerOf(t *testing.T, uid uint32, curve string, args ...string) *lull 
 		"--interval", "1s", "--slot", "2s", "--min-run", "1s", "--min-pause", "1s", "--param", "reserve=0",
 	}, args...)...)
 	l.cmd.Stderr = l.log
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	if err := l.cmd.Start(); err != nil {
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	if err := child.Start(l.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

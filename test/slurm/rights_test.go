@@ -15,6 +15,7 @@ import (
 
 	"lull.dev/lull/internal/cluster/slurm"
 	"lull.dev/lull/internal/studies/slurmlab"
+	"lull.dev/lull/test/child"
 )
 
 // withoutRights is the log of a controller of nobody, with the commands in a folder.
@@ -25,8 +26,8 @@ func withoutRights(t *testing.T, commands string) *buffer {
 	log := &buffer{}
 	cmd := exec.Command(os.Getenv("LULL_BIN"), "slurm", "controller", "--slurm-bin", commands, "--config", lab.configFile(), "--zone", "DE", "--interval", "1s")
 	cmd.Dir, cmd.Stderr = lab.dir+"/out", log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if err := child.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	l := &lull{cmd: cmd, log: log}
