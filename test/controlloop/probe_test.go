@@ -112,6 +112,31 @@ func TestHeldAtCreation(t *testing.T) {
 	})
 }
 
+// TestHeldAtCreationIsSaidInTime: a policy says so within half a minute after the controller has started and after each change, also where nothing else happens.
+func TestHeldAtCreationIsSaidInTime(t *testing.T) {
+	onBed(t, dirtyThenClean(), nil, func(b *bed) {
+		b.Controller()
+		began := time.Now()
+		b.untilHeldAtCreation(v1alpha1.ReasonAdmissionPolicy)
+		if took := time.Since(began); took > 31*time.Second {
+			t.Errorf("after a start it takes %v", took)
+		}
+		for _, kinds := range []string{`["Pod"]`, `["Job","Deployment"]`} {
+			b.Run(17 * time.Minute)
+			b.Patch(&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "clean"}}, `{"spec":{"kinds":`+kinds+`}}`)
+			began, generation := time.Now(), int64(0)
+			b.Until("the condition to be about the change", func() bool {
+				c := b.heldAtCreation()
+				generation = c.ObservedGeneration
+				return strings.Count(c.Message, ",") == strings.Count(kinds, ",") && strings.Contains(c.Message, strings.Trim(strings.Split(kinds, ",")[0], `["]`))
+			})
+			if took := time.Since(began); took > 31*time.Second {
+				t.Errorf("after the change to %s, generation %d, it takes %v", kinds, generation, took)
+			}
+		}
+	})
+}
+
 // TestHeldAtCreationNotKnown: if the API server refuses the dry run, or no kind of the policy can be tried, it is not known whether work is held at creation: that is
 // not the same as that it is not held.
 func TestHeldAtCreationNotKnown(t *testing.T) {

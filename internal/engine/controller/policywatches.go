@@ -83,6 +83,9 @@ func (r *CarbonPolicyReconciler) SetupWithManager(ctx context.Context, mgr ctrl.
 		}).
 		WatchesRawSource(source.Func(func(_ context.Context, q requests) error {
 			r.turns.enqueue = func(policy types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: policy}) }
+			if r.Prober != nil {
+				r.Prober.enqueue = r.turns.enqueue
+			}
 			return nil
 		})).
 		Build(r)

@@ -34,6 +34,8 @@ type prober struct {
 	// namespace is Lull's own, in which nothing is held.
 	namespace string
 	todo      chan *v1alpha1.CarbonPolicy
+	// enqueue has a policy reconciled, so that it says what has been found out. Set it before the first reconciliation.
+	enqueue func(types.NamespacedName)
 
 	mu     sync.Mutex
 	probes map[types.NamespacedName]*probe
@@ -156,7 +158,8 @@ func (x *prober) run(ctx context.Context, policy *v1alpha1.CarbonPolicy) {
 	v, err := x.try(ctx, policy)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.probes[client.ObjectKeyFromObject(policy)]
+	key := client.ObjectKeyFromObject(policy)
+	p := x.probes[key]
 	if p == nil {
 		return
 	}
@@ -166,7 +169,7 @@ func (x *prober) run(ctx context.Context, policy *v1alpha1.CarbonPolicy) {
 	case p.generation != policy.Generation: // tried again as it is now
 		return
 	case err != nil: // the API server does not answer: that says nothing
-		log.FromContext(ctx).Info("Try whether work is held at creation, to be tried again", "policy", client.ObjectKeyFromObject(policy).String(), "error", err.Error())
+		log.FromContext(ctx).Info("Try whether work is held at creation, to be tried again", "policy", key.String(), "error", err.Error())
 		p.next = now.Add(probeUnheld)
 		return
 	case v.status != metav1.ConditionFalse:
@@ -185,10 +188,12 @@ func (x *prober) run(ctx context.Context, policy *v1alpha1.CarbonPolicy) {
 	default:
 		p.next = now.Add(probeUnheld)
 	}
-	if p.verdict.reason != v.reason {
-		log.FromContext(ctx).Info("Work held at creation", "policy", client.ObjectKeyFromObject(policy).String(), "status", v.status, "reason", v.reason, "message", v.message)
-	}
+	changed := p.verdict.reason != v.reason
 	p.verdict = v
+	if changed {
+		log.FromContext(ctx).Info("Work held at creation", "policy", key.String(), "status", v.status, "reason", v.reason, "message", v.message)
+		x.enqueue(key)
+	}
 }
 
 // try creates an object of each kind of a policy as a dry run. An error says that the API server did not answer.
