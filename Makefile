@@ -253,8 +253,8 @@ bin/release: always
 	cd tools/release && $(GO) build -o ../../$@ .
 
 .PHONY: release
-release: ## binaries, chart, bills of materials and checksums of VERSION (v0.1.0) in dist/
-	tools/release/release.sh $(VERSION)
+release: ## binaries, chart, bills of materials and checksums of VERSION (v0.1.0) in dist/; URL=... for krew
+	tools/release/release.sh $(VERSION) $(URL) $(HOMEPAGE)
 
 .PHONY: licences
 licences: bin/lull bin/release ## what is linked in, and under which licences; fails on one that is not accepted

@@ -1,10 +1,11 @@
-// Command release says what a binary is made of: as a CycloneDX bill of materials, or as a list of
-// licences.
+// Command release says what a binary is made of, as a CycloneDX bill of materials or as a list of
+// licences, and writes the manifest of a release for krew.
 //
 //	release sbom BINARY VERSION > sbom.cdx.json
 //	release licences BINARY > licences.md
+//	release krew FOLDER VERSION URL HOMEPAGE > lull.yaml
 //
-// Both are made of what the Go linker has written into the binary, and of the files of licences in
+// The first two are made of what the Go linker has written into the binary, and of the files of licences in
 // the module cache. Equal binaries give equal bytes.
 package main
 
@@ -40,9 +41,12 @@ func main() {
 }
 
 func run(args []string, out io.Writer) error {
+	if len(args) == 5 && args[0] == "krew" {
+		return writeKrew(out, args[1], args[2], args[3], args[4])
+	}
 	sbom := len(args) == 3 && args[0] == "sbom"
 	if !sbom && (len(args) != 2 || args[0] != "licences") {
-		return errors.New("accepted: sbom BINARY VERSION, or licences BINARY")
+		return errors.New("accepted: sbom BINARY VERSION, licences BINARY, or krew FOLDER VERSION URL HOMEPAGE")
 	}
 	modules, err := modulesOf(args[1])
 	if err != nil {
