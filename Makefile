@@ -220,7 +220,7 @@ test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback, and its demo
 	./bin/lull demo slurm
 
 .PHONY: test-slurm-short
-test-slurm-short: bin/lull ## what Lull promises, on a real Slurm, in two minutes; skipped, with the reason, where Debian's Slurm cannot be had
+test-slurm-short: bin/lull ## what Lull promises, on a real Slurm; skipped where none can be had
 	./tools/slurmshort.sh bin/slurm bin/lull
 
 # What the tests need beyond Go: Python 3 for the independent scorer of plans and the auditor, Prometheus, and PostgreSQL.

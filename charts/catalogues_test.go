@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -93,7 +95,9 @@ const certManager, certManagerSum = "github.com/cert-manager/cert-manager@v1.19.
 
 // TestCertManagerKnowsTheCertificate: the Certificate that the chart makes is valid by the definition that cert-manager publishes, and is what lull admission needs.
 func TestCertManagerKnowsTheCertificate(t *testing.T) {
-	fetch := exec.Command("go", "mod", "download", "-json", certManager) // nothing is built of it
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // of a network that does not answer
+	defer cancel()
+	fetch := exec.CommandContext(ctx, "go", "mod", "download", "-json", certManager) // nothing is built of it
 	fetch.Dir = t.TempDir()
 	out, err := fetch.Output()
 	var module struct{ Dir, Sum, Error string }

@@ -308,16 +308,6 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 	return out
 }
 
-// mostErrors is how many errors of one kind are told of one look.
-const mostErrors = 10
-
-func few(errs []error) error {
-	if n := len(errs); n > mostErrors {
-		errs = append(errs[:mostErrors], fmt.Errorf("and %d more", n-mostErrors))
-	}
-	return errors.Join(errs...)
-}
-
 // releaseOne releases a workload that is due, or clears its marks if they hold nothing. What the cache knows to
 // be held is written at once: the API server refuses what has changed since. A mark is taken off only after a
 // look at the objects themselves. made counts the releases that were written.

@@ -3,6 +3,7 @@ package failsafe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,16 @@ func (d *Watchdog) Check(*http.Request) error {
 	var errs []error
 	for _, why := range d.unlisted {
 		errs = append(errs, errors.New(why))
+	}
+	return errors.Join(errs...)
+}
+
+// mostErrors is how many errors of one kind are told of one look.
+const mostErrors = 10
+
+func few(errs []error) error {
+	if n := len(errs); n > mostErrors {
+		errs = append(errs[:mostErrors], fmt.Errorf("and %d more", n-mostErrors))
 	}
 	return errors.Join(errs...)
 }

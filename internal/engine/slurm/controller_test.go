@@ -33,7 +33,7 @@ type fake struct {
 	refuses string
 	// races is a job that has ended since it was observed, for updates.
 	races string
-	calls   []string
+	calls []string
 	// lasts is how long jobs run that end; ended are those that have, which Slurm forgets after age (0: never).
 	lasts map[string]time.Duration
 	ended []slurm.Job
