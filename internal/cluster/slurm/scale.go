@@ -133,9 +133,7 @@ func (g *Governed) scaled(in *Input) (decide.Task, track.Observation) {
 		ID: g.id(), Submitted: g.Submitted(), Deadline: all, Kind: workload.Elastic, Request: request, State: decide.Waiting,
 		Remaining: work(j.Tasks, left), Scaling: &decide.Scaling{MinWorkers: s.Least, MaxWorkers: s.Most},
 	}
-	for n := s.Least; n <= s.Most; n++ {
-		t.Scaling.Curve = append(t.Scaling.Curve, float64(n))
-	}
+	t.Scaling.Curve = linear(s.Least, s.Most)
 	seen := track.Observation{Source: "model", Speed: 1, Done: max(0, work(s.Of, 0)-t.Remaining)}
 	switch {
 	case g.released(in.Now):
@@ -150,6 +148,16 @@ func (g *Governed) scaled(in *Input) (decide.Task, track.Observation) {
 		t.Paused, t.Cluster = true, ClusterName
 	}
 	return t, seen
+}
+
+// linear is the curve of a task that does twice the work with twice the workers: what the least number does, and what each further worker adds.
+func linear(least, most int) []float64 {
+	out := make([]float64, most-least+1)
+	for k := range out {
+		out[k] = 1
+	}
+	out[0] = float64(least)
+	return out
 }
 
 // least is the least throttle with which all tasks end in time, if it is never changed again: by the deadline at the expected run time, and by --deadline at the

@@ -186,3 +186,14 @@ func TestBigArraysScaleInSteps(t *testing.T) {
 		t.Errorf("%+v %+v", s, task)
 	}
 }
+
+// TestAnArrayScalesLinearly: twice the tasks at a time do twice the work. The curve of a task is what each further worker adds.
+func TestAnArrayScalesLinearly(t *testing.T) {
+	v := Observe(inputAt(t, scaling()))
+	s := v.Snapshot.Tasks[0].Scaling
+	for n := s.MinWorkers; n <= s.MaxWorkers; n++ {
+		if got, want := s.Rate(n), float64(n)/float64(s.MinWorkers); got != want {
+			t.Errorf("%d workers run %v times as fast as %d; want %v", n, got, s.MinWorkers, want)
+		}
+	}
+}
