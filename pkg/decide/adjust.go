@@ -25,6 +25,9 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
+		if x.state == placed {
+			w.settle(i)
+		}
 		if t.State != Running && x.state == placed {
 			w.spareSlack(i)
 		}
