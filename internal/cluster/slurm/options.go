@@ -22,8 +22,11 @@ type Options struct {
 	// when it gets SIGTERM.
 	Interruptible bool
 	Checkpoint    time.Duration
-	// MinTasks is how many tasks of an array Lull lets run at a time at least, where the plan wants fewer than its throttle lets; 0 leaves the throttle alone.
+	// MinTasks is how many tasks of an array Lull lets run at a time at least, where the plan wants fewer than its throttle lets; 0 leaves the throttle alone. Of a
+	// job that is no array and is Interruptible, it is how many tasks (--ntasks) the job may have at least, and Restart how long it then takes to start again; 0
+	// for DefaultRestart.
 	MinTasks int
+	Restart  time.Duration
 	// Off says that the job may not wait, whatever the administrator states.
 	Off bool
 }
@@ -38,16 +41,22 @@ const (
 	keyInterruptible = "interruptible"
 	keyCheckpoint    = "checkpoint"
 	keyMinTasks      = "min-tasks"
+	keyRestart       = "restart"
 	keyOff           = "off"
 )
 
-const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER or off"
+const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER, restart=DURATION or off"
 
 // ReadComment reads the part of a comment that is for Lull, such as lull:max-delay=8h,interruptible, over what stands
 // otherwise. The part begins with "lull:" at the beginning of a word, and ends before a space or a semicolon.
 //
+// array says that it is the comment of an array, which is either interruptible or has min-tasks.
+//
 // stated reports whether the comment has such a part. The error wraps ErrComment and names what cannot be read.
-func ReadComment(comment string, otherwise Options) (o Options, stated bool, err error) {
+func ReadComment(comment string, otherwise Options, array bool) (o Options, stated bool, err error) {
+	if array && otherwise.Interruptible {
+		otherwise.MinTasks = 0
+	}
 	part := ""
 	for _, word := range strings.FieldsFunc(comment, func(r rune) bool { return r == ';' || r <= ' ' }) {
 		if rest, ours := strings.CutPrefix(word, prefix); ours {
@@ -75,7 +84,7 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 			return otherwise, true, err
 		}
 	}
-	if o.MinTasks > 0 && o.Interruptible { // what the user states stands over a default that excludes it
+	if array && o.MinTasks > 0 && o.Interruptible { // what the user states stands over a default that excludes it
 		switch {
 		case !seen[keyMinTasks]:
 			o.MinTasks = 0
@@ -86,15 +95,18 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 	if o.Checkpoint > 0 && !o.Interruptible {
 		return otherwise, true, fmt.Errorf("%w: checkpoint without interruptible", ErrComment)
 	}
-	if o.MinTasks > 0 && o.Interruptible {
-		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them", ErrComment)
+	switch {
+	case array && o.MinTasks > 0 && o.Interruptible:
+		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them for an array", ErrComment)
+	case seen[keyRestart] && (o.MinTasks == 0 || !o.Interruptible):
+		return otherwise, true, fmt.Errorf("%w: restart; accepted: with interruptible and min-tasks", ErrComment)
 	}
 	return o, true, nil
 }
 
 // set takes over one entry of a comment.
 func (o *Options) set(key, value string, hasValue bool) error {
-	to := map[string]*time.Duration{keyMaxDelay: &o.MaxDelay, keyRuntime: &o.Runtime, keyCheckpoint: &o.Checkpoint}[key]
+	to := map[string]*time.Duration{keyMaxDelay: &o.MaxDelay, keyRuntime: &o.Runtime, keyCheckpoint: &o.Checkpoint, keyRestart: &o.Restart}[key]
 	switch {
 	case to != nil:
 		d, err := ParseDuration(value)
