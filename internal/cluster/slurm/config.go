@@ -93,6 +93,8 @@ type Default struct {
 	// has at least, and Restart how long it takes to start again.
 	MinTasks int      `json:"minTasks,omitempty"`
 	Restart  Duration `json:"restart,omitempty"`
+	// Parallel is the share of its work that its tasks do side by side; 0 for all of it.
+	Parallel float64 `json:"parallel,omitempty"`
 }
 
 // The values of a Config that does not state them.
@@ -129,8 +131,10 @@ func ParseConfig(text []byte) (Config, error) {
 			return c, fmt.Errorf("%w: defaults[%d]: checkpoint without interruptible", ErrConfig, i)
 		case d.MinTasks < 0 || d.MinTasks > mostTasks:
 			return c, fmt.Errorf("%w: defaults[%d]: minTasks: %d; accepted: 0 to %d", ErrConfig, i, d.MinTasks, mostTasks)
-		case d.Restart > 0 && (d.MinTasks == 0 || !d.Interruptible):
-			return c, fmt.Errorf("%w: defaults[%d]: restart; accepted: with interruptible and minTasks", ErrConfig, i)
+		case d.Parallel != 0 && !validShare(d.Parallel):
+			return c, fmt.Errorf("%w: defaults[%d]: parallel: %v; accepted: above 0, up to 1", ErrConfig, i, d.Parallel)
+		case (d.Restart > 0 || d.Parallel > 0) && (d.MinTasks == 0 || !d.Interruptible):
+			return c, fmt.Errorf("%w: defaults[%d]: restart or parallel; accepted: with interruptible and minTasks", ErrConfig, i)
 		}
 		for _, name := range []string{d.Partition, d.QOS, d.Account} {
 			if len(name) > maxName || !plainName(name) {
@@ -171,7 +175,7 @@ func (c *Config) options(j *Job) (Options, bool) {
 	for i := range c.Defaults {
 		d := &c.Defaults[i]
 		if (d.Partition == "" || d.Partition == j.Partition) && (d.QOS == "" || d.QOS == j.QOS) && (d.Account == "" || d.Account == j.Account) {
-			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint), MinTasks: d.MinTasks, Restart: time.Duration(d.Restart)}, true
+			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint), MinTasks: d.MinTasks, Restart: time.Duration(d.Restart), Parallel: d.Parallel}, true
 		}
 	}
 	return Options{}, false

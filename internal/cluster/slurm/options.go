@@ -27,6 +27,8 @@ type Options struct {
 	// for DefaultRestart.
 	MinTasks int
 	Restart  time.Duration
+	// Parallel is the share of the work of such a job that its tasks do side by side (Amdahl's law): with fewer tasks, the rest takes no longer. 0 for all of it.
+	Parallel float64
 	// Off says that the job may not wait, whatever the administrator states.
 	Off bool
 }
@@ -42,10 +44,11 @@ const (
 	keyCheckpoint    = "checkpoint"
 	keyMinTasks      = "min-tasks"
 	keyRestart       = "restart"
+	keyParallel      = "parallel"
 	keyOff           = "off"
 )
 
-const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER, restart=DURATION or off"
+const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER, restart=DURATION, parallel=SHARE or off"
 
 // ReadComment reads the part of a comment that is for Lull, such as lull:max-delay=8h,interruptible, over what stands
 // otherwise. The part begins with "lull:" at the beginning of a word, and ends before a space or a semicolon.
@@ -98,8 +101,8 @@ func ReadComment(comment string, otherwise Options, array bool) (o Options, stat
 	switch {
 	case array && o.MinTasks > 0 && o.Interruptible:
 		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them for an array", ErrComment)
-	case seen[keyRestart] && (o.MinTasks == 0 || !o.Interruptible):
-		return otherwise, true, fmt.Errorf("%w: restart; accepted: with interruptible and min-tasks", ErrComment)
+	case (seen[keyRestart] || seen[keyParallel]) && (o.MinTasks == 0 || !o.Interruptible):
+		return otherwise, true, fmt.Errorf("%w: restart or parallel; accepted: with interruptible and min-tasks", ErrComment)
 	}
 	return o, true, nil
 }
@@ -120,6 +123,12 @@ func (o *Options) set(key, value string, hasValue bool) error {
 			return fmt.Errorf("%w: %s: %q; accepted: 1 to %d", ErrComment, key, clipped(value), mostTasks)
 		}
 		o.MinTasks = n
+	case key == keyParallel:
+		share, err := strconv.ParseFloat(value, 64)
+		if err != nil || !validShare(share) {
+			return fmt.Errorf("%w: %s: %q; accepted: above 0, up to 1", ErrComment, key, clipped(value))
+		}
+		o.Parallel = share
 	case hasValue || key != keyInterruptible && key != keyOff:
 		return fmt.Errorf("%w: %q; accepted: %s", ErrComment, clipped(key), acceptedKeys)
 	case key == keyInterruptible:
@@ -129,6 +138,9 @@ func (o *Options) set(key, value string, hasValue bool) error {
 	}
 	return nil
 }
+
+// validShare reports whether a share can be Options.Parallel.
+func validShare(v float64) bool { return v > 0 && v <= 1 }
 
 // longest bounds durations: what waits longer than a year is a mistake.
 const longest = 366 * 24 * time.Hour

@@ -12,7 +12,7 @@ import (
 )
 
 // Size is a job whose number of tasks (--ntasks) Lull sets by the plan: while it waits, by an update; while it runs, by a requeue, as Slurm changes the tasks of no
-// running job. For planners it is an elastic task whose changes of scale are restarts: a worker is Step tasks, and all do the same work.
+// running job. For planners it is an elastic task whose changes of scale are restarts: a worker is Step tasks.
 //
 // A size has no end in Slurm. So Lull sets none with which the job, if nobody ever changes it again, would end after its deadline, or at its time limit (see need).
 type Size struct {
@@ -21,6 +21,7 @@ type Size struct {
 	// Step is how many tasks a worker is; Least and Most are numbers of workers.
 	Step, Least, Most int
 
+	parallel float64       // see Options.Parallel; 1 for all of the work
 	crowded  bool          // other jobs wait for room
 	fits     int           // how many tasks find room now
 	limit    time.Duration // its time limit; 0 for none
@@ -44,14 +45,31 @@ func (s *Size) tasks(workers int) int {
 // workers is the number of workers of some tasks.
 func (s *Size) workers(tasks int) int { return min(max(s.Least, tasks/s.Step), s.Most) }
 
+// speed is how many times as fast as with one task the job runs with some (Amdahl 1967).
+func (s *Size) speed(tasks int) float64 {
+	return 1 / (1 - s.parallel + s.parallel/float64(tasks))
+}
+
+// curve is what the least number of workers does, and what each further one adds.
+func (s *Size) curve() []float64 {
+	out := make([]float64, s.Most-s.Least+1)
+	for k := range out {
+		out[k] = s.speed((s.Least + k) * s.Step)
+		if k > 0 {
+			out[k] -= s.speed((s.Least + k - 1) * s.Step)
+		}
+	}
+	return out
+}
+
 // takes is how long work takes with some tasks.
 func (s *Size) takes(work time.Duration, tasks int) time.Duration {
-	return time.Duration(min(float64(mostWork), math.Ceil(float64(work)*float64(s.User)/float64(tasks))))
+	return time.Duration(min(float64(mostWork), math.Ceil(float64(work)*s.speed(s.User)/s.speed(tasks))))
 }
 
 // did is the work that some tasks do in a time.
 func (s *Size) did(in time.Duration, tasks int) time.Duration {
-	return time.Duration(float64(in) * float64(tasks) / float64(s.User))
+	return time.Duration(float64(in) * s.speed(tasks) / s.speed(s.User))
 }
 
 // unit is the work of the job as run time of the least number of workers.
@@ -78,6 +96,9 @@ func newSize(in *Input, g *Governed, free map[string]float64) *Size {
 	s.Step = (s.User + mostLevels - 1) / mostLevels
 	s.Least = (least + s.Step - 1) / s.Step
 	s.Most = max(s.Least, s.User/s.Step)
+	if s.parallel = g.Options.Parallel; s.parallel == 0 {
+		s.parallel = 1
+	}
 	task := *j
 	task.CPUs, task.Memory = s.Each, 0
 	s.fits = s.User
@@ -226,7 +247,7 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 	t := decide.Task{
 		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, 1), Kind: workload.Elastic, Request: in.places.request(&worker, 1), State: decide.Waiting,
 		Remaining: s.unit(s.left + s.atRisk), Restart: s.start,
-		Scaling: &decide.Scaling{MinWorkers: s.Least, MaxWorkers: s.Most, Curve: linear(s.Least, s.Most), Restarts: true},
+		Scaling: &decide.Scaling{MinWorkers: s.Least, MaxWorkers: s.Most, Curve: s.curve(), Restarts: true},
 	}
 	if g.Options.Checkpoint > 0 {
 		t.Checkpoint = s.unit(g.Options.Checkpoint)

@@ -80,6 +80,30 @@ func TestJobsThatAreSizedAreElasticTasks(t *testing.T) {
 	}
 }
 
+// TestAmdahlsLaw: with half of the work side by side, 2 of 8 tasks take 0.75 of the time of one, and 8 take 0.5625: a third longer.
+func TestAmdahlsLaw(t *testing.T) {
+	j := sizing()
+	j.Comment += ",parallel=0.5"
+	v := Observe(inputAt(t, j))
+	task := v.Snapshot.Tasks[0]
+	if got, want := task.Remaining, 160*time.Minute; (got - want).Abs() > time.Second {
+		t.Errorf("%v with two tasks; want %v", got, want)
+	}
+	if got := task.Scaling.Rate(8); got < 1.333 || got > 1.334 {
+		t.Errorf("8 tasks are %v times as fast as 2; want 4/3", got)
+	}
+	for _, comment := range []string{"parallel=0", "parallel=1.1", "parallel=x", "parallel=NaN"} {
+		if _, _, err := ReadComment("lull:max-delay=8h,interruptible,min-tasks=2,"+comment, Options{}, false); err == nil || !strings.Contains(err.Error(), "up to 1") {
+			t.Errorf("%s: %v", comment, err)
+		}
+	}
+	for _, comment := range []string{"parallel=0.9", "restart=1m", "parallel=0.9,min-tasks=2", "restart=1m,interruptible"} {
+		if _, _, err := ReadComment("lull:max-delay=8h,"+comment, Options{}, false); err == nil || !strings.Contains(err.Error(), "with interruptible and min-tasks") {
+			t.Errorf("%s: %v", comment, err)
+		}
+	}
+}
+
 func TestWhoseTasksAreLeftAlone(t *testing.T) {
 	for name, j := range map[string]Job{
 		"may not be paused":       changed(sizing(), func(j *Job) { j.Comment = "lull:max-delay=8h,min-tasks=2" }),
