@@ -116,6 +116,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 		"tasks of unequal size":   changed(sizing(), func(j *Job) { j.CPUs = 15 }),
 		"on as many nodes":        changed(sizing(), func(j *Job) { j.Nodes = 8 }),
 		"its user has changed it": changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }),
+		"its user gave it back":   changed(sized(4, Mark{Was: 8}), func(j *Job) { j.Size, j.CPUs = 8, 16 }),
 		"its user had changed it": changed(sizing(), func(j *Job) { j.AdminComment = Mark{Phase: Held, Begin: j.Begin, OwnSize: true}.String() }),
 	} {
 		if v := Observe(inputAt(t, j)); len(v.Jobs) != 1 || v.Jobs[0].Size != nil {
