@@ -115,7 +115,7 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	case done:
 		return Trigger{PlanEnded, "the plan has ended and the work has not"}
 	case pause:
-		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
+		return Trigger{PauseWouldLose, fmt.Sprintf("a pause, or a start at another scale, would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	}
 	if move && s.Objective.Kind != plan.MOSP {
 		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}

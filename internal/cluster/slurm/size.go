@@ -219,7 +219,8 @@ func (s *Size) late(now time.Time) int {
 	return n
 }
 
-// resized is how many tasks a running job is to go on with, by a requeue now; Now if it goes on as it is. Only a size with which the job ends in time is taken, and
+// resized is how many tasks a running job is to go on with, by a requeue now; Now if it goes on as it is. It gets fewer only if it may have as few as are wanted, so that
+// it is not requeued again and again as time makes fewer safe. Only a size with which the job ends in time is taken, and
 // only if it would end in time also with its present one: Slurm starts it so if nobody sets the other one after the requeue. While other jobs wait for room, they
 // would get that of the job.
 func (s *Size) resized(wanted int, now time.Time) int {
@@ -227,7 +228,11 @@ func (s *Size) resized(wanted int, now time.Time) int {
 		return n
 	}
 	n := s.need(wanted, now, s.start)
-	if wanted == s.Now || wanted < s.Now && n >= s.Now || s.Now < s.User && !s.safe(s.Now, now, s.start) || n == s.User && now.Add(s.start+s.left+s.atRisk).After(s.ends) {
+	switch {
+	case wanted == s.Now, wanted < s.Now && n != wanted, n > s.Now && n > s.fits:
+		return s.Now
+	}
+	if s.Now < s.User && !s.safe(s.Now, now, s.start) || n == s.User && now.Add(s.start+s.left+s.atRisk).After(s.ends) {
 		return s.Now
 	}
 	return n
