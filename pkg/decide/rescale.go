@@ -20,47 +20,43 @@ func (w *decider) soonestScale(i, home int) Phase {
 }
 
 // settle leaves out changes of scale that do not pay, of a task that restarts to scale: each has to save pauseSaves of the task's emissions more than its restart and
-// the lost work emit. What takes their place is in time, and finds room beside all others.
+// the lost work emit. It also leaves out those whose restarts make the plan late. What takes their place finds room in the ledger, which has no phases of the task.
 //
 // Complexity: O(phases^3 x log steps).
-func (w *decider) settle(i int) {
-	t, x := &w.s.Tasks[i], &w.items[i]
-	if !t.restartsToScale() || w.s.soft() {
-		return
+func (w *decider) settle(i int, phases []Phase) []Phase {
+	t := &w.s.Tasks[i]
+	if !t.restartsToScale() || w.s.soft() || len(phases) == 0 {
+		return phases
 	}
 	for {
 		best, least := []Phase(nil), 0.0
-		for _, other := range w.calmer(i) {
-			count := t.pauses(other) + t.stopsNow(other, w.s.Now) - t.pauses(x.phases) - t.stopsNow(x.phases, w.s.Now)
-			grams := w.cost(i, other) * (1 + pauseSaves*float64(count))
-			if count >= 0 || best != nil && grams >= least || grams > w.cost(i, x.phases)*(1+equalGrams) || !w.settles(i, other) {
+		before := t.pauses(phases) + t.stopsNow(phases, w.s.Now)
+		late := t.lags(phases, w.s.Now) || phases[len(phases)-1].To.After(t.planEnd(w.s.Margin))
+		for _, other := range w.calmer(i, phases) {
+			fewer := before - t.pauses(other) - t.stopsNow(other, w.s.Now)
+			grams := w.cost(i, other) * (1 - pauseSaves*float64(fewer))
+			pays := late || fewer > 0 && grams <= w.cost(i, phases)*(1+equalGrams)
+			if !pays || best != nil && grams >= least || !w.settles(i, phases, other) {
 				continue
 			}
 			best, least = other, grams
 		}
 		if best == nil {
-			return
+			return phases
 		}
-		w.take(w.ledger, i, x.phases, -1)
-		x.phases, x.goesOn = w.priced(best), false
-		w.take(w.ledger, i, x.phases, 1)
+		phases = best
 	}
 }
 
-// settles reports whether phases may take the place of the plan of a task: they do its work, end no later than the plan or with the margin kept, and find room.
-func (w *decider) settles(i int, phases []Phase) bool {
-	t, x := &w.s.Tasks[i], &w.items[i]
+// settles reports whether phases may take the place of others: they do the work of the task, end with the margin kept, or no later than the others if these are in
+// time without it, and find room.
+func (w *decider) settles(i int, before, phases []Phase) bool {
+	t := &w.s.Tasks[i]
 	by := t.planEnd(w.s.Margin)
-	if end := x.phases[len(x.phases)-1].To; end.After(by) {
-		by = end
+	if end := before[len(before)-1].To; end.After(by) && w.inTime(i, before) {
+		by = end.Add(-1)
 	}
-	if len(phases) == 0 || t.lags(phases, w.s.Now) || phases[len(phases)-1].To.After(by) {
-		return false
-	}
-	w.take(w.ledger, i, x.phases, -1)
-	free := w.fits(w.ledger, i, phases)
-	w.take(w.ledger, i, x.phases, 1)
-	return free
+	return !t.lags(phases, w.s.Now) && !phases[len(phases)-1].To.After(by) && w.fits(w.ledger, i, phases)
 }
 
 // stopsNow is 1 if phases begin with a restart of a running task, else 0.
@@ -71,10 +67,10 @@ func (t *Task) stopsNow(phases []Phase, now time.Time) int {
 	return 0
 }
 
-// calmer lists the plans of a task that have one change of scale less: two runs that follow one another at the scale of one of them, or the first one at the scale at
-// which the task runs.
-func (w *decider) calmer(i int) (out [][]Phase) {
-	t, phases := &w.s.Tasks[i], w.items[i].phases
+// calmer lists the plans of a task that have fewer changes of scale: two runs that follow one another at the scale of one of them, the first one at the scale at which
+// the task runs, or all of it at one scale.
+func (w *decider) calmer(i int, phases []Phase) (out [][]Phase) {
+	t := &w.s.Tasks[i]
 	add := func(k, last, workers int) { // phases k to last become one
 		other := append([]Phase(nil), phases[:k]...)
 		p := phases[k]
@@ -90,8 +86,15 @@ func (w *decider) calmer(i int) (out [][]Phase) {
 			out = append(out, t.finish(other, w.s.Now))
 		}
 	}
-	if t.runs() && phases[0].Cluster == w.s.Place(t.Cluster).Name && !phases[0].From.After(w.s.Now) && phases[0].Workers != t.Workers {
-		add(0, 0, t.Workers)
+	first := &phases[0]
+	if t.runs() && first.Cluster == w.s.Place(t.Cluster).Name && !first.From.After(w.s.Now) {
+		if first.Workers != t.Workers {
+			add(0, 0, t.Workers)
+		}
+		out = append(out, []Phase{w.unchanged(i)})
+	}
+	for n := t.Scaling.MinWorkers; n <= t.Scaling.MaxWorkers; n++ {
+		out = append(out, []Phase{w.phase(i, w.place(first.Cluster), first.From, t.Remaining, n)})
 	}
 	for k := 1; k < len(phases); k++ {
 		if a, b := &phases[k-1], &phases[k]; a.Cluster == b.Cluster && a.Workers != b.Workers {
