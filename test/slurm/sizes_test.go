@@ -174,7 +174,7 @@ func TestTheExampleGoesOnWithAnotherNumberOfTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		return must(t, "sbatch", "--parsable", fmt.Sprintf("-n%d", tasks), "--time=30", "--comment=none", "--export=ALL,PARTS=5", "--output="+dir+"/"+name+".out", script,
-			dir+"/worker", "--steps", "20000000", "--checkpoints", dir+"/"+name)
+			dir+"/worker", "--steps", "6000000", "--checkpoints", dir+"/"+name)
 	}
 	id := start("stopped", 2)
 	if err := wait("a checkpoint", func() bool {
@@ -185,6 +185,7 @@ func TestTheExampleGoesOnWithAnotherNumberOfTasks(t *testing.T) {
 	}
 	must(t, "scontrol", "requeue", "Incomplete", id)
 	until(t, id, "pending", func(j job) bool { return j.state() == "PENDING" })
+	time.Sleep(5 * time.Second) // see settles of internal/cluster/slurm
 	must(t, "scontrol", "update", "JobId="+id, "NumTasks=4", "NumCPUs=4", "StartTime=now")
 	until(t, id, "completed", completed)
 	until(t, start("whole", 8), "completed", completed)

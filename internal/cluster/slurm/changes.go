@@ -268,10 +268,20 @@ func (c *changes) startNow(g *Governed, now time.Time) {
 // ahead reports whether a job would wait for its begin time.
 func (g *Governed) ahead(now time.Time) bool { return g.Job.Pending() && g.Job.Begin.After(now) }
 
+// settles is how long after a requeue a job is not started: Slurm 22.05 may still remove the script of its last run, and the job then fails at once (seen on starts in
+// the second of the requeue).
+const settles = 5 * time.Second
+
+// justRequeued reports whether a job was requeued a moment ago. Its submission is the time of its requeue.
+func (g *Governed) justRequeued(now time.Time) bool {
+	return g.Job.Pending() && g.Mark.Phase == Pausing && g.Job.Restarts > 0 && now.Sub(g.Job.Submitted).Abs() < settles &&
+		!g.Job.Begin.After(g.Job.Submitted.Add(3*time.Minute)) // Slurm starts it by itself
+}
+
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
 // a minute by default, but at once at a job that is changed.
 func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
-	if g.Mark.Phase == Released && !g.ahead(now) {
+	if g.Mark.Phase == Released && !g.ahead(now) || g.justRequeued(now) {
 		return
 	}
 	m := g.next(Released)

@@ -347,7 +347,7 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 	if !blind {
 		n = s.need(wanted, now, s.restarts(g))
 	}
-	if queued && n <= s.Now {
+	if queued && n <= s.Now || g.justRequeued(now) {
 		return
 	}
 	m := g.next(Released)

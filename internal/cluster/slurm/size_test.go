@@ -160,6 +160,7 @@ func TestSizeIsSetAndGivenBack(t *testing.T) {
 		"goes on":                 {sizedSince(4, at("08:15:00"), 0), decide.Action{Verb: decide.Continue, Workers: 4}, ""},
 		"is paused":               {sizedSince(4, at("08:15:00"), 0), decide.Action{Verb: decide.Pause, Reason: later}, "size=4 user=8 each=2 phase=pausing"},
 		"was requeued":            {changed(sized(8, pausing), func(j *Job) { j.Restarts = 1; j.Begin = at("09:01:30") }), decide.Action{Verb: decide.Resume, Workers: 4}, "4 8 begin=1780304400 since=1780300800 done=3600 size=4 user=8 each=2 was=8 phase=released"},
+		"requeued a moment ago":   {changed(sized(8, pausing), func(j *Job) { j.Restarts, j.Submitted, j.Begin = 1, at("08:59:57"), at("09:01:58") }), decide.Action{Verb: decide.Resume, Workers: 4}, ""},
 		"its user changed it":     {changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }), decide.Action{Verb: decide.Wait, Reason: later}, "0 0 begin=1780308000 tasks=own phase=held"},
 		"is not sized any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "lull:max-delay=8h,interruptible" }), decide.Action{Verb: decide.Wait, Reason: later}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
 		"may not wait any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "" }), decide.Action{}, "8 16 size=8 user=8 each=2 was=4 phase=released"},

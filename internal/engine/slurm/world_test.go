@@ -280,7 +280,7 @@ func (w *world) check(looked bool) {
 // TestADayOfSlurmByAModel: whatever dies, steps or is edited, no begin time is later than the latest start, and what users decide stands.
 func TestADayOfSlurmByAModel(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(8) {
+	for seed := range uint64(20) {
 		w := newWorld(t, seed)
 		w.starts()
 		for range 16 * 60 {
