@@ -68,13 +68,19 @@ type rate struct {
 	mu        sync.Mutex
 	perSecond float64 // as measured last; 0 before that
 	at        time.Time
+	counts    time.Duration // from at on
 }
 
 // fewestMeasured is how many releases at a time are measured at least: a few say nothing of thousands.
 const fewestMeasured = 4 * atOnce
 
-// measuredFor is how long a measurement counts: what made an API server slow ends, and what comes each day is known from the day before.
-const measuredFor = 25 * time.Hour
+const (
+	// measuredFor is how long a measurement counts: what made an API server slow ends, and what comes each day is known from the day before.
+	measuredFor = 25 * time.Hour
+	// outageFor is the same of a measurement in which the API server did not make releases in time: an outage of some seconds would otherwise have a day's holds
+	// released hours early.
+	outageFor = time.Hour
+)
 
 // measure notes how long it took to make some releases, until now, and to wait for others that the API server did not make in time.
 func (r *rate) measure(made, tooSlow int, took time.Duration, now time.Time) {
@@ -83,7 +89,10 @@ func (r *rate) measure(made, tooSlow int, took time.Duration, now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.perSecond, r.at = max(1, float64(made))/took.Seconds(), now
+	r.perSecond, r.at, r.counts = max(1, float64(made))/took.Seconds(), now, measuredFor
+	if tooSlow > 0 {
+		r.counts = outageFor
+	}
 }
 
 // tookTooLong reports whether an error says that the API server does not keep up.
@@ -95,7 +104,7 @@ func tookTooLong(err error) bool {
 func (r *rate) counted(now time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.perSecond == 0 || now.Sub(r.at) >= measuredFor {
+	if r.perSecond == 0 || now.Sub(r.at) >= r.counts {
 		return releasesPerSecond
 	}
 	return max(1, min(releasesPerSecond, r.perSecond/2))

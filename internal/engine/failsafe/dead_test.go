@@ -94,6 +94,10 @@ func TestSlowReleasesBeginEarlier(t *testing.T) {
 	check(1)
 	r.measure(0, fewestMeasured, 100*time.Second, at)
 	check(1)
+	at = at.Add(outageFor - time.Second)
+	check(1)
+	at = at.Add(time.Second) // an outage counts no longer
+	check(releasesPerSecond)
 }
 
 // TestOnlyReleasesThatTookTheirTimeAreMeasured: those that the API server refuses, or that somebody else has changed, and marks that hold nothing, say nothing of how
