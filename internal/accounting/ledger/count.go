@@ -69,7 +69,7 @@ func (s *Settler) count(b *Settled, w *work, stretches []stretch) {
 	b.Method, b.KWh, b.MeasuredKWh = account.Method, u.KWh, u.MeasuredKWh
 	b.Sources, b.Uncertainty = uncertainty(by, u.KWh-u.MeasuredKWh)
 	c := &b.Counterfactual
-	c.Watts = w.of.Watts * float64(w.of.Workers)
+	c.Watts = w.watts(stretches)
 	if u.ModelKWh > 0 {
 		c.Watts *= u.KWh / u.ModelKWh // as far off the model as the work itself was
 	}

@@ -43,6 +43,8 @@ type Submitted struct {
 	Curve      []float64 `json:"curve,omitempty"`
 	// Watts of a worker by the power model, PUE included.
 	Watts float64 `json:"watts"`
+	// AsRun says that what its cluster gives it is known only when it runs: as submitted it has the watts of its runs.
+	AsRun bool `json:"asRun,omitempty"`
 	// Parts says that its work is in parts, a pod each: one that does not succeed is done again.
 	Parts bool `json:"parts,omitempty"`
 	// Runtime is what is expected at first, in seconds at its least scale; Deadline is zero where it may not wait.

@@ -38,6 +38,21 @@ func (w *work) useful(stretches []stretch) (out []account.Stretch) {
 	return out
 }
 
+// watts is the power of the work as submitted, by the model: what it was submitted with, or the mean of the runs that have done it.
+func (w *work) watts(stretches []stretch) float64 {
+	energy, hours := 0.0, 0.0
+	if w.of.AsRun {
+		for _, x := range w.useful(stretches) {
+			h := x.To.Sub(x.From).Hours()
+			energy, hours = energy+x.Watts*float64(x.Workers)*h, hours+h
+		}
+	}
+	if hours <= 0 {
+		return w.of.Watts * float64(w.of.Workers)
+	}
+	return energy / hours
+}
+
 // stretch is a run of a workload.
 type stretch struct {
 	account.Stretch

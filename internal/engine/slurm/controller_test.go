@@ -38,6 +38,8 @@ type fake struct {
 	lasts map[string]time.Duration
 	ended []slurm.Job
 	age   time.Duration
+	// grows is how many CPUs jobs get as they start, if not those that they asked for (--exclusive).
+	grows map[string]int
 	// records are what the accounting knows, or why it knows nothing.
 	records []slurm.Job
 	noEnds  error
@@ -137,6 +139,9 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for i := range f.jobs {
 		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
+			if n := f.grows[j.ID]; n > 0 {
+				j.CPUs = n
+			}
 			if j.Throttle > 0 { // others of its array had to end first
 				j.Started, j.Throttle = now, 0
 			}

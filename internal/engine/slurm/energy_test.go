@@ -160,3 +160,26 @@ func TestNoReadingIsAskedTwice(t *testing.T) {
 		t.Errorf("asked at %v", b.f.measured)
 	}
 }
+
+// TestAsSubmittedAJobHasTheCPUsOfItsRun: of a job with --exclusive, squeue states the CPUs that it asked for until it starts, and those of its nodes then. As submitted it
+// uses the same energy, also by the model.
+func TestAsSubmittedAJobHasTheCPUsOfItsRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		readings      []slurm.Used
+		kWh, measured float64
+		sources       []string
+	}{
+		"measured":     {[]slurm.Used{{ID: "2", Started: clockAt(14, 0), Ended: clockAt(15, 0), CPUs: 8, Joules: 3.6e6}}, 1, 1, []string{"slurm"}},
+		"by the model": {nil, modelled, 0, []string{"model"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, j := job("1", "lull:max-delay=12h"), job("2", "lull:max-delay=12h")
+			j.CPUs = 2
+			b := measuring(t, Measure{PUE: 1}, first, j)
+			b.f.lasts["1"], b.f.lasts["2"], b.f.grows = time.Hour, time.Hour, map[string]int{"2": 8}
+			b.f.readings = tc.readings
+			b.until(16 * time.Hour)
+			b.energy(b.settled()["2"], tc.kWh, tc.measured, tc.sources...)
+		})
+	}
+}

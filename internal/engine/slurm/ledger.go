@@ -255,6 +255,7 @@ func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
 		APIVersion: apiVersion, Kind: jobKind, Namespace: cmp.Or(j.Account, j.Partition), Name: j.ID, Labels: labels, At: at.UTC(),
 		Workers: 1, Request: request, Watts: float64(r.in.Power.Of(request)), Runtime: g.Runtime(r.in).Seconds(), Deadline: g.Deadline(r.in).UTC(),
 		Zone: r.in.Zone, Resumable: g.Resumable(), HeldOut: g.HeldOut(r.in.Config),
+		AsRun: true, // until a job with --exclusive starts, Slurm states the CPUs that it asked for
 	}
 }
 
