@@ -40,6 +40,8 @@ type JobSeen struct {
 	Energy []Energy
 	// Over is when the job was over; zero before that. Runs whose end nobody saw end then.
 	Over time.Time
+	// Waits says that neither Energy nor the end of the job is to be recorded yet: a later look has both.
+	Waits bool
 }
 
 // JobRun is a run of a job.
@@ -82,12 +84,13 @@ func (r *Recorder) OpenJobs(policy string) (jobs []OpenJob, loaded bool) {
 }
 
 // RecordJobs queues what a look at jobs has found, as Record does for one with pods. A job that is open and not in the look stays open.
-func (r *Recorder) RecordJobs(k *JobLook) {
+// It returns false if it has kept nothing, as the queue is full, or the ledger has not been read.
+func (r *Recorder) RecordJobs(k *JobLook) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	forecasts, ok := r.observe(&site{policy: k.Policy, now: k.Now, snapshot: k.Snapshot, zones: k.Zones, due: k.Replanned})
 	if !ok {
-		return
+		return false
 	}
 	current := map[types.UID]bool{}
 	for i := range k.Jobs {
@@ -104,6 +107,7 @@ func (r *Recorder) RecordJobs(k *JobLook) {
 		r.job(k, uid, j, forecasts)
 	}
 	maps.DeleteFunc(r.over, func(uid types.UID, of string) bool { return of == k.Policy && !current[uid] })
+	return true
 }
 
 // job notes what is new of a job.
@@ -133,7 +137,7 @@ func (r *Recorder) job(k *JobLook, uid types.UID, j *JobSeen, forecasts []string
 			r.endJob(uid, id, *x.Ended)
 		}
 	}
-	if j.Over.IsZero() {
+	if j.Over.IsZero() || j.Waits {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.runs)) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,9 +140,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	applied := map[string]bool{}
 	err = c.apply(ctx, &view, &changes, applied)
 	if c.ledger != nil {
-		c.ledger.accounting.ask = asks(ctx, c.o.Client.Ends)
+		c.ledger.accounting.ask = asks(ctx, c.o.Client.Ends, math.MaxInt)
 		if c.ledger.energies != nil {
-			c.ledger.energies.ask = asks(ctx, c.o.Client.Energy)
+			c.ledger.energies.ask = asks(ctx, c.o.Client.Energy, atOnce)
 		}
 		c.ledger.record(&in, &view, &d, applied)
 	}

@@ -97,7 +97,7 @@ func (f *fake) Ends(ctx context.Context, ids []string) ([]slurm.Job, error) {
 func (f *fake) Energy(_ context.Context, ids []string) ([]slurm.Used, error) {
 	f.measured = append(f.measured, f.clock.Now())
 	if f.noReadings != nil {
-		return nil, f.noReadings
+		return nil, fmt.Errorf("question %d: %w", len(f.measured), f.noReadings)
 	}
 	return slices.DeleteFunc(slices.Clone(f.readings), func(u slurm.Used) bool { return !slices.Contains(ids, u.ID) }), nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,14 +20,18 @@ const askAgain, askFor = time.Minute, 10 * time.Second
 
 // accounting asks the accounting of Slurm beside the looks at the queue: slurmdbd may hang, and jobs wait for looks. T is what it says of jobs.
 type accounting[T any] struct {
-	// ask asks about jobs by what scontrol calls them. beside runs it beside the looks.
-	ask    func(ids []string) ([]T, error)
+	// ask asks about jobs by what scontrol calls them. It returns of how many of them, from the first one on, the answer is. beside runs it beside the looks.
+	ask    func(ids []string) (of []T, answered int, err error)
 	beside func(func())
-	// asked is when it was asked last; pending says that the answer is still to come.
+	id     func(*T) string
+	// most is how many jobs a question names.
+	most int
+	// asked is when it was asked last; pending says that the answer is still to come. tried is when it was asked about a job last.
 	asked   time.Time
 	pending bool
+	tried   map[string]time.Time
 	answers chan answer[T]
-	// last is the last answer, less what is not asked any more.
+	// last is what it has said, less what is not asked any more, and why it did not answer the last question.
 	last answer[T]
 }
 
@@ -35,45 +40,65 @@ type answer[T any] struct {
 	uids map[string]bool
 	of   []T
 	err  error
+	// about are the jobs by what scontrol calls them.
+	about map[string]bool
 }
 
-func newAccounting[T any]() *accounting[T] {
-	return &accounting[T]{beside: func(f func()) { go f() }, answers: make(chan answer[T], 1)}
+func newAccounting[T any](most int, id func(*T) string) *accounting[T] {
+	return &accounting[T]{beside: func(f func()) { go f() }, id: id, most: most, tried: map[string]time.Time{}, answers: make(chan answer[T], 1), last: answer[T]{uids: map[string]bool{}}}
 }
 
-// of is what is known of some jobs. It does not wait: the answer may come to a later look.
+// of is what is known of some jobs, those first that are to be asked about first. It does not wait: the answer may come to a later look.
 func (k *accounting[T]) of(uids, ids []string, now time.Time) answer[T] {
-	wanted := map[string]bool{}
-	for _, uid := range uids {
-		wanted[uid] = true
+	wanted, named := map[string]bool{}, map[string]bool{}
+	for i, uid := range uids {
+		wanted[uid], named[ids[i]] = true, true
 	}
 	k.receive()
-	for uid := range k.last.uids {
-		if !wanted[uid] { // it came back, or is settled
-			delete(k.last.uids, uid)
+	// Others came back, or are settled.
+	maps.DeleteFunc(k.last.uids, func(uid string, _ bool) bool { return !wanted[uid] })
+	maps.DeleteFunc(k.tried, func(uid string, _ time.Time) bool { return !wanted[uid] })
+	k.last.of = slices.DeleteFunc(k.last.of, func(x T) bool { return !named[k.id(&x)] })
+	late := func(at time.Time) bool { return at.IsZero() || now.Sub(at).Abs() >= askAgain }
+	if k.pending || k.last.err != nil && !late(k.asked) {
+		return k.last
+	}
+	var next, about []string
+	for i, uid := range uids {
+		if !k.last.uids[uid] && late(k.tried[uid]) && len(next) < k.most {
+			next, about = append(next, uid), append(about, ids[i])
 		}
 	}
-	known := k.last.err == nil || errors.Is(k.last.err, slurm.ErrNoAccounting)
-	for _, uid := range uids {
-		known = known && k.last.uids[uid]
+	if len(next) == 0 {
+		return k.last
 	}
-	if !known && !k.pending && (k.asked.IsZero() || now.Sub(k.asked).Abs() >= askAgain) {
-		k.asked, k.pending = now, true
-		ask := k.ask
-		k.beside(func() {
-			of, err := ask(ids)
-			k.answers <- answer[T]{wanted, of, err}
-		})
-		k.receive()
+	k.asked, k.pending = now, true
+	for _, uid := range next {
+		k.tried[uid] = now
 	}
+	ask := k.ask
+	k.beside(func() {
+		of, answered, err := ask(about)
+		if errors.Is(err, slurm.ErrNoAccounting) {
+			answered = len(about)
+		}
+		a := answer[T]{uids: map[string]bool{}, of: of, err: err, about: map[string]bool{}}
+		for i, uid := range next[:answered] {
+			a.uids[uid], a.about[about[i]] = true, true
+		}
+		k.answers <- a
+	})
+	k.receive()
 	return k.last
 }
 
 // receive takes up an answer that has come.
 func (k *accounting[T]) receive() {
 	select {
-	case k.last = <-k.answers:
-		k.pending = false
+	case a := <-k.answers:
+		k.pending, k.last.err = false, a.err
+		maps.Copy(k.last.uids, a.uids)
+		k.last.of = append(slices.DeleteFunc(k.last.of, func(x T) bool { return a.about[k.id(&x)] }), a.of...)
 	default:
 	}
 }
@@ -99,11 +124,8 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[stri
 	}
 	before := r.accounting.last.err
 	a := r.accounting.of(named, ids, r.in.Now)
-	if a.err != nil && !errors.Is(a.err, slurm.ErrNoAccounting) {
-		if !errors.Is(before, a.err) {
-			r.log.Error("The accounting of Slurm does not answer; ends of jobs that Slurm has forgotten wait for it", "jobs", names(ids), "error", a.err.Error())
-		}
-		return ends, told
+	if fails(a.err) && !fails(before) {
+		r.log.Error("The accounting of Slurm does not answer; ends of jobs that Slurm has forgotten wait for it", "jobs", names(ids), "error", a.err.Error())
 	}
 	maps.Copy(told, a.uids)
 	for i := range a.of {
@@ -120,6 +142,9 @@ func (r *round) endsOf(uids []string) (ends map[string]*slurm.Job, told map[stri
 	}
 	return ends, told
 }
+
+// fails reports whether an error is that of an accounting that there is.
+func fails(err error) bool { return err != nil && !errors.Is(err, slurm.ErrNoAccounting) }
 
 // idOf is what scontrol calls a job of the ledger; empty if its name there is none of this controller's.
 func idOf(uid string) string {
@@ -149,6 +174,7 @@ func (r *round) missedRuns(uid string, j *slurm.Job) (out []ledger.JobRun) {
 		}
 		out = append(out, ledger.JobRun{Started: ledger.Started{Run: id}, Ended: e})
 	}
+	continued = continued || slices.ContainsFunc(r.open[uid].Began, func(at time.Time) bool { return at.Sub(j.Started).Abs() <= sameStart }) // its end is known
 	if !continued && !j.Started.IsZero() && j.Ended.After(j.Started) {
 		out = append(out, ledger.JobRun{Started: r.started(fmt.Sprintf("%s/at%d", uid, j.Started.Unix()), j), Ended: ended(j)})
 	}

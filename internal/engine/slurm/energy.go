@@ -1,10 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"lull.dev/lull/internal/accounting/ledger"
@@ -22,35 +24,52 @@ type Measure struct {
 const (
 	// fromSlurm and fromBoth name the source of energy in the ledger.
 	fromSlurm, fromBoth = "slurm", "slurm+model"
-	// energyLate is how long after the end of a job its energy is waited for if the accounting answers, energyNever if it does not.
+	// energyLate is how long the energy of a job that is over is waited for if the accounting answers, energyNever if it does not. Both count from the first look that waits.
 	energyLate, energyNever = 5 * time.Minute, time.Hour
+	// mostAsked is how many jobs a question names, those first that have waited longest, and atOnce a command of it: a slow slurmdbd answers some of them in time.
+	mostAsked, atOnce = 200, 50
 )
 
-// energies has the jobs that are over wait for what Slurm has measured. What waits is not in the ledger yet: a controller that starts finds it in the queue, or in the
-// accounting, as it finds what ended while no controller ran.
+// energies has the jobs that are over wait for what Slurm has measured. Their submission and runs are in the ledger at once, their end is not: a controller that starts
+// finds it in the queue, or in the accounting, as it finds what ended while no controller ran.
 type energies struct {
 	*accounting[slurm.Used]
 	Measure
-	waiting map[string]*ledger.JobSeen
+	waiting map[string]*waiting
 	// done are the jobs that were recorded with their energy, as long as they are seen.
 	done map[string]bool
 	// told are the reasons that were logged.
 	told map[slurm.NotMeasured]bool
 }
 
+// waiting is a job that waits for its energy.
+type waiting struct {
+	ledger.JobSeen
+	since time.Time // the first look
+	// noted says that its submission and runs are recorded, over that all of it is, if the look is.
+	noted, over bool
+}
+
 func newEnergies(m *Measure) *energies {
 	if m == nil {
 		return nil
 	}
-	return &energies{newAccounting[slurm.Used](), *m, map[string]*ledger.JobSeen{}, map[string]bool{}, map[slurm.NotMeasured]bool{}}
+	return &energies{newAccounting(mostAsked, func(u *slurm.Used) string { return u.ID }), *m, map[string]*waiting{}, map[string]bool{}, map[slurm.NotMeasured]bool{}}
 }
 
-// asks bounds a question to the accounting.
-func asks[T any](ctx context.Context, question func(context.Context, []string) ([]T, error)) func([]string) ([]T, error) {
-	return func(ids []string) ([]T, error) {
+// asks bounds a question to the accounting, and asks it of some jobs at once. What was answered before an error counts.
+func asks[T any](ctx context.Context, question func(context.Context, []string) ([]T, error), atOnce int) func([]string) ([]T, int, error) {
+	return func(ids []string) (out []T, answered int, err error) {
 		limited, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()
-		return question(limited, ids)
+		for part := range slices.Chunk(ids, atOnce) {
+			of, err := question(limited, part)
+			if err != nil {
+				return out, answered, err
+			}
+			out, answered = append(out, of...), answered+len(part)
+		}
+		return out, answered, nil
 	}
 }
 
@@ -70,7 +89,7 @@ func (r *round) waits(x *ledger.JobSeen) bool {
 	if k == nil || x.Over.IsZero() || k.done[x.UID] || len(x.Runs)+len(r.open[x.UID].Began) == 0 || idOf(x.UID) == "" {
 		return false
 	}
-	k.waiting[x.UID] = x
+	k.waiting[x.UID] = &waiting{JobSeen: *x, since: r.in.Now}
 	return true
 }
 
@@ -84,7 +103,9 @@ func (r *round) measured() {
 	if len(k.waiting) == 0 {
 		return
 	}
-	uids := slices.Sorted(maps.Keys(k.waiting))
+	uids := slices.SortedFunc(maps.Keys(k.waiting), func(a, b string) int {
+		return cmp.Or(k.waiting[a].since.Compare(k.waiting[b].since), k.waiting[a].Over.Compare(k.waiting[b].Over), strings.Compare(a, b))
+	})
 	ids := make([]string, len(uids))
 	for i, uid := range uids {
 		ids[i] = idOf(uid)
@@ -92,7 +113,7 @@ func (r *round) measured() {
 	before := k.last.err
 	a := k.of(uids, ids, r.in.Now)
 	none := errors.Is(a.err, slurm.ErrNoAccounting)
-	if a.err != nil && !errors.Is(before, a.err) {
+	if a.err != nil && before == nil {
 		r.log.Error("The accounting of Slurm does not say what jobs have used", "jobs", names(ids), "error", a.err.Error())
 	}
 	byID := map[string][]slurm.Used{}
@@ -101,20 +122,37 @@ func (r *round) measured() {
 	}
 	for i, uid := range uids {
 		x := k.waiting[uid]
-		began := r.begun(x)
-		age := r.in.Now.Sub(x.Over)
-		answered := a.err == nil && a.uids[uid]
-		whole := answered && r.takes(x, byID[ids[i]], began)
+		began := r.begun(&x.JobSeen)
+		age := r.in.Now.Sub(x.since)
+		answered := !none && a.uids[uid]
+		whole := answered && r.takes(&x.JobSeen, byID[ids[i]], began)
 		if !whole && !none && (age < energyLate || !answered && age < energyNever) {
 			if answered {
 				k.again(uid)
 			}
-			x.Energy = nil
+			if !x.noted {
+				early := x.JobSeen
+				early.Energy, early.Waits = nil, true
+				r.out = append(r.out, early)
+			}
 			continue
 		}
-		delete(k.waiting, uid)
-		k.done[uid] = true
-		r.out = append(r.out, *x)
+		x.over = true
+		r.out = append(r.out, x.JobSeen)
+	}
+}
+
+// recorded says whether the look is: if the ledger did not take it, what it has found waits on.
+func (k *energies) recorded(taken bool) {
+	if k == nil {
+		return
+	}
+	for uid, x := range k.waiting {
+		if x.noted = x.noted || taken; x.over && taken {
+			delete(k.waiting, uid)
+			k.done[uid] = true
+		}
+		x.over = false
 	}
 }
 

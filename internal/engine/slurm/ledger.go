@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -48,7 +49,7 @@ type ledgerRecorder struct {
 }
 
 func newLedgerRecorder(k *keeper.Keeper, cluster string, measure *Measure, log *slog.Logger) *ledgerRecorder {
-	return &ledgerRecorder{Keeper: k, log: log, energies: newEnergies(measure), policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}, accounting: newAccounting[slurm.Job]()}
+	return &ledgerRecorder{Keeper: k, log: log, energies: newEnergies(measure), policy: "slurm/" + cluster, blocked: map[string]int{}, freed: map[int]time.Time{}, arrays: map[int]*array{}, missed: map[string]time.Time{}, accounting: newAccounting(math.MaxInt, func(j *slurm.Job) string { return j.ID })}
 }
 
 // round is what one look at the queue has, as it is recorded.
@@ -101,9 +102,10 @@ func (b *ledgerRecorder) record(in *slurm.Input, view *slurm.View, d *decide.Dec
 	for name, amount := range r.beside {
 		s.Clusters[0].Load[name] += amount
 	}
-	b.Recorder.RecordJobs(&ledger.JobLook{
+	taken := b.Recorder.RecordJobs(&ledger.JobLook{
 		Policy: b.policy, Now: in.Now, Snapshot: &s, Zones: map[string]carbon.Outlook{in.Zone: in.Carbon}, Jobs: r.out, Replanned: len(applied) > 0,
 	})
+	b.energies.recorded(taken)
 }
 
 // uid is the name of a job for all time: its number and when it was submitted first. Slurm uses numbers again, and states the time of the last
