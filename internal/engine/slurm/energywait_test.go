@@ -53,9 +53,9 @@ func TestShortJobIsInTheLedgerAtOnce(t *testing.T) {
 		j := job("1", "lull:max-delay=12h")
 		j.State, j.Started, j.Ended = "COMPLETED", clockAt(8, 0), clockAt(9, 0)
 		b.f.ended, b.f.records, b.f.age = []slurm.Job{j}, []slurm.Job{recordOf}, age
-		b.until(9*time.Hour + time.Minute)
+		b.until(9*time.Hour + 2*time.Minute)
 		b.restart()
-		b.until(9*time.Hour + 3*time.Minute)
+		b.until(9*time.Hour + 4*time.Minute)
 		b.f.readings = []slurm.Used{hourOf}
 		b.until(9*time.Hour + 10*time.Minute)
 		b.measuredOnce("1")
