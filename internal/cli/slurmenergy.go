@@ -19,6 +19,8 @@ func (o *slurmController) checkEnergy() error {
 		return fmt.Errorf("--energy: %s; accepted: model or slurm", quoted(o.energy))
 	case o.energy == energySlurm && o.ledger == "":
 		return errors.New("--energy: slurm, without --ledger; accepted: with it, as only the ledger has the energy of jobs")
+	case o.energy == energySlurm && o.watts <= 0:
+		return errors.New("--watts-per-cpu: 0, with --energy slurm; accepted: above 0, as a job counts by it as submitted, in proportion to what was measured")
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ func TestAJobThatHasStartedMeanwhileIsNamed(t *testing.T) {
 		"Job has already finished for job 7_[1-3]":                                                   "7_[1-3]",
 		"Invalid job id specified for job 999\nJob is no longer pending execution for job 6":         "999 6",
 		"7_1: Job has already finished\nJob is no longer pending execution for job 6":                "6",
+		"999: Job has already finished\n7_1: Job has already finished\n99: Invalid job id specified": "999",
 		"Job is no longer pending execution for job 6\nslurm_update error: Access/permission denied": "",
 		"Access/permission denied for job 6":                                                         "",
 		"":                                                                                           "",
@@ -45,6 +46,10 @@ func TestAJobThatHasStartedMeanwhileIsNamed(t *testing.T) {
 	c := commands(t, map[string]string{"scontrol": "echo 'Job/step already completing or completed' >&2; exit 1"})
 	if err := c.Update(t.Context(), Update{IDs: []string{"6"}, Now: true}); !errors.As(err, &raced) || strings.Join(raced.IDs, " ") != "6" {
 		t.Errorf("one job: %v", err)
+	}
+	c = commands(t, map[string]string{"scontrol": "echo '2_2: Job has already finished' >&2; exit 1"}) // as scontrol 22.05 says of a task that is over
+	if err := c.Update(t.Context(), Update{IDs: []string{"2_2"}, Now: true}); !errors.As(err, &raced) || strings.Join(raced.IDs, " ") != "2_2" {
+		t.Errorf("a task that is over: %v", err)
 	}
 	c = commands(t, map[string]string{"scontrol": "echo '7_1: Job has already finished' >&2; exit 1"}) // the others are changed
 	if err := c.Update(t.Context(), Update{IDs: []string{"7_[1-3]"}, Now: true}); err != nil {
@@ -155,7 +160,7 @@ func TestTasksThatDifferHaveLinesOfTheirOwn(t *testing.T) {
 
 // TestTheEnvironmentChangesNoColumn: users set defaults of squeue by variables.
 func TestTheEnvironmentChangesNoColumn(t *testing.T) {
-	got := environment([]string{"PATH=/bin", "TZ=Asia/Tokyo", "SQUEUE_STATES=all", "SINFO_FORMAT=%n", "SLURM_TIME_FORMAT=relative", "SLURM_CONF=/x"})
+	got := environment([]string{"PATH=/bin", "TZ=Asia/Tokyo", "SQUEUE_STATES=all", "SINFO_FORMAT=%n", "SACCT_FEDERATION=1", "SACCT_FORMAT=jobid", "SCONTROL_ALL=1", "SLURM_TIME_FORMAT=relative", "SLURM_CONF=/x"})
 	want := []string{"PATH=/bin", "SLURM_CONF=/x", "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=64"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -77,7 +77,7 @@ func environment(of []string) []string {
 	for _, v := range of {
 		name, _, _ := strings.Cut(v, "=")
 		if name == "TZ" || name == "LC_ALL" || name == "SLURM_TIME_FORMAT" || name == "SLURM_BITSTR_LEN" || name == "SLURM_CLUSTERS" ||
-			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SINFO_") || strings.HasPrefix(name, "SCONTROL_") {
+			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SINFO_") || strings.HasPrefix(name, "SCONTROL_") || strings.HasPrefix(name, "SACCT_") {
 			continue
 		}
 		out = append(out, v)
@@ -104,7 +104,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 func (b *bounded) String() string { return b.kept.String() }
 
-// RacedError says that jobs have started or ended since they were observed, so that an update has not changed them.
+// RacedError says that jobs have started or ended since they were observed, so that an update has not changed them, but for the AdminComment: that of a job that
+// has started, Slurm still sets.
 type RacedError struct {
 	// IDs are those of the update, as far as Slurm names them.
 	IDs []string
@@ -123,8 +124,8 @@ func racedError(raced []string, errs []error) error {
 	return &RacedError{raced}
 }
 
-// racedOf are the jobs of a command that it complains of as started or ended: it ends such a line with "for job 12". If it was asked for one job, it is that. A line of a part
-// of an array, as "12_3: Job has already finished", says nothing of the others.
+// racedOf are the jobs of a command that it complains of as started or ended: it ends such a line with "for job 12", or begins it with
+// "12_3: ". If it was asked for one job, it is that. A line of a part of an array that was named says nothing of the other parts.
 func racedOf(complaints string, ids []string) (out []string) {
 	for line := range strings.Lines(complaints) {
 		line = strings.TrimSpace(line)
@@ -132,6 +133,9 @@ func racedOf(complaints string, ids []string) (out []string) {
 			continue
 		}
 		_, id, named := strings.Cut(line, " for job ")
+		if first, _, is := strings.Cut(line, ": "); is && slices.Contains(ids, first) {
+			id, named = first, true
+		}
 		if !named && len(ids) == 1 && !strings.Contains(ids[0], "_") {
 			id = ids[0]
 		}

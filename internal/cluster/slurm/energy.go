@@ -207,8 +207,12 @@ func (w wholeNodes) alone(x *runOfSacct) NotMeasured {
 	return ""
 }
 
-// mostHosts bounds how many nodes a list names.
-const mostHosts = 100_000
+const (
+	// mostHosts bounds how many nodes a list names, mostName the length of a name.
+	mostHosts, mostName = 100_000, 256
+	// mostWidth bounds the digits of a number in a name, mostRanges how many of them a name has.
+	mostWidth, mostRanges = 20, 8
+)
 
 // hosts are the names of a list of nodes, as n[1-3,07],m. Errors wrap ErrLine.
 func hosts(list string) ([]string, error) {
@@ -223,7 +227,11 @@ func hosts(list string) ([]string, error) {
 				depth--
 			}
 		}
-		names, err := expanded(list[:end], mostHosts-len(out))
+		entry := list[:end]
+		if strings.Count(entry, "[") > mostRanges {
+			return nil, fmt.Errorf("%w: list of nodes: %q has more than %d ranges", ErrLine, clipped(entry), mostRanges)
+		}
+		names, err := expanded(entry, mostHosts-len(out))
 		if err != nil {
 			return nil, err
 		}
@@ -242,13 +250,13 @@ func expanded(entry string, most int) ([]string, error) {
 	bad := fmt.Errorf("%w: list of nodes: %q; accepted: as n[1-3,07]", ErrLine, clipped(entry))
 	prefix, rest, ranges := strings.Cut(entry, "[")
 	if !ranges {
-		if entry == "" || strings.ContainsAny(entry, "]( )") || most < 1 {
+		if entry == "" || strings.ContainsAny(entry, "]( )") || most < 1 || len(entry) > mostName {
 			return nil, bad
 		}
 		return []string{entry}, nil
 	}
 	inside, suffix, closed := strings.Cut(rest, "]")
-	if !closed || strings.ContainsAny(prefix, "]( )") {
+	if !closed || len(prefix) > mostName || strings.ContainsAny(prefix, "]( )") {
 		return nil, bad
 	}
 	ends := []string{""}
@@ -258,6 +266,13 @@ func expanded(entry string, most int) ([]string, error) {
 			return nil, err
 		}
 	}
+	longest := len(prefix)
+	for _, end := range ends {
+		longest = max(longest, len(prefix)+len(end))
+	}
+	if longest+mostWidth > mostName {
+		return nil, bad
+	}
 	var out []string
 	for part := range strings.SplitSeq(inside, ",") {
 		low, high, is := strings.Cut(part, "-")
@@ -266,7 +281,7 @@ func expanded(entry string, most int) ([]string, error) {
 		}
 		from, err1 := strconv.ParseUint(low, 10, 32)
 		to, err2 := strconv.ParseUint(high, 10, 32)
-		if err1 != nil || err2 != nil || to < from || (to-from+1)*uint64(len(ends)) > uint64(max(0, most-len(out))) {
+		if len(low) > mostWidth || err1 != nil || err2 != nil || to < from || (to-from+1)*uint64(len(ends)) > uint64(max(0, most-len(out))) {
 			return nil, bad
 		}
 		for n := from; n <= to; n++ {

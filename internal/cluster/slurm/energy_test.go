@@ -145,13 +145,13 @@ func TestEnergyThatIsNotTheJobs(t *testing.T) {
 
 func TestHostsOfAList(t *testing.T) {
 	for list, want := range map[string]string{
-		"n1": "n1", "n1,m": "m n1", "n[1-3]": "n1 n2 n3", "n[08-10,12]": "n08 n09 n10 n12", "r[1-2]n[1-2]x": "r1n1x r1n2x r2n1x r2n2x", "a[1],b": "a1 b", "": "",
+		"n1": "n1", "n1,m": "m n1", "n[1-3]": "n1 n2 n3", "n[08-10,12]": "n08 n09 n10 n12", "r[1-2]n[1-2]x": "r1n1x r1n2x r2n1x r2n2x", "a[1],b": "a1 b", "": "", "n[00000000000000000001]": "n00000000000000000001", "a[1]b[1]c[1]d[1]": "a1b1c1d1",
 	} {
 		if got, err := hosts(list); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%q: %q, %v; want %q", list, got, err, want)
 		}
 	}
-	for _, list := range []string{"n[1", "n1]", "n[2-1]", "n[x]", "n[]", "n[1-]", ",n1", "n1,,n2", "n1,n1", "n[1,1]", "None assigned", "(null)", "n[0-4294967295]", "n[1-1000]m[1-1000]", "n[-1]", strings.Repeat("n[1-99999],m", 3), "n[[1-2]]"} {
+	for _, list := range []string{"n[1", "n1]", "n[2-1]", "n[x]", "n[]", "n[1-]", ",n1", "n1,,n2", "n1,n1", "n[1,1]", "None assigned", "(null)", "n[0-4294967295]", "n[1-1000]m[1-1000]", "n[-1]", "n[" + strings.Repeat("0", 20_000) + "1-10000]", "n[000000000000000000001-2]", strings.Repeat("[1]", 20_000), strings.Repeat("n", 300), strings.Repeat("n", 300) + "[1-2]", "n[1-2]" + strings.Repeat("x", 300), strings.Repeat("n[1-99999],m", 3), "n[[1-2]]"} {
 		if got, err := hosts(list); !errors.Is(err, ErrLine) {
 			t.Errorf("%q: %d names, %v", list, len(got), err)
 		}
