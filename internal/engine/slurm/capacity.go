@@ -147,8 +147,8 @@ func (c *Controller) keep(ctx context.Context, r slurm.Reservation, wanted int, 
 	return err
 }
 
-// ends is when a reservation is to end: then, or when somebody else has set it to end, if that is later. The first time, it is that of a controller before, which has
-// given it no later end than then.
+// ends is when a reservation is to end: then, or when somebody else has set it to end, if that is later. The first time, it may be that of a controller before: with
+// a longer --interval that has given it a later end, by at most 15 minutes, and the licences stay reserved until then.
 func (k *Capacity) ends(r slurm.Reservation, there bool, until time.Time) time.Time {
 	const grain = time.Second // of Slurm
 	if there && (!k.set || k.reserved > 0) && r.Ends.After(until) && r.Ends.After(k.until.Add(grain)) {
