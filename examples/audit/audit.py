@@ -167,12 +167,28 @@ def rate(of, n):
     return sum(curve[: n - least + 1])
 
 
+def useful(of, stretches):
+    """The runs that have done the work."""
+    if of.get("parts"):
+        return [s for s in stretches if s[5]]
+    if not of.get("resumable") and any(s[5] for s in stretches):
+        return [s for s in stretches if not s[6]]  # the work of a pod that was lost was done again
+    return stretches
+
+
+def power(of, stretches):
+    """The watts of the work as submitted, by the model: where only the runs show what a cluster gives, the mean of those that have done it."""
+    if of.get("asRun"):
+        runs = useful(of, stretches)
+        time = sum(s[1] - s[0] for s in runs)
+        if time > 0:
+            return sum(s[3] * s[4] * (s[1] - s[0]) for s in runs) / time
+    return of["watts"] * of["workers"]
+
+
 def length(of, stretches, lost, paused):
     """How long the same work takes as submitted, in one piece."""
-    if of.get("parts"):
-        stretches = [s for s in stretches if s[5]]
-    elif not of.get("resumable") and any(s[5] for s in stretches):
-        stretches = [s for s in stretches if not s[6]]  # the work of a pod that was lost was done again
+    stretches = useful(of, stretches)
     edges = sorted([(s[0], s[3]) for s in stretches] + [(s[1], -s[3]) for s in stretches])
     work, n = 0.0, 0
     for i, (at, by) in enumerate(edges):
@@ -277,7 +293,7 @@ def main():
                     pool.taken.setdefault(found[0], []).append((start, end, request))
             if abs(end - start - long) > 1000:
                 sys.exit(f"entry {entry['seq']} ({of['name']}): as submitted it takes {long / HOUR} h, not {(end - start) / HOUR}")
-            watts = of["watts"] * of["workers"] * (kwh / model if model else 1)
+            watts = power(of, stretches) * (kwh / model if model else 1)
             as_kwh = watts / 1000 * (end - start) / HOUR
             submitted.add(c["zone"], start, end, watts)
         g, as_g = stated_grams(ran, submitted)

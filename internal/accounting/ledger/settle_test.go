@@ -292,6 +292,11 @@ func month(revised bool) []New {
 		if i%3 == 0 {
 			of.MinWorkers, of.Curve = 1, []float64{1, 0.8, 0.5, 0.3}
 		}
+		watts := func(int) float64 { return of.Watts }
+		if drawn := of.Watts; i%4 < 2 { // its cluster gave it more than it asked for, and each time another amount
+			of.AsRun, of.Watts = true, of.Watts/3
+			watts = func(part int) float64 { return drawn * (1 + 0.5*float64(part)) }
+		}
 		later(came, KindSubmitted, uid, uid, of)
 		from := came + 20*rnd.Float64()
 		end := from
@@ -299,7 +304,7 @@ func month(revised bool) []New {
 			long := 0.2 + 3*rnd.Float64()
 			for worker := range 1 + rnd.IntN(4) {
 				run := fmt.Sprintf("%s-%d-%d", uid, part, worker)
-				later(from, KindStarted, "s"+run, uid, Started{Run: run, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: of.Watts})
+				later(from, KindStarted, "s"+run, uid, Started{Run: run, At: at(from), Zone: "z", Node: "n", Workers: 1, Watts: watts(part)})
 				later(from+long, KindEnded, "e"+run, uid, Ended{Run: run, At: at(from + long), How: Observed, Succeeded: rnd.IntN(4) > 0, Lost: []Lost{"", "", "", "", Failed, Evicted}[(i+worker)%6]})
 			}
 			if i%4 == 0 {
