@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests on a real Slurm, in two minutes, what Lull promises of Slurm: job_submit.lua holds a job, the job is released by plan, and it starts in time if Lull is dead. Where a
-# real Slurm cannot be had, it says why, and succeeds: without root, without apt-get, without Debian's packages or the libraries that they need, and where Slurm does not
-# start (make test-slurm fails there).
+# real Slurm cannot be had, it says why, and succeeds: without root, without apt-get, without Debian's packages or the libraries that they need, where user nobody may
+# not read the tree, and where Slurm does not start. make test-slurm fails there.
 #
 #   tools/slurmshort.sh DIR LULL
 set -euo pipefail

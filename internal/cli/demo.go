@@ -142,8 +142,6 @@ func (o *demoFlags) run(cmd *cobra.Command, which string) error {
 		return demo.Extender(ctx, o.Options, o.scenarios, NewPlanner)
 	case "capacity":
 		return demo.Capacity(ctx, o.Options, NewReproduction(demo.EvaluationData()))
-	}
-	switch which {
 	case "slurm":
 		return demo.Slurm(ctx, o.Options, o.slurm)
 	case "slurm-week":

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "This suite needs root, LULL_SLURM and LULL_BIN; run it with: make test-slurm")
 			return 1
 		}
+		if err := readable(os.Getenv("LULL_BIN"), os.Getenv("LULL_SLURM")+"/version"); err != nil {
+			fmt.Fprintln(os.Stderr, "Slurm does not start:", err)
+			return 1
+		}
 		c, err := slurmlab.Boot(os.Getenv("LULL_SLURM"), os.Getenv("LULL_BIN"), "grace: 8s\nmargin: 10s\ndefaults:\n- partition: green\n  maxDelay: 1m\n  runtime: 4s\n")
 		if c != nil {
 			defer c.Close(os.Getenv("LULL_SLURM_LOGS"))
@@ -34,6 +39,18 @@ func TestMain(m *testing.M) {
 		lab = &cluster{c, c.Dir, c.Root}
 		return m.Run()
 	}())
+}
+
+// readable checks that user nobody may read files: the tests run lull and the commands of Slurm as this user too.
+func readable(files ...string) error {
+	for _, file := range files {
+		cmd := exec.Command("test", "-r", file)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("user nobody may not read %s; accepted: files in folders that every user may read", file)
+		}
+	}
+	return nil
 }
 
 // cluster is the cluster of the tests.

@@ -240,19 +240,7 @@ func TestLullNeedsAnAdministratorOfSlurmdbd(t *testing.T) {
 // private has slurmctld hide jobs (PrivateData) until the test is over.
 func private(t *testing.T) {
 	t.Helper()
-	file := lab.dir + "/slurm.conf"
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		must(t, "scontrol", "reconfigure")
-	}
-	set(string(before) + "PrivateData=jobs,usage\n")
-	t.Cleanup(func() { set(string(before)) })
+	configure(t, func(text string) string { return text + "PrivateData=jobs,usage\n" })
 }
 
 // TestJobsThatSlurmHides: with PrivateData, the account of Lull sees the jobs of others at the level of docs/slurm.md. Below it, Lull says that it may not see all jobs, and an

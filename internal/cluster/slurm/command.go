@@ -104,8 +104,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 func (b *bounded) String() string { return b.kept.String() }
 
-// RacedError says that jobs have started or ended since they were observed, so that an update has not changed them, but for the AdminComment: that of a job that
-// has started, Slurm still sets.
+// RacedError says that jobs have started or ended since they were observed. The update has not changed them, except that Slurm still sets the AdminComment of a job
+// that has started.
 type RacedError struct {
 	// IDs are those of the update, as far as Slurm names them.
 	IDs []string

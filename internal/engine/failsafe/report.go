@@ -58,7 +58,7 @@ func (d *Watchdog) Check(*http.Request) error {
 	return errors.Join(errs...)
 }
 
-// mostErrors is how many errors of one kind are told of one look.
+// mostErrors is how many errors of one kind are reported of one look.
 const mostErrors = 10
 
 func few(errs []error) error {

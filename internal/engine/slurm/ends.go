@@ -103,7 +103,7 @@ func (k *accounting[T]) receive() {
 	}
 }
 
-// again has a job asked about once more, whatever was said of it.
+// again has a later question name a job once more.
 func (k *accounting[T]) again(uid string) { delete(k.last.uids, uid) }
 
 // endsOf says how jobs of the ledger ended, by their names in the ledger, as far as the accounting of Slurm knows. told has those of which it has

@@ -270,7 +270,7 @@ type weekScore struct {
 	faults []error
 }
 
-// judge says what the jobs emitted, by the starts that Slurm states, and which were late: started more than slurmLag after their latest start.
+// judge says what the jobs emitted, by the starts that Slurm states, and which were late: they started more than weekLag after their latest start.
 func (w *slurmWeek) judge() weekScore {
 	var s weekScore
 	allowed := time.Duration(w.Factor) * weekLag

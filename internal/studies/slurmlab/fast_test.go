@@ -9,7 +9,7 @@ import (
 	"lull.dev/lull/pkg/timegrid"
 )
 
-// still is a Slurm with one job. It notes what it is told.
+// still is a Slurm with one job. It records the updates that it gets.
 type still struct {
 	slurm.Client
 	job      slurm.Job
