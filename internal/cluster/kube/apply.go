@@ -175,7 +175,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		patch.Annotate(v1alpha1.AnnotationRan, p.Done.Round(time.Second).String())
 		patch.Annotate(v1alpha1.AnnotationChanged, c.Now.UTC().Format(time.RFC3339))
 	}
-	if (a.Verb == decide.Scale || a.Verb == decide.Pause || a.Verb == decide.Move) && w.resizing() {
+	if (a.Verb == decide.Scale || a.Verb == decide.Pause || a.Verb == decide.Move) && w.keepsSize() {
 		return false, nil // what Kueue has done is seen at once, and what is to be done decided anew
 	}
 	latest := wallText(c.Timeline, a.Reason.LatestStart)

@@ -145,6 +145,13 @@ func (w *Workload) resizing() bool {
 	return w.unseen() || q.Replaces && !q.Admitted || q.Admitted && (q.Pods != w.askedOfKueue() || w.Facts.Started.IsZero())
 }
 
+// keepsSize reports whether Lull must leave the scale of a running object as it is for now: Kueue is about to take up a change, or the
+// object has fewer parts left than workers. Kueue v0.19 has given back the quota of the spare workers then (status.reclaimablePods of the
+// Workload). If the object is scaled down, Kueue wants to take that entry back, refuses its own write, and the object stands still.
+func (w *Workload) keepsSize() bool {
+	return w.resizing() || w.inSlices() && !w.Facts.Suspended && w.Facts.Done > 0 && w.Facts.Of-w.Facts.Done < w.Facts.Workers
+}
+
 // UnparkQueued takes Lull's marks off a Workload of Kueue, its gate too where asked to.
 func (ap *Applier) UnparkQueued(ctx context.Context, q *kueue.Workload, gate bool) error {
 	annotations := map[string]any{v1alpha1.AnnotationHold: nil, v1alpha1.AnnotationLatestStart: nil}

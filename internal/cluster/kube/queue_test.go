@@ -171,14 +171,19 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestNoOtherChangeOfScaleWhileKueueResizes: while Kueue takes up a change of scale no other one is made.
-func TestNoOtherChangeOfScaleWhileKueueResizes(t *testing.T) {
+// TestKueueCannotResize: Lull changes no scale while Kueue takes up another change, or once a worker has no part left to do.
+func TestKueueCannotResize(t *testing.T) {
 	elastic := newJob("a", released("far"), annotate(v1alpha1.AnnotationMinWorkers, "1"), annotate(v1alpha1.AnnotationMaxWorkers, "4"), annotate(kueue.AnnotationElastic, "true"), func(j *batchv1.Job) {
 		two, started := int32(2), metav1.NewTime(now.Add(-time.Hour))
 		j.Spec.Parallelism, j.Status.StartTime, j.Status.Active = &two, &started, 2
 	})
 	fresh := *elastic.DeepCopy()
 	fresh.Status.StartTime = nil
+	parts := func(done, of int32) batchv1.Job {
+		j := *elastic.DeepCopy()
+		j.Spec.Completions, j.Status.Succeeded = &of, done
+		return j
+	}
 	at := func(pods int, change func(*kueue.Workload)) *kueue.Workload {
 		w := &kueue.Workload{Active: true, Considered: true, Reserved: true, Admitted: true, Cluster: "far", Pods: pods, ReservedAt: now.Add(-time.Second)}
 		if change != nil {
@@ -199,6 +204,9 @@ func TestNoOtherChangeOfScaleWhileKueueResizes(t *testing.T) {
 		"slice taken":             {elastic, at(2, func(w *kueue.Workload) { w.Replaces = true }), false},
 		"admitted, not begun yet": {fresh, at(2, nil), true},
 		"waits for quota":         {fresh, at(2, func(w *kueue.Workload) { w.Reserved, w.Admitted, w.Cluster = false, false, "" }), false},
+		"a part for each worker":  {parts(2, 4), at(2, nil), false},
+		"a worker without a part": {parts(3, 4), at(2, nil), true},
+		"never had a part":        {parts(0, 1), at(1, nil), false},
 	} {
 		v := observeQueue(t, clusters(t, 8, 8), map[types.UID]*kueue.Workload{"a": tc.kueue}, tc.job)
 		if len(v.Snapshot.Tasks) != 1 {

@@ -381,7 +381,7 @@ func (v *View) lifecycle(in Input, w *Workload, t *decide.Task, p *Progress, pod
 			all := pods.running + pods.pending
 			t.Lacking = max(0, min(t.Workers-t.Scaling.MinWorkers, (pods.denied*t.Workers+all-1)/all))
 		}
-		t.Changing = t.Scaling != nil && (w.resizing() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
+		t.Changing = t.Scaling != nil && (w.keepsSize() || in.Now.Sub(sinceOf(w)) < settling && p.Running != p.Wanted)
 		if pods.running > 0 && w.Facts.Of > 1 && t.Kind == workload.Interruptible {
 			// A part under way starts anew after a pause: what remains is all of it. A
 			// workload of a single part that says it is interruptible is taken to keep
