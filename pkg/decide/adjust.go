@@ -9,7 +9,7 @@ import (
 	"lull.dev/lull/pkg/units"
 )
 
-// adjust is the third stage. It deviates from plans where that is better than following them,
+// adjust deviates from plans where that is better than following them,
 // and only into room that is free beside all other plans:
 //
 //   - A change that comes too soon after the last one, or while one is under way, is put off.

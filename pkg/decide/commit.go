@@ -15,7 +15,7 @@ import (
 // almostDone is how much work may be left of a running task that is no longer paused.
 const almostDone = time.Second
 
-// commit is the first stage: it takes what must run now out of capacity.
+// commit takes what must run now out of capacity.
 //
 //   - What runs and cannot be paused, what may not wait and what is held out goes on, or is
 //     released, whether there is room or not: that is not Lull's to decide. What finds no room

@@ -2,14 +2,25 @@
 // series and a planner, it says what each task should do and why. The simulator and the live
 // controllers call the same function.
 //
-// A decision is made in three stages, each the only owner of what it decides:
+// A decision goes through these steps. Each has a file of its own:
 //
-//  1. Commit: what is not Lull's to decide is taken out of capacity.
-//  2. Plan: the planner places everything else in the capacity that is left.
-//  3. Adjust: a deviation from the plan uses only room that is free after both.
+//  1. Commit (commit.go, queue.go): what is not Lull's to decide is taken out of capacity.
+//  2. Follow (standing.go): plans that stand, and still fit, go on.
+//  3. Plan (planning.go): the planner places all other tasks in the capacity that is left. If a task finds no place in time,
+//     the plan is repaired (secure.go, pieces.go), and what stays late ends as soon as it can.
+//  4. Refine (refine.go): tasks that were placed now leave the boundaries of slots.
+//  5. Adjust (adjust.go): what deviates from plans into room that is free, such as a change that comes too soon and is put off.
+//  6. Renew (renew.go): steps 1 to 5 once more, with plans that compete with newcomers made anew, if that saves.
+//  7. Safest (safest.go): where tasks wait in the queues of clusters, the decision is run forward. If a task loses its deadline that
+//     would keep it without a new plan, another decision is taken.
 //
-// All stages share one capacity ledger over continuous time, so no decision of Lull's own
-// overcommits a resource. Verify states the invariants of a decision.
+// The other files say what steps count with: room (room.go, reserve.go), the latest safe start (latest.go), what pauses lose (checkpoint.go,
+// begun.go) and starts take (restarts.go), run times that are not known (quantiles.go, overdue.go), savings that are too small (minsaving.go), and
+// how the result is stated (action.go, reason.go, goon.go). To learn the package, read snapshot.go, action.go, this file, and then the steps
+// in order. docs/design/0017-one-kept-schedule.md has the reasons.
+//
+// All steps share one capacity ledger over continuous time, so no decision of Lull's own
+// overcommits a resource. Verify (verify.go, verify_schedule.go) recomputes a decision and states its invariants.
 //
 // The caller's duties: build the Snapshot from what it observes (never from what it remembers
 // of earlier decisions), call Decide, carry out the actions in Decision.Order, and call again
@@ -33,7 +44,7 @@ const maxSlots = 4096
 // longestWake is when Decide asks to be called again if nothing else is due.
 const longestWake = 24 * time.Hour
 
-// Decide commits, plans and adjusts, and returns an action for every task.
+// Decide goes through the steps that the package lists, and returns an action for every task.
 //
 //   - A task without a deadline runs. One whose latest safe start has come is planned to run now.
 //   - Without carbon data of any cluster that it may use a task runs: Lull never holds blindly.
@@ -75,7 +86,7 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 	return w.decision(), nil
 }
 
-// planned goes through the three stages.
+// planned goes through steps 1 to 5.
 func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
 	if share, learned := plan.KeptReserve(planner); plan.Weighs(planner) && !s.soft() && share == 0 && (!learned || s.Reserve == 0) {

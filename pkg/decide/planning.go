@@ -12,7 +12,7 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// plan is the second stage: the planner places the open tasks in the capacity that committed
+// plan has the planner place the open tasks in the capacity that committed
 // tasks and standing plans leave. If one of them finds no place in time, all standing plans are
 // made anew, beside tasks only that are in time; if one still finds none, the plan is repaired.
 func (w *decider) plan(ctx context.Context, planner plan.Planner) error {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -144,40 +145,40 @@ func inBoth(t *testing.T, round int, policies []*v1alpha1.CarbonPolicy) {
 }
 
 // decidesAsThePolicies: the same random and hostile objects come out of the API server alike, or are refused alike, whoever decides.
-// LULL_ADMISSION_OBJECTS says how many, 2000 by default.
+// LULL_ADMISSION_OBJECTS says how many, 2000 by default. LULL_ADMISSION_SEED chooses others.
 func decidesAsThePolicies(t *testing.T) {
-	total := 2000
-	if text := os.Getenv("LULL_ADMISSION_OBJECTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		must(t, err)
-		total = n
-	}
-	const perRound = 20
-	r := rand.New(rand.NewPCG(26, 3))
+	total, seed := setting(t, "LULL_ADMISSION_OBJECTS", 2000), setting(t, "LULL_ADMISSION_SEED", 3)
+	perKind := max(20, total/10_000) // in a round; to change the policies takes a second
+	r := rand.New(rand.NewPCG(26, uint64(seed)))
 	outcomes := map[string]int{}
 	for made, round := 0, 0; made < total; round++ {
-		policies := creations.Policies(r, "")
-		inBoth(t, round, policies)
+		inBoth(t, round, creations.Policies(r, ""))
 		for _, k := range kinds.Builtin() {
-			for i := range perRound {
-				obj := creations.Object(r, k, "", fmt.Sprintf("x%d", i), true)
-				made++
-				come, ok := alike(t, obj)
-				if !ok {
-					text, _ := json.Marshal(obj)
-					t.Fatalf("%s of round %d\nwritten   %s\nby policy %s\nby lull   %s", k.Name, round, text, come[0], come[1])
-				}
-				switch {
-				case come[0] == "":
-					outcomes["refused"]++
-				case strings.Contains(come[0], `"lull.dev/hold":"admission"`):
-					outcomes["held"]++
-				case strings.Contains(come[0], `"lull.dev/policy"`):
-					outcomes["marked"]++
-				default:
-					outcomes["left alone"]++
-				}
+			objects, come := make([]*unstructured.Unstructured, perKind), make([][2]string, perKind)
+			same := make([]bool, perKind)
+			for i := range objects {
+				objects[i] = creations.Object(r, k, "", fmt.Sprintf("x%d", i), true)
 			}
+			var ask errgroup.Group
+			ask.SetLimit(8)
+			for i := range objects {
+				ask.Go(func() (err error) {
+					come[i], same[i], err = alike(objects[i])
+					return err
+				})
+			}
+			must(t, ask.Wait())
+			for i, c := range come {
+				if !same[i] {
+					text, _ := json.Marshal(objects[i])
+					t.Fatalf("%s of round %d\nwritten   %s\nby policy %s\nby lull   %s", k.Name, round, text, c[0], c[1])
+				}
+				outcomes[outcome(c[0])]++
+			}
+			made += perKind
+		}
+		if round%100 == 99 {
+			t.Logf("%d objects: %v", made, outcomes)
 		}
 	}
 	t.Logf("%d objects: %v", total, outcomes)
@@ -186,25 +187,39 @@ func decidesAsThePolicies(t *testing.T) {
 	}
 }
 
+// outcome says what became of an object: its text as alike returns it.
+func outcome(come string) string {
+	switch {
+	case come == "":
+		return "refused"
+	case strings.Contains(come, `"lull.dev/hold":"admission"`):
+		return "held"
+	case strings.Contains(come, `"lull.dev/policy"`):
+		return "marked"
+	}
+	return "left alone"
+}
+
 // alike reports whether an object comes out of the API server alike, whoever decides, and how: "" where it is refused. On a busy machine lull admission may
 // be too slow for the API server, so that nobody holds an object: what differs once must differ again and again.
-func alike(t *testing.T, obj *unstructured.Unstructured) (come [2]string, same bool) {
-	t.Helper()
+func alike(obj *unstructured.Unstructured) (come [2]string, same bool, err error) {
 	for range 30 {
 		for i, ns := range []string{byPolicy, byWebhook} {
 			o := obj.DeepCopy()
 			o.SetNamespace(ns)
 			come[i] = ""
-			if err := env.client.Create(context.Background(), o, client.DryRunAll); err == nil {
-				come[i] = essence(t, o)
+			if env.client.Create(context.Background(), o, client.DryRunAll) == nil {
+				if come[i], err = essence(o); err != nil {
+					return come, false, err
+				}
 			}
 		}
 		if come[0] == come[1] {
-			return come, true
+			return come, true, nil
 		}
 		time.Sleep(300 * time.Millisecond)
 	}
-	return come, false
+	return come, false, nil
 }
 
 // createHeld creates an object that the webhook holds. One that slipped past, as it may on a busy machine, is made again.
@@ -227,8 +242,7 @@ func (b bed) createHeld(obj client.Object) {
 }
 
 // essence is an object as the API server has it, without what differs between two requests.
-func essence(t *testing.T, o *unstructured.Unstructured) string {
-	t.Helper()
+func essence(o *unstructured.Unstructured) (string, error) {
 	m := o.DeepCopy()
 	for _, field := range []string{"uid", "creationTimestamp", "managedFields", "namespace", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
@@ -236,12 +250,14 @@ func essence(t *testing.T, o *unstructured.Unstructured) string {
 	unstructured.RemoveNestedField(m.Object, "status")
 	uid := string(o.GetUID())
 	text, err := json.Marshal(m.Object)
-	must(t, err)
+	if err != nil {
+		return "", err
+	}
 	out := string(text)
 	if uid != "" { // in the labels that a Job gives its pods
 		out = strings.ReplaceAll(out, uid, "UID")
 	}
-	return tokenVolume.ReplaceAllString(out, "kube-api-access")
+	return tokenVolume.ReplaceAllString(out, "kube-api-access"), nil
 }
 
 // tokenVolume is the name of the volume that the API server adds to a Pod.
