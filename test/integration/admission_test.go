@@ -173,7 +173,7 @@ func decidesAsThePolicies(t *testing.T) {
 					text, _ := json.Marshal(objects[i])
 					t.Fatalf("%s of round %d\nwritten   %s\nby policy %s\nby lull   %s", k.Name, round, text, c[0], c[1])
 				}
-				outcomes[outcome(c[0])]++
+				outcomes[fate(c[0])]++
 			}
 			made += perKind
 		}
@@ -187,8 +187,8 @@ func decidesAsThePolicies(t *testing.T) {
 	}
 }
 
-// outcome says what became of an object: its text as alike returns it.
-func outcome(come string) string {
+// fate says what became of an object, by its text as alike returns it.
+func fate(come string) string {
 	switch {
 	case come == "":
 		return "refused"
