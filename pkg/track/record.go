@@ -110,13 +110,14 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 			return Trigger{ProgressDeviates, message}
 		}
 	}
-	switch phase, _, done := r.standing.At(s.Now); {
+	pause, move := r.standing.Interrupts(t, s.Now)
+	switch _, _, done := r.standing.At(s.Now); {
 	case done:
 		return Trigger{PlanEnded, "the plan has ended and the work has not"}
-	case phase == nil && t.State == decide.Running && t.PauseLoses():
-		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
+	case pause:
+		return Trigger{PauseWouldLose, fmt.Sprintf("a pause, or a start at another scale, would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	}
-	if _, move := r.standing.Interrupts(t, s.Now); move && s.Objective.Kind != plan.MOSP {
+	if move && s.Objective.Kind != plan.MOSP {
 		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}
 	}
 	return Trigger{}

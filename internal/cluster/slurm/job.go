@@ -30,6 +30,8 @@ type Job struct {
 	// Deadline is that of --deadline; zero if there is none.
 	Deadline time.Time
 	CPUs     int
+	// Size is how many tasks it has (--ntasks), 0 if squeue states none. Nodes is on how many nodes it runs, or is to run at least.
+	Size, Nodes int
 	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
 	Memory int64
 	GPUs   int
@@ -60,6 +62,7 @@ const (
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
 	reasonResources  = "Resources"
+	reasonPriority   = "Priority"
 	reasonHeld       = "JobHeld" // begins JobHeldUser and JobHeldAdmin
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"

@@ -44,6 +44,11 @@ type Mark struct {
 	// array had. Own says that its user has changed the throttle since: Lull sets none any more.
 	Limit, Set, Of int
 	Own            bool
+	// Size is how many tasks Lull has given a job that is no array, instead of User, which is how many its user asked for, with Each CPUs each; 0 if it has those.
+	// Was is how many it had when Lull set Size: a job that has started just then keeps those. To is how many it is to have after the requeue of Pausing. OwnSize says
+	// that its user has changed the number since: Lull sets none any more.
+	Size, User, Each, Was, To int
+	OwnSize                   bool
 	// Licences are how many of the bound Lull or job_submit.lua has last set at least, one for each CPU; 0 if neither has. If the job has fewer, an operator has taken
 	// them away: to its user, job_submit.lua leaves as many.
 	Licences int
@@ -74,6 +79,10 @@ func ReadMark(comment string) Mark {
 			m.Phase = Phase(value)
 			continue
 		}
+		if key == "tasks" {
+			m.OwnSize = value == "own"
+			continue
+		}
 		if key == "throttle" {
 			m.Own = value == "own"
 			continue
@@ -97,6 +106,8 @@ func ReadMark(comment string) Mark {
 			m.Limit = int(min(n, mostTasks))
 		case "set":
 			m.Set = int(min(n, mostTasks))
+		case "size", "user", "each", "was", "to":
+			*map[string]*int{"size": &m.Size, "user": &m.User, "each": &m.Each, "was": &m.Was, "to": &m.To}[key] = int(min(n, mostTasks))
 		case "licences":
 			m.Licences = int(min(n, mostCount))
 		case "of":
@@ -148,8 +159,20 @@ func (m Mark) String() string {
 	if m.Of > 0 {
 		fmt.Fprintf(&b, "of=%d ", m.Of)
 	}
+	if m.Size > 0 {
+		fmt.Fprintf(&b, "size=%d user=%d each=%d ", m.Size, m.User, m.Each)
+	}
+	if m.Size > 0 && m.Was > 0 {
+		fmt.Fprintf(&b, "was=%d ", m.Was)
+	}
+	if m.Phase == Pausing && m.To > 0 {
+		fmt.Fprintf(&b, "to=%d ", m.To)
+	}
 	if m.Licences > 0 {
 		fmt.Fprintf(&b, "licences=%d ", m.Licences)
+	}
+	if m.OwnSize {
+		b.WriteString("tasks=own ")
 	}
 	if m.Own {
 		b.WriteString("throttle=own ")

@@ -108,6 +108,8 @@ type Governed struct {
 	Latest time.Time
 	// Scale is how many tasks of an array may run at a time; nil where Lull does not change that.
 	Scale *Scale
+	// Size is how many tasks (--ntasks) a job may have; nil where Lull does not change that.
+	Size *Size
 }
 
 // View is a snapshot and what it was made from, task by task.
@@ -171,6 +173,12 @@ func Observe(in Input) View {
 		x.Governed, x.why, x.message = govern(&in, x.Job)
 	}
 	scale(&in, lines, here.Capacity)
+	free := in.free(here.Capacity)
+	for i := range lines {
+		if x := &lines[i]; x.why == "" {
+			x.Size = newSize(&in, &x.Governed, free)
+		}
+	}
 	for i := range lines {
 		x := &lines[i]
 		j := x.Job
@@ -261,7 +269,7 @@ func (v *View) bound(in *Input, capacity map[string]float64) {
 // govern says whether Lull decides on a job; if not, why.
 func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	defaults, byDefault := in.Config.options(j)
-	o, stated, err := ReadComment(j.Comment, defaults)
+	o, stated, err := ReadComment(j.Comment, defaults, j.ofArray())
 	m := ReadMark(j.AdminComment)
 	j.moved(&m, in.Now)
 	g = Governed{Job: j, Mark: m, Options: o}
@@ -309,7 +317,7 @@ func (j *Job) moved(m *Mark, now time.Time) {
 // Ran returns what a job that is over had stated, and whether Lull governed it while it was not.
 func Ran(in *Input, j *Job) (Governed, bool) {
 	defaults, byDefault := in.Config.options(j)
-	o, stated, err := ReadComment(j.Comment, defaults)
+	o, stated, err := ReadComment(j.Comment, defaults, j.ofArray())
 	m := ReadMark(j.AdminComment)
 	waits := !o.Off && (o.MaxDelay > 0 || !j.Deadline.IsZero())
 	own := m.Phase == HandedOver || m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly))

@@ -153,6 +153,7 @@ func parseJob(f []string) (Job, error) {
 	j.Limit = limit
 	memory, has, cause := asked(f[20], f[21], f[22:26])
 	j.Memory, j.GPUs, j.GPUTypes = memory, has.all, has.types
+	j.Size, j.Nodes = multiplier(f[21]), multiplier(f[20])
 	fail("tres-alloc", f[22], cause)
 	if j.Submitted.IsZero() {
 		fail("SubmitTime", f[5], ErrLine)

@@ -74,6 +74,7 @@ func TestALineIsAJob(t *testing.T) {
 	} {
 		jobs, bad := parseJobs(line(tc.set), end)
 		tc.want.State, tc.want.Reason, tc.want.Submitted, tc.want.Begin = "PENDING", "BeginTime", at("08:00:00"), at("10:00:00")
+		tc.want.Size, tc.want.Nodes = 1, 1
 		tc.want.CPUs, tc.want.Requeue, tc.want.Partition, tc.want.User = 4, true, "batch", "ada"
 		if len(bad) > 0 || len(jobs) != 1 || !reflect.DeepEqual(jobs[0], tc.want) {
 			t.Errorf("%s: %+v, %v\nwant %+v", name, jobs, bad, tc.want)

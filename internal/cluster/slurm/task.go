@@ -13,6 +13,9 @@ func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, tr
 	if g.Scale != nil {
 		return g.scaled(in)
 	}
+	if g.Size != nil {
+		return g.sized(in)
+	}
 	j := g.Job
 	each := in.places.request(j, 1)
 	width, waves := g.shape(each, capacity)

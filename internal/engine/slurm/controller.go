@@ -206,7 +206,7 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planne
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
-			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "licences", u.Licences, "adminComment", u.Comment)
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "tasks", tasksText(u), "licences", u.Licences, "adminComment", u.Comment)
 		}
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
@@ -299,7 +299,7 @@ func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[stri
 		return err
 	}
 	note(applied, u, change(u))
-	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "licences", u.Licences, "adminComment", u.Comment)
+	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "tasks", tasksText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
 
@@ -381,6 +381,13 @@ func throttleText(u slurm.Update) string {
 		return ""
 	}
 	return strconv.Itoa(*u.Throttle)
+}
+
+func tasksText(u slurm.Update) string {
+	if u.Size == 0 {
+		return ""
+	}
+	return strconv.Itoa(u.Size)
 }
 
 func beginText(u slurm.Update) string {

@@ -246,6 +246,9 @@ func (f *fake) Update(_ context.Context, u slurm.Update) (err error) {
 		if u.Throttle != nil {
 			j.Throttle = *u.Throttle
 		}
+		if u.Size > 0 && j.Pending() { // of one that has started, Slurm sets the AdminComment only
+			j.Size, j.CPUs = u.Size, u.CPUs
+		}
 		switch {
 		case u.Now:
 			j.Begin = f.clock.Now()

@@ -144,8 +144,11 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	of := r.submitted(g, !known && waited)
 	x := ledger.JobSeen{UID: uid, Submitted: of, Runs: r.runs(g, uid)}
 	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: slurm.Message(&a.Reason), Workers: 1, Applied: applied}
-	if a.Verb == decide.Pause && !j.Pending() {
+	if (a.Verb == decide.Pause || a.Verb == decide.Scale && g.Size != nil && applied) && !j.Pending() {
 		x.Decided.LostSeconds = t.AtRisk.Seconds()
+		if t.Scaling != nil {
+			x.Decided.LostSeconds /= t.Scaling.Rate(t.Workers)
+		}
 	}
 	r.add(x)
 }
@@ -252,7 +255,7 @@ func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
 	if a := r.arrays[j.Number]; a != nil {
 		at = at.Add(a.at[j.ID])
 	}
-	request := r.view.Request(j)
+	request := r.view.Request(g.AsSubmitted())
 	return ledger.Submitted{
 		APIVersion: apiVersion, Kind: jobKind, Namespace: cmp.Or(j.Account, j.Partition), Name: j.ID, Labels: labels, At: at.UTC(),
 		Workers: 1, Request: request, Watts: float64(r.in.Power.Of(request)), Runtime: g.Runtime(r.in).Seconds(), Deadline: g.Deadline(r.in).UTC(),
