@@ -25,7 +25,7 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
-		if x.state == placed {
+		if x.state == placed && t.restartsToScale() {
 			w.take(w.ledger, i, x.phases, -1)
 			x.phases = w.priced(w.settle(i, x.phases))
 			w.take(w.ledger, i, x.phases, 1)

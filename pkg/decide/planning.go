@@ -130,7 +130,10 @@ func (w *decider) askOnce(ctx context.Context, planner plan.Planner, list []int)
 	for job, i := range list {
 		x := &w.items[i]
 		x.goesOn = problem.GoesOn(job, segments[job])
-		x.phases = w.priced(w.settle(i, w.phasesOf(i, w.grid, segments[job], index)))
+		x.phases = w.phasesOf(i, w.grid, segments[job], index)
+		if w.s.Tasks[i].restartsToScale() {
+			x.phases = w.priced(w.settle(i, x.phases))
+		}
 		x.state, x.starts = placed, w.s.Tasks[i].startsIn(x.phases, w.s.Now)
 		keeps := !x.weighed || w.keepsDelay(i, x.phases)
 		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && keeps && w.fits(w.ledger, i, x.phases) {

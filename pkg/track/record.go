@@ -110,14 +110,17 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 			return Trigger{ProgressDeviates, message}
 		}
 	}
-	pause, move := r.standing.Interrupts(t, s.Now)
-	switch _, _, done := r.standing.At(s.Now); {
+	switch phase, _, done := r.standing.At(s.Now); {
 	case done:
 		return Trigger{PlanEnded, "the plan has ended and the work has not"}
-	case pause:
-		return Trigger{PauseWouldLose, fmt.Sprintf("a pause, or a start at another scale, would lose %v of work under way", t.AtRisk.Round(time.Second))}
+	case phase == nil && t.State == decide.Running && t.PauseLoses():
+		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	}
-	if move && s.Objective.Kind != plan.MOSP {
+	pause, move := r.standing.Interrupts(t, s.Now)
+	switch {
+	case pause && t.Scaling != nil && t.Scaling.Restarts:
+		return Trigger{PauseWouldLose, fmt.Sprintf("a start at another scale would lose %v of work under way", t.AtRisk.Round(time.Second))}
+	case move && s.Objective.Kind != plan.MOSP:
 		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}
 	}
 	return Trigger{}
