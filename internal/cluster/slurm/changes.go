@@ -63,7 +63,7 @@ const rounding = time.Second
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
-	var c changes
+	c := changes{starts: starts(v, d)}
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
@@ -85,7 +85,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Pause:
 			if g.Job.Pending() {
 				c.wait(g, now, planned(g, a, now), a.Reason.Code)
-			} else if !t.Changing && g.Latest.After(now) {
+			} else if !t.Changing && g.Latest.After(now) && g.pace == 0 {
 				c.pause(g, t, now, a)
 			}
 		case decide.Release, decide.Resume:
@@ -141,6 +141,8 @@ func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
 type changes struct {
 	Changes
 	at map[change]int
+	// starts says that a job may take room which another one leaves for a moment: one starts now, or is requeued for another size.
+	starts bool
 }
 
 // change is what updates that are the same have in common.
@@ -236,7 +238,7 @@ func (c *changes) left(l *Left, now time.Time) {
 	case l.releases(now):
 		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
 		m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
-	case m.Set == 0 && (m.Size == 0 || m.Size == m.User || j.Size != m.Size) || !j.Pending():
+	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}
 	u.giveBack(j, &m)
@@ -341,9 +343,9 @@ func (g *Governed) requeued() Mark {
 // next is the mark of a job in another phase.
 func (g *Governed) next(p Phase) Mark {
 	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
-	m.Size, m.User, m.Each, m.OwnSize = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.OwnSize
-	if g.Size != nil && m.Size > 0 {
-		m.Size = g.Size.Now // not that of Mark.Was
+	m.Size, m.User, m.Each, m.Kept = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.Kept
+	if s := g.Size; s != nil {
+		m.Size, m.User, m.Each = s.Now, s.User, s.Each // not that of Mark.Was
 	}
 	if g.Scale != nil {
 		m.Of = g.Scale.Of

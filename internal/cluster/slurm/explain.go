@@ -148,6 +148,9 @@ func (g *Governed) explain(now time.Time) (does, message string) {
 	if text == "" {
 		text = "waits: Lull has not planned it yet"
 	}
+	if why := keptMessages[g.Mark.Kept]; why != "" {
+		text += "; " + why
+	}
 	switch {
 	case !j.Pending():
 		return doesRun, fmt.Sprintf("Job %s (%s): %s.", j.ID, strings.ToLower(j.State), text)

@@ -35,7 +35,12 @@ type Input struct {
 	// Boot is how long a node may take to start that is switched off (About.ResumeTimeout). It is kept before a --deadline while there is such a node.
 	Boot time.Duration
 
+	// Interval is the longest time between two looks at the queue.
+	Interval time.Duration
+
 	places *places
+	// waiting are the numbers of jobs that may take room at any time, two at most.
+	waiting []int
 	// throttles are those of arrays whose lines share one.
 	throttles map[int]int
 }
@@ -110,6 +115,9 @@ type Governed struct {
 	Scale *Scale
 	// Size is how many tasks (--ntasks) a job may have; nil where Lull does not change that.
 	Size *Size
+
+	// pace is how much of its work a job does in an hour that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
+	pace float64
 }
 
 // View is a snapshot and what it was made from, task by task.
@@ -173,10 +181,11 @@ func Observe(in Input) View {
 		x.Governed, x.why, x.message = govern(&in, x.Job)
 	}
 	scale(&in, lines, here.Capacity)
-	free := in.free(here.Capacity)
+	in.waiting = waitingJobs(&in)
 	for i := range lines {
 		if x := &lines[i]; x.why == "" {
-			x.Size = newSize(&in, &x.Governed, free)
+			x.Size = newSize(&in, &x.Governed)
+			x.pace = x.slower()
 		}
 	}
 	for i := range lines {

@@ -97,7 +97,7 @@ func TestTheQueueOfSlurmrestd(t *testing.T) {
 	if runs.Begin.After(runs.Started) {
 		t.Errorf("%+v", runs)
 	}
-	nodes := []Node{{Name: "n1", CPUs: 16, Memory: 16000 << 20, Partitions: []string{"batch", "green"}}, {Name: "n2", CPUs: 0, Partitions: []string{"batch", "green", "narrow"}}}
+	nodes := []Node{{Name: "n1", CPUs: 16, Memory: 16000 << 20, UsedCPUs: 3, UsedMemory: 300 << 20, Partitions: []string{"batch", "green"}}, {Name: "n2", CPUs: 0, Partitions: []string{"batch", "green", "narrow"}}}
 	if !reflect.DeepEqual(q.Nodes, nodes) {
 		t.Errorf("%+v; want %+v", q.Nodes, nodes)
 	}

@@ -1,9 +1,9 @@
 package slurm
 
 import (
-	"fmt"
-	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"lull.dev/lull/pkg/decide"
@@ -22,17 +22,36 @@ type Size struct {
 	Step, Least, Most int
 
 	parallel float64       // see Options.Parallel; 1 for all of the work
-	crowded  bool          // other jobs wait for room
-	fits     int           // how many tasks find room now
+	crowded  bool          // other jobs may take room that it leaves
+	fits     int           // how many tasks find room on one node now: if it runs, on its own
 	limit    time.Duration // its time limit; 0 for none
+	window   time.Duration // how long before its time limit a run with fewer tasks is requeued
 	start    time.Duration // what a start takes that is not the first
-	ends     time.Time     // its deadline, less the margin
+	ends, by time.Time     // its deadline, less the margin, and whole
 	left     time.Duration // its work that is left, as run time with User tasks, if it goes on as it is
 	atRisk   time.Duration // what a requeue now would lose of its work
 	most     time.Duration // the work that it may have left at most, for its time limit: see bounded
 	elapsed  time.Duration // of its present run
+	leastRun time.Duration // how long a run takes at least before it is requeued for another size
 	runSaved time.Duration // the work of its present run that a requeue does not lose
+	requeues bool          // see Requeues
 }
+
+const (
+	// mostSized bounds the tasks of a job whose number Lull sets: it runs on one node.
+	mostSized = 512
+	// requeued is how long after a requeue Slurm starts a job if nobody does so before (121 s), at the latest: it looks at begin times every sched_interval (60 s).
+	requeued = 181 * time.Second
+	// runsPerStart says how long a run takes at least before it is requeued for another size: so many starts, and no less than leastSizedRun.
+	runsPerStart  = 10
+	leastSizedRun = time.Minute
+	// soon is how long before its begin time a job that waits counts as one that may take room.
+	soon = 5 * time.Minute
+	// likely is by how much a job may exceed the run time that its user states before it reaches its time limit, with fewer tasks than its user asked for.
+	likely = 1.5
+	// textScript begins what job_submit.lua writes into the mark.
+	textScript = "waits for the plan of Lull"
+)
 
 // tasks is how many tasks a number of workers is.
 func (s *Size) tasks(workers int) int {
@@ -45,16 +64,21 @@ func (s *Size) tasks(workers int) int {
 // workers is the number of workers of some tasks.
 func (s *Size) workers(tasks int) int { return min(max(s.Least, tasks/s.Step), s.Most) }
 
-// speed is how many times as fast as with one task the job runs with some (Amdahl 1967).
-func (s *Size) speed(tasks int) float64 {
-	return 1 / (1 - s.parallel + s.parallel/float64(tasks))
+// SpeedOf is how many times as fast as with one task a job runs with some, of whose work a part is done side by side (Amdahl 1967); 0 for all of it.
+func SpeedOf(parallel float64, tasks int) float64 {
+	if parallel == 0 {
+		parallel = 1
+	}
+	return 1 / (1 - parallel + parallel/float64(tasks))
 }
+
+func (s *Size) speed(tasks int) float64 { return SpeedOf(s.parallel, tasks) }
 
 // curve is what the least number of workers does, and what each further one adds.
 func (s *Size) curve() []float64 {
 	out := make([]float64, s.Most-s.Least+1)
 	for k := range out {
-		out[k] = s.speed((s.Least + k) * s.Step)
+		out[k] = s.speed(s.tasks(s.Least + k))
 		if k > 0 {
 			out[k] -= s.speed((s.Least + k - 1) * s.Step)
 		}
@@ -75,64 +99,99 @@ func (s *Size) did(in time.Duration, tasks int) time.Duration {
 // unit is the work of the job as run time of the least number of workers.
 func (s *Size) unit(work time.Duration) time.Duration { return s.takes(work, s.Least*s.Step) }
 
-// newSize returns how a job may be sized; nil if Lull leaves its tasks alone. A job whose user has changed their number since is left as it is, as are jobs with GPUs,
-// and all of a cluster with a capacity, as their licences would have to follow.
-func newSize(in *Input, g *Governed, free map[string]float64) *Size {
+// newSize returns how a job may be sized; nil if Lull leaves its tasks alone: those of jobs with GPUs or on several nodes, of a cluster with a capacity, as their
+// licences would have to follow, of a job whose user has changed them since, or of which Slurm has refused a number, and of one that Lull had planned before it might
+// have fewer: the ledger has it with all.
+func newSize(in *Input, g *Governed) *Size {
 	j, m := g.Job, &g.Mark
-	if g.Options.MinTasks == 0 || !g.interruptible() || j.ofArray() || m.OwnSize || g.HeldOut(in.Config) || in.Config.Capacity != nil || j.GPUs > 0 || j.Size < 1 {
+	switch {
+	case g.Options.MinTasks == 0, !g.interruptible(), j.ofArray(), m.Kept != "", g.HeldOut(in.Config):
+		return nil
+	case in.Config.Capacity != nil, j.GPUs > 0, j.Size < 1, j.Nodes != 1:
+		return nil
+	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
 	}
-	s := &Size{Now: j.Size, User: j.Size, Each: j.CPUs / j.Size, limit: j.Limit, start: g.restart()}
+	s := &Size{Now: j.Size, User: j.Size, Each: j.CPUs / j.Size, limit: j.Limit, start: g.restart(), parallel: g.Options.Parallel, window: 2*time.Minute + 2*in.Interval}
 	switch {
 	case m.Size > 0 && !m.ofLull(j), m.Size == 0 && j.CPUs%j.Size != 0:
 		return nil
 	case m.Size > 0:
 		s.User, s.Each = m.User, m.Each
 	}
-	least := max(g.Options.MinTasks, j.Nodes)
-	if s.Now > s.User || least >= s.User || s.Each < 1 {
+	if s.Now > s.User || g.Options.MinTasks >= s.User || s.User > mostSized || s.Each < 1 {
 		return nil
 	}
 	s.Step = (s.User + mostLevels - 1) / mostLevels
-	s.Least = (least + s.Step - 1) / s.Step
+	s.Least = (g.Options.MinTasks + s.Step - 1) / s.Step
 	s.Most = max(s.Least, s.User/s.Step)
-	if s.parallel = g.Options.Parallel; s.parallel == 0 {
-		s.parallel = 1
-	}
-	task := *j
-	task.CPUs, task.Memory = s.Each, 0
-	s.fits = s.User
-	for r, amount := range in.places.request(&task, 1) {
-		has := 0.0
-		if j.uses() {
-			has = amount * float64(s.Now)
-		}
-		s.fits = min(s.fits, int((free[r]+has)/amount))
-	}
-	for i := range in.Queue.Jobs {
-		other := &in.Queue.Jobs[i]
-		waits := other.Reason == reasonResources || other.Reason == reasonPriority
-		s.crowded = s.crowded || other.Number != j.Number && other.Pending() && waits && !other.Begin.After(in.Now)
-	}
+	s.leastRun = max(leastSizedRun, runsPerStart*s.start, in.MinRun)
+	s.fits = in.room(g, s)
+	s.crowded = slices.ContainsFunc(in.waiting, func(number int) bool { return number != j.Number })
 	return s
 }
 
-// free is what no job uses, of a capacity.
-func (in *Input) free(capacity map[string]float64) map[string]float64 {
-	out := maps.Clone(capacity)
+// memoryOf is how many tasks the memory is for that Slurm states: of a job that waits, as many as it was submitted with.
+func (s *Size) memoryOf(j *Job) int {
+	if j.Pending() {
+		return s.User
+	}
+	return s.Now
+}
+
+// room is how many tasks of a job find room now on one node, which is that of its run if it runs. Memory counts as if each task had its part.
+func (in *Input) room(g *Governed, s *Size) (most int) {
+	j := g.Job
+	each := int64(0)
+	if in.Memory {
+		each = (j.Memory + int64(s.memoryOf(j)) - 1) / int64(s.memoryOf(j))
+	}
+	for i := range in.Queue.Nodes {
+		n := &in.Queue.Nodes[i]
+		cpus, memory := n.CPUs-n.UsedCPUs, n.Memory-n.UsedMemory
+		switch {
+		case j.uses() && n.Name != j.Node:
+			continue
+		case j.uses():
+			cpus, memory = cpus+j.CPUs, memory+j.Memory
+		case len(n.Partitions) > 0 && !slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return slices.Contains(n.Partitions, p) }):
+			continue
+		}
+		fit := cpus / s.Each
+		if each > 0 {
+			fit = min(fit, int(memory/each))
+		}
+		most = max(most, fit)
+	}
+	return min(most, s.User)
+}
+
+// waitingJobs are the numbers of jobs that may take room at any time, whatever they wait for, two at most: so a job knows whether there is another one.
+func waitingJobs(in *Input) (out []int) {
 	for i := range in.Queue.Jobs {
-		if j := &in.Queue.Jobs[i]; j.uses() {
-			for r, amount := range in.places.request(j, 1) {
-				out[r] -= amount
+		j := &in.Queue.Jobs[i]
+		waits := j.Pending() && !j.Held() && j.Reason != reasonDepends && j.Reason != reasonDepends2 && !j.Begin.After(in.Now.Add(soon))
+		if waits && !slices.Contains(out, j.Number) {
+			if out = append(out, j.Number); len(out) == 2 {
+				break
 			}
 		}
 	}
 	return out
 }
 
-// ofLull reports whether a job has the size that Lull has set, or has started just before that.
+// ofLull reports whether a job has the size that Lull has set, or has started just before that, and the CPUs that go with it.
 func (m *Mark) ofLull(j *Job) bool {
-	return j.Size == m.Size || !j.Pending() && m.Was > 0 && j.Size == m.Was
+	size := j.Size == m.Size || !j.Pending() && m.Was > 0 && j.Size == m.Was
+	return size && j.CPUs == j.Size*m.Each
+}
+
+// slower is the pace of a job that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
+func (g *Governed) slower() float64 {
+	if j, user := g.Job, g.Mark.User; g.Size == nil && !j.ofArray() && j.uses() && j.Size > 0 && j.Size < user {
+		return SpeedOf(g.Options.Parallel, j.Size) / SpeedOf(g.Options.Parallel, user)
+	}
+	return 0
 }
 
 // restart is how long a start takes that is not the first.
@@ -142,9 +201,6 @@ func (g *Governed) restart() time.Duration {
 	}
 	return DefaultRestart
 }
-
-// likely is by how much a job may exceed the run time that its user states before it reaches its time limit, with fewer tasks than its user asked for.
-const likely = 1.5
 
 // look works out what is left of the job. It sets Latest: with all of its tasks, it then ends in time.
 func (s *Size) look(in *Input, g *Governed) {
@@ -165,11 +221,11 @@ func (s *Size) look(in *Input, g *Governed) {
 	s.left = whole - done - s.atRisk
 	s.most = whole - done
 	if s.limit > 0 {
-		s.most = min(s.limit, time.Duration(likely*float64(whole))) - done
+		s.most = max(0, min(s.limit, time.Duration(likely*float64(whole)))-done)
 	}
-	deadline := g.deadline(in, 1)
-	s.ends = deadline.Add(-in.Margin)
-	g.Latest = deadline.Add(-(s.left + s.atRisk))
+	s.by = g.deadline(in, 1)
+	s.ends = s.by.Add(-in.Margin)
+	g.Latest = s.by.Add(-(s.left + s.atRisk))
 	if begun {
 		g.Latest = g.Latest.Add(-s.start)
 	}
@@ -181,15 +237,16 @@ func (s *Size) safe(tasks int, at time.Time, start time.Duration) bool {
 	return !at.Add(start+s.takes(s.left+s.atRisk, tasks)).After(s.ends) && s.bounded(tasks, start)
 }
 
-// bounded reports whether a run with some tasks ends within the time limit of the job, which Slurm counts anew for each run, also if it takes longer than its user
-// says. With as many tasks as its user asked for, the limit is that of its user.
+// bounded reports whether a run with some tasks ends before the time limit of the job is near, which Slurm counts anew for each run, also if it takes longer than its
+// user says. With as many tasks as its user asked for, the limit is that of its user.
 func (s *Size) bounded(tasks int, start time.Duration) bool {
-	return s.limit == 0 || start+s.takes(s.most, tasks) <= s.limit
+	return s.limit == 0 || tasks >= s.User || start+s.takes(s.most, tasks) <= s.limit-s.window
 }
 
-// need is the least number of tasks, no fewer than wanted, with which a run from a time on is safe; that of its user if there is none.
+// need is the least number of tasks, no fewer than wanted, with which a run from a time on is safe; that of its user if there is none, or if the job takes longer than
+// its user says.
 func (s *Size) need(wanted int, at time.Time, start time.Duration) int {
-	for w := s.workers(wanted); w < s.Most; w++ {
+	for w := s.workers(wanted); w < s.Most && s.left+s.atRisk > 0; w++ {
 		if n := s.tasks(w); n >= wanted && s.safe(n, at, start) {
 			return n
 		}
@@ -205,34 +262,39 @@ func (s *Size) restarts(g *Governed) time.Duration {
 	return 0
 }
 
-// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit.
+// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit. Two looks come before it does.
 func (s *Size) limitNear() bool {
-	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-min(2*time.Minute, s.limit/10)
+	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-s.window
 }
 
-// late is how many tasks a running job is to go on with that ends too late as it is: as many as find room, if it is then done sooner; else Now.
-func (s *Size) late(now time.Time) int {
-	on, n := s.takes(s.left, s.Now), min(s.User, s.fits)
-	if s.crowded || n <= s.Now || !now.Add(on).After(s.ends) || s.start+s.takes(s.left+s.atRisk, n) >= on {
-		return s.Now
-	}
-	return n
+// mayPause reports whether a job may be paused now: if Lull dies, Slurm starts it again with the tasks that it has.
+func (s *Size) mayPause(now time.Time) bool {
+	return s.Now >= s.User || s.safe(s.Now, now, requeued+s.start)
 }
 
-// resized is how many tasks a running job is to go on with, by a requeue now; Now if it goes on as it is. It gets fewer only if it may have as few as are wanted, so that
-// it is not requeued again and again as time makes fewer safe. Only a size with which the job ends in time is taken, and
-// only if it would end in time also with its present one: Slurm starts it so if nobody sets the other one after the requeue. While other jobs wait for room, they
-// would get that of the job.
+// resized is how many tasks a running job is to go on with, by a requeue now, as a plan wants; Now if it goes on as it is:
+//
+//   - It has run for a while, and its node has room for more tasks.
+//   - No other job may take the room that it leaves for a moment.
+//   - It gets fewer only if it may have as few as are wanted, so that it is not requeued again and again as time makes fewer safe.
+//   - It ends in time with the new number and with the present one: Slurm starts it so if nobody sets the other one after the requeue. A job that ends late as it is
+//     gets as many as find room, if it is then done sooner.
 func (s *Size) resized(wanted int, now time.Time) int {
-	if n := s.late(now); n != s.Now || s.crowded || s.left < time.Second {
-		return n
-	}
-	n := s.need(wanted, now, s.start)
-	switch {
-	case wanted == s.Now, wanted < s.Now && n != wanted, n > s.Now && n > s.fits:
+	if wanted == s.Now || s.crowded || s.elapsed < s.leastRun || s.left < time.Second {
 		return s.Now
 	}
-	if s.Now < s.User && !s.safe(s.Now, now, s.start) || n == s.User && now.Add(s.start+s.left+s.atRisk).After(s.ends) {
+	start := requeued + s.start
+	n := s.need(wanted, now, start)
+	if on := s.takes(s.left, s.Now); wanted > s.Now && now.Add(on).After(s.by) {
+		if n = s.fits; n > s.Now && s.start+s.takes(s.left+s.atRisk, n) < on {
+			return n
+		}
+		return s.Now
+	}
+	switch {
+	case n < s.Now && n != wanted, n > s.Now && (wanted < s.Now || n > s.fits), !s.mayPause(now):
+		return s.Now
+	case n == s.User && now.Add(start+s.left+s.atRisk).After(s.ends):
 		return s.Now
 	}
 	return n
@@ -244,11 +306,7 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 	s.look(in, g)
 	worker := *j
 	worker.CPUs = s.Each * s.Step
-	memoryOf := s.Now
-	if j.Pending() { // of a job that waits, Slurm states the memory that it had when it was submitted
-		memoryOf = s.User
-	}
-	worker.Memory = int64(math.Ceil(float64(j.Memory) * float64(s.Step) / float64(memoryOf)))
+	worker.Memory = int64(math.Ceil(float64(j.Memory) * float64(s.Step) / float64(s.memoryOf(j))))
 	t := decide.Task{
 		ID: g.id(), Submitted: g.Submitted(), Deadline: g.deadline(in, 1), Kind: workload.Elastic, Request: in.places.request(&worker, 1), State: decide.Waiting,
 		Remaining: s.unit(s.left + s.atRisk), Restart: s.start,
@@ -284,135 +342,11 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 	return t, seen
 }
 
-// AsSubmitted is the job with as many tasks as its user asked for.
-func (g *Governed) AsSubmitted() *Job {
-	j := *g.Job
-	if m := &g.Mark; m.Size > 0 && m.ofLull(g.Job) {
-		j.Size, j.CPUs = m.User, m.User*m.Each
-	}
-	return &j
-}
-
 // Workers is how many workers of its task the job has, or is to begin with.
 func (s *Size) Workers() int { return s.workers(s.Now) }
 
-// resize sets the number of tasks of a job that waits, in an update and in the mark.
-func (u *Update) resize(g *Governed, m *Mark, n int) {
-	s := g.Size
-	if n != s.Now {
-		u.Size, u.CPUs = n, n*s.Each
-	} else if m.Size == 0 {
-		return
-	}
-	m.Size, m.User, m.Each, m.Was = n, s.User, s.Each, 0
-	if n != s.Now {
-		m.Was = s.Now
-	}
-}
+// Requeues reports whether Plan requeues the job, for a pause or for another size.
+func (s *Size) Requeues() bool { return s.requeues }
 
-// withTasks says with how many tasks a job runs; nothing if it is as many as its user asked for.
-func (s *Size) withTasks(n int) string {
-	if n >= s.User {
-		return ""
-	}
-	return fmt.Sprintf(", with %d of its %d tasks", n, s.User)
-}
-
-// size carries out what is decided on a job that may have fewer tasks than its user asked for.
-func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.Time) {
-	s := g.Size
-	blind := a.Reason.Code == decide.CodePlannerFailed || a.Reason.Code == decide.CodeNoCarbonData
-	if !g.Job.Pending() {
-		if !t.Changing {
-			c.sizeOfRunning(g, t, a, now, blind)
-		}
-		return
-	}
-	if a.Verb == decide.Wait || a.Verb == decide.Pause {
-		if begin := planned(g, a, now); begin.After(now) {
-			wanted := s.User
-			if keeps := a.Keeps(); len(keeps) > 0 {
-				wanted = s.tasks(keeps[0].Workers)
-			}
-			c.waitWith(g, now, begin, a.Reason.Code, s.need(wanted, begin, s.restarts(g)))
-			return
-		}
-		blind = true // its latest safe start has come
-	}
-	wanted, queued := s.tasks(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
-	if queued {
-		wanted = s.Now
-	}
-	n := s.User
-	if !blind {
-		n = s.need(wanted, now, s.restarts(g))
-	}
-	if queued && n <= s.Now || g.justRequeued(now) {
-		return
-	}
-	m := g.next(Released)
-	m.Begin = now
-	m.Text = fmt.Sprintf("released at %s%s: %s", clock(now), s.withTasks(n), clippedTo(Message(&a.Reason), mostWords))
-	u := Update{Now: true}
-	u.resize(g, &m, n)
-	u.Comment = m.String()
-	c.add(g.Job.ID, u)
-}
-
-// mostWords bounds the reason in the mark of a job whose size Lull sets: squeue shows adminWidth characters.
-const mostWords = 90
-
-// sizeOfRunning requeues a running job that is to be paused, or to go on with another number of tasks.
-func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, now time.Time, blind bool) {
-	s := g.Size
-	if a.Verb == decide.Pause && g.Latest.After(now) && !s.limitNear() {
-		c.pause(g, t, now, a)
-		return
-	}
-	wanted := s.Now
-	if a.Verb == decide.Scale && !blind {
-		wanted = s.tasks(a.Workers)
-	}
-	n := s.resized(wanted, now)
-	if s.limitNear() && s.fits >= s.User {
-		n = s.User
-	}
-	if n != s.Now || s.limitNear() {
-		m := g.requeued()
-		m.To = n
-		m.Text = fmt.Sprintf("stops at %s to go on with %d of its %d tasks", clock(now), n, s.User)
-		c.Pauses = append(c.Pauses, Update{IDs: []string{g.Job.ID}, Comment: m.String()})
-		return
-	}
-	if g.Mark.Phase != Released {
-		c.release(g, now, a)
-	}
-}
-
-// unsize gives back the tasks of a job that waits and is not sized any more, or notes that its user has changed their number.
-func (c *changes) unsize(g *Governed) bool {
-	if g.Size != nil || g.Mark.Size == 0 {
-		return false
-	}
-	u, m, changed := Update{}, g.Mark, false
-	if !m.ofLull(g.Job) {
-		m.OwnSize, m.Size, changed = true, 0, true
-	} else {
-		changed = u.giveBack(g.Job, &m)
-	}
-	if changed {
-		u.Comment = m.String()
-		c.add(g.Job.ID, u)
-	}
-	return changed
-}
-
-// giveBack gives a job that waits the tasks that its user asked for, if it has another number from Lull. It reports whether it does.
-func (u *Update) giveBack(j *Job, m *Mark) bool {
-	if m.Size == 0 || m.Size == m.User || j.Size != m.Size || !j.Pending() {
-		return false
-	}
-	u.Size, u.CPUs = m.User, m.User*m.Each
-	m.Was, m.Size = m.Size, m.User
-	return true
-}
+// Lost is the work that a requeue now would take: what was done since the last checkpoint, and the next start, as run time with User tasks.
+func (s *Size) Lost() time.Duration { return s.atRisk + s.did(s.start, s.Now) }

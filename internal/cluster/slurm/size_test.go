@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,9 @@ import (
 // sizing is a job of 8 tasks of two CPUs each, and of two hours, that was submitted at 8:00, waits, and may have two tasks. It must begin by 16:00, and end by 18:00.
 func sizing() Job {
 	j := waiting()
-	j.Size, j.Nodes, j.CPUs, j.Memory, j.Limit = 8, 1, 16, 16<<30, 12*time.Hour
+	j.Size, j.Nodes, j.CPUs, j.Memory, j.Limit = 8, 1, 16, 16<<30, 13*time.Hour
 	j.Comment = "lull:max-delay=8h,runtime=2h,interruptible,checkpoint=30m,min-tasks=2,restart=5m"
+	j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: textScript}.String()
 	return j
 }
 
@@ -34,7 +36,7 @@ func sized(n int, m Mark) Job {
 // sizedSince is the job that runs with a number of tasks since a time, for the second time.
 func sizedSince(n int, since time.Time, done time.Duration) Job {
 	j := sized(n, Mark{Phase: Released, Since: at("08:00:00"), Done: done})
-	j.State, j.Reason, j.Started, j.Begin, j.Restarts = stateRunning, "None", since, since, 1
+	j.State, j.Reason, j.Node, j.Started, j.Begin, j.Restarts = stateRunning, "None", "n1", since, since, 1
 	return j
 }
 
@@ -117,7 +119,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 		"on as many nodes":        changed(sizing(), func(j *Job) { j.Nodes = 8 }),
 		"its user has changed it": changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }),
 		"its user gave it back":   changed(sized(4, Mark{Was: 8}), func(j *Job) { j.Size, j.CPUs = 8, 16 }),
-		"its user had changed it": changed(sizing(), func(j *Job) { j.AdminComment = Mark{Phase: Held, Begin: j.Begin, OwnSize: true}.String() }),
+		"its user had changed it": changed(sizing(), func(j *Job) { j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Kept: OwnSize}.String() }),
 	} {
 		if v := Observe(inputAt(t, j)); len(v.Jobs) != 1 || v.Jobs[0].Size != nil {
 			t.Errorf("%s: %+v %+v", name, v.Jobs, v.Left)
@@ -130,8 +132,22 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 	}
 }
 
+// usedBy are the nodes of a queue, of which its jobs use what they have.
+func usedBy(q *Queue) []Node {
+	nodes := slices.Clone(q.Nodes)
+	for i := range nodes {
+		for k := range q.Jobs {
+			if j := &q.Jobs[k]; j.Node == nodes[i].Name && j.uses() {
+				nodes[i].UsedCPUs, nodes[i].UsedMemory = nodes[i].UsedCPUs+j.CPUs, nodes[i].UsedMemory+j.Memory
+			}
+		}
+	}
+	return nodes
+}
+
 // planOf is what a decision on one job changes.
 func planOf(in Input, a decide.Action) Changes {
+	in.Queue.Nodes = usedBy(&in.Queue)
 	v := Observe(in)
 	d := decide.Decision{Actions: []decide.Action{a}, Order: []int{0}}
 	if len(v.Jobs) == 0 { // it is left to Slurm
@@ -150,22 +166,22 @@ func TestSizeIsSetAndGivenBack(t *testing.T) {
 		want   string // size, CPUs, what is noted
 	}{
 		"starts with fewer":       {sizing(), decide.Action{Verb: decide.Release, Workers: 3}, "3 6 begin=1780304400 size=3 user=8 each=2 was=8 phase=released"},
-		"starts with all":         {sizing(), decide.Action{Verb: decide.Release, Workers: 8}, "0 0 begin=1780304400 phase=released"},
+		"starts with all":         {sizing(), decide.Action{Verb: decide.Release, Workers: 8}, "0 0 begin=1780304400 size=8 user=8 each=2 phase=released"},
 		"too few":                 {sizing(), decide.Action{Verb: decide.Release, Workers: 1}, "2 4 begin=1780304400 size=2 user=8 each=2 was=8 phase=released"},
 		"waits for a size":        {sizing(), decide.Action{Verb: decide.Wait, Reason: later, Phases: from}, "4 8 begin=1780322400 size=4 user=8 each=2 was=8 phase=held"},
 		"waits for all":           {sized(3, Mark{}), decide.Action{Verb: decide.Wait, Reason: decide.Reason{PlannedStart: at("15:59:00")}}, "8 16 begin=1780329540 size=8 user=8 each=2 was=3 phase=held"},
 		"planner failed":          {sized(3, Mark{}), decide.Action{Verb: decide.Release, Workers: 2, Reason: decide.Reason{Code: decide.CodePlannerFailed}}, "8 16 begin=1780304400 size=8 user=8 each=2 was=3 phase=released"},
-		"goes on with fewer":      {sizedSince(8, at("08:15:00"), 0), decide.Action{Verb: decide.Scale, Workers: 3}, "to=3"},
-		"goes on with more":       {sizedSince(2, at("08:15:00"), 0), decide.Action{Verb: decide.Scale, Workers: 8}, "to=8"},
+		"goes on with fewer":      {sizedSince(8, at("08:05:00"), 0), decide.Action{Verb: decide.Scale, Workers: 3}, "to=3"},
+		"goes on with more":       {sizedSince(2, at("08:05:00"), 0), decide.Action{Verb: decide.Scale, Workers: 8}, "to=8"},
 		"goes on":                 {sizedSince(4, at("08:15:00"), 0), decide.Action{Verb: decide.Continue, Workers: 4}, ""},
 		"is paused":               {sizedSince(4, at("08:15:00"), 0), decide.Action{Verb: decide.Pause, Reason: later}, "size=4 user=8 each=2 phase=pausing"},
 		"was requeued":            {changed(sized(8, pausing), func(j *Job) { j.Restarts = 1; j.Begin = at("09:01:30") }), decide.Action{Verb: decide.Resume, Workers: 4}, "4 8 begin=1780304400 since=1780300800 done=3600 size=4 user=8 each=2 was=8 phase=released"},
 		"requeued a moment ago":   {changed(sized(8, pausing), func(j *Job) { j.Restarts, j.Submitted, j.Begin = 1, at("08:59:57"), at("09:01:58") }), decide.Action{Verb: decide.Resume, Workers: 4}, ""},
-		"its user changed it":     {changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }), decide.Action{Verb: decide.Wait, Reason: later}, "0 0 begin=1780308000 tasks=own phase=held"},
+		"its user changed it":     {changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }), decide.Action{Verb: decide.Wait, Reason: later}, "0 0 begin=1780308000 user=8 each=2 tasks=own phase=held"},
 		"is not sized any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "lull:max-delay=8h,interruptible" }), decide.Action{Verb: decide.Wait, Reason: later}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
 		"may not wait any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "" }), decide.Action{}, "8 16 size=8 user=8 each=2 was=4 phase=released"},
 		"held by its user":        {changed(sized(4, Mark{}), func(j *Job) { j.Reason = "JobHeldUser" }), decide.Action{}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
-		"others wait for room":    {changed(sizedSince(8, at("08:15:00"), 0), func(j *Job) { j.Partition = "crowded" }), decide.Action{Verb: decide.Scale, Workers: 3}, ""},
+		"others wait for room":    {changed(sizedSince(8, at("08:05:00"), 0), func(j *Job) { j.Partition = "crowded" }), decide.Action{Verb: decide.Scale, Workers: 3}, ""},
 		"in the queue, too small": {changed(sized(2, Mark{Phase: Released, Begin: at("08:30:00")}), func(j *Job) { j.Reason, j.Begin = "Resources", at("08:30:00") }), decide.Action{Verb: decide.Continue, Workers: 2}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,11 +226,11 @@ func TestSizeKeepsTheDeadlineWithoutLull(t *testing.T) {
 					in.Now = at("08:00:00").Add(time.Duration(minute) * time.Minute)
 					j := sizing()
 					j.Limit, j.Begin = limit, in.Now.Add(time.Minute)
-					j.AdminComment = Mark{Phase: Held, Begin: j.Begin}.String()
+					j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: textScript}.String()
 					start := time.Duration(0)
 					if done > 0 {
 						j.Restarts, start = 1, 5*time.Minute
-						j.AdminComment = Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00"), Done: done}.String()
+						j.AdminComment = Mark{Phase: Paused, Begin: j.Begin, Since: at("08:00:00"), Done: done, Size: 8, User: 8, Each: 2}.String()
 					}
 					j.Submitted = at("08:00:00")
 					in.Queue.Jobs = []Job{j}

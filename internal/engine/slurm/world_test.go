@@ -124,8 +124,8 @@ func (w *world) submit() {
 		ID: fmt.Sprint(w.number), Number: w.number, Tasks: 1, State: "PENDING", Reason: "Priority", Submitted: now, Begin: now, Limit: runtime + time.Hour, CPUs: 1 + w.random.IntN(8), Requeue: true,
 		Comment: fmt.Sprintf("lull:max-delay=%dm,runtime=%dm", int(delay.Minutes()), int(runtime.Minutes())),
 	}
-	switch w.random.IntN(4) {
-	case 3:
+	switch w.random.IntN(6) {
+	case 3, 4, 5:
 		w.submitSized(&j, x)
 	case 0:
 		x.pauses, j.Comment = true, j.Comment+",interruptible"
@@ -174,6 +174,9 @@ func (w *world) users() {
 			}
 		case w.once(300):
 			x.edited, x.set = true, now.Add(w.minutes(3, 900))
+			if x.set.Equal(j.Begin) { // that is no edit
+				x.set = x.set.Add(time.Minute)
+			}
 			j.Begin = x.set
 			w.seen["edited"]++
 		case w.once(300):
@@ -250,7 +253,7 @@ func (w *world) check(looked bool) {
 		j := &w.f.jobs[i]
 		x, m := w.fate(j), slurm.ReadMark(j.AdminComment)
 		fail := func(what string) {
-			w.t.Errorf("%s at %v: %s: %s %s, begins %v, started %v: %s; submitted %v; %s; latest %v", w.name, now, what, j.ID, j.State, j.Begin, j.Started, j.AdminComment, j.Submitted, j.Comment, x.latest)
+			w.t.Errorf("%s at %v: %s: %s %s, begins %v, started %v: %s; submitted %v; %s; latest %v; set %v", w.name, now, what, j.ID, j.State, j.Begin, j.Started, j.AdminComment, j.Submitted, j.Comment, x.latest, x.set)
 		}
 		w.checkSize(j, x, &m, fail)
 		switch {

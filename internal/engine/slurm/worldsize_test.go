@@ -13,7 +13,8 @@ type sized struct {
 	user, own int
 	// checkpoint is how often it saves what it has done; 0 if at SIGTERM. loads is how long it loads that after a restart.
 	checkpoint, loads time.Duration
-	last              int // size at the last minute
+	parallel          float64 // share of its work that its tasks do side by side
+	last              int     // size at the last minute
 }
 
 // submitSized makes a job one whose number of tasks may change.
@@ -21,7 +22,11 @@ func (w *world) submitSized(j *slurm.Job, x *fate) {
 	x.pauses, x.user, x.loads = true, 2+w.random.IntN(7), time.Minute
 	x.last = x.user
 	j.Size, j.Nodes, j.CPUs = x.user, 1, x.user
-	j.Comment += fmt.Sprintf(",interruptible,min-tasks=1,restart=%dm", 4)
+	j.Comment += ",interruptible,min-tasks=1,restart=1m"
+	if x.parallel = 1; !w.once(3) {
+		x.parallel = 0.5
+		j.Comment += ",parallel=0.5"
+	}
 	if w.once(2) {
 		x.checkpoint = w.minutes(2, 30)
 		j.Comment += fmt.Sprintf(",checkpoint=%dm", int(x.checkpoint.Minutes()))
@@ -40,7 +45,7 @@ func (w *world) worked(j *slurm.Job, x *fate) {
 		if x.checkpoint > 0 {
 			ran = ran.Truncate(x.checkpoint)
 		}
-		x.restarts, x.done = j.Restarts, x.done+ran*time.Duration(x.last)/time.Duration(x.user)
+		x.restarts, x.done = j.Restarts, x.done+time.Duration(float64(ran)*x.pace(x.last))
 		j.Started, loads = time.Time{}, x.loads
 		if w.seen["paused"]++; slurm.ReadMark(j.AdminComment).To > 0 {
 			w.seen["requeued for a size"]++
@@ -50,7 +55,12 @@ func (w *world) worked(j *slurm.Job, x *fate) {
 		w.seen["resized"]++
 	}
 	x.last = j.Size
-	w.f.lasts[j.ID] = max(time.Second, loads+(x.runtime-x.done)*time.Duration(x.user)/time.Duration(j.Size))
+	w.f.lasts[j.ID] = max(time.Second, loads+time.Duration(float64(x.runtime-x.done)/x.pace(j.Size)))
+}
+
+// pace is how much of its work a job does in an hour with some tasks.
+func (s *sized) pace(tasks int) float64 {
+	return slurm.SpeedOf(s.parallel, tasks) / slurm.SpeedOf(s.parallel, s.user)
 }
 
 // checkSize is what is promised of the number of tasks: that of a user stands, Slurm ends no job at its limit, and Lull takes no work for done that is not saved.
