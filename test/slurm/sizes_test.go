@@ -15,17 +15,17 @@ import (
 	"lull.dev/lull/internal/cluster/slurm"
 )
 
-// work is a program whose speed follows Amdahl's law, with half of the work side by side. It saves what it has done when it gets SIGTERM, and only then, and notes each
-// run: the CPUs that it has, and what was done at its begin and end. It is done when it has done what 8 tasks do in 40 s.
+// work is a program whose speed follows Amdahl's law, with nine tenths of the work side by side. It saves what it has done when it gets SIGTERM, and only then, and notes each
+// run: the CPUs that it has, and what was done at its begin and end. It is done when it has done what 8 tasks do in 120 s.
 const work = `#!/bin/bash
 dir=$1
 n=$SLURM_CPUS_ON_NODE
 done=$(cat $dir/saved 2>/dev/null || echo 0)
 began=$done
 trap 'echo $done > $dir/saved; echo "$n $began $done $(date +%s) stopped" >> $dir/runs; exit 143' TERM
-while [ $done -lt 142160 ]; do
+while [ $done -lt 1129200 ]; do
 	sleep 0.5 & wait $!
-	done=$((done + 2000 * n / (n + 1)))
+	done=$((done + 10000 * n / (n + 9)))
 done
 echo "$n $began $done $(date +%s) ended" >> $dir/runs
 `
@@ -53,25 +53,26 @@ func runsOf(t *testing.T, dir string) (out []aRun) {
 	return out
 }
 
-// malleable submits work as a job of 8 tasks that may have 2. It is to end within 100 s.
+// malleable submits work as a job of 8 tasks that may have 2. It is to end within 720 s; with 2 tasks, it takes 311 s.
 func malleable(t *testing.T) (id, dir string) {
 	t.Helper()
 	dir = open(t)
 	if err := os.WriteFile(dir+"/work", []byte(work), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay=60s,runtime=40s,interruptible,min-tasks=2,restart=3s,parallel=0.5"), dir
+	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay=600s,runtime=120s,interruptible,min-tasks=2,restart=3s,parallel=0.9"), dir
 }
 
-// sooner waits until a job runs with few of its tasks, and has its user ask for an earlier end, for which it needs more.
-func sooner(t *testing.T, id string) {
+// cleaner waits until a job runs with few of its tasks, and has power become clean for some minutes, which no forecast has said before. A new controller reads that:
+// one that runs reads the file every half hour.
+func cleaner(t *testing.T, id string, l *lull, args ...string) *lull {
 	t.Helper()
 	until(t, id, "running with fewer tasks", func(j job) bool { return running(j) && j["NumCPUs"] == "2" })
 	if text := explain(t, id); !strings.Contains(text, "with 2 of its 8 tasks") {
 		t.Errorf("explain: %s", text)
 	}
-	time.Sleep(4 * time.Second) // it works
-	must(t, "scontrol", "update", "JobId="+id, "Comment=lull:max-delay=1s,runtime=40s,interruptible,min-tasks=2,restart=3s,parallel=0.5")
+	l.kill()
+	return controller(t, curve(t, [2]time.Duration{0, 210 * time.Second}), args...)
 }
 
 // checkRuns fails unless a job has completed in time, each run of it went on from where the one before had stopped, and none had more CPUs than its user asked for.
@@ -87,8 +88,8 @@ func checkRuns(t *testing.T, id, dir string) []aRun {
 		t.Logf("%s", text)
 	}
 	t.Logf("runs: %+v", runs)
-	if took := j.at(t, "EndTime").Sub(submitted); took > 100*time.Second+lag {
-		t.Errorf("it took %v; want 100 s at most", took)
+	if took := j.at(t, "EndTime").Sub(submitted); took > 720*time.Second+lag {
+		t.Errorf("it took %v; want 720 s at most", took)
 	}
 	for k, r := range runs {
 		if k > 0 && r.began != runs[k-1].done || k == 0 && r.began != 0 || (r.how == "ended") != (k == len(runs)-1) || r.cpus < 2 || r.cpus > 8 {
@@ -98,15 +99,17 @@ func checkRuns(t *testing.T, id, dir string) []aRun {
 	return runs
 }
 
-// TestSizeFollowsThePlan: in dirty seconds, a job has two tasks. When it is to end sooner, it saves its work, is requeued, and goes on with all tasks.
-func TestSizeFollowsThePlan(t *testing.T) {
+// TestPowerThatBecomesCleanMakesAJobLarger: while power is dirty, a job has two tasks. When it becomes clean, the job saves its work at SIGTERM, is requeued, and goes on
+// with more tasks. It is not requeued again and again.
+func TestPowerThatBecomesCleanMakesAJobLarger(t *testing.T) {
 	empty(t)
-	controller(t, curve(t))
+	l := controller(t, curve(t))
 	id, dir := malleable(t)
-	sooner(t, id)
+	cleaner(t, id, l)
+	until(t, id, "requeued", func(j job) bool { return j["Restarts"] == "1" })
 	runs := checkRuns(t, id, dir)
-	if len(runs) != 2 || runs[0].cpus != 2 || runs[1].cpus != 8 || runs[0].done == 0 {
-		t.Errorf("%+v; want a run with 2 tasks and one with 8", runs)
+	if len(runs) < 2 || len(runs) > 4 || runs[0].cpus != 2 || runs[1].cpus <= 2 || runs[0].done == 0 {
+		t.Errorf("%+v; want a run with 2 tasks, one with more, and at most two others", runs)
 	}
 }
 
@@ -125,13 +128,12 @@ func TestLullIsKilledBesideARequeue(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, "scontrol"), []byte(scontrol), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			file := curve(t)
-			l := controller(t, file, "--slurm-bin", bin)
+			l := controller(t, curve(t))
 			id, dir := malleable(t)
-			sooner(t, id)
+			l = cleaner(t, id, l, "--slurm-bin", bin)
 			until(t, id, "about to be requeued", func(j job) bool { return strings.Contains(j["AdminComment"], "phase=pausing") })
 			_ = l.cmd.Wait() // it has killed itself
-			controller(t, file)
+			controller(t, curve(t, [2]time.Duration{0, 2 * time.Minute}))
 			checkRuns(t, id, dir)
 		})
 	}
@@ -153,6 +155,27 @@ func TestSizeOfAUserCounts(t *testing.T) {
 	must(t, "scancel", full)
 	if j := until(t, id, "completed", completed); j["NumTasks"] != "7" {
 		t.Errorf("%s tasks; want 7, as its user says", j["NumTasks"])
+	}
+}
+
+// TestSlurmRefusesASize: Slurm refuses another number of tasks, as job_submit.lua, limits of a QOS, or --ntasks-per-node may have it do. The job keeps those that it has, is released as planned, is never requeued
+// for it, and lull slurm explain says why.
+func TestSlurmRefusesASize(t *testing.T) {
+	empty(t)
+	controller(t, curve(t))
+	good, replace := script(t)
+	refusing := strings.Replace(good, "function slurm_job_modify(", "function slurm_job_modify(job_desc)\n	if job_desc.num_tasks ~= slurm.NO_VAL then\n		return slurm.ERROR\n	end\n	return slurm.SUCCESS\nend\n\nfunction unused(", 1)
+	if refusing == good {
+		t.Fatal("the script has changed: adapt this test")
+	}
+	replace(refusing)
+	id, dir := malleable(t)
+	until(t, id, "running, and kept as it is", func(j job) bool { return running(j) && strings.Contains(j["AdminComment"], "tasks=refused") })
+	if text := explain(t, id); !strings.Contains(text, "Slurm has refused another one") {
+		t.Errorf("explain: %s", text)
+	}
+	if runs := checkRuns(t, id, dir); len(runs) != 1 || runs[0].cpus != 8 {
+		t.Errorf("%+v; want a run with all 8 tasks", runs)
 	}
 }
 
