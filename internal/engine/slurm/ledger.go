@@ -146,9 +146,10 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: slurm.Message(&a.Reason), Workers: 1, Applied: applied}
 	switch s := g.Size; {
 	case j.Pending():
-	case s != nil && !(applied && s.Requeues()):
-	case s != nil: // a requeue for another size is a pause of no length
-		x.Decided.Verb, x.Decided.LostSeconds = string(decide.Pause), s.Lost().Seconds()
+	case s != nil:
+		if applied && s.Requeues() { // one for another size is a pause of no length
+			x.Decided.Verb, x.Decided.LostSeconds = string(decide.Pause), s.Lost().Seconds()
+		}
 	case a.Verb == decide.Pause:
 		x.Decided.LostSeconds = t.AtRisk.Seconds()
 	}
