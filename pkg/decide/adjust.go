@@ -25,6 +25,11 @@ func (w *decider) adjust() {
 			continue
 		}
 		t := &w.s.Tasks[i]
+		if x.state == placed && t.restartsToScale() {
+			w.take(w.ledger, i, x.phases, -1)
+			x.phases = w.priced(w.settle(i, x.phases))
+			w.take(w.ledger, i, x.phases, 1)
+		}
 		if t.State != Running && x.state == placed {
 			w.spareSlack(i)
 		}

@@ -53,7 +53,7 @@ func (s Snapshot) withSaved() Snapshot {
 // saveFirst puts a pause or move of a task off until its checkpoint, if it is just short of it.
 func (w *decider) saveFirst(i int, a *Action) {
 	t := &w.s.Tasks[i]
-	if t.savedIn == 0 || a.Verb != Pause && a.Verb != Move {
+	if t.savedIn == 0 || a.Verb != Pause && a.Verb != Move && (a.Verb != Scale || !t.restartsToScale()) {
 		return
 	}
 	until := w.s.Now.Add(t.savedIn)
@@ -93,7 +93,7 @@ func (t *Task) savedBy(phases []Phase, now time.Time) (saved, unsaved, starting 
 		run = float64(t.AtRisk)
 	}
 	for k := range phases {
-		if k > 0 && phases[k-1].interrupted(&phases[k]) {
+		if k > 0 && t.interrupted(&phases[k-1], &phases[k]) {
 			saved, run, starting = saved+t.checkpointed(run), 0, t.Restart
 		}
 		length := phases[k].To.Sub(phases[k].From)
@@ -104,14 +104,15 @@ func (t *Task) savedBy(phases []Phase, now time.Time) (saved, unsaved, starting 
 	return saved + at, time.Duration(math.Round(run)) - at, starting
 }
 
-// goesOnWith reports whether a running task goes on by its phases without a pause or move now.
+// goesOnWith reports whether a running task goes on by its phases without a pause or move now, or a change of scale that restarts it.
 func (t *Task) goesOnWith(phases []Phase, now time.Time) bool {
-	return t.State == Running && len(phases) > 0 && !phases[0].From.After(now) && (t.Cluster == "" || phases[0].Cluster == t.Cluster)
+	return t.State == Running && len(phases) > 0 && !phases[0].From.After(now) && (t.Cluster == "" || phases[0].Cluster == t.Cluster) &&
+		(!t.restartsToScale() || phases[0].Workers == t.Workers)
 }
 
-// interrupted reports whether a task is paused or moved between a phase and the next.
-func (p *Phase) interrupted(next *Phase) bool {
-	return next.From.After(p.To) || next.Cluster != p.Cluster
+// interrupted reports whether a task is paused or moved between a phase and the next, or changes its scale by a restart.
+func (t *Task) interrupted(p, next *Phase) bool {
+	return next.From.After(p.To) || next.Cluster != p.Cluster || t.restartsToScale() && next.Workers != p.Workers
 }
 
 // checkpointed is the part of the work of a run that a pause after it does not lose.
@@ -151,7 +152,7 @@ func (t *Task) atCheckpoints(phases []Phase, now time.Time) []Phase {
 	var out []Phase
 	cuts := t.firstStart(phases, now) > 0
 	for k, p := range phases {
-		if k > 0 && phases[k-1].interrupted(&p) {
+		if k > 0 && t.interrupted(&phases[k-1], &p) {
 			out, cuts = t.withoutIdle(t.cut(out, now), now), true
 		}
 		out = append(out, p)
@@ -204,7 +205,7 @@ func (t *Task) shorten(phases []Phase, work time.Duration) []Phase {
 		}
 		work -= time.Duration(math.Round(rate * float64(p.To.Sub(p.From))))
 		phases = phases[:n-1]
-		if n > 1 && phases[n-2].interrupted(p) {
+		if n > 1 && t.interrupted(&phases[n-2], p) {
 			break
 		}
 	}

@@ -147,6 +147,9 @@ func (w *decider) on(i int) Phase {
 	t := &w.s.Tasks[i]
 	if w.items[i].code == CodeLatestStart && t.Scaling != nil {
 		home := w.place(t.Cluster)
+		if t.restartsToScale() {
+			return w.soonestScale(i, home)
+		}
 		return w.phase(i, home, w.s.Now, w.ahead(i), w.widest(w.ledger, i, home))
 	}
 	return w.unchanged(i)

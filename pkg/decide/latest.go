@@ -82,7 +82,7 @@ func (m *limits) lastStartOn(c int, t *Task, need []capacity.Need, work time.Dur
 			}
 			paused, full = left < float64(work), true
 		} else {
-			if paused {
+			if paused || t.restartsToScale() && after > 0 && rate != after {
 				left, paused = left+float64(t.Checkpoint)+float64(t.Restart)*after, false
 			}
 			length := t.startOf(false) + time.Duration(math.Ceil(left/rate))

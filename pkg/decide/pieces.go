@@ -69,15 +69,15 @@ func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time, across bool
 			from = to
 			continue
 		}
-		joins := len(out) > 0 && out[len(out)-1].To.Equal(from)
+		joins := len(out) > 0 && out[len(out)-1].To.Equal(from) && (!t.restartsToScale() || out[len(out)-1].Workers == workers)
 		if t.Checkpoint+t.Restart > 0 && !joins {
 			out = t.cut(out, w.s.Now)
 			var saved, unsaved time.Duration
-			saved, unsaved, starting = t.savedBy(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name}), w.s.Now)
+			saved, unsaved, starting = t.savedBy(append(out, Phase{From: from, To: from, Cluster: w.s.Clusters[c].Name, Workers: workers}), w.s.Now)
 			left = float64(t.Remaining - saved - unsaved)
 		}
 		if !joins {
-			if last, work := t.runIn(steps, room, k, from, starting, across); steps[last].Sub(from) < starting+leastPiece && work < left {
+			if last, work := t.runIn(steps, room, k, from, starting, across && !t.restartsToScale()); steps[last].Sub(from) < starting+leastPiece && work < left {
 				k, from = last, steps[last]
 				continue
 			}

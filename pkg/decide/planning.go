@@ -131,6 +131,9 @@ func (w *decider) askOnce(ctx context.Context, planner plan.Planner, list []int)
 		x := &w.items[i]
 		x.goesOn = problem.GoesOn(job, segments[job])
 		x.phases = w.phasesOf(i, w.grid, segments[job], index)
+		if w.s.Tasks[i].restartsToScale() {
+			x.phases = w.priced(w.settle(i, x.phases))
+		}
 		x.state, x.starts = placed, w.s.Tasks[i].startsIn(x.phases, w.s.Now)
 		keeps := !x.weighed || w.keepsDelay(i, x.phases)
 		if len(x.phases) > 0 && (w.s.soft() || w.inTime(i, x.phases)) && keeps && w.fits(w.ledger, i, x.phases) {
@@ -293,7 +296,7 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 	}
 	var out []Phase
 	left := float64(t.Remaining)
-	if w.items[i].goesOn {
+	if w.items[i].goesOn && (!t.restartsToScale() || segments[0].Workers == t.Workers) {
 		left = float64(w.ahead(i))
 	}
 	if p, slots := w.fixed(i); slots > 0 {
@@ -301,7 +304,7 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 	}
 	var last time.Time // end of the last segment
 	starts := func(next Phase) time.Duration {
-		if n := len(out); n > 0 && !out[n-1].interrupted(&next) {
+		if n := len(out); n > 0 && !t.interrupted(&out[n-1], &next) {
 			return 0
 		} else if n > 0 {
 			return t.Restart
@@ -323,7 +326,7 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
 		}
 		rate, name := t.rate(seg.Workers), w.s.Clusters[index[seg.Cluster]].Name
-		left += rate * float64(starts(Phase{From: from, To: from, Cluster: name}))
+		left += rate * float64(starts(Phase{From: from, To: from, Cluster: name, Workers: seg.Workers}))
 		if done := from.Add(time.Duration(math.Ceil(left / rate))); done.Before(to) || k == len(segments)-1 {
 			to = done
 		}

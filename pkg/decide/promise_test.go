@@ -45,6 +45,19 @@ type execution struct {
 	released bool
 	finish   time.Time
 	standing *decide.Standing
+	run      time.Duration // work of the present run
+	begun    bool          // it has run
+}
+
+// restarts reports whether a change of scale is a new run.
+func (x *execution) restarts() bool { return x.task.Scaling != nil && x.task.Scaling.Restarts }
+
+// stops ends the present run, which loses what it has done since its last checkpoint.
+func (x *execution) stops() {
+	if x.task.Checkpoint > 0 {
+		x.left += x.run % x.task.Checkpoint
+	}
+	x.workers, x.run = 0, 0
 }
 
 func (x *execution) rate() float64 {
@@ -59,7 +72,8 @@ func (x *execution) advance(now time.Time) {
 		return
 	}
 	if x.workers > 0 {
-		x.left -= time.Duration(float64(now.Sub(x.since)) * x.rate())
+		did := time.Duration(float64(now.Sub(x.since)) * x.rate())
+		x.left, x.run = x.left-did, x.run+did
 	}
 	x.since = now
 }
@@ -116,6 +130,9 @@ func (w *world) start() {
 		if x.task.Scaling != nil {
 			least = x.task.Scaling.MinWorkers
 		}
+		if x.restarts() {
+			least = workers
+		}
 		best, share := -1, 2.0
 		for _, name := range where {
 			if w.fits(x, name, least) {
@@ -135,13 +152,14 @@ func (w *world) start() {
 		}
 		w.clusters[best].Starts++
 		x.task.Cluster, x.workers, x.since = w.clusters[best].Name, workers, w.now
-		if x.left < x.task.Remaining {
+		if x.left < x.task.Remaining || x.begun && x.restarts() {
 			x.since = w.now.Add(x.task.Restart)
 		}
+		x.begun = true
 	}
 	w.queue = rest
 	for _, x := range w.jobs { // what asks for more workers comes after what waits
-		for x.workers > 0 && x.workers < x.task.Workers && w.fits(&execution{task: x.task}, x.task.Cluster, 1) {
+		for x.workers > 0 && !x.restarts() && x.workers < x.task.Workers && w.fits(&execution{task: x.task}, x.task.Cluster, 1) {
 			x.workers++
 		}
 	}
@@ -161,14 +179,18 @@ func (w *world) snapshot() (decide.Snapshot, []*execution) {
 			t.State, t.Unscheduled = decide.Running, x.workers == 0
 			if x.workers > 0 {
 				t.Starting = max(0, x.since.Sub(w.now))
-			} else if x.left < x.task.Remaining {
+				if t.Checkpoint > 0 {
+					t.AtRisk = x.run % t.Checkpoint
+					t.Remaining = x.left + t.AtRisk
+				}
+			} else if x.left < x.task.Remaining || x.begun && x.restarts() {
 				t.Starting = t.Restart
 			}
 		}
 		if t.Scaling != nil && x.workers > 0 {
 			t.Lacking = max(0, t.Workers-x.workers)
 		}
-		t.Paused = !x.released && x.left < x.task.Remaining
+		t.Paused = !x.released && (x.left < x.task.Remaining || x.begun && x.restarts())
 		t.Standing = x.standing
 		t.Replan = w.replans.IntN(30) == 0
 		s.Tasks, open = append(s.Tasks, t), append(open, x)
@@ -182,9 +204,16 @@ func (w *world) apply(s decide.Snapshot, d decide.Decision, open []*execution) {
 		x.standing = a.Stands(&s.Tasks[i])
 		switch a.Verb {
 		case decide.Wait, decide.Pause:
-			x.released, x.workers = false, 0
+			x.released = false
+			x.stops()
 		case decide.Continue:
 		case decide.Scale:
+			if x.restarts() {
+				x.stops()
+				x.task.Workers, x.task.Changed = a.Workers, w.now
+				w.queue = append(w.queue, x)
+				continue
+			}
 			x.workers, x.task.Workers = min(x.workers, a.Workers), a.Workers
 		case decide.Move:
 			x.task.Cluster = a.Cluster

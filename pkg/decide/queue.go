@@ -116,7 +116,7 @@ func (w *decider) runQueues(order []int, intent func(i int, at time.Time) queue.
 func (w *decider) queueTask(l *capacity.Ledger, i int) queue.Task {
 	t := &w.s.Tasks[i]
 	return queue.Task{
-		Need: l.Demand(t.Request), Least: t.least(), Rigid: t.Kind == workload.Rigid, Want: t.least(),
+		Need: l.Demand(t.Request), Least: t.least(), Rigid: t.Kind == workload.Rigid, Want: t.least(), Restarts: t.restartsToScale(),
 		Work: float64(max(t.Remaining, leastWork)), Cluster: -1,
 	}
 }

@@ -106,7 +106,7 @@ func (w *decider) refineTask(ctx context.Context, planner plan.Planner, i int, g
 		return false, err
 	}
 	phases := w.phasesOf(i, g, res.Plan.Jobs[0].Segments, clusters)
-	added := max(0, pauses(phases)-pauses(x.phases))
+	added := max(0, t.pauses(phases)-t.pauses(x.phases))
 	if added > 0 && t.Scaling != nil && !t.LatestStart.IsZero() && j.Unknown == nil {
 		return false, nil // it may be shorter than expected, and a pause uses up its delay
 	}
@@ -150,10 +150,10 @@ func (w *decider) parts(i int, from, to time.Time) (g timegrid.Grid, ok bool) {
 	return g, false
 }
 
-// pauses counts the gaps between phases.
-func pauses(phases []Phase) (n int) {
+// pauses counts the pauses and moves between phases, and the changes of scale that restart the task.
+func (t *Task) pauses(phases []Phase) (n int) {
 	for k := 1; k < len(phases); k++ {
-		if phases[k].From.After(phases[k-1].To) || phases[k].Cluster != phases[k-1].Cluster {
+		if t.interrupted(&phases[k-1], &phases[k]) {
 			n++
 		}
 	}

@@ -28,9 +28,9 @@ func (t *Task) firstStart(phases []Phase, now time.Time) time.Duration {
 }
 
 // lastRun is the index of the first phase of the last run of phases, which are not empty.
-func lastRun(phases []Phase) int {
+func (t *Task) lastRun(phases []Phase) int {
 	k := len(phases) - 1
-	for k > 0 && !phases[k-1].interrupted(&phases[k]) {
+	for k > 0 && !t.interrupted(&phases[k-1], &phases[k]) {
 		k--
 	}
 	return k
@@ -42,7 +42,7 @@ func (t *Task) withoutIdle(phases []Phase, now time.Time) []Phase {
 	if t.Restart == 0 || len(phases) == 0 {
 		return phases
 	}
-	k, start := lastRun(phases), t.Restart
+	k, start := t.lastRun(phases), t.Restart
 	if k == 0 {
 		start = t.firstStart(phases, now)
 	}

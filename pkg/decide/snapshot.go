@@ -116,6 +116,9 @@ type Task struct {
 type Scaling struct {
 	MinWorkers, MaxWorkers int
 	Curve, Watts           []float64
+	// Restarts says that a change of scale ends the run and begins another one: like a pause of no length, it loses what was done since the last
+	// checkpoint (Task.Checkpoint, Task.AtRisk), takes a start (Task.Restart), and needs room for all workers at once. It is not for tasks with a LatestStart.
+	Restarts bool
 }
 
 // UpTo returns the scaling with no more than a number of workers, which is raised to MinWorkers.
@@ -124,7 +127,7 @@ func (s *Scaling) UpTo(workers int) *Scaling {
 	if n >= s.MaxWorkers {
 		return s
 	}
-	out := &Scaling{MinWorkers: s.MinWorkers, MaxWorkers: n, Curve: s.Curve[:min(n-s.MinWorkers+1, len(s.Curve))]}
+	out := &Scaling{MinWorkers: s.MinWorkers, MaxWorkers: n, Curve: s.Curve[:min(n-s.MinWorkers+1, len(s.Curve))], Restarts: s.Restarts}
 	if s.Watts != nil {
 		out.Watts = s.Watts[:min(n-s.MinWorkers+1, len(s.Watts))]
 	}
@@ -286,6 +289,8 @@ func (s *Snapshot) validate() error {
 			return fmt.Errorf("%w: task %q: scaling: set: %v; accepted: set for kind %q only", ErrSnapshot, t.ID, t.Scaling != nil, workload.Elastic)
 		case t.Scaling != nil && (len(t.Scaling.Curve) == 0 || !(t.Scaling.Curve[0] > 0)):
 			return fmt.Errorf("%w: task %q: scaling: curve begins with %g; accepted: a throughput above 0 first", ErrSnapshot, t.ID, t.Scaling.Curve[:min(1, len(t.Scaling.Curve))])
+		case t.restartsToScale() && !t.LatestStart.IsZero():
+			return fmt.Errorf("%w: task %q: latest start: set, scaling restarts; accepted: one of them", ErrSnapshot, t.ID)
 		case !(t.Watts >= 0 && t.Watts <= power.MaxWatts) || t.Watts > 0 && t.Scaling != nil:
 			return fmt.Errorf("%w: task %q: watts: %v, scaling: set: %v; accepted: 0 to %g W, 0 for kind %q", ErrSnapshot, t.ID, t.Watts, t.Scaling != nil, float64(power.MaxWatts), workload.Elastic)
 		case t.Lacking < 0 || t.Lacking > t.Workers || t.Lacking > 0 && t.State != Running:

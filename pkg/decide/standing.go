@@ -43,9 +43,9 @@ func (st *Standing) At(now time.Time) (phase *Phase, next time.Time, done bool) 
 }
 
 // Interrupts reports whether the plan, if it is followed at a time, pauses a running task where that
-// loses work, or moves it at a cost: at once, or by a pause from which it goes on elsewhere.
+// loses work, or moves it at a cost: at once, or by a pause from which it goes on elsewhere. A change of scale that restarts the task counts as such a pause.
 func (st *Standing) Interrupts(t *Task, now time.Time) (pause, move bool) {
-	costs := t.PauseLoses() || t.RestartKWh+t.TransferKWh > 0
+	costs := t.PauseLoses() || t.RestartKWh+t.TransferKWh > 0 || t.restartsToScale()
 	if t.State != Running || !costs {
 		return false, false
 	}
@@ -54,7 +54,10 @@ func (st *Standing) Interrupts(t *Task, now time.Time) (pause, move bool) {
 		return false, false
 	}
 	move = t.Cluster != "" && ahead[0].Cluster != t.Cluster
-	return ahead[0].From.After(now) && t.PauseLoses(), move
+	if ahead[0].From.After(now) {
+		return t.PauseLoses(), move
+	}
+	return t.restartsToScale() && ahead[0].Workers != t.Workers, move
 }
 
 // from returns what the plan does from a time on. The caller must not change it.

@@ -35,6 +35,9 @@ type Task struct {
 	Least int
 	// Rigid tasks, once started, run until they are done, whatever their intent.
 	Rigid bool
+	// Restarts says that another number of workers ends its run, as a pause does; it then waits for room for all of them. It starts with all that it asks for, not
+	// with Least.
+	Restarts bool
 	// Work is what is left to do; Done is what its present run has done that a pause may lose.
 	Work, Done float64
 	// Starting is for how long its present run takes to start, in which no work is done.
@@ -112,6 +115,8 @@ type task struct {
 	version int
 	next    time.Time
 	runs    []Run
+	// restarted says that its first run has ended, of whatever length.
+	restarted bool
 }
 
 // New returns a model that begins now, beside what a ledger has. The model takes the ledger over. order lists the tasks that take
@@ -186,10 +191,12 @@ func (m *Model) follow(i int) {
 	if want.Cluster < 0 {
 		want.Cluster = x.Cluster
 	}
-	if x.Workers > 0 && want.Cluster >= 0 && want.Cluster != x.Cluster {
+	if moves := want.Cluster >= 0 && want.Cluster != x.Cluster; x.Workers > 0 && (moves || x.Restarts && max(want.Workers, x.Least) != x.Workers) {
 		m.pause(i)
 	}
-	x.Want = max(want.Workers, x.Least)
+	if x.Want = max(want.Workers, x.Least); x.Restarts {
+		x.class = 0
+	}
 	switch {
 	case x.Workers > x.Want:
 		m.scale(i, x.Want)
@@ -232,6 +239,7 @@ func (m *Model) pause(i int) {
 	m.close(i)
 	x := &m.tasks[i]
 	x.Work, x.Starting, x.Released = m.world.AfterPause(i, x.Work, x.Done, m.now), 0, false
+	x.restarted = x.Restarts
 }
 
 func (m *Model) scale(i, workers int) {
@@ -293,7 +301,7 @@ func (m *Model) fullFor(i int) *int {
 func (m *Model) classOf(i int) int {
 	x := &m.tasks[i]
 	if x.class == 0 {
-		key := fmt.Sprint(x.Need, x.Least, m.world.Clusters(i))
+		key := fmt.Sprint(x.Need, x.starts(), m.world.Clusters(i))
 		if m.classes[key] == 0 {
 			m.classes[key] = len(m.classes) + 1
 		}
@@ -306,7 +314,7 @@ func (m *Model) classOf(i int) int {
 func (m *Model) start(i int) bool {
 	x := &m.tasks[i]
 	best := LeastUsed(m.world.Clusters(i), func(c int) (float64, bool) {
-		if x.Cluster >= 0 && c != x.Cluster || !m.fits(i, c, x.Least) {
+		if x.Cluster >= 0 && c != x.Cluster || !m.fits(i, c, x.starts()) {
 			return 0, false
 		}
 		return m.ledger.Share(m.inLedger[c], x.Need, m.now), true
@@ -315,13 +323,21 @@ func (m *Model) start(i int) bool {
 		return false
 	}
 	m.clusters[best].Starts++
-	first := len(x.runs) == 0
+	first := len(x.runs) == 0 && !x.restarted
 	x.Done, x.Starting = 0, m.world.Start(i, best, first, m.now)
 	if first {
 		x.Work = m.world.FirstRun(i, best, m.now)
 	}
-	m.open(i, best, m.room(i, best, x.Least, x.Want))
+	m.open(i, best, m.room(i, best, x.starts(), x.Want))
 	return true
+}
+
+// starts is the number of workers that a task needs room for to start.
+func (x *task) starts() int {
+	if x.Restarts {
+		return x.Want
+	}
+	return x.Least
 }
 
 // LeastUsed returns where the queue of several clusters starts a task: of those that have room for it, the one with the least share

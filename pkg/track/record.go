@@ -116,7 +116,11 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	case phase == nil && t.State == decide.Running && t.PauseLoses():
 		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	}
-	if _, move := r.standing.Interrupts(t, s.Now); move && s.Objective.Kind != plan.MOSP {
+	pause, move := r.standing.Interrupts(t, s.Now)
+	switch {
+	case pause && t.Scaling != nil && t.Scaling.Restarts:
+		return Trigger{PauseWouldLose, fmt.Sprintf("a start at another scale would lose %v of work under way", t.AtRisk.Round(time.Second))}
+	case move && s.Objective.Kind != plan.MOSP:
 		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}
 	}
 	return Trigger{}

@@ -17,6 +17,8 @@ type Update struct {
 	Now   bool
 	// Throttle is how many tasks of an array may run at a time, 0 for all; nil leaves it.
 	Throttle *int
+	// Size is how many tasks a job is to have (--ntasks), with CPUs in all; 0 leaves both.
+	Size, CPUs int
 	// Licences are all that the jobs ask for; empty leaves them.
 	Licences string
 	// SawLicences are those that the decision rests on, if Licences sets others. See Relicense.
@@ -54,17 +56,23 @@ const rounding = time.Second
 //   - A job that is left to Slurm while it has a begin time of Lull or of job_submit.lua is released.
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
 //   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each, unless an operator has lowered them since Lull or job_submit.lua set them.
+//   - A job whose size is set gets, while it waits, the number of tasks of the plan, or a larger one with which it would end in time without Lull. If it runs, it is
+//     requeued, and gets them at the next look.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
-	var c changes
+	c := changes{starts: starts(v, d)}
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
 		c.licences(v, g)
-		if c.unscale(g) {
+		if c.unscale(g) || c.unsize(g) {
+			continue
+		}
+		if g.Size != nil {
+			c.size(g, t, a, now)
 			continue
 		}
 		if g.Scale != nil {
@@ -77,7 +85,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Pause:
 			if g.Job.Pending() {
 				c.wait(g, now, planned(g, a, now), a.Reason.Code)
-			} else if !t.Changing && g.Latest.After(now) {
+			} else if !t.Changing && g.Latest.After(now) && g.pace == 0 {
 				c.pause(g, t, now, a)
 			}
 		case decide.Release, decide.Resume:
@@ -133,6 +141,8 @@ func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
 type changes struct {
 	Changes
 	at map[change]int
+	// starts says that a job may take room which another one leaves for a moment: one starts now, or is requeued for another size.
+	starts bool
 }
 
 // change is what updates that are the same have in common.
@@ -140,6 +150,7 @@ type change struct {
 	begin    int64
 	now      bool
 	throttle int // -1 for none
+	size     int
 	saw      int
 	licences string
 	had      string
@@ -147,7 +158,7 @@ type change struct {
 }
 
 func (c *changes) add(id string, u Update) {
-	key := change{now: u.Now, throttle: -1, licences: u.Licences, had: u.SawLicences, comment: u.Comment}
+	key := change{now: u.Now, throttle: -1, size: u.Size, licences: u.Licences, had: u.SawLicences, comment: u.Comment}
 	if u.Throttle != nil {
 		key.throttle, key.saw = *u.Throttle, u.Saw
 	}
@@ -181,6 +192,11 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
 
 // wait sets the begin time of a job.
 func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
+	c.waitWith(g, now, begin, code, 0)
+}
+
+// waitWith sets the begin time of a job, and its number of tasks; 0 leaves that.
+func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, tasks int) {
 	if !begin.After(now) {
 		c.startNow(g, now)
 		return
@@ -198,11 +214,15 @@ func (c *changes) wait(g *Governed, now, begin time.Time, code decide.Code) {
 	if code == codeDepends {
 		m.Text = fmt.Sprintf("%s, then for cleaner power; starts by %s at the latest", textDepends, clock(g.Latest))
 	}
-	same := g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
+	u := Update{Begin: begin}
+	if tasks > 0 {
+		m.Text += g.Size.withTasks(tasks)
+		u.resize(g, &m, tasks)
+	}
+	same := u.Size == 0 && g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
 	if same && g.Mark.Text == m.Text && m.Set == 0 {
 		return
 	}
-	u := Update{Begin: begin}
 	u.throttle(g.Job, restore(g.Job, &m), m, m.Text)
 	c.add(g.Job.ID, u)
 }
@@ -218,9 +238,10 @@ func (c *changes) left(l *Left, now time.Time) {
 	case l.releases(now):
 		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
 		m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
-	case m.Set == 0 || !j.Pending():
+	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}
+	u.giveBack(j, &m)
 	u.throttle(j, restore(j, &m), m, m.Text)
 	c.add(j.ID, u)
 }
@@ -249,22 +270,39 @@ func (c *changes) startNow(g *Governed, now time.Time) {
 // ahead reports whether a job would wait for its begin time.
 func (g *Governed) ahead(now time.Time) bool { return g.Job.Pending() && g.Job.Begin.After(now) }
 
+// settles is how long after a requeue a job is not started: Slurm 22.05 may still remove the script of its last run, and the job then fails at once (seen on starts in
+// the second of the requeue).
+const settles = 5 * time.Second
+
+// justRequeued reports whether a job was requeued a moment ago. Its submission is the time of its requeue.
+func (g *Governed) justRequeued(now time.Time) bool {
+	return g.Job.Pending() && g.Mark.Phase == Pausing && g.Job.Restarts > 0 && now.Sub(g.Job.Submitted).Abs() < settles &&
+		!g.Job.Begin.After(g.Job.Submitted.Add(3*time.Minute)) // Slurm starts it by itself
+}
+
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
 // a minute by default, but at once at a job that is changed.
 func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
-	if g.Mark.Phase == Released && !g.ahead(now) {
+	if g.Mark.Phase == Released && !g.ahead(now) || g.justRequeued(now) {
 		return
 	}
 	m := g.next(Released)
 	why := Message(&a.Reason)
-	const most = 150
-	m.Text = fmt.Sprintf("released at %s: %s", clock(now), strings.ToValidUTF8(why[:min(most, len(why))], ""))
+	m.Text = fmt.Sprintf("released at %s: %s", clock(now), clippedTo(why, 150))
+	if g.Size != nil {
+		m.Text = fmt.Sprintf("released at %s%s: %s", clock(now), g.Size.withTasks(g.Size.Now), clippedTo(why, mostWords))
+	}
 	u := Update{Now: g.Job.Pending()}
 	if u.Now {
 		m.Begin = now
 	}
 	u.Comment = m.String()
 	c.add(g.Job.ID, u)
+}
+
+// clippedTo is a text of so many bytes at most.
+func clippedTo(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(most, len(text))], "")
 }
 
 // Message says a reason in the words of Slurm.
@@ -280,9 +318,10 @@ func Message(r *decide.Reason) string {
 
 // pause requeues a running job.
 func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Action) {
-	m := g.next(Pausing)
-	m.Since, m.Runs = g.Submitted(), g.Job.Restarts
-	m.Ran = max(0, now.Sub(g.Job.Started)-t.AtRisk)
+	m := g.requeued()
+	if g.Size == nil {
+		m.Ran = max(0, now.Sub(g.Job.Started)-t.AtRisk)
+	}
 	m.Text = "is paused at " + clock(now)
 	if at := a.Reason.PlannedStart; at.After(now) {
 		m.Text += fmt.Sprintf(", goes on at %s", clock(at))
@@ -291,9 +330,23 @@ func (c *changes) pause(g *Governed, t *decide.Task, now time.Time, a *decide.Ac
 	c.Pauses = append(c.Pauses, Update{IDs: []string{g.Job.ID}, Comment: m.String()})
 }
 
+// requeued is the mark of a job that is about to be requeued.
+func (g *Governed) requeued() Mark {
+	m := g.next(Pausing)
+	m.Since, m.Runs = g.Submitted(), g.Job.Restarts
+	if g.Size != nil {
+		m.Ran = g.Size.runSaved
+	}
+	return m
+}
+
 // next is the mark of a job in another phase.
 func (g *Governed) next(p Phase) Mark {
 	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
+	m.Size, m.User, m.Each, m.Kept = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.Kept
+	if s := g.Size; s != nil {
+		m.Size, m.User, m.Each = s.Now, s.User, s.Each // not that of Mark.Was
+	}
 	if g.Scale != nil {
 		m.Of = g.Scale.Of
 	}

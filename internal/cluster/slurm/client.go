@@ -344,6 +344,9 @@ func (c Commands) Update(ctx context.Context, u Update) error {
 	case !u.Begin.IsZero():
 		args = append(args, "StartTime="+u.Begin.UTC().Format(timeLayout))
 	}
+	if u.Size > 0 {
+		args = append(args, fmt.Sprintf("NumTasks=%d", u.Size), fmt.Sprintf("NumCPUs=%d", u.CPUs))
+	}
 	if u.Throttle != nil {
 		args = append(args, "ArrayTaskThrottle="+strconv.Itoa(*u.Throttle))
 	}

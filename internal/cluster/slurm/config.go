@@ -89,8 +89,12 @@ type Default struct {
 	Runtime       Duration `json:"runtime,omitempty"`
 	Interruptible bool     `json:"interruptible,omitempty"`
 	Checkpoint    Duration `json:"checkpoint,omitempty"`
-	// MinTasks is how many tasks of an array run at a time at least; 0 leaves its throttle alone.
-	MinTasks int `json:"minTasks,omitempty"`
+	// MinTasks is how many tasks of an array run at a time at least; 0 leaves its throttle alone. With Interruptible, it is how many tasks a job that is no array
+	// has at least, and Restart how long it takes to start again.
+	MinTasks int      `json:"minTasks,omitempty"`
+	Restart  Duration `json:"restart,omitempty"`
+	// Parallel is the share of its work that its tasks do side by side; 0 for all of it.
+	Parallel float64 `json:"parallel,omitempty"`
 }
 
 // The values of a Config that does not state them.
@@ -98,6 +102,8 @@ const (
 	DefaultGrace   = 2 * time.Minute
 	DefaultMargin  = 5 * time.Minute
 	DefaultRuntime = time.Hour
+	// DefaultRestart is how long a job takes to start again at another size: Slurm itself starts a job two minutes after a requeue.
+	DefaultRestart = 2 * time.Minute
 )
 
 // ParseConfig reads a file of YAML. Unknown fields are errors. The error wraps ErrConfig.
@@ -125,8 +131,10 @@ func ParseConfig(text []byte) (Config, error) {
 			return c, fmt.Errorf("%w: defaults[%d]: checkpoint without interruptible", ErrConfig, i)
 		case d.MinTasks < 0 || d.MinTasks > mostTasks:
 			return c, fmt.Errorf("%w: defaults[%d]: minTasks: %d; accepted: 0 to %d", ErrConfig, i, d.MinTasks, mostTasks)
-		case d.MinTasks > 0 && d.Interruptible:
-			return c, fmt.Errorf("%w: defaults[%d]: minTasks with interruptible; accepted: one of them", ErrConfig, i)
+		case d.Parallel != 0 && !validShare(d.Parallel):
+			return c, fmt.Errorf("%w: defaults[%d]: parallel: %v; accepted: above 0, up to 1", ErrConfig, i, d.Parallel)
+		case (d.Restart > 0 || d.Parallel > 0) && (d.MinTasks == 0 || !d.Interruptible):
+			return c, fmt.Errorf("%w: defaults[%d]: restart or parallel; accepted: with interruptible and minTasks", ErrConfig, i)
 		}
 		for _, name := range []string{d.Partition, d.QOS, d.Account} {
 			if len(name) > maxName || !plainName(name) {
@@ -167,7 +175,7 @@ func (c *Config) options(j *Job) (Options, bool) {
 	for i := range c.Defaults {
 		d := &c.Defaults[i]
 		if (d.Partition == "" || d.Partition == j.Partition) && (d.QOS == "" || d.QOS == j.QOS) && (d.Account == "" || d.Account == j.Account) {
-			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint), MinTasks: d.MinTasks}, true
+			return Options{MaxDelay: time.Duration(d.MaxDelay), Runtime: time.Duration(d.Runtime), Interruptible: d.Interruptible, Checkpoint: time.Duration(d.Checkpoint), MinTasks: d.MinTasks, Restart: time.Duration(d.Restart), Parallel: d.Parallel}, true
 		}
 	}
 	return Options{}, false

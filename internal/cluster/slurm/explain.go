@@ -23,6 +23,9 @@ type Explanation struct {
 	// Tasks are those of an array that it stands for, Throttle how many of them run at a time; 0 for all.
 	Tasks    int `json:"tasks"`
 	Throttle int `json:"throttle,omitempty"`
+	// Size is how many tasks (--ntasks) it has, and UserSize how many its user asked for, where Lull sets their number.
+	Size     int `json:"size,omitempty"`
+	UserSize int `json:"userSize,omitempty"`
 	// Request is what each task asks for, by resource and place; memory is in bytes.
 	Request map[string]float64 `json:"request"`
 	// Message says it in words.
@@ -83,6 +86,9 @@ func (v *View) explanation(g *Governed, does, message string, now time.Time) Exp
 	x := Explanation{
 		Job: j.ID, State: j.State, Reason: j.Reason, Does: does, Submitted: g.Submitted(), Tasks: j.Tasks, Throttle: j.Throttle, Request: v.Request(j), Message: message,
 	}
+	if g.Size != nil {
+		x.Size, x.UserSize = g.Size.Now, g.Size.User
+	}
 	if j.Pending() && j.Begin.After(now) {
 		x.Begin = &j.Begin
 	}
@@ -141,6 +147,9 @@ func (g *Governed) explain(now time.Time) (does, message string) {
 	text := g.Mark.Text
 	if text == "" {
 		text = "waits: Lull has not planned it yet"
+	}
+	if why := keptMessages[g.Mark.Kept]; why != "" {
+		text += "; " + why
 	}
 	switch {
 	case !j.Pending():

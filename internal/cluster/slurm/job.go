@@ -30,9 +30,13 @@ type Job struct {
 	// Deadline is that of --deadline; zero if there is none.
 	Deadline time.Time
 	CPUs     int
+	// Size is how many tasks it has (--ntasks), 0 if squeue states none. Nodes is on how many nodes it runs, or is to run at least.
+	Size, Nodes int
 	// Memory, in bytes, and GPUs are those of all of its nodes; 0 if squeue states none.
 	Memory int64
 	GPUs   int
+	// Node is the node on which it runs; of several, a list that may be cut.
+	Node string
 	// GPUTypes are the GPUs of a type that it names, such as 2 of a100; GPUs has all.
 	GPUTypes map[string]int
 	// Licences are those that it asks for, such as power:4,matlab:1.
@@ -168,6 +172,9 @@ type Node struct {
 	CPUs   int
 	Memory int64
 	GPUs   int
+	// UsedCPUs and UsedMemory (bytes) are what jobs use of them.
+	UsedCPUs   int
+	UsedMemory int64
 	// GPUTypes are the GPUs that have a type, by it; also 0 of one, if none of them can be used now.
 	GPUTypes map[string]int
 	// Off says that Slurm has switched it off to save power, or is about to, or that it is starting: a job that needs it waits for that (ResumeTimeout at most).

@@ -44,6 +44,11 @@ type Mark struct {
 	// array had. Own says that its user has changed the throttle since: Lull sets none any more.
 	Limit, Set, Of int
 	Own            bool
+	// Size is how many tasks Lull has given a job that is no array, instead of User, which is how many its user asked for, with Each CPUs each; 0 if it has those.
+	// Was is how many it had when Lull set Size: a job that has started just then keeps those. To is how many it is to have after the requeue of Pausing. User and Each
+	// stay once they are known. Kept says why Lull sets no number any more; empty if it does.
+	Size, User, Each, Was, To int
+	Kept                      Kept
 	// Licences are how many of the bound Lull or job_submit.lua has last set at least, one for each CPU; 0 if neither has. If the job has fewer, an operator has taken
 	// them away: to its user, job_submit.lua leaves as many.
 	Licences int
@@ -54,6 +59,17 @@ type Mark struct {
 }
 
 const markWord = "lull: "
+
+// Kept says why Lull leaves the number of tasks of a job as it is from now on.
+type Kept string
+
+// The reasons for which Lull sets no number of tasks any more.
+const (
+	// OwnSize: the user of the job, or an operator, has changed the number of its tasks or CPUs since Lull set it.
+	OwnSize Kept = "own"
+	// RefusedSize: Slurm has refused a number of tasks.
+	RefusedSize Kept = "refused"
+)
 
 // ReadMark reads an AdminComment. One that has no mark, or one that cannot be read, is all Before.
 func ReadMark(comment string) Mark {
@@ -72,6 +88,12 @@ func ReadMark(comment string) Mark {
 		key, value, _ := strings.Cut(field, "=")
 		if key == "phase" {
 			m.Phase = Phase(value)
+			continue
+		}
+		if key == "tasks" {
+			if k := Kept(value); k == OwnSize || k == RefusedSize {
+				m.Kept = k
+			}
 			continue
 		}
 		if key == "throttle" {
@@ -97,6 +119,8 @@ func ReadMark(comment string) Mark {
 			m.Limit = int(min(n, mostTasks))
 		case "set":
 			m.Set = int(min(n, mostTasks))
+		case "size", "user", "each", "was", "to":
+			*map[string]*int{"size": &m.Size, "user": &m.User, "each": &m.Each, "was": &m.Was, "to": &m.To}[key] = int(min(n, mostTasks))
 		case "licences":
 			m.Licences = int(min(n, mostCount))
 		case "of":
@@ -148,8 +172,23 @@ func (m Mark) String() string {
 	if m.Of > 0 {
 		fmt.Fprintf(&b, "of=%d ", m.Of)
 	}
+	if m.Size > 0 {
+		fmt.Fprintf(&b, "size=%d ", m.Size)
+	}
+	if m.User > 0 {
+		fmt.Fprintf(&b, "user=%d each=%d ", m.User, m.Each)
+	}
+	if m.Size > 0 && m.Was > 0 {
+		fmt.Fprintf(&b, "was=%d ", m.Was)
+	}
+	if m.Phase == Pausing && m.To > 0 {
+		fmt.Fprintf(&b, "to=%d ", m.To)
+	}
 	if m.Licences > 0 {
 		fmt.Fprintf(&b, "licences=%d ", m.Licences)
+	}
+	if m.Kept != "" {
+		fmt.Fprintf(&b, "tasks=%s ", m.Kept)
 	}
 	if m.Own {
 		b.WriteString("throttle=own ")

@@ -35,7 +35,12 @@ type Input struct {
 	// Boot is how long a node may take to start that is switched off (About.ResumeTimeout). It is kept before a --deadline while there is such a node.
 	Boot time.Duration
 
+	// Interval is the longest time between two looks at the queue.
+	Interval time.Duration
+
 	places *places
+	// waiting are the numbers of jobs that may take room at any time, two at most.
+	waiting []int
 	// throttles are those of arrays whose lines share one.
 	throttles map[int]int
 }
@@ -108,6 +113,11 @@ type Governed struct {
 	Latest time.Time
 	// Scale is how many tasks of an array may run at a time; nil where Lull does not change that.
 	Scale *Scale
+	// Size is how many tasks (--ntasks) a job may have; nil where Lull does not change that.
+	Size *Size
+
+	// pace is how much of its work a job does in an hour that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
+	pace float64
 }
 
 // View is a snapshot and what it was made from, task by task.
@@ -171,6 +181,13 @@ func Observe(in Input) View {
 		x.Governed, x.why, x.message = govern(&in, x.Job)
 	}
 	scale(&in, lines, here.Capacity)
+	in.waiting = waitingJobs(&in)
+	for i := range lines {
+		if x := &lines[i]; x.why == "" {
+			x.Size = newSize(&in, &x.Governed)
+			x.pace = x.slower()
+		}
+	}
 	for i := range lines {
 		x := &lines[i]
 		j := x.Job
@@ -261,7 +278,7 @@ func (v *View) bound(in *Input, capacity map[string]float64) {
 // govern says whether Lull decides on a job; if not, why.
 func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	defaults, byDefault := in.Config.options(j)
-	o, stated, err := ReadComment(j.Comment, defaults)
+	o, stated, err := ReadComment(j.Comment, defaults, j.ofArray())
 	m := ReadMark(j.AdminComment)
 	j.moved(&m, in.Now)
 	g = Governed{Job: j, Mark: m, Options: o}
@@ -309,7 +326,7 @@ func (j *Job) moved(m *Mark, now time.Time) {
 // Ran returns what a job that is over had stated, and whether Lull governed it while it was not.
 func Ran(in *Input, j *Job) (Governed, bool) {
 	defaults, byDefault := in.Config.options(j)
-	o, stated, err := ReadComment(j.Comment, defaults)
+	o, stated, err := ReadComment(j.Comment, defaults, j.ofArray())
 	m := ReadMark(j.AdminComment)
 	waits := !o.Off && (o.MaxDelay > 0 || !j.Deadline.IsZero())
 	own := m.Phase == HandedOver || m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly))

@@ -22,8 +22,13 @@ type Options struct {
 	// when it gets SIGTERM.
 	Interruptible bool
 	Checkpoint    time.Duration
-	// MinTasks is how many tasks of an array Lull lets run at a time at least, where the plan wants fewer than its throttle lets; 0 leaves the throttle alone.
+	// MinTasks is how many tasks of an array Lull lets run at a time at least, where the plan wants fewer than its throttle lets; 0 leaves the throttle alone. Of a
+	// job that is no array and is Interruptible, it is how many tasks (--ntasks) the job may have at least, and Restart how long it then takes to start again; 0
+	// for DefaultRestart.
 	MinTasks int
+	Restart  time.Duration
+	// Parallel is the share of the work of such a job that its tasks do side by side (Amdahl's law): with fewer tasks, the rest takes no longer. 0 for all of it.
+	Parallel float64
 	// Off says that the job may not wait, whatever the administrator states.
 	Off bool
 }
@@ -38,16 +43,23 @@ const (
 	keyInterruptible = "interruptible"
 	keyCheckpoint    = "checkpoint"
 	keyMinTasks      = "min-tasks"
+	keyRestart       = "restart"
+	keyParallel      = "parallel"
 	keyOff           = "off"
 )
 
-const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER or off"
+const acceptedKeys = "max-delay=DURATION, runtime=DURATION, interruptible, checkpoint=DURATION, min-tasks=NUMBER, restart=DURATION, parallel=SHARE or off"
 
 // ReadComment reads the part of a comment that is for Lull, such as lull:max-delay=8h,interruptible, over what stands
 // otherwise. The part begins with "lull:" at the beginning of a word, and ends before a space or a semicolon.
 //
+// array says that it is the comment of an array, which is either interruptible or has min-tasks.
+//
 // stated reports whether the comment has such a part. The error wraps ErrComment and names what cannot be read.
-func ReadComment(comment string, otherwise Options) (o Options, stated bool, err error) {
+func ReadComment(comment string, otherwise Options, array bool) (o Options, stated bool, err error) {
+	if array && otherwise.Interruptible {
+		otherwise.MinTasks = 0
+	}
 	part := ""
 	for _, word := range strings.FieldsFunc(comment, func(r rune) bool { return r == ';' || r <= ' ' }) {
 		if rest, ours := strings.CutPrefix(word, prefix); ours {
@@ -75,7 +87,7 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 			return otherwise, true, err
 		}
 	}
-	if o.MinTasks > 0 && o.Interruptible { // what the user states stands over a default that excludes it
+	if array && o.MinTasks > 0 && o.Interruptible { // what the user states stands over a default that excludes it
 		switch {
 		case !seen[keyMinTasks]:
 			o.MinTasks = 0
@@ -86,15 +98,18 @@ func ReadComment(comment string, otherwise Options) (o Options, stated bool, err
 	if o.Checkpoint > 0 && !o.Interruptible {
 		return otherwise, true, fmt.Errorf("%w: checkpoint without interruptible", ErrComment)
 	}
-	if o.MinTasks > 0 && o.Interruptible {
-		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them", ErrComment)
+	switch {
+	case array && o.MinTasks > 0 && o.Interruptible:
+		return otherwise, true, fmt.Errorf("%w: min-tasks with interruptible; accepted: one of them for an array", ErrComment)
+	case (seen[keyRestart] || seen[keyParallel]) && (o.MinTasks == 0 || !o.Interruptible):
+		return otherwise, true, fmt.Errorf("%w: restart or parallel; accepted: with interruptible and min-tasks", ErrComment)
 	}
 	return o, true, nil
 }
 
 // set takes over one entry of a comment.
 func (o *Options) set(key, value string, hasValue bool) error {
-	to := map[string]*time.Duration{keyMaxDelay: &o.MaxDelay, keyRuntime: &o.Runtime, keyCheckpoint: &o.Checkpoint}[key]
+	to := map[string]*time.Duration{keyMaxDelay: &o.MaxDelay, keyRuntime: &o.Runtime, keyCheckpoint: &o.Checkpoint, keyRestart: &o.Restart}[key]
 	switch {
 	case to != nil:
 		d, err := ParseDuration(value)
@@ -108,6 +123,12 @@ func (o *Options) set(key, value string, hasValue bool) error {
 			return fmt.Errorf("%w: %s: %q; accepted: 1 to %d", ErrComment, key, clipped(value), mostTasks)
 		}
 		o.MinTasks = n
+	case key == keyParallel:
+		share, err := strconv.ParseFloat(value, 64)
+		if err != nil || !validShare(share) {
+			return fmt.Errorf("%w: %s: %q; accepted: above 0, up to 1", ErrComment, key, clipped(value))
+		}
+		o.Parallel = share
 	case hasValue || key != keyInterruptible && key != keyOff:
 		return fmt.Errorf("%w: %q; accepted: %s", ErrComment, clipped(key), acceptedKeys)
 	case key == keyInterruptible:
@@ -117,6 +138,9 @@ func (o *Options) set(key, value string, hasValue bool) error {
 	}
 	return nil
 }
+
+// validShare reports whether a share can be Options.Parallel.
+func validShare(v float64) bool { return v > 0 && v <= 1 }
 
 // longest bounds durations: what waits longer than a year is a mistake.
 const longest = 366 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 
 func TestACommentStatesOptions(t *testing.T) {
 	site := Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: time.Minute}
-	if o, _, err := ReadComment("lull:max-delay=8h,min-tasks=12", Options{}); err != nil || o.MinTasks != 12 {
+	if o, _, err := ReadComment("lull:max-delay=8h,min-tasks=12", Options{}, true); err != nil || o.MinTasks != 12 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for comment, want := range map[string]Options{
@@ -20,7 +20,7 @@ func TestACommentStatesOptions(t *testing.T) {
 		"notlull:max-delay=8h":   site,
 		"":                       site,
 	} {
-		o, stated, err := ReadComment(comment, site)
+		o, stated, err := ReadComment(comment, site, true)
 		if err != nil || o != want || stated != strings.Contains(" "+comment, " lull:") {
 			t.Errorf("%q: %+v, %v, %v", comment, o, stated, err)
 		}
@@ -44,7 +44,7 @@ func TestACommentThatCannotBeReadSaysWhy(t *testing.T) {
 		"lull:min-tasks":                    "1 to",
 		"lull:min-tasks=2,interruptible":    "one of them",
 	} {
-		_, stated, err := ReadComment(comment, Options{})
+		_, stated, err := ReadComment(comment, Options{}, true)
 		if !stated || !errors.Is(err, ErrComment) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", comment, err, want)
 		}
@@ -69,8 +69,8 @@ func TestTheConfigurationSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for text, want := range map[string]string{
-		"defaults: [{partition: batch, maxDelay: 2h, minTasks: -1}]":                     "minTasks",
-		"defaults: [{partition: batch, maxDelay: 2h, minTasks: 2, interruptible: true}]": "one of them",
+		"defaults: [{partition: batch, maxDelay: 2h, minTasks: -1}]":             "minTasks",
+		"defaults: [{partition: batch, maxDelay: 2h, minTasks: 2, restart: 1m}]": "restart",
 		"graze: 2m":              "graze",
 		"capacity: {maximum: 4}": "capacity.licence",
 		"capacity: {licence: 'a\"b', maximum: 4}":       "capacity.licence",
@@ -131,7 +131,7 @@ func TestWhatTheUserStatesStandsOverDefaults(t *testing.T) {
 		{"lull:min-tasks=2", Options{MaxDelay: time.Hour, Interruptible: true, Checkpoint: 5 * time.Minute}, Options{MaxDelay: time.Hour, MinTasks: 2}},
 		{"lull:runtime=2h", Options{MaxDelay: time.Hour, MinTasks: 4}, Options{MaxDelay: time.Hour, Runtime: 2 * time.Hour, MinTasks: 4}},
 	} {
-		if got, stated, err := ReadComment(tc.comment, tc.otherwise); got != tc.want || !stated || err != nil {
+		if got, stated, err := ReadComment(tc.comment, tc.otherwise, true); got != tc.want || !stated || err != nil {
 			t.Errorf("%s over %+v: %+v, %v; want %+v", tc.comment, tc.otherwise, got, err, tc.want)
 		}
 	}

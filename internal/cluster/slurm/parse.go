@@ -25,12 +25,13 @@ var jobColumns = []column{
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{"EndTime", 20}, {"UserName", 33},
 	{"NumNodes", 16}, {"NumTasks", 12}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
-	{"Licenses", tresWidth},
+	{"Licenses", tresWidth}, {"NodeList", nodeWidth},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
 // adminWidth and commentWidth are how much is read of what others write. adminComment is a column that squeue knows, though its manual does not list it.
 const (
+	nodeWidth    = 65
 	adminComment = "admin_comment"
 	adminWidth   = 320
 	commentWidth = 200
@@ -121,7 +122,7 @@ func partly(line string) *Job {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), AdminComment: none(f[27]), Comment: none(f[28])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), Node: none(f[27]), AdminComment: none(f[28]), Comment: none(f[29])}
 	j.LicencesCut = len(f[26]) >= tresWidth
 	var err error
 	fail := func(name, text string, cause error) {
@@ -153,6 +154,7 @@ func parseJob(f []string) (Job, error) {
 	j.Limit = limit
 	memory, has, cause := asked(f[20], f[21], f[22:26])
 	j.Memory, j.GPUs, j.GPUTypes = memory, has.all, has.types
+	j.Size, j.Nodes = multiplier(f[21]), multiplier(f[20])
 	fail("tres-alloc", f[22], cause)
 	if j.Submitted.IsZero() {
 		fail("SubmitTime", f[5], ErrLine)

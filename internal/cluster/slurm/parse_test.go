@@ -20,7 +20,7 @@ func line(set map[string]string) string {
 		"JobID": "12", "ArrayJobID": "12", "ArrayTaskID": "N/A", "State": "PENDING", "Reason": "BeginTime",
 		"SubmitTime": "2026-06-01T08:00:00", "EligibleTime": "2026-06-01T10:00:00", "StartTime": "N/A", "TimeLimit": "1:00:00", "Deadline": "N/A",
 		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1", "EndTime": "N/A", "UserName": "ada",
-		"NumNodes": "1", "NumTasks": "1", "tres-alloc": "cpu=4,node=1,billing=4", "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-task": "N/A", "Licenses": "(null)",
+		"NumNodes": "1", "NumTasks": "1", "tres-alloc": "cpu=4,node=1,billing=4", "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-task": "N/A", "Licenses": "(null)", "NodeList": "",
 		adminComment: "(null)", "Comment": "(null)",
 	}
 	for k, v := range set {
@@ -74,6 +74,7 @@ func TestALineIsAJob(t *testing.T) {
 	} {
 		jobs, bad := parseJobs(line(tc.set), end)
 		tc.want.State, tc.want.Reason, tc.want.Submitted, tc.want.Begin = "PENDING", "BeginTime", at("08:00:00"), at("10:00:00")
+		tc.want.Size, tc.want.Nodes = 1, 1
 		tc.want.CPUs, tc.want.Requeue, tc.want.Partition, tc.want.User = 4, true, "batch", "ada"
 		if len(bad) > 0 || len(jobs) != 1 || !reflect.DeepEqual(jobs[0], tc.want) {
 			t.Errorf("%s: %+v, %v\nwant %+v", name, jobs, bad, tc.want)
@@ -140,12 +141,12 @@ func TestWhatANodeHas(t *testing.T) {
 		cpus, alloc, gres, used string
 		want                    Node
 	}{
-		"idle":                           {"0/16/0/16", "1000", "gpu:a100:4(S:0-1),nic:1", "gpu:a100:0(IDX:N/A),nic:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}}},
+		"idle":                           {"0/16/0/16", "1000", "gpu:a100:4(S:0-1),nic:1", "gpu:a100:0(IDX:N/A),nic:0", Node{CPUs: 16, UsedMemory: 1000 << 20, Memory: 32000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}}},
 		"drained":                        {"0/0/16/16", "0", "gpu:4", "gpu:0", Node{}},
-		"draining":                       {"2/0/14/16", "1000", "gpu:a100:2(S:0),gpu:h100:2(S:1)", "gpu:a100:2(IDX:0,1),gpu:h100:1(IDX:3)", Node{CPUs: 2, Memory: 1000 << 20, GPUs: 3, GPUTypes: map[string]int{"a100": 2, "h100": 1}}},
-		"allocated":                      {"16/0/0/16", "1000", "(null)", "gpu:0", Node{CPUs: 16, Memory: 32000 << 20}},
-		"a list that sinfo cuts":         {"0/16/0/16", "1000", "gpu:2," + strings.Repeat("x", 150) + ",gpu:12345"[:4], "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 2}},
-		"a list that is cut in brackets": {"0/16/0/16", "1000", "gpu:2,gpu:b:3(S:" + strings.Repeat("0,", 72), "gpu:0", Node{CPUs: 16, Memory: 32000 << 20, GPUs: 5, GPUTypes: map[string]int{"b": 3}}},
+		"draining":                       {"2/0/14/16", "1000", "gpu:a100:2(S:0),gpu:h100:2(S:1)", "gpu:a100:2(IDX:0,1),gpu:h100:1(IDX:3)", Node{CPUs: 2, UsedCPUs: 2, UsedMemory: 1000 << 20, Memory: 1000 << 20, GPUs: 3, GPUTypes: map[string]int{"a100": 2, "h100": 1}}},
+		"allocated":                      {"16/0/0/16", "1000", "(null)", "gpu:0", Node{CPUs: 16, UsedCPUs: 16, UsedMemory: 1000 << 20, Memory: 32000 << 20}},
+		"a list that sinfo cuts":         {"0/16/0/16", "1000", "gpu:2," + strings.Repeat("x", 150) + ",gpu:12345"[:4], "gpu:0", Node{CPUs: 16, UsedMemory: 1000 << 20, Memory: 32000 << 20, GPUs: 2}},
+		"a list that is cut in brackets": {"0/16/0/16", "1000", "gpu:2,gpu:b:3(S:" + strings.Repeat("0,", 72), "gpu:0", Node{CPUs: 16, UsedMemory: 1000 << 20, Memory: 32000 << 20, GPUs: 5, GPUTypes: map[string]int{"b": 3}}},
 	} {
 		nodes, bad := parseNodes(nodeLine("n1", tc.cpus, "batch", "32000", tc.alloc, tc.gres, tc.used), end)
 		tc.want.Name, tc.want.Partitions = "n1", []string{"batch"}

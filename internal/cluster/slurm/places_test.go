@@ -57,10 +57,10 @@ func TestNodesThatAreSwitchedOffCount(t *testing.T) {
 func TestPlacesOfARecordedSlurm(t *testing.T) {
 	q := recorded(t)
 	want := []Node{
-		{Name: "n1", CPUs: 16, Memory: 16000 << 20, Partitions: []string{"batch"}},
-		{Name: "n2", CPUs: 2, Memory: 2048 << 20, Partitions: []string{"batch"}},
-		{Name: "n3", CPUs: 16, Memory: 32000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}, Partitions: []string{"gpu", "batch"}},
-		{Name: "n4", CPUs: 4, Memory: 1500 << 20, GPUs: 1, GPUTypes: map[string]int{"a100": 1}, Partitions: []string{"gpu"}},
+		{Name: "n1", CPUs: 16, UsedCPUs: 4, Memory: 16000 << 20, UsedMemory: 2000 << 20, Partitions: []string{"batch"}},
+		{Name: "n2", CPUs: 2, UsedCPUs: 2, Memory: 2048 << 20, UsedMemory: 2048 << 20, Partitions: []string{"batch"}},
+		{Name: "n3", CPUs: 16, UsedCPUs: 3, Memory: 32000 << 20, UsedMemory: 2000 << 20, GPUs: 4, GPUTypes: map[string]int{"a100": 4}, Partitions: []string{"gpu", "batch"}},
+		{Name: "n4", CPUs: 4, UsedCPUs: 4, Memory: 1500 << 20, UsedMemory: 1500 << 20, GPUs: 1, GPUTypes: map[string]int{"a100": 1}, Partitions: []string{"gpu"}},
 	}
 	if !reflect.DeepEqual(q.Nodes, want) {
 		t.Errorf("nodes %+v\nwant  %+v", q.Nodes, want)

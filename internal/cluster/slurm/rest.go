@@ -245,7 +245,7 @@ func (c *REST) Observe(ctx context.Context) (Queue, error) {
 // Update implements Client. slurmrestd gets what it knows whole: begin times and licences of jobs that are no arrays. An update with an AdminComment or a throttle is
 // one command: a begin time without its mark, for a moment, would pass for that of a user.
 func (c *REST) Update(ctx context.Context, u Update) error {
-	if u.Comment != "" || u.Throttle != nil || strings.Contains(strings.Join(u.IDs, ""), "_") {
+	if u.Comment != "" || u.Size > 0 || u.Throttle != nil || strings.Contains(strings.Join(u.IDs, ""), "_") {
 		return c.Commands.Update(ctx, u)
 	}
 	body := map[string]string{}

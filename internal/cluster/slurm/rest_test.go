@@ -87,7 +87,7 @@ func TestTheQueueOfSlurmrestd(t *testing.T) {
 	if array.ID != "17_[1,3,5,7,9]" || array.Tasks != 5 || array.Throttle != 4 || array.Comment != "lull:max-delay=8h" || array.Begin.Sub(array.Submitted) != 1000*time.Second {
 		t.Errorf("%+v", array)
 	}
-	want := Job{ID: "18", Number: heldOfRest, Tasks: 1, State: "PENDING", Reason: "JobHeldUser", Submitted: unix(1795876536), Begin: unix(1795876544), Started: unix(1795876544), Deadline: unix(1796049336), CPUs: 2, Memory: 200 << 20, GPUs: 4, Licences: "power:2,superpower", Requeue: true, Partition: "green,batch", QOS: "normal", Account: "lab", User: "root", Comment: "lull:max-delay=8h\nforged", AdminComment: "lull: waits"}
+	want := Job{ID: "18", Number: heldOfRest, Tasks: 1, State: "PENDING", Reason: "JobHeldUser", Submitted: unix(1795876536), Begin: unix(1795876544), Started: unix(1795876544), Deadline: unix(1796049336), CPUs: 2, Size: 2, Nodes: 2, Memory: 200 << 20, GPUs: 4, Licences: "power:2,superpower", Requeue: true, Partition: "green,batch", QOS: "normal", Account: "lab", User: "root", Comment: "lull:max-delay=8h\nforged", AdminComment: "lull: waits"}
 	if !reflect.DeepEqual(held, want) {
 		t.Errorf("%+v; want %+v", held, want)
 	}
@@ -97,7 +97,7 @@ func TestTheQueueOfSlurmrestd(t *testing.T) {
 	if runs.Begin.After(runs.Started) {
 		t.Errorf("%+v", runs)
 	}
-	nodes := []Node{{Name: "n1", CPUs: 16, Memory: 16000 << 20, Partitions: []string{"batch", "green"}}, {Name: "n2", CPUs: 0, Partitions: []string{"batch", "green", "narrow"}}}
+	nodes := []Node{{Name: "n1", CPUs: 16, Memory: 16000 << 20, UsedCPUs: 3, UsedMemory: 300 << 20, Partitions: []string{"batch", "green"}}, {Name: "n2", CPUs: 0, Partitions: []string{"batch", "green", "narrow"}}}
 	if !reflect.DeepEqual(q.Nodes, nodes) {
 		t.Errorf("%+v; want %+v", q.Nodes, nodes)
 	}

@@ -25,6 +25,7 @@ type restJob struct {
 	Limit        *int64 `json:"time_limit"`
 	CPUs         *int64 `json:"cpus"`
 	Nodes        *int64 `json:"node_count"`
+	NodeList     string `json:"nodes"`
 	Count        *int64 `json:"tasks"`
 	Restarts     int64  `json:"restart_cnt"`
 	Requeue      bool   `json:"requeue"`
@@ -78,7 +79,7 @@ func (j *restJob) fields() []string {
 		cmp.Or(number(j.CPUs), j.cpus()), strconv.FormatInt(j.Restarts, 10), flag(j.Requeue), j.Partition, j.QOS, j.Account, het, flag(j.Batch),
 		restTime(j.End), j.User,
 		number(j.Nodes), number(j.Count), cmp.Or(j.Allocated, j.Requested), j.PerJob, j.PerNode, j.PerTask,
-		j.Licences, j.AdminComment, j.Comment,
+		j.Licences, j.NodeList, j.AdminComment, j.Comment,
 	}
 }
 

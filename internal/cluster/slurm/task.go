@@ -13,6 +13,9 @@ func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, tr
 	if g.Scale != nil {
 		return g.scaled(in)
 	}
+	if g.Size != nil {
+		return g.sized(in)
+	}
 	j := g.Job
 	each := in.places.request(j, 1)
 	width, waves := g.shape(each, capacity)
@@ -24,18 +27,22 @@ func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, tr
 	if in.throttles[j.Number] > 0 {
 		t.Request[throttleOf(j.Number)] = float64(width)
 	}
-	if g.interruptible() {
+	switch {
+	case g.pace > 0: // a pause would have it start again with few tasks, if nobody gave the others back
+		t.Remaining = time.Duration(float64(max(0, work-g.saved())) / g.pace)
+		t.Remaining = max(0, t.Remaining-g.ran(in))
+	case g.interruptible():
 		t.Kind, t.Checkpoint = workload.Interruptible, g.Options.Checkpoint
 		t.Remaining = work - g.done(in)
 		t.AtRisk = min(g.atRisk(in), t.Remaining)
-	} else {
+	default:
 		t.Remaining = max(0, work-g.ran(in))
 	}
 	g.Latest = t.Deadline.Add(-t.Remaining)
 	if t.HeldOut = g.HeldOut(in.Config); t.HeldOut {
 		t.Deadline = time.Time{}
 	}
-	seen := track.Observation{Source: "model", Speed: 1, Done: work - t.Remaining}
+	seen := track.Observation{Source: "model", Speed: 1, Done: max(0, work-t.Remaining)}
 	switch {
 	case j.State == stateCompleting: // it is being requeued
 		t.State, t.Cluster, t.Changing = decide.Running, ClusterName, true

@@ -217,7 +217,7 @@ func parseNode(f []string) (Node, error) {
 		}
 		cpus[i] = v
 	}
-	n.CPUs = cpus[0] + cpus[1]
+	n.CPUs, n.UsedCPUs = cpus[0]+cpus[1], cpus[0]
 	mem, gres := f[3], plain(f[5], nodeColumns[5].width)
 	if cpus[1] == 0 && cpus[2] > 0 { // down, drained, or draining: nothing starts there
 		mem, gres = f[4], plain(f[6], nodeColumns[6].width)
@@ -228,6 +228,13 @@ func parseNode(f []string) (Node, error) {
 			return n, err
 		}
 		n.Memory = v
+	}
+	if none(f[4]) != "" {
+		v, err := parseMemory(f[4])
+		if err != nil {
+			return n, err
+		}
+		n.UsedMemory = v
 	}
 	has := countGPUs(gres)
 	n.GPUs, n.GPUTypes = has.all, has.types

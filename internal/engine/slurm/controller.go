@@ -53,6 +53,8 @@ type Options struct {
 const (
 	// shortest is the least time between two looks.
 	shortest = time.Second
+	// followUp is when a look follows one that requeues a job: 121 s after the requeue, Slurm starts the job by itself.
+	followUp = 20 * time.Second
 	// threshold is the relative deviation of progress, run time and forecast for which a job is planned anew.
 	threshold = 0.05
 )
@@ -93,9 +95,11 @@ func New(o Options) (*Controller, error) {
 func (c *Controller) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := c.o.Interval
-		if wake, err := c.Reconcile(ctx); err == nil {
+		wake, err := c.Reconcile(ctx)
+		if err == nil || !wake.IsZero() {
 			wait = min(wait, max(shortest, wake.Sub(c.o.Clock.Now())))
-		} else if ctx.Err() == nil {
+		}
+		if err != nil && ctx.Err() == nil {
 			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Reconciling failed; jobs that wait start by their begin times", "error", err.Error())
 		}
@@ -109,7 +113,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile observes, decides and applies once. It returns when to do so again at the latest.
+// Reconcile observes, decides and applies once. It returns when to do so again at the latest; with an error, a zero time unless a job is being requeued.
 func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) {
 	q, err := c.o.Client.Observe(ctx)
 	if err != nil {
@@ -119,6 +123,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 		c.o.Log.Error("Slurm answers in another form; the jobs of lines that cannot be read are left to Slurm", "error", err.Error())
 	}
 	in := c.o.Input
+	in.Interval = c.o.Interval
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)
 	in.Carbon = out.Outlook
@@ -146,7 +151,19 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 		}
 		c.ledger.record(&in, &view, &d, applied)
 	}
-	return d.Wake, err
+	switch soon := in.Now.Add(followUp); {
+	case requeues(&view, &changes) && (err != nil || soon.Before(d.Wake)):
+		return soon, err
+	case err != nil:
+		return time.Time{}, err
+	}
+	return d.Wake, nil
+}
+
+// requeues reports whether a job is being requeued, or about to be.
+func requeues(view *slurm.View, changes *slurm.Changes) bool {
+	pausing := func(g slurm.Governed) bool { return g.Mark.Phase == slurm.Pausing }
+	return len(changes.Pauses) > 0 || slices.ContainsFunc(view.Jobs, pausing)
 }
 
 // decide follows the plans that stand and makes those that are missing. If it cannot, the jobs run.
@@ -206,7 +223,7 @@ func (c *Controller) decideWithin(ctx context.Context, s decide.Snapshot, planne
 func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm.Changes, applied map[string]bool) error {
 	if c.o.DryRun {
 		for _, u := range append(changes.Updates, changes.Pauses...) {
-			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "licences", u.Licences, "adminComment", u.Comment)
+			c.o.Log.Info("Would change jobs", "jobs", names(u.IDs), "begin", beginText(u), "throttle", throttleText(u), "tasks", tasksText(u), "licences", u.Licences, "adminComment", u.Comment)
 		}
 		c.o.Log.Info("Changed nothing (dry run)", "jobs", len(view.Jobs), "left", len(view.Left), "updates", len(changes.Updates), "pauses", len(changes.Pauses))
 		return nil
@@ -220,7 +237,11 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 		if u.Licences != "" && c.refused.waits(u.IDs, now) {
 			continue
 		}
-		switch err := c.update(ctx, &u, applied, licensed); {
+		err := c.update(ctx, &u, applied, licensed)
+		if u.Size > 0 && slurm.Refused(err) && ctx.Err() == nil {
+			err = c.refuse(ctx, &u, applied, licensed)
+		}
+		switch {
 		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
 			metrics.SlurmErrors.Inc()
 			c.refused.refuse(u.IDs, now)
@@ -276,6 +297,26 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 	return nil
 }
 
+// refuse makes a change of which Slurm has refused the number of tasks, of at least one job: job by job, without the number where it is that. Such a job keeps those
+// that it has from then on, and the other changes are made.
+func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
+	for _, id := range u.IDs {
+		of := *u
+		of.IDs = []string{id}
+		err := c.update(ctx, &of, applied, licensed)
+		if slurm.Refused(err) && ctx.Err() == nil {
+			metrics.SlurmErrors.Inc()
+			c.o.Log.Error("Slurm has refused a number of tasks; the job keeps those that it has", "jobs", id, "tasks", u.Size, "error", err.Error())
+			of = of.WithoutSize()
+			err = c.update(ctx, &of, applied, licensed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // license sets licences of jobs, which are read again right before: what somebody has changed since the look stays.
 func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	now, err := c.o.Client.LicencesOf(ctx, u.IDs)
@@ -299,7 +340,7 @@ func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[stri
 		return err
 	}
 	note(applied, u, change(u))
-	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "licences", u.Licences, "adminComment", u.Comment)
+	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "tasks", tasksText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
 
@@ -381,6 +422,13 @@ func throttleText(u slurm.Update) string {
 		return ""
 	}
 	return strconv.Itoa(*u.Throttle)
+}
+
+func tasksText(u slurm.Update) string {
+	if u.Size == 0 {
+		return ""
+	}
+	return strconv.Itoa(u.Size)
 }
 
 func beginText(u slurm.Update) string {

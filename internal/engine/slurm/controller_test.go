@@ -138,7 +138,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	}
 	for i := range f.jobs {
 		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
-			j.State, j.Reason, j.Started = "RUNNING", "None", maxTime(j.Begin, j.Submitted)
+			j.State, j.Reason, j.Node, j.Started = "RUNNING", "None", "n", maxTime(j.Begin, j.Submitted)
 			if n := f.grows[j.ID]; n > 0 {
 				j.CPUs = n
 			}
@@ -147,7 +147,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 			}
 		}
 	}
-	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus}}, Bad: f.bad}, nil
+	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus, UsedCPUs: f.used()}}, Bad: f.bad}, nil
 }
 
 // lets reports whether the throttle of an array lets one more task run.
@@ -245,6 +245,9 @@ func (f *fake) Update(_ context.Context, u slurm.Update) (err error) {
 		}
 		if u.Throttle != nil {
 			j.Throttle = *u.Throttle
+		}
+		if u.Size > 0 && j.Pending() { // of one that has started, Slurm sets the AdminComment only
+			j.Size, j.CPUs = u.Size, u.CPUs
 		}
 		switch {
 		case u.Now:

@@ -39,7 +39,9 @@ func (c *Controller) restored(in *slurm.Input, view *slurm.View, i int) *track.R
 	t := &view.Snapshot.Tasks[i]
 	workers, length := 1, t.Remaining
 	if t.Scaling != nil {
-		workers = t.Scaling.MaxWorkers
+		if workers = t.Scaling.MaxWorkers; view.Jobs[i].Size != nil {
+			workers = view.Jobs[i].Size.Workers()
+		}
 		length = time.Duration(float64(length) / max(1, t.Scaling.Rate(workers)))
 	}
 	standing := &decide.Standing{

@@ -144,7 +144,13 @@ func (r *round) governed(g *slurm.Governed, a *decide.Action, t *decide.Task, ap
 	of := r.submitted(g, !known && waited)
 	x := ledger.JobSeen{UID: uid, Submitted: of, Runs: r.runs(g, uid)}
 	x.Decided = &ledger.Decided{Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: slurm.Message(&a.Reason), Workers: 1, Applied: applied}
-	if a.Verb == decide.Pause && !j.Pending() {
+	switch s := g.Size; {
+	case j.Pending():
+	case s != nil:
+		if applied && s.Requeues() { // one for another size is a pause of no length
+			x.Decided.Verb, x.Decided.LostSeconds = string(decide.Pause), s.Lost().Seconds()
+		}
+	case a.Verb == decide.Pause:
 		x.Decided.LostSeconds = t.AtRisk.Seconds()
 	}
 	r.add(x)
@@ -252,12 +258,35 @@ func (r *round) submitted(g *slurm.Governed, now bool) ledger.Submitted {
 	if a := r.arrays[j.Number]; a != nil {
 		at = at.Add(a.at[j.ID])
 	}
-	request := r.view.Request(j)
-	return ledger.Submitted{
+	request := r.view.Request(g.AsSubmitted())
+	out := ledger.Submitted{
 		APIVersion: apiVersion, Kind: jobKind, Namespace: cmp.Or(j.Account, j.Partition), Name: j.ID, Labels: labels, At: at.UTC(),
 		Workers: 1, Request: request, Watts: float64(r.in.Power.Of(request)), Runtime: g.Runtime(r.in).Seconds(), Deadline: g.Deadline(r.in).UTC(),
 		Zone: r.in.Zone, Resumable: g.Resumable(), HeldOut: g.HeldOut(r.in.Config),
 		AsRun: true, // until a job with --exclusive starts, Slurm states the CPUs that it asked for
+	}
+	if tasks, parallel, sized := g.Sized(); sized {
+		scales(&out, tasks, parallel)
+	}
+	return out
+}
+
+// scales has a job be one whose number of tasks may change: a worker is a task. As submitted it has all of them, whatever it runs with.
+func scales(of *ledger.Submitted, tasks int, parallel float64) {
+	of.AsRun, of.Workers, of.Watts = false, tasks, of.Watts/float64(tasks)
+	for name := range of.Request {
+		of.Request[name] /= float64(tasks)
+	}
+	if parallel == 1 {
+		return
+	}
+	of.MinWorkers, of.Runtime = 1, of.Runtime*slurm.SpeedOf(parallel, tasks)
+	for n := 1; n <= tasks; n++ {
+		adds := slurm.SpeedOf(parallel, n)
+		if n > 1 {
+			adds -= slurm.SpeedOf(parallel, n-1)
+		}
+		of.Curve = append(of.Curve, adds)
 	}
 }
 
@@ -280,6 +309,9 @@ func (r *round) runs(g *slurm.Governed, uid string) (out []ledger.JobRun) {
 		return out
 	}
 	x := ledger.JobRun{Started: r.started(last, j)}
+	if _, _, sized := g.Sized(); sized {
+		x.Started.Workers = j.Size
+	}
 	if j.Over() {
 		x.Ended = ended(j)
 	}

@@ -11,13 +11,16 @@ import (
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/cluster/slurm"
 	"lull.dev/lull/pkg/carbon"
+	"lull.dev/lull/pkg/plan"
+	"lull.dev/lull/pkg/plan/joint"
 	"lull.dev/lull/pkg/units"
 )
 
 // mortal is a client of a controller that is killed after some more changes, between any two of them.
 type mortal struct {
 	*fake
-	left int
+	left  int
+	races func() bool
 }
 
 func (m *mortal) dies() bool {
@@ -28,6 +31,9 @@ func (m *mortal) dies() bool {
 func (m *mortal) Update(ctx context.Context, u slurm.Update) error {
 	if m.dies() {
 		return slurm.ErrCommand
+	}
+	if u.Size > 0 && m.races != nil && m.races() { // it starts before its size is set
+		_, _ = m.Observe(ctx)
 	}
 	return m.fake.Update(ctx, u)
 }
@@ -48,6 +54,7 @@ type fate struct {
 	edited, held  bool
 	set           time.Time
 	tasks         int
+	sized
 }
 
 // world is a day of a Slurm cluster by a model of Slurm: jobs come, the controller and slurmctld die and come back, forecasts change, clocks step, and users edit and
@@ -63,11 +70,13 @@ type world struct {
 	fates  map[string]*fate
 	number int
 	seen   map[string]int
+	scales bool // the planner scales jobs
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, name: fmt.Sprintf("seed %d", seed), random: rand.New(rand.NewPCG(seed, 28)), fates: map[string]*fate{}, seen: map[string]int{}}
 	_, w.f, _ = setup(t)
+	w.scales = seed%4 > 1
 	w.f.cpus, w.f.lasts = []int{16, 100000}[seed%2], map[string]time.Duration{}
 	w.forecast()
 	return w
@@ -97,7 +106,10 @@ func (w *world) forecast() {
 // starts starts a controller.
 func (w *world) starts() {
 	w.c, _, _ = setup(w.t)
-	w.client = &mortal{w.f, 1 << 30}
+	w.client = &mortal{w.f, 1 << 30, func() bool { return w.once(3) }}
+	if w.scales {
+		w.c.o.Planner = plan.ForSequence(joint.Planner{Effort: 0.02})
+	}
 	w.c.o.Client, w.c.o.Clock, w.c.o.Interval, w.c.o.Input.Margin = w.client, w.f.clock, time.Minute, 2*time.Minute
 	w.c.o.Outlook = func(time.Time) source.Outlook { return w.out }
 }
@@ -112,7 +124,9 @@ func (w *world) submit() {
 		ID: fmt.Sprint(w.number), Number: w.number, Tasks: 1, State: "PENDING", Reason: "Priority", Submitted: now, Begin: now, Limit: runtime + time.Hour, CPUs: 1 + w.random.IntN(8), Requeue: true,
 		Comment: fmt.Sprintf("lull:max-delay=%dm,runtime=%dm", int(delay.Minutes()), int(runtime.Minutes())),
 	}
-	switch w.random.IntN(3) {
+	switch w.random.IntN(6) {
+	case 3, 4, 5:
+		w.submitSized(&j, x)
 	case 0:
 		x.pauses, j.Comment = true, j.Comment+",interruptible"
 	case 1:
@@ -127,7 +141,7 @@ func (w *world) submit() {
 	x.tasks = j.Tasks
 	w.f.lasts[j.ID] = runtime
 	if !w.once(5) {
-		j.Begin, j.Reason = now.Add(2*time.Minute), "BeginTime"
+		j.Begin, j.Reason = now.Add(min(delay, 2*time.Minute)), "BeginTime"
 		j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin, Text: "waits for the plan of Lull"}.String()
 	}
 	w.fates[fmt.Sprint(w.number)] = x
@@ -144,7 +158,15 @@ func (w *world) users() {
 		j := &w.f.jobs[i]
 		x := w.fate(j)
 		switch {
-		case !j.Pending() || x.tasks > 1 || !j.Begin.After(now) || x.edited:
+		case x.user > 0 && j.Pending() && j.Begin.After(now.Add(2*time.Minute)) && x.own == 0 && slurm.ReadMark(j.AdminComment).Size > 0 && w.once(100): // before that, it is the number that counts
+			x.own = 1 + w.random.IntN(x.user)
+			if x.own == j.Size {
+				x.own = 0
+				continue
+			}
+			j.Size, j.CPUs, x.ends = x.own, x.own, time.Time{}
+			w.seen["resized by its user"]++
+		case !j.Pending() || slurm.ReadMark(j.AdminComment).Phase == slurm.Pausing || x.tasks > 1 || !j.Begin.After(now) || x.edited:
 		case x.held:
 			if w.once(60) {
 				x.held, j.Reason = false, "Priority"
@@ -152,6 +174,9 @@ func (w *world) users() {
 			}
 		case w.once(300):
 			x.edited, x.set = true, now.Add(w.minutes(3, 900))
+			if x.set.Equal(j.Begin) { // that is no edit
+				x.set = x.set.Add(time.Minute)
+			}
 			j.Begin = x.set
 			w.seen["edited"]++
 		case w.once(300):
@@ -210,7 +235,9 @@ func (w *world) minute() {
 func (w *world) requeued() {
 	for i := range w.f.jobs {
 		j := &w.f.jobs[i]
-		if x := w.fate(j); j.Restarts > x.restarts {
+		if x := w.fate(j); x.user > 0 {
+			w.worked(j, x)
+		} else if j.Restarts > x.restarts {
 			x.restarts, x.done = j.Restarts, x.done+w.f.clock.Now().Sub(j.Started)
 			j.Started = time.Time{}
 			w.f.lasts[j.ID] = max(time.Second, x.runtime-x.done)
@@ -226,8 +253,9 @@ func (w *world) check(looked bool) {
 		j := &w.f.jobs[i]
 		x, m := w.fate(j), slurm.ReadMark(j.AdminComment)
 		fail := func(what string) {
-			w.t.Errorf("%s at %v: %s: %s %s, begins %v, started %v: %s; submitted %v; %s; latest %v", w.name, now, what, j.ID, j.State, j.Begin, j.Started, j.AdminComment, j.Submitted, j.Comment, x.latest)
+			w.t.Errorf("%s at %v: %s: %s %s, begins %v, started %v: %s; submitted %v; %s; latest %v; set %v", w.name, now, what, j.ID, j.State, j.Begin, j.Started, j.AdminComment, j.Submitted, j.Comment, x.latest, x.set)
 		}
+		w.checkSize(j, x, &m, fail)
 		switch {
 		case !x.edited && m.Phase == slurm.HandedOver:
 			fail("nobody has changed its begin time")
@@ -237,7 +265,7 @@ func (w *world) check(looked bool) {
 			fail("its user holds it")
 		case x.edited || x.held || x.latest.IsZero() || !j.Pending() || m.Phase == slurm.Pausing:
 		case j.Tasks < x.tasks: // the others of an array may begin later, in waves
-		case j.Begin.After(x.latest.Add(x.done)) && j.Begin.After(now):
+		case x.user == 0 && j.Begin.After(x.latest.Add(x.done)) && j.Begin.After(now):
 			fail(fmt.Sprintf("it must begin by %v", x.latest.Add(x.done)))
 		}
 	}
@@ -255,7 +283,7 @@ func (w *world) check(looked bool) {
 // TestADayOfSlurmByAModel: whatever dies, steps or is edited, no begin time is later than the latest start, and what users decide stands.
 func TestADayOfSlurmByAModel(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(8) {
+	for seed := range uint64(20) {
 		w := newWorld(t, seed)
 		w.starts()
 		for range 16 * 60 {
@@ -268,7 +296,7 @@ func TestADayOfSlurmByAModel(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	for _, what := range []string{"edited", "held", "clock steps", "slurmctld stops", "killed", "paused", "completed"} {
+	for _, what := range []string{"edited", "held", "clock steps", "slurmctld stops", "killed", "paused", "completed", "resized", "requeued for a size", "resized by its user"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: %d times; want 10 and more, or this tests little", what, seen[what])
 		}
