@@ -134,7 +134,7 @@ func (s *siege) byForgery() {
 			b.eventually("the short runs to end", func() bool { return b.finished(fmt.Sprintf("short-%d", i)) })
 		}
 		start := func(name string) time.Duration {
-			deadline := gridStart.Add(10 * time.Hour)
+			deadline := gridStart.Add(20 * time.Hour)
 			j := v.job(name, map[string]string{"lull.dev/family": "shared", v1alpha1.AnnotationDeadline: deadline.Format(time.RFC3339)})
 			delete(j.Annotations, v1alpha1.AnnotationRuntime)
 			v.submit(j)
