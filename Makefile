@@ -97,8 +97,8 @@ bin/kubernetes/v%/kubelet: bin/kubernetes/v%/version
 .PHONY: kubernetes
 kubernetes: $(KUBERNETES:%=bin/kubernetes/v%/version) ## build older control planes for the lab (lab up --kubernetes 1.33)
 
-# What is about the lab, or about the pages, which the lab's own version runs; and the comparison of test/simkube, a model of that version.
-NOT_OLDER := ^(TestLab.*|TestAPIServerAnswersAsTheTableSays|TestCommandsOfTheCapacityPageAreAccepted|TestCommandsOfTheLedgerPageAreAccepted|TestCommandsOfEveryPageRun|TestCommandsOfTheQuickStartRun|TestKustomizeBaseIsAccepted)$$
+# What is about the lab, about the pages, or an attack, which the lab's own version runs; and the comparison of test/simkube, a model of that version.
+NOT_OLDER := ^(TestAttack|TestLab.*|TestAPIServerAnswersAsTheTableSays|TestCommandsOfTheCapacityPageAreAccepted|TestCommandsOfTheLedgerPageAreAccepted|TestCommandsOfEveryPageRun|TestCommandsOfTheQuickStartRun|TestKustomizeBaseIsAccepted)$$
 
 .PHONY: test-kubernetes
 test-kubernetes: deps build kubernetes ## the tests on older control planes, KUBERNETES="1.32 1.35", with the webhook

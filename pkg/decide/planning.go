@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -195,6 +196,9 @@ func (w *decider) problemOn(g timegrid.Grid, list, clusters []int) *plan.Problem
 		}
 		for r := range resources {
 			cl.Capacity[r], cl.Load[r] = w.ledger.Slots(w.ledger.Cluster(c.Name), r, g.Start, g.Slot, g.N)
+			for slot, v := range cl.Load[r] {
+				cl.Load[r][slot] = min(v, workload.MaxNumber)
+			}
 		}
 		p.Clusters = append(p.Clusters, cl)
 	}
@@ -228,7 +232,7 @@ func (w *decider) job(i int, g timegrid.Grid) workload.Job {
 		Length:   math.Max(float64(t.Remaining+max(t.startOf(false), w.items[i].starts))/float64(g.Slot), minLength),
 		Arrival:  max(0, g.CeilSlot(w.items[i].earliest)),
 		Deadline: g.SlotOf(t.Deadline.Add(-s.Margin)), Waited: max(0, int(s.Now.Sub(t.Submitted)/g.Slot)),
-		Request: t.Request, MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
+		Request: bounded(t.Request), MinWorkers: 1, MaxWorkers: 1, Curve: single, PriorityClass: t.PriorityClass,
 		Migratable: t.Migratable,
 	}
 	if j.Arrival > 0 {
@@ -269,6 +273,20 @@ func (w *decider) job(i int, g timegrid.Grid) workload.Job {
 		}
 	}
 	return j
+}
+
+// bounded is a request that a planning problem may state. What asks for more fits nowhere, as what asks for the most does, and fails no planner.
+func bounded(request map[string]float64) map[string]float64 {
+	for _, q := range request {
+		if q > workload.MaxNumber {
+			out := maps.Clone(request)
+			for r, q := range out {
+				out[r] = min(q, workload.MaxNumber)
+			}
+			return out
+		}
+	}
+	return request
 }
 
 // shorter is the share of its expected length that an elastic job of unknown length which is not weighed is

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -148,8 +149,7 @@ func (k *Kind) unchanged() []string {
 	out := []string{
 		fmt.Sprintf("%[1]s.all(a, %[3]s || %[2]s[?a] == %[1]s[?a]) && %[2]s.all(a, %[3]s || a in %[1]s)", annotations, old, mine),
 	}
-	// With Kueue the controller says in the status of what it pauses that nothing runs.
-	out = append(out, "request.?subResource.orValue('') == 'status' || object.?status == oldObject.?status")
+	out = append(out, k.unchangedStatus()...)
 	ignored := append(k.changed(), path{{key: "status", index: -1}})
 	for _, field := range []string{"annotations", "managedFields", "generation", "resourceVersion"} {
 		ignored = append(ignored, path{{key: "metadata", index: -1}, {key: field, index: -1}})
@@ -160,6 +160,44 @@ func (k *Kind) unchanged() []string {
 		out = append(out, fmt.Sprintf("object.spec.?schedulingGates.orValue([]).filter(g, g.name != '%[1]s') == oldObject.spec.?schedulingGates.orValue([]).filter(g, g.name != '%[1]s')", v1alpha1.Gate))
 	}
 	return append(out, sameBut(nil, ignored)...)
+}
+
+// unchangedStatus returns CEL expressions. All of them are true if the status is the same, or says after a request for the status that nothing of the object
+// runs, as the controller writes with Kueue about what it pauses; or of a Job, that it has no start. Whoever could write more of a status could end work that
+// runs, by a condition that it has failed or is complete.
+func (k *Kind) unchangedStatus() []string {
+	want := map[string]any{}
+	maps.Copy(want, k.idle)
+	if k.KeepsStart() {
+		want["startTime"] = nil
+	}
+	if len(want) == 0 {
+		return []string{"object.?status == oldObject.?status"}
+	}
+	status := step{key: "status", index: -1}
+	var fields []path
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		fields = append(fields, path{{key: name, index: -1}})
+		is := path{status, {key: name, index: -1}}.cel()
+		out = append(out, fmt.Sprintf("%[1]s == %[2]s || request.?subResource.orValue('') == 'status' && %[3]s", is, strings.Replace(is, "object", "oldObject", 1), isValue(is, want[name])))
+	}
+	return append(out, sameBut(path{status}, fields)...)
+}
+
+// isValue is a CEL expression that is true if an optional value is the given one. A zero may be absent.
+func isValue(optional string, want any) string {
+	switch want := want.(type) {
+	case nil:
+		return "!" + optional + ".hasValue()"
+	case string:
+		return fmt.Sprintf("%s.orValue('') == %q", optional, want)
+	case bool:
+		return fmt.Sprintf("%s.orValue(false) == %v", optional, want)
+	case float64:
+		return fmt.Sprintf("%s.orValue(0) == %v", optional, want)
+	}
+	return "false"
 }
 
 // digits count the items of a list in CEL, by tens and ones. What the controller changes of an item of a longer list than maxItems is refused.

@@ -93,7 +93,7 @@ func grown(at any, p path) any {
 func fullObject(t *testing.T, k *Kind) map[string]any {
 	t.Helper()
 	obj := object(t, `{apiVersion: v1, metadata: {name: a, namespace: team, resourceVersion: "1", labels: {app: x}, finalizers: [f], ownerReferences: [{name: o}],
-		annotations: {mine: "1", lull.dev/policy: green}}, status: {active: 1}, spec: {other: {x: 1, list: [1, 2]}, schedulingGates: [{name: x/other}, {name: lull.dev/hold}]}}`)
+		annotations: {mine: "1", lull.dev/policy: green}}, status: {observed: 1}, spec: {other: {x: 1, list: [1, 2]}, schedulingGates: [{name: x/other}, {name: lull.dev/hold}]}}`)
 	for _, p := range k.changed() {
 		grown(obj, p)
 	}
@@ -177,8 +177,8 @@ func TestControllerMayChangeOnlyItsFields(t *testing.T) {
 		}
 		status := map[string]any{"operation": "UPDATE", "subResource": "status"}
 		for where, changed := range otherwise(t, obj) {
-			if got, want := allowedBy(t, status, all, obj, changed), strings.HasPrefix(where, ".status"); got != want && !slices.ContainsFunc(may, func(m string) bool { return strings.HasPrefix(where, m) }) {
-				t.Errorf("%s: a change of the status at %s: allowed %v", k.Name, where, got)
+			if allowedBy(t, status, all, obj, changed) && !slices.ContainsFunc(may, func(m string) bool { return strings.HasPrefix(where, m) }) {
+				t.Errorf("%s: the controller may change the status at %s", k.Name, where)
 			}
 		}
 		if n < 30 {

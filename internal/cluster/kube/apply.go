@@ -456,11 +456,12 @@ func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, e
 		if change != nil {
 			change(patch)
 		}
-		target, err := ap.send(ctx, w, o, patch)
-		if err != nil {
+		switch target, err := ap.send(ctx, w, o, patch); {
+		case NoRoom(err):
+			return ap.releaseWithoutRecord(ctx, w, o)
+		case err != nil:
 			return false, err
-		}
-		if first == nil {
+		case first == nil:
 			first = target
 		}
 	}

@@ -60,7 +60,24 @@ func upTo(load, capacity map[string]float64) map[string]float64 {
 // takes reports whether a pod takes capacity: it has a node, and has not ended. What waits for a scheduler takes nothing: if none runs for a while, as during an upgrade of
 // the control plane, work of others that piles up would leave no room for all that is held, which would be released at once.
 func takes(pod *corev1.Pod) bool {
-	return !over(pod) && (pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending)
+	return !over(pod) && (OnNode(pod) || pod.Status.Phase != corev1.PodPending)
+}
+
+// OnNode reports whether a scheduler has bound a pod to a node, or the kubelet there has accepted it. Whoever may create a pod may write any name into
+// its spec.nodeName: if no node has that name, the pod takes nothing, and a kubelet refuses what its node has no room for.
+func OnNode(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	if pod.Status.StartTime != nil || pod.Status.Phase == corev1.PodRunning {
+		return true
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 func over(pod *corev1.Pod) bool {

@@ -223,6 +223,7 @@ func TestRequestAndLoad(t *testing.T) {
 	}
 	starting := pod(corev1.PodPending, "y")
 	starting.Spec.NodeName = "n"
+	starting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	pods := []corev1.Pod{pod(corev1.PodRunning, "x"), starting, pod(corev1.PodSucceeded, "z"), pod(corev1.PodRunning, "ours")}
 	ours := func(pod *corev1.Pod) bool { return pod.OwnerReferences[0].UID == "ours" }
 	nobodys := func(*corev1.Pod) bool { return false }

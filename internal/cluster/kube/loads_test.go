@@ -77,6 +77,40 @@ func TestLoadsAreCurrent(t *testing.T) {
 	}
 }
 
+// TestPodsThatNobodyPlacedTakeNothing: a pod whose author writes the name of a node into it takes nothing until a scheduler has bound it, or the kubelet has
+// accepted it.
+func TestPodsThatNobodyPlacedTakeNothing(t *testing.T) {
+	for name, x := range map[string]struct {
+		node   string
+		status corev1.PodStatus
+		takes  bool
+	}{
+		"no node":                {"", corev1.PodStatus{Phase: corev1.PodPending}, false},
+		"named by its author":    {"ghost", corev1.PodStatus{Phase: corev1.PodPending}, false},
+		"bound by the scheduler": {"n", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}, true},
+		"no node found":          {"", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}}, false},
+		"accepted by a kubelet":  {"n", corev1.PodStatus{Phase: corev1.PodPending, StartTime: &metav1.Time{Time: now}}, true},
+		"refused by a kubelet":   {"n", corev1.PodStatus{Phase: corev1.PodFailed, StartTime: &metav1.Time{Time: now}}, false},
+		"runs":                   {"n", corev1.PodStatus{Phase: corev1.PodRunning}, true},
+	} {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}, Spec: corev1.PodSpec{NodeName: x.node, Containers: []corev1.Container{{
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("10000")}},
+		}}}, Status: x.status}
+		want := map[string]float64{}
+		if x.takes {
+			want["cpu"] = 10000
+		}
+		loads := NewLoads()
+		loads.SetPod(&pod)
+		if got := loads.Outside("b", nil); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		if got := Load([]corev1.Pod{pod}, func(*corev1.Pod) bool { return false }); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: a sum of %v, want %v", name, got, want)
+		}
+	}
+}
+
 // TestCordonedNodesCountForAWhile: when all nodes are cordoned or gone, what they offered counts for a while, not for ever.
 func TestCordonedNodesCountForAWhile(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{

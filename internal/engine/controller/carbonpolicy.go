@@ -37,7 +37,7 @@ import (
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies;workloadkinds,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonpolicies/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=lull.dev,resources=workloadkinds/status,verbs=patch
-// +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=lull.dev,resources=carbonplans,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=lull.dev,resources=carbonplans/status,verbs=patch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lull.dev,resources=scalingprofiles/status,verbs=patch

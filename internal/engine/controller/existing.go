@@ -216,7 +216,10 @@ func (x *existingReconciler) hold(ctx context.Context, kind *kinds.Kind, key typ
 	if why := kube.Begun(w, pods); why != "" {
 		return why, true, nil
 	}
-	if err := x.applier.HoldExisting(ctx, w, policy, wall.UTC().Format(time.RFC3339)); err != nil {
+	switch err := x.applier.HoldExisting(ctx, w, policy, wall.UTC().Format(time.RFC3339)); {
+	case kube.NoRoom(err):
+		return "its annotations or its size leave no room for Lull's annotations", true, nil
+	case err != nil:
 		return "", false, err
 	}
 	metrics.Actions.WithLabelValues(string(kube.VerbHold), string(kube.CodeMissedAdmission)).Inc()

@@ -82,16 +82,40 @@ func statePlan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan, fre
 		return err
 	}
 	if !fresh {
-		if err := state(); !apierrors.IsNotFound(err) {
+		if err := state(); !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 			return err
 		}
 	}
 	// Without a namespace there is nothing to state; a plan that is there already may be the
 	// one of an attempt whose answer was lost.
-	if err := c.Create(ctx, p.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
+	create := func() error {
+		if err := c.Create(ctx, p.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return state()
+	}
+	err = create()
+	if !apierrors.IsInvalid(err) {
 		return err
 	}
-	return state()
+	if deleted, failed := deleteOrphan(ctx, c, p); failed != nil || !deleted {
+		return errors.Join(err, failed)
+	}
+	return create()
+}
+
+// deleteOrphan deletes the plan that has the place of another one, if no object owns it: the garbage collector never deletes such a plan. Whoever deletes a workload
+// and orphans its dependents leaves one, as a deletion of a Job through the API does by default.
+func deleteOrphan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan) (bool, error) {
+	var there v1alpha1.CarbonPlan
+	if err := c.Get(ctx, client.ObjectKeyFromObject(p), &there); err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	if len(there.OwnerReferences) > 0 || there.Spec.Workload.UID == p.Spec.Workload.UID {
+		return false, nil
+	}
+	err := c.Delete(ctx, &there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // writeProfiles corrects the profiles that running workloads were seen not to follow.

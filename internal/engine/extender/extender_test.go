@@ -101,6 +101,9 @@ func testPod(name string, cpus string, created time.Time, change func(*corev1.Po
 	if change != nil {
 		change(p)
 	}
+	if p.Spec.NodeName != "" { // as the API server says of what a scheduler binds
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	}
 	return p
 }
 

@@ -89,7 +89,7 @@ func strip(o any) (any, error) {
 	switch x := o.(type) {
 	case *corev1.Pod:
 		*x = corev1.Pod{
-			ObjectMeta: onlyNames(x), Status: corev1.PodStatus{Phase: x.Status.Phase},
+			ObjectMeta: onlyNames(x), Status: corev1.PodStatus{Phase: x.Status.Phase, StartTime: x.Status.StartTime, Conditions: scheduled(x.Status.Conditions)},
 			Spec: corev1.PodSpec{NodeName: x.Spec.NodeName, Containers: requests(x.Spec.Containers), InitContainers: requests(x.Spec.InitContainers), Overhead: x.Spec.Overhead, Resources: x.Spec.Resources},
 		}
 	case *corev1.Node:
@@ -104,6 +104,16 @@ func strip(o any) (any, error) {
 func onlyNames(p *corev1.Pod) (out metav1.ObjectMeta) {
 	out.Name, out.Namespace, out.UID, out.ResourceVersion, out.OwnerReferences = p.Name, p.Namespace, p.UID, p.ResourceVersion, p.OwnerReferences
 	return out
+}
+
+// scheduled is the condition by which kube.OnNode knows that a scheduler has bound a Pod.
+func scheduled(of []corev1.PodCondition) []corev1.PodCondition {
+	for _, c := range of {
+		if c.Type == corev1.PodScheduled {
+			return []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return nil
 }
 
 func requests(of []corev1.Container) []corev1.Container {

@@ -292,7 +292,7 @@ func add(to, what map[string]float64, sign float64) {
 func (s *State) SetPod(p *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.Spec.NodeName == "" {
+	if !kube.OnNode(p) {
 		return
 	}
 	s.forget(p.UID)
