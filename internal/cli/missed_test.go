@@ -21,7 +21,7 @@ import (
 // TestExplainMissed: of a Job that a policy would have held at creation, and that nobody did, lull explain says why it is left alone.
 func TestExplainMissed(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train", UID: "a", Labels: map[string]string{"team": "batch"}}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train-1", Labels: map[string]string{batchv1.JobNameLabel: "train"}}, Spec: corev1.PodSpec{NodeName: "n"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train-1", OwnerReferences: []metav1.OwnerReference{{UID: "a", Controller: new(true)}}, Labels: map[string]string{batchv1.JobNameLabel: "train"}}, Spec: corev1.PodSpec{NodeName: "n"}}
 	policy := func(x v1alpha1.HoldExisting, team string) *v1alpha1.CarbonPolicy {
 		return &v1alpha1.CarbonPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "clean"},

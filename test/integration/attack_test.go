@@ -99,6 +99,7 @@ func (s *siege) attack(name string, do func(t *testing.T)) {
 		do(t)
 		s.unharmed(t)
 	})
+	s.contested = false
 }
 
 func (s *siege) alive(t *testing.T) {

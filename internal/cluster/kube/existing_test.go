@@ -24,7 +24,7 @@ import (
 func TestBegun(t *testing.T) {
 	pod := func(name, of, node string, phase corev1.PodPhase) corev1.Pod {
 		return corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, OwnerReferences: []metav1.OwnerReference{{UID: "other"}}, Labels: map[string]string{"batch.kubernetes.io/job-name": of, "ray.io/cluster": of}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, OwnerReferences: []metav1.OwnerReference{{UID: "other", Controller: new(true)}}, Labels: map[string]string{"batch.kubernetes.io/job-name": of, "ray.io/cluster": of}},
 			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
 		}
 	}
@@ -170,7 +170,7 @@ func TestBegunThoughPodsAreReplaced(t *testing.T) {
 			var pods []corev1.Pod
 			for i, after := range created {
 				pods = append(pods, corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("p", i), CreationTimestamp: metav1.NewTime(start.Add(after)), OwnerReferences: []metav1.OwnerReference{{UID: "other"}}, Labels: map[string]string{tc.label: "x"}},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("p", i), CreationTimestamp: metav1.NewTime(start.Add(after)), OwnerReferences: []metav1.OwnerReference{{UID: "other", Controller: new(true)}}, Labels: map[string]string{tc.label: "x"}},
 					Status:     corev1.PodStatus{Phase: corev1.PodPending},
 				})
 			}

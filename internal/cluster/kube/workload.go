@@ -302,6 +302,10 @@ func (x *podIndex) of(pod *corev1.Pod) (int, bool) {
 			return i, true
 		}
 	}
+	// A controller makes the pods of a workload. Whoever may create a pod may give it any labels, and would put it on the account of another's workload.
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		return 0, false
+	}
 	for label, values := range x.byLabel {
 		if v, ok := pod.Labels[label]; ok {
 			if i, ok := values[labelValue{pod.Namespace, v}]; ok {
