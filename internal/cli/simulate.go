@@ -139,7 +139,7 @@ how many hours those were. If there is no such value, it states no emissions and
 	number(f, &o.pue, "pue", 0, between(1, power.MaxPUE), "power usage effectiveness (default 1)")
 	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that the cluster denies a worker; it is asked for again one slot later")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default joint,reserve=learned,revise=changes, as a CarbonPolicy without spec.planner; cheapest; window)")
-	f.StringVar(&o.start, "start", "", "time at which the whole trace begins, before --from applies, e.g. 2022-03-01T00:00:00Z (default: as the trace states, else the begin of the carbon series)")
+	f.StringVar(&o.start, "start", "", "time at which the whole trace begins, before --from applies, e.g. 2022-03-01T00:00:00Z (default: as the trace states, else the start of the carbon series)")
 	duration(f, &o.slot, "slot", scenario.DefaultSlot, "resolution of planning; a CarbonPolicy has the same by default")
 	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept free before deadlines for unforeseen delays, e.g. 30m; a CarbonPolicy (startMargin) has the same default")
 	duration(f, &o.minRun, "min-run", 0, "least time from a start or change of scale to the next change, e.g. 5m, which a CarbonPolicy (minRun) has by default")
