@@ -150,7 +150,7 @@ func (r Reason) Message() string {
 		if r.Reserve > 0 {
 			kept = fmt.Sprintf(" (%.0f %% of it is kept free for new work)", 100*r.Reserve)
 		}
-		return fmt.Sprintf("waits until %s, as the plan of all work that shares the capacity says%s: %s%s over the run, %s now; %s",
+		return fmt.Sprintf("waits until %s, as in the plan of all workloads that share the capacity%s: %s%s over the run, %s now; %s",
 			r.PlannedStart.UTC().Format(time.RFC3339), kept, r.IntensityThen, estimated, r.IntensityNow, r.latest())
 	case CodePauseDoesNotPay:
 		return fmt.Sprintf("runs on at %s: a pause would lose more than it saves", r.IntensityNow)
@@ -162,9 +162,9 @@ func (r Reason) Message() string {
 		return "runs as submitted: it is in the share of work that other work is compared with"
 	case CodeDeadlineAtRisk:
 		if r.PlannedStart.IsZero() {
-			return "runs at once: there is no place for it before its deadline"
+			return "runs at once: there is no place before the deadline"
 		}
-		return fmt.Sprintf("starts at %s, when there is room that no other deadline needs: there is no place for it before its deadline", r.PlannedStart.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("starts at %s, when there is room that no other deadline needs: there is no place before the deadline", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodeClusterQueue:
 		return "runs in the order of the cluster's queue: released work waits for room there"
 	case CodeNoRoom:
