@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CarbonPlanSpec names the workload that is planned.
+// CarbonPlanSpec names the planned workload.
 type CarbonPlanSpec struct {
 	Workload WorkloadReference `json:"workload"`
-	// policy that governs it.
+	// policy is the CarbonPolicy that governs the workload.
 	Policy string `json:"policy"`
 }
 
@@ -20,7 +20,7 @@ type WorkloadReference struct {
 	UID        types.UID `json:"uid"`
 }
 
-// PlanState is what the workload does.
+// PlanState says whether the workload waits, runs, is paused or has finished.
 // +kubebuilder:validation:Enum=Waiting;Running;Paused;Finished
 type PlanState string
 
@@ -32,60 +32,63 @@ const (
 	PlanFinished PlanState = "Finished"
 )
 
-// PlanPhase is a time at one scale. All times of a plan are those of the zone's series.
+// PlanPhase is a period in which the workload runs at one scale. All times of a plan are in time of the zone's series.
 type PlanPhase struct {
 	From metav1.Time `json:"from"`
 	To   metav1.Time `json:"to"`
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 	Workers int32  `json:"workers"`
-	// intensity in gCO2eq/kWh, the mean that is expected.
+	// intensity is the expected mean carbon intensity of the phase, in gCO2eq/kWh.
 	Intensity float64 `json:"intensity"`
 }
 
-// PlanTrigger is why a plan was made.
+// PlanTrigger says why the controller made a plan.
 type PlanTrigger struct {
 	// reason: Submitted, ControllerStarted, NewForecast, ProgressDeviates,
 	// ThroughputDeviates, ScaleUpDenied, PlanEnded, PauseWouldLose, ObjectChanged,
 	// MoveWouldCost, NoRoom, Competes, NewPeriod or NewCapacity.
 	Reason string      `json:"reason"`
 	At     metav1.Time `json:"at"`
-	// message says it in words.
+	// message explains the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// CarbonPlanStatus is the plan, and what has become of it.
+// CarbonPlanStatus is the plan, and how far it has been carried out.
 type CarbonPlanStatus struct {
 	// +optional
 	State PlanState `json:"state,omitempty"`
-	// reason and message of the last decision.
+	// reason of the last decision.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// message of the last decision.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// phases still to come, the present one included.
+	// phases are the present phase and those still to come.
 	// +kubebuilder:validation:MaxItems=4096
 	// +listType=atomic
 	// +optional
 	Phases []PlanPhase `json:"phases,omitempty"`
-	// cluster and workers as they are now.
+	// cluster on which the workload is now.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
+	// workers is the present number of workers.
 	// +optional
 	Workers int32 `json:"workers"`
 
-	// deadline, and the latest time at which it must run to keep it.
+	// deadline of the workload.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// latestStart is the latest safe start: the workload must run from then on to keep its deadline.
 	// +optional
 	LatestStart *metav1.Time `json:"latestStart,omitempty"`
 
-	// expectedG is what the plan emits, in gCO2eq, baselineG what the same work would at
-	// once and in one piece, from when it was submitted; both with what is emitted already. Of work in
-	// one piece baselineG follows the energy that it turns out to take.
+	// expectedG is what the workload emits if it follows the plan, in gCO2eq. It includes what it has emitted already.
 	// +optional
 	ExpectedG float64 `json:"expectedG,omitempty"`
+	// baselineG is what the same work emits if it runs at once and in one piece from its submission, in gCO2eq. For
+	// work that runs in one piece, it follows the energy that the work turns out to use.
 	// +optional
 	BaselineG float64 `json:"baselineG,omitempty"`
 	// bound is the proven gap of the plans that were made together with this one. At 0.004 they emit at most 0.4 % more
@@ -93,58 +96,61 @@ type CarbonPlanStatus struct {
 	// +optional
 	Bound *float64 `json:"bound,omitempty"`
 
-	// progress of the work, 0 to 1, and where that is known from: completions,
-	// annotation, prometheus or model.
+	// progress of the work, 0 to 1.
 	// +optional
 	Progress float64 `json:"progress"`
+	// progressSource says where progress comes from: completions, annotation, prometheus or model.
 	// +optional
 	ProgressSource string `json:"progressSource,omitempty"`
-	// starts counts its starts, startup is how long its pods took from a node until their containers ran, on average.
+	// starts is how often the workload has started.
 	// +optional
 	Starts int32 `json:"starts,omitempty"`
+	// startup is the mean time from when its pods got a node until their containers ran.
 	// +optional
 	Startup metav1.Duration `json:"startup,omitempty"`
-	// energyKWh and emittedG so far, and where the energy is known from now: kepler, dcgm,
-	// model, or several of them joined by "+".
+	// energyKWh is the energy used so far.
 	// +optional
 	EnergyKWh float64 `json:"energyKWh,omitempty"`
+	// emittedG is what the workload has emitted so far, in gCO2eq.
 	// +optional
 	EmittedG float64 `json:"emittedG,omitempty"`
-	// countedAt is up to when energy and emissions are counted.
+	// countedAt is the time up to which energy and emissions are counted.
 	// +optional
 	CountedAt *metav1.Time `json:"countedAt,omitempty"`
+	// energySource says where the energy comes from at present: kepler, dcgm, model, or several of them joined by "+".
 	// +optional
 	EnergySource string `json:"energySource,omitempty"`
 	// measuredKWh is how much of energyKWh was measured, at least in part, rather than
 	// modelled.
 	// +optional
 	MeasuredKWh float64 `json:"measuredKWh,omitempty"`
-	// unpricedKWh is how much of energyKWh was used in hours without a carbon intensity,
-	// known or filled. Where it is above 0, emittedG, expectedG and baselineG are withheld.
+	// unpricedKWh is how much of energyKWh was used in hours without a known or estimated carbon
+	// intensity. If it is above 0, emittedG, expectedG and baselineG are absent.
 	// +optional
 	UnpricedKWh float64 `json:"unpricedKWh,omitempty"`
-	// observed throughput by number of workers, which corrects the profile.
+	// observed is the observed throughput by number of workers. It corrects the profile.
 	// +listType=map
 	// +listMapKey=workers
 	// +optional
 	Observed []ObservedPoint `json:"observed,omitempty"`
 
-	// trigger is why the present plan was made, plans how many there were.
+	// trigger says why the controller made the present plan.
 	// +optional
 	Trigger *PlanTrigger `json:"trigger,omitempty"`
+	// plans is how many plans the controller has made for the workload.
 	// +optional
 	Plans int32 `json:"plans,omitempty"`
 
-	// shown is for people: the columns of "kubectl get carbonplans".
+	// shown holds the columns of "kubectl get carbonplans" as text.
 	// +optional
 	Shown PlanShown `json:"shown,omitempty"`
 }
 
-// PlanShown are figures as text.
+// PlanShown holds figures as text.
 type PlanShown struct {
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// next change, for example "2026-11-28 03:00 x4": from then on 4 workers.
+	// next is the next change, for example "2026-11-28 03:00 x4": 4 workers from then on.
 	// +optional
 	Next string `json:"next,omitempty"`
 	// +optional
@@ -153,8 +159,8 @@ type PlanShown struct {
 	Bound string `json:"bound,omitempty"`
 }
 
-// CarbonPlan is the plan of one governed workload, which owns it. It is Lull's to write;
-// a plan that is deleted is made anew.
+// CarbonPlan is the plan of one governed workload, which owns it. Only Lull writes it. If you
+// delete a plan, Lull makes a new one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=cplan

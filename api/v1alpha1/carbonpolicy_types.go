@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Mode says whether a policy acts.
+// Mode says whether a policy or curve acts.
 // +kubebuilder:validation:Enum=Enforce;Shadow
 type Mode string
 
@@ -28,7 +28,7 @@ const (
 	ViaExtender Via = "Extender"
 )
 
-// HoldExisting says what the controller does with workloads that nobody held when they were created.
+// HoldExisting says what the controller does with workloads that were not held when they were created.
 // +kubebuilder:validation:Enum=Never;Unstarted
 type HoldExisting string
 
@@ -52,10 +52,10 @@ type CarbonPolicySpec struct {
 	// +optional
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
-	// kinds of workloads it governs: built-in ones ("lull kinds" lists them) and those of
-	// WorkloadKinds, by their spec.kind; a kind of another group than the built-in one of that name with its
-	// group: Job.batch.volcano.sh. Kinds that run pods without an end (Deployment, RayCluster)
-	// and bare Pods are governed only where they are named.
+	// kinds of workloads that the policy governs: built-in kinds ("lull kinds" lists them) and kinds of
+	// WorkloadKinds, by their spec.kind. If a built-in kind of another group has the same name, add the
+	// group: Job.batch.volcano.sh. The policy governs kinds that run without an end (Deployment, RayCluster)
+	// and bare Pods only if this list names them.
 	// +kubebuilder:default={"Job","JobSet","MPIJob","PyTorchJob","TrainJob","RayJob","AppWrapper"}
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
@@ -66,7 +66,7 @@ type CarbonPolicySpec struct {
 	Kinds []string `json:"kinds,omitempty"`
 
 	// queues are the queues of Kueue (LocalQueues of the policy's namespace) whose workloads
-	// it governs; with any, it governs nothing else.
+	// the policy governs. If it names a queue, it governs no other workloads.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -74,8 +74,8 @@ type CarbonPolicySpec struct {
 	// +optional
 	Queues []string `json:"queues,omitempty"`
 
-	// clusters are the ComputeClusters to which the workloads of its queues may go, by way of
-	// MultiKueue; without any they stay on this cluster.
+	// clusters are the ComputeClusters to which the workloads of the queues may go, through
+	// MultiKueue. If it is empty, they stay on this cluster.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -83,8 +83,8 @@ type CarbonPolicySpec struct {
 	// +optional
 	Clusters []string `json:"clusters,omitempty"`
 
-	// paused opens everything: nothing is held, what is held is released, nothing is
-	// scaled.
+	// paused releases every workload that the policy holds. While it is true, Lull holds and scales none of
+	// its workloads.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -98,7 +98,7 @@ type CarbonPolicySpec struct {
 	// +optional
 	Planner PlannerSpec `json:"planner,omitempty"`
 
-	// objective is what plans aim at: by default the least emissions with every deadline kept.
+	// objective is what plans minimize: by default emissions, with every deadline kept.
 	// +optional
 	Objective *ObjectiveSpec `json:"objective,omitempty"`
 
@@ -129,48 +129,48 @@ type CarbonPolicySpec struct {
 	// +optional
 	Slot *metav1.Duration `json:"slot,omitempty"`
 
-	// replanThreshold is by how much progress, throughput or the forecast must differ
-	// from what a plan rests on for the rest to be planned anew, a share.
+	// replanThreshold is a share. If progress, throughput or the forecast differ by more than this from
+	// what a plan assumes, Lull plans the remaining work again.
 	// +kubebuilder:validation:Minimum=0.001
 	// +kubebuilder:validation:Maximum=1
 	// +kubebuilder:default=0.05
 	// +optional
 	ReplanThreshold *float64 `json:"replanThreshold,omitempty"`
 
-	// minRun and minPause are the least times between a start or change of scale and the
-	// next change, and between a pause and the next start. Deadlines outrank both.
+	// minRun is the least time between a start or change of scale and the next change. Deadlines outrank it.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	MinRun *metav1.Duration `json:"minRun,omitempty"`
+	// minPause is the least time between a pause and the next start. Deadlines outrank it.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	MinPause *metav1.Duration `json:"minPause,omitempty"`
 
-	// minSaving is the share of its emissions that a workload must save by waiting, a pause or a move: 0.01 is 1 %. If its plan saves
-	// less, it runs now, where there is room for it. 0 follows every plan.
+	// minSaving is the share of its emissions that a workload must save by a wait, a pause or a move: 0.01 is 1 %. If its plan saves
+	// less and there is room for it, it runs now. With 0 it follows every plan.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=0.9
 	// +kubebuilder:default=0.01
 	// +optional
 	MinSaving *float64 `json:"minSaving,omitempty"`
 
-	// scaleUpPatience is for how long a worker may lack a node, which may be about to be made
-	// for it, before no more workers are asked for than run.
+	// scaleUpPatience is how long a worker may lack a node before Lull asks for no more workers than
+	// run. An autoscaler may need this time to make the node.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be 0s to 168h"
 	// +optional
 	ScaleUpPatience *metav1.Duration `json:"scaleUpPatience,omitempty"`
 
-	// holdOut is the share of workloads, chosen by chance, that run as submitted: what the others
-	// save is measured against them (lull report).
+	// holdOut is the share of workloads, chosen at random, that run as submitted. "lull report" measures
+	// the savings of the other workloads against them.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=0.5
 	// +optional
 	HoldOut *float64 `json:"holdOut,omitempty"`
 
-	// criticalPriorityClasses never wait.
+	// criticalPriorityClasses names PriorityClasses whose workloads never wait.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -178,9 +178,9 @@ type CarbonPolicySpec struct {
 	// +optional
 	CriticalPriorityClasses []string `json:"criticalPriorityClasses,omitempty"`
 
-	// via Hold holds workloads from their admission on. With Extender nothing is held: kube-scheduler
-	// asks "lull extender" about each Pod that the selector picks, whatever made it; kinds do not
-	// count then.
+	// via says how Lull delays workloads. With Hold, Lull holds them from their creation. With Extender,
+	// Lull holds nothing: kube-scheduler asks "lull extender" about each Pod that the selector picks,
+	// whatever created it. Then kinds do not count.
 	// +kubebuilder:default=Hold
 	// +optional
 	Via Via `json:"via,omitempty"`
@@ -190,14 +190,14 @@ type CarbonPolicySpec struct {
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
 
-	// holdExisting says what the controller does with workloads that nobody held when they were created, for example because the policy did
+	// holdExisting says what the controller does with workloads that were not held when they were created, for example because the policy did
 	// not exist yet or the webhook did not answer. Never leaves them alone. Unstarted suspends a workload if its kind can be suspended, it is in
-	// no queue, and none of its pods has been on a node. Its latest start counts from its creation.
+	// no queue, and none of its pods has been on a node. Its latest safe start counts from its creation.
 	// +kubebuilder:default=Never
 	// +optional
 	HoldExisting HoldExisting `json:"holdExisting,omitempty"`
 
-	// autoscaling says what the nodes of this cluster can become; without it plans use what the nodes offer that are there.
+	// autoscaling says how much capacity an autoscaler can add to this cluster. Without it, plans use what the present nodes offer.
 	// +optional
 	Autoscaling *AutoscalingSpec `json:"autoscaling,omitempty"`
 
@@ -215,15 +215,15 @@ type PlannerSpec struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 	// parameters of the planner, as "lull plan --param" takes them. Planner joint keeps a share of the
-	// capacity free for work to come that cannot wait: by default reserve is "learned", from the past
-	// week; a number states it.
+	// capacity free for new work that cannot wait: reserve. By default it is "learned", from the past
+	// week; a number sets it.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 63 && size(self[k]) <= 256)",message="accepted: names of up to 63 and values of up to 256 characters"
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// ObjectiveKind is an aim of planning.
+// ObjectiveKind names what plans minimize.
 // +kubebuilder:validation:Enum=Carbon;MOSP
 type ObjectiveKind string
 
@@ -233,25 +233,27 @@ const (
 	ObjectiveMOSP   ObjectiveKind = "MOSP"
 )
 
-// ObjectiveSpec is what plans aim at.
+// ObjectiveSpec says what plans minimize.
 type ObjectiveSpec struct {
-	// kind Carbon is the least emissions, with every deadline kept. MOSP is Caspian's: a weighted
-	// sum of carbon, lateness and completion time (Section III). Its deadlines are soft: work
-	// may end late, and starts at its deadline at the latest.
+	// kind names the objective. Carbon minimizes emissions, with every deadline kept. MOSP is that of
+	// Caspian: a weighted sum of carbon, lateness and completion time (Section III). Its deadlines are
+	// soft: work may end late, and starts at its deadline at the latest.
 	// +kubebuilder:default=Carbon
 	// +optional
 	Kind ObjectiveKind `json:"kind,omitempty"`
-	// carbon, lateness and completion are the weights omega1 to omega3 of MOSP.
+	// carbon is the weight of carbon in MOSP (omega1).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0.5
 	// +optional
 	Carbon *float64 `json:"carbon,omitempty"`
+	// lateness is the weight of lateness in MOSP (omega2).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	Lateness *float64 `json:"lateness,omitempty"`
+	// completion is the weight of completion time in MOSP (omega3).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -280,20 +282,20 @@ type PowerSpec struct {
 	PUE float64 `json:"pue,omitempty"`
 }
 
-// ConditionMisspelt of a CarbonPolicy: workloads that it governs have annotations of the domain lull.dev that
-// are unknown. It is absent where there are none.
+// ConditionMisspelt of a CarbonPolicy: workloads that it governs have unknown annotations of the domain
+// lull.dev. The condition is absent if there are none.
 const ConditionMisspelt = "Misspelt"
 
-// ConditionOverlaps of a CarbonPolicy: another policy of its namespace may select the same workloads. It is absent
-// if there is none.
+// ConditionOverlaps of a CarbonPolicy: another policy of its namespace may select the same workloads. The condition is
+// absent if no policy may.
 const ConditionOverlaps = "Overlaps"
 
-// ConditionRecorded of a CarbonPolicy: the ledger has all that is to be recorded. It is absent where there
-// is no ledger.
+// ConditionRecorded of a CarbonPolicy: the ledger has recorded everything that it should. The condition is absent
+// if there is no ledger.
 const ConditionRecorded = "Recorded"
 
 // ConditionHeldAtCreation of a CarbonPolicy: an object that the controller creates as a dry run comes back held, or, if the policy holds nothing, marked.
-// The reason is what does so. The condition is Unknown where the API server refuses such an object, and absent of a policy of the extender.
+// The reason names what held or marked it. The condition is Unknown if the API server refuses the object, and absent for a policy of the extender.
 const ConditionHeldAtCreation = "HeldAtCreation"
 
 // Reasons of ConditionHeldAtCreation.
@@ -301,7 +303,7 @@ const (
 	// ReasonAdmissionPolicy and ReasonWebhook: a MutatingAdmissionPolicy of the API server, or the webhook "lull admission", holds.
 	ReasonAdmissionPolicy = "AdmissionPolicy"
 	ReasonWebhook         = "Webhook"
-	// ReasonNotHeld: nobody holds.
+	// ReasonNotHeld: nothing holds new work.
 	ReasonNotHeld = "NotHeld"
 	// ReasonNotTried: the API server refuses the dry run.
 	ReasonNotTried = "NotTried"
@@ -309,29 +311,31 @@ const (
 	ReasonCannotTry = "CannotTry"
 )
 
-// CarbonPolicyStatus is what the policy does.
+// CarbonPolicyStatus is the state of the policy and its workloads.
 type CarbonPolicyStatus struct {
-	// waiting, running and finished count the Jobs of the policy.
+	// waiting is how many Jobs of the policy wait.
 	// +optional
 	Waiting int32 `json:"waiting"`
+	// running is how many Jobs of the policy run.
 	// +optional
 	Running int32 `json:"running"`
+	// finished is how many Jobs of the policy have finished.
 	// +optional
 	Finished int32 `json:"finished"`
-	// longestDelay is the longest delay that the administrator lets this policy and its workloads ask for; absent for any. A
-	// later deadline counts as this delay and the run time after the creation.
+	// longestDelay is the longest delay that the administrator lets this policy and its workloads ask for; absent if there is no
+	// limit. If a workload states a later deadline, Lull uses its creation plus this delay plus its run time.
 	// +optional
 	LongestDelay *metav1.Duration `json:"longestDelay,omitempty"`
-	// nextDecision is when the policy decides again at the latest.
+	// nextDecision is the latest time at which the controller decides again.
 	// +optional
 	NextDecision *metav1.Time `json:"nextDecision,omitempty"`
-	// reserve is the share of the capacity that plans keep free for work to come; absent if the planner
+	// reserve is the share of the capacity that plans keep free for new work; absent if the planner
 	// keeps none.
 	// +optional
 	Reserve *ReserveStatus `json:"reserve,omitempty"`
-	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue does not
-	// keep out of its queues what is gated, or the planner takes too long), Autoscaled (what autoscaling names is read),
-	// HeldAtCreation (a dry run comes back held).
+	// conditions: Ready (the zone is known and the planner works), Degraded (Kueue admits gated workloads to
+	// its queues, or the planner takes too long), Autoscaled (Lull has read what autoscaling names),
+	// HeldAtCreation (new work of the policy is held when it is created).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -344,13 +348,13 @@ type CarbonPolicyStatus struct {
 type ReserveStatus struct {
 	// share of the capacity of each cluster that is kept free, 0 to 1.
 	Share float64 `json:"share"`
-	// observedUntil (in the time of the zone's series) is until when arrivals count in hourlyPeaks.
-	// Absent if the reserve is stated, not learned.
+	// observedUntil is the end of the arrivals that count in hourlyPeaks, in time of the zone's series. It
+	// is absent if a parameter sets the reserve.
 	// +optional
 	ObservedUntil *metav1.Time `json:"observedUntil,omitempty"`
-	// hourlyPeaks are the largest shares, in thousandths of the capacity, that work took at the same time
-	// which came in an hour and had to start within an hour. The hour of observedUntil is the last one. A
-	// controller that starts reads them from here.
+	// hourlyPeaks has one value for each hour: the most capacity, in thousandths, that urgent work which arrived
+	// in this hour took at the same time. Urgent work must start within an hour. The last hour is that of
+	// observedUntil. A controller reads the values when it starts.
 	// +kubebuilder:validation:MaxItems=168
 	// +kubebuilder:validation:items:Minimum=0
 	// +kubebuilder:validation:items:Maximum=1000
@@ -392,8 +396,7 @@ type CarbonPolicyList struct {
 	Items           []CarbonPolicy `json:"items"`
 }
 
-// Annotations on workloads. Those before AnnotationPolicy are for users and what runs in
-// their pods; the others are Lull's own.
+// Annotations on workloads. Users and their pods write those before AnnotationPolicy; Lull writes the others.
 const (
 	// AnnotationMaxDelay delays the start of the Job by at most this duration.
 	AnnotationMaxDelay = "lull.dev/max-delay"
@@ -401,8 +404,8 @@ const (
 	AnnotationDeadline = "lull.dev/deadline"
 	// AnnotationRuntime is the estimated run time of the Job.
 	AnnotationRuntime = "lull.dev/runtime"
-	// AnnotationRuntimeP95 is a run time that 95 of 100 such Jobs do not exceed: a stated deadline is
-	// kept for it.
+	// AnnotationRuntimeP95 is a run time that 95 of 100 such Jobs do not exceed. Lull keeps a stated deadline
+	// for this run time.
 	AnnotationRuntimeP95 = "lull.dev/runtime-p95"
 	// AnnotationInterruptible "true" says that the Job may be paused.
 	AnnotationInterruptible = "lull.dev/interruptible"
@@ -417,22 +420,21 @@ const (
 	// AnnotationProgressQuery is a Prometheus query for that share, in which $namespace and
 	// $name stand for those of the workload.
 	AnnotationProgressQuery = "lull.dev/progress-query"
-	// AnnotationTandem "true" says that each worker of the workload is a part of it that
-	// must complete (an elastic Indexed Job): the number of completions follows that of
-	// workers.
+	// AnnotationTandem "true" says that each worker of the workload must complete (an elastic Indexed
+	// Job): the number of completions follows the number of workers.
 	AnnotationTandem = "lull.dev/completions-follow-workers"
-	// AnnotationFamily names the family whose run times and start-up it shares; without
-	// it, owner and labels do.
+	// AnnotationFamily names the family whose run times and start-up the workload shares. Without it, owner
+	// and labels name the family.
 	AnnotationFamily = "lull.dev/family"
-	// AnnotationClusters are the ComputeClusters to which the workload may go, separated by
-	// commas, of those of its policy; AnnotationZones the GridZones in which they must stand.
+	// AnnotationClusters names the clusters of the policy to which the workload may go, separated by commas.
+	// AnnotationZones names the GridZones in which they must be.
 	AnnotationClusters = "lull.dev/clusters"
 	AnnotationZones    = "lull.dev/zones"
 	// AnnotationMigratable "true" says that an interruptible or elastic workload finds its
-	// checkpoints on other clusters too, and may go on there.
+	// checkpoints on other clusters too, and may resume there.
 	AnnotationMigratable = "lull.dev/migratable"
-	// AnnotationTransferKWh is the energy of moving a migratable workload, its checkpoint above all,
-	// between two clusters.
+	// AnnotationTransferKWh is the energy to move a migratable workload, mainly its checkpoint, between two
+	// clusters.
 	AnnotationTransferKWh = "lull.dev/transfer-kwh"
 	// AnnotationGovernBy names the one policy that may govern the workload. Hooks of Helm and Argo CD, and
 	// workloads in kube-system and in Lull's own namespace, are governed only if they carry it.
@@ -440,35 +442,35 @@ const (
 	// AnnotationProbe marks an object that the controller creates as a dry run, to see whether it comes back held. "lull admission" sets its value
 	// to ProbeWebhook.
 	AnnotationProbe = "lull.dev/probe"
-	// AnnotationGroupSize is how many Pods with one label LabelGroup make a workload.
+	// AnnotationGroupSize is how many Pods with the same value of LabelGroup make a workload.
 	AnnotationGroupSize = "lull.dev/pod-group-size"
 	// LabelGroup is a label of Pods that start together.
 	LabelGroup = "lull.dev/pod-group"
 
 	// AnnotationPolicy names the policy that governs the Job; set at admission.
 	AnnotationPolicy = "lull.dev/policy"
-	// AnnotationHold marks a Job that Lull holds suspended, and why: HoldAdmission,
-	// HoldPaused or HoldMoving. A suspended Job without it is the user's own and left alone.
+	// AnnotationHold marks a Job that Lull holds suspended, and says why: HoldAdmission,
+	// HoldPaused or HoldMoving. If a suspended Job lacks it, somebody else suspended it, and Lull leaves it alone.
 	AnnotationHold = "lull.dev/hold"
 	// AnnotationPausedByRelease marks a CarbonPolicy that "lull release --all" has paused ("true").
 	AnnotationPausedByRelease = "lull.dev/paused-by-release"
 	// AnnotationDecision is the last decision on the Job, as JSON.
 	AnnotationDecision = "lull.dev/decision"
-	// AnnotationLatestStart is the wall time (RFC 3339) by which the Job must be
-	// released, whatever happens.
+	// AnnotationLatestStart is the latest safe start, in wall time (RFC 3339): the Job must be released by
+	// then, whatever happens.
 	AnnotationLatestStart = "lull.dev/latest-start"
-	// AnnotationStatedStart is the latest start (wall time, RFC 3339) by what the Job's annotations and its
-	// policy stated when AnnotationLatestStart was written, where it differs from that one. The watchdog
-	// knows by it that they have been edited since.
+	// AnnotationStatedStart is the latest safe start (wall time, RFC 3339) that follows from what the Job's
+	// annotations and its policy stated when the controller wrote AnnotationLatestStart. It is absent if both
+	// are equal. From it the watchdog knows whether somebody has edited them since.
 	AnnotationStatedStart = "lull.dev/stated-start"
-	// AnnotationRan is the work done, as run time at the least number of workers, when the
-	// workload last started, paused or changed its scale, AnnotationChanged when that was
+	// AnnotationRan is how much work was done when the workload last started, paused or changed its
+	// scale, as run time at the least number of workers. AnnotationChanged is the time of that change
 	// (wall time, RFC 3339).
 	AnnotationRan     = "lull.dev/ran"
 	AnnotationChanged = "lull.dev/changed"
-	// AnnotationCluster is the ComputeCluster to which a workload that was released is to go.
+	// AnnotationCluster is the ComputeCluster that Lull chose for a released workload.
 	AnnotationCluster = "lull.dev/cluster"
-	// AnnotationWorkers is the number of workers of a workload that is held at none.
+	// AnnotationWorkers is the number of workers to which Lull scales a workload when it releases it from 0 workers.
 	AnnotationWorkers = "lull.dev/workers"
 )
 
@@ -479,7 +481,7 @@ const ProbeWebhook = "webhook"
 const (
 	HoldAdmission = "admission"
 	HoldPaused    = "paused"
-	// HoldMoving: on its way to another cluster.
+	// HoldMoving: the workload moves to another cluster.
 	HoldMoving = "moving"
 )
 

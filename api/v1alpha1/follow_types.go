@@ -11,7 +11,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.manifestsFrom)",message="manifests or manifestsFrom is needed"
 type FollowSpec struct {
-	// clusters are the ComputeClusters on which it may be.
+	// clusters are the ComputeClusters on which the service may run.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -19,69 +19,69 @@ type FollowSpec struct {
 	// +listType=set
 	Clusters []string `json:"clusters"`
 
-	// manifests of the service, in the order in which they are applied. They are objects of
-	// the namespace of the same name there, which is made where there is none.
+	// manifests of the service, in the order in which Lull applies them. The objects go into the namespace
+	// of the same name on the chosen cluster. Lull creates the namespace if it does not exist.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +listType=atomic
 	// +optional
 	Manifests []runtime.RawExtension `json:"manifests,omitempty"`
-	// manifestsFrom names ConfigMaps of this namespace whose values are YAML documents; they
-	// come after manifests, by the order of their keys.
+	// manifestsFrom names ConfigMaps of this namespace whose values are YAML documents. Lull applies them
+	// after manifests, in the order of their keys.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
 	ManifestsFrom []ManifestsReference `json:"manifestsFrom,omitempty"`
 
-	// rank says which cluster is the best; by default that of the lowest intensity, among about
-	// equal ones the coolest.
+	// rank says which cluster is the best. By default it is the one with the lowest intensity; if
+	// intensities are about equal, the coolest one.
 	// +optional
 	Rank FollowRank `json:"rank,omitempty"`
 
-	// every is how often the clusters are ranked.
+	// every is how often Lull ranks the clusters.
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="accepted: 1m to 168h"
 	// +optional
 	Every *metav1.Duration `json:"every,omitempty"`
-	// dwell is the least stay after a move.
+	// dwell is the shortest time that the service stays after a move.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="accepted: 1m to 8760h"
 	// +optional
 	Dwell *metav1.Duration `json:"dwell,omitempty"`
-	// stay is how long a place is expected to remain the better one: a move must pay over that
-	// time. By default the dwell time.
+	// stay is how long Lull expects a cluster to remain the better one. A move must pay off within this
+	// time. By default it is the dwell time.
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="accepted: 1m to 8760h"
 	// +optional
 	Stay *metav1.Duration `json:"stay,omitempty"`
-	// threshold is the least relative improvement of intensity that is worth a move. Like the
-	// energies it is not used with an expression.
+	// threshold is the least relative improvement of intensity that justifies a move. If rank has an
+	// expression, Lull does not use threshold, watts, rampUpKWh and transferKWh.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=0.99
 	// +optional
 	Threshold float64 `json:"threshold,omitempty"`
 
-	// watts that the service takes; by default what its pods request, by the power model of each
-	// cluster.
+	// watts is the power of the service. By default Lull computes it from what its pods request, with the
+	// power model of each cluster.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	Watts *float64 `json:"watts,omitempty"`
-	// rampUpKWh and transferKWh are the energy of starting at a new cluster and of what is
-	// transferred to it.
+	// rampUpKWh is the energy of a start on a new cluster.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	RampUpKWh float64 `json:"rampUpKWh,omitempty"`
+	// transferKWh is the energy of the transfer to a new cluster.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	TransferKWh float64 `json:"transferKWh,omitempty"`
 
-	// patience is how long (of the clock on the wall) a new cluster may take to be provisioned and to make the
-	// service ready. One that takes longer is left, and not tried again for as long as a move
-	// lasts at least (dwell).
+	// patience is how long (in wall time) a new cluster may take until it is provisioned and the service is
+	// ready there. If it takes longer, Lull gives it up, and does not try it again before the dwell time
+	// has passed.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="accepted: 1s to 24h"
 	// +optional
@@ -97,13 +97,13 @@ type ManifestsReference struct {
 
 // FollowRank is a way to rank clusters.
 type FollowRank struct {
-	// expression in CEL that rates a cluster, the highest is the best, from intensity
-	// (gCO2eq/kWh) and the weather of the ComputeCluster: temperature (Celsius), irradiance (W/m2), wind
-	// (m/s); e.g. "irradiance".
+	// expression in CEL that rates a cluster. The cluster with the highest value is the best. Variables:
+	// intensity (gCO2eq/kWh), and the weather of the ComputeCluster: temperature (Celsius), irradiance
+	// (W/m2), wind (m/s). Example: "irradiance".
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Expression string `json:"expression,omitempty"`
-	// equal is the relative difference of intensities that counts as none.
+	// equal is the largest relative difference between intensities that count as equal.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=0.99
 	// +kubebuilder:default=0.05
@@ -111,12 +111,13 @@ type FollowRank struct {
 	Equal *float64 `json:"equal,omitempty"`
 }
 
-// FollowState is what the service does.
+// FollowState says how far the placement or move of the service is.
 // +kubebuilder:validation:Enum=Pending;Settled;Provisioning;Applying;Waiting;Removing
 type FollowState string
 
-// The states of a service: nowhere yet; at its place; moving to the next (which is provisioned,
-// gets the objects, makes them ready); removed where it was.
+// The states of a service. Pending: it is on no cluster yet. Settled: it runs on its cluster. It moves to another cluster in four steps:
+// Lull provisions that cluster (Provisioning), applies the objects (Applying), waits until they are ready (Waiting), and removes them
+// from the old cluster (Removing).
 const (
 	FollowPending      FollowState = "Pending"
 	FollowSettled      FollowState = "Settled"
@@ -130,39 +131,41 @@ const (
 type FollowStatus struct {
 	// +optional
 	State FollowState `json:"state,omitempty"`
-	// cluster is where it is, and was ready when it settled there; next is where it is moving to.
+	// cluster is the cluster on which the service has become ready.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
+	// next is the cluster to which the service moves.
 	// +optional
 	Next string `json:"next,omitempty"`
-	// intensity of the cluster, gCO2eq/kWh.
+	// intensity is the carbon intensity of the cluster, in gCO2eq/kWh.
 	// +optional
 	Intensity *float64 `json:"intensity,omitempty"`
-	// settledAt is when it came there, nextSince when the move began.
+	// settledAt is when the service settled on the cluster.
 	// +optional
 	SettledAt *metav1.Time `json:"settledAt,omitempty"`
+	// nextSince is when the move to next began.
 	// +optional
 	NextSince *metav1.Time `json:"nextSince,omitempty"`
-	// rankedAt is when the clusters were last ranked.
+	// rankedAt is when Lull last ranked the clusters.
 	// +optional
 	RankedAt *metav1.Time `json:"rankedAt,omitempty"`
-	// moves that have been completed, the first placement not counted.
+	// moves is how many moves are complete. The first placement does not count.
 	// +optional
 	Moves int32 `json:"moves"`
-	// placements are all objects that were made, by cluster.
+	// placements lists all objects that Lull has created, by cluster.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=cluster
 	// +optional
 	Placements []FollowPlacement `json:"placements,omitempty"`
-	// refused are clusters that could not take it, and until when they are not tried again.
+	// refused lists clusters that could not take the service, and the time before which Lull does not try them again.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=cluster
 	// +optional
 	Refused []FollowRefusal `json:"refused,omitempty"`
 
-	// conditions: Ready (the service is ready where it is), Configured (the specification can be
+	// conditions: Ready (the service is ready on its cluster), Configured (the specification can be
 	// carried out).
 	// +listType=map
 	// +listMapKey=type
@@ -172,10 +175,10 @@ type FollowStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// FollowPlacement is what was made on a cluster.
+// FollowPlacement lists the objects that Lull has created on a cluster.
 type FollowPlacement struct {
 	Cluster string `json:"cluster"`
-	// objects in the order in which they were applied. What has no uid yet may or may not be there.
+	// objects in the order in which Lull applied them. An object without uid may not exist yet.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	// +optional
@@ -201,21 +204,21 @@ type FollowRefusal struct {
 // ConditionConfigured says that a specification can be carried out.
 const ConditionConfigured = "Configured"
 
-// ConditionNotRemoved says that something of the service could not be removed from a cluster where it is no longer, and why. It is
-// absent if there is nothing left.
+// ConditionNotRemoved says which objects of the service Lull could not remove from a former cluster, and why. It is absent if none
+// are left.
 const ConditionNotRemoved = "NotRemoved"
 
-// FollowFinalizer keeps a Follow until what it has made is removed; FollowOwner is the annotation by
-// which what it has made names its UID.
+// FollowFinalizer keeps a Follow until Lull has removed its objects. FollowOwner is the annotation of these
+// objects that holds the UID of the Follow.
 const (
 	FollowFinalizer = "lull.dev/follow"
 	FollowOwner     = "lull.dev/follow"
 )
 
-// AnnotationKeep on a Follow that is deleted leaves its service where it is, as it is ("true").
+// AnnotationKeep ("true") on a Follow keeps its service running when the Follow is deleted.
 const AnnotationKeep = "lull.dev/keep"
 
-// Follow keeps a service on the best of several clusters, make before break.
+// Follow keeps a service on the best of several clusters. It moves the service make-before-break.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced

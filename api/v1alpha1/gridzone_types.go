@@ -40,8 +40,8 @@ type GridZoneSpec struct {
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
-	// cloudRegion names the zone by a region of a cloud that lies in it, e.g.
-	// "aws/eu-central-1". lull forecast regions lists them.
+	// cloudRegion names the zone by a cloud region in it, e.g. "aws/eu-central-1".
+	// "lull forecast regions" lists the known regions.
 	// +kubebuilder:validation:Pattern=`^(aws|gcp|azure)/[a-z0-9-]+$`
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
@@ -53,60 +53,61 @@ type GridZoneSpec struct {
 	// +optional
 	Signal Signal `json:"signal,omitempty"`
 
-	// beside names another GridZone of the same place and time, with the other signal or factor: what
-	// workloads emit and save is stated by both in the ledger. Plans go by this one alone.
+	// beside names another GridZone of the same place and time, with the other signal or factor. The ledger
+	// then states emissions and savings by both. Plans use this one only.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Beside string `json:"beside,omitempty"`
 
-	// factor says which emissions the source counts; by default what it publishes,
-	// Lifecycle where it publishes both.
+	// factor says which emissions the source counts. By default it is what the source publishes, or
+	// Lifecycle if the source publishes both.
 	// +optional
 	Factor Factor `json:"factor,omitempty"`
 
-	// paused opens everything that policies of this zone hold, and scales nothing.
+	// paused releases every workload that policies of this zone hold. While it is true, Lull holds and
+	// scales none of their workloads.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
 	// source is where the intensity comes from.
 	Source GridZoneSource `json:"source"`
 
-	// refresh is how often the source is asked.
+	// refresh is how often Lull reads the source.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="accepted: 1m to 24h"
 	// +optional
 	Refresh *metav1.Duration `json:"refresh,omitempty"`
 
-	// horizon is how far ahead the intensity is looked at.
+	// horizon is how far ahead Lull forecasts the intensity.
 	// +kubebuilder:default="96h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('336h')",message="accepted: 1h to 336h"
 	// +optional
 	Horizon *metav1.Duration `json:"horizon,omitempty"`
 
-	// fallback is used where neither the source, nor its past, nor climatology
-	// says anything.
+	// fallback is the intensity that Lull uses if it has neither a forecast, nor values
+	// of the past, nor climatology.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 
-	// weather of a place that drives the intensity; it improves forecasts made
-	// from the past.
+	// weather of a place that drives the intensity. It improves forecasts that Lull makes
+	// from past values.
 	// +optional
 	Weather *WeatherSource `json:"weather,omitempty"`
 
-	// replay plays a recorded series as if it happened now. All times that
-	// concern jobs of this zone (run times, delays, deadlines) are then times of
-	// the series. For tests and demonstrations.
+	// replay plays a recorded series as if it happened now, for tests and demonstrations.
+	// All times of jobs of this zone (run times, delays, deadlines) are then in time of
+	// the series.
 	// +optional
 	Replay *Replay `json:"replay,omitempty"`
 
-	// staleAfter is how old the newest information may be to be called current.
+	// staleAfter is the age of the newest measured value or forecast above which the zone is stale.
 	// +kubebuilder:default="2h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="accepted: 0s to 720h"
 	// +optional
 	StaleAfter *metav1.Duration `json:"staleAfter,omitempty"`
 }
 
-// Fallback is the last resort.
+// Fallback is the intensity that Lull uses if it knows nothing else.
 //
 // +kubebuilder:validation:XValidation:rule="(!has(self.low) || self.low <= self.intensity) && (!has(self.high) || self.high >= self.intensity)",message="low may not be above intensity, high not below it"
 type Fallback struct {
@@ -114,12 +115,14 @@ type Fallback struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3000
 	Intensity float64 `json:"intensity"`
-	// low and high are what it lies between nearly always; by default a third of
-	// it and twice it.
+	// low is a value that the intensity is almost never below; by default a third of
+	// intensity.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3000
 	// +optional
 	Low *float64 `json:"low,omitempty"`
+	// high is a value that the intensity is almost never above; by default twice
+	// intensity.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3000
 	// +optional
@@ -131,8 +134,8 @@ type WeatherSource struct {
 	OpenMeteo OpenMeteoSource `json:"openMeteo"`
 }
 
-// OpenMeteoSource asks Open-Meteo, without a key and for non-commercial use, or
-// a server of one's own.
+// OpenMeteoSource reads from Open-Meteo (no key, non-commercial use only), or from
+// your own Open-Meteo server.
 type OpenMeteoSource struct {
 	// +kubebuilder:default="https://api.open-meteo.com"
 	// +optional
@@ -151,8 +154,8 @@ type OpenMeteoSource struct {
 // +kubebuilder:validation:MaxLength=256
 type Endpoint string
 
-// AnnotationProviderHosts is an annotation on a Secret that GridZones may use: the hosts (with the port, where the endpoint has one) that it
-// may be sent to, separated by commas.
+// AnnotationProviderHosts is an annotation on a Secret that GridZones may use. It names the hosts to which Lull may send the Secret,
+// separated by commas, each with the port if the endpoint has one.
 const AnnotationProviderHosts = "lull.dev/provider-hosts"
 
 // SecretKey names a key of a Secret in the namespace of the controller.
@@ -171,16 +174,16 @@ type GridZoneSource struct {
 	// configMap holds a series as CSV (time,intensity_gco2eq_per_kwh) or JSON.
 	// +optional
 	ConfigMap *ConfigMapKey `json:"configMap,omitempty"`
-	// file is the path of such a series in the controller's file system.
+	// file names a file with such a series in the controller's file system.
 	// +optional
 	File *FileSource `json:"file,omitempty"`
-	// electricityMaps asks the API of Electricity Maps: Average.
+	// electricityMaps reads from the API of Electricity Maps: Average.
 	// +optional
 	ElectricityMaps *ElectricityMapsSource `json:"electricityMaps,omitempty"`
-	// wattTime asks the API of WattTime: Marginal (or Average), Direct.
+	// wattTime reads from the API of WattTime: Marginal (or Average), Direct.
 	// +optional
 	WattTime *WattTimeSource `json:"wattTime,omitempty"`
-	// ukCarbonIntensity asks the API of Great Britain's system operator: Average,
+	// ukCarbonIntensity reads from the API of Great Britain's system operator: Average,
 	// Direct, without a key.
 	// +optional
 	UKCarbonIntensity *UKCarbonIntensitySource `json:"ukCarbonIntensity,omitempty"`
@@ -192,7 +195,7 @@ type GridZoneSource struct {
 	// Lifecycle, imports ignored, no forecast.
 	// +optional
 	EIA *EIASource `json:"eia,omitempty"`
-	// carbonAwareSDK asks the WebAPI of the Carbon Aware SDK.
+	// carbonAwareSDK reads from the WebAPI of the Carbon Aware SDK.
 	// +optional
 	CarbonAwareSDK *CarbonAwareSDKSource `json:"carbonAwareSDK,omitempty"`
 	// carbonAwareConfigMap reads what the exporter of the Carbon Aware SDK writes.
@@ -203,7 +206,7 @@ type GridZoneSource struct {
 	Prometheus *PrometheusSource `json:"prometheus,omitempty"`
 }
 
-// ElectricityMapsSource asks the API of Electricity Maps.
+// ElectricityMapsSource reads from the API of Electricity Maps.
 //
 // +kubebuilder:validation:XValidation:rule="self.endpoint.startsWith('https://') || self.endpoint.matches('^http://(127[.]0[.]0[.]1|localhost)(:|/|$)')",message="endpoint: a secret is sent; accepted: https, or http on loopback"
 type ElectricityMapsSource struct {
@@ -221,7 +224,7 @@ type ElectricityMapsSource struct {
 	TokenSecret SecretKey `json:"tokenSecret"`
 }
 
-// WattTimeSource asks the API of WattTime, v3.
+// WattTimeSource reads from the API of WattTime, v3.
 //
 // +kubebuilder:validation:XValidation:rule="self.endpoint.startsWith('https://') || self.endpoint.matches('^http://(127[.]0[.]0[.]1|localhost)(:|/|$)')",message="endpoint: a secret is sent; accepted: https, or http on loopback"
 type WattTimeSource struct {
@@ -236,15 +239,15 @@ type WattTimeSource struct {
 	// +kubebuilder:default=co2_moer
 	// +optional
 	SignalType string `json:"signalType,omitempty"`
-	// username is no secret; the password is.
+	// username of the account.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Username string `json:"username"`
-	// passwordSecret holds the password.
+	// passwordSecret holds the password of the account.
 	PasswordSecret SecretKey `json:"passwordSecret"`
 }
 
-// UKCarbonIntensitySource asks the Carbon Intensity API.
+// UKCarbonIntensitySource reads from the Carbon Intensity API.
 type UKCarbonIntensitySource struct {
 	// +kubebuilder:default="https://api.carbonintensity.org.uk"
 	// +optional
@@ -256,7 +259,7 @@ type UKCarbonIntensitySource struct {
 	RegionID int32 `json:"regionID,omitempty"`
 }
 
-// EntsoESource asks the ENTSO-E Transparency Platform.
+// EntsoESource reads from the ENTSO-E Transparency Platform.
 //
 // +kubebuilder:validation:XValidation:rule="self.endpoint.startsWith('https://') || self.endpoint.matches('^http://(127[.]0[.]0[.]1|localhost)(:|/|$)')",message="endpoint: a secret is sent; accepted: https, or http on loopback"
 type EntsoESource struct {
@@ -270,7 +273,7 @@ type EntsoESource struct {
 	TokenSecret SecretKey `json:"tokenSecret"`
 }
 
-// EIASource asks the US Energy Information Administration.
+// EIASource reads from the US Energy Information Administration.
 //
 // +kubebuilder:validation:XValidation:rule="self.endpoint.startsWith('https://') || self.endpoint.matches('^http://(127[.]0[.]0[.]1|localhost)(:|/|$)')",message="endpoint: a secret is sent; accepted: https, or http on loopback"
 type EIASource struct {
@@ -284,8 +287,8 @@ type EIASource struct {
 	KeySecret SecretKey `json:"keySecret"`
 }
 
-// CarbonAwareSDKSource asks the WebAPI of the Carbon Aware SDK. What it publishes
-// depends on its own source: signal and factor of the zone say it.
+// CarbonAwareSDKSource reads from the WebAPI of the Carbon Aware SDK. What the SDK publishes
+// depends on its own source: state it in signal and factor of the zone.
 type CarbonAwareSDKSource struct {
 	Endpoint Endpoint `json:"endpoint"`
 	// location as the SDK names it, e.g. an Azure region.
@@ -309,18 +312,18 @@ type CarbonAwareConfigMapSource struct {
 	Location string `json:"location"`
 }
 
-// PrometheusSource asks a Prometheus server. Signal and factor of the zone say
-// what the query gives.
+// PrometheusSource queries a Prometheus server. State in signal and factor of the zone
+// what the query returns.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tokenSecret) || self.endpoint.startsWith('https://') || self.endpoint.matches('^http://(127[.]0[.]0[.]1|localhost)(:|/|$)')",message="endpoint: a secret is sent; accepted: https, or http on loopback"
 type PrometheusSource struct {
 	Endpoint Endpoint `json:"endpoint"`
-	// query gives one series.
+	// query returns one series.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Query string `json:"query"`
-	// forecastQuery gives an instant vector with a series for each hour to come,
-	// whose label forecast_time says which.
+	// forecastQuery returns an instant vector with one series for each coming hour. The
+	// label forecast_time states the hour.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	ForecastQuery string `json:"forecastQuery,omitempty"`
@@ -349,13 +352,13 @@ type FileSource struct {
 
 // Replay maps wall time to time of the series.
 type Replay struct {
-	// start is the time of the series that is played at epoch.
+	// start is the time in the series at which the replay begins.
 	Start metav1.Time `json:"start"`
 	// epoch is the wall time at which the replay begins; by default the creation
 	// of the GridZone.
 	// +optional
 	Epoch *metav1.Time `json:"epoch,omitempty"`
-	// factor is how many seconds of the series pass in a second.
+	// factor is how many seconds of the series pass in one second of wall time.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:default=1
@@ -363,7 +366,7 @@ type Replay struct {
 	Factor int64 `json:"factor,omitempty"`
 }
 
-// Trend says where the intensity goes.
+// Trend says whether the intensity rises or falls.
 type Trend string
 
 // The trends shown in the status.
@@ -378,10 +381,10 @@ type ForecastPoint struct {
 	Time metav1.Time `json:"time"`
 	// intensity in gCO2eq/kWh.
 	Intensity float64 `json:"intensity"`
-	// low and high are its 10 % and 90 % quantiles; absent where they are equal to
-	// it.
+	// low is the 10 % quantile; absent if it equals intensity.
 	// +optional
 	Low *float64 `json:"low,omitempty"`
+	// high is the 90 % quantile; absent if it equals intensity.
 	// +optional
 	High *float64 `json:"high,omitempty"`
 }
@@ -391,54 +394,54 @@ type Accuracy struct {
 	// meanError is the mean absolute percentage error of forecasts up to a day
 	// ahead, in percent.
 	MeanError float64 `json:"meanError"`
-	// values is how many comparisons it rests on.
+	// values is how many comparisons meanError is computed from.
 	Values int64 `json:"values"`
 }
 
 // GridZoneStatus is what is known of the zone now.
 type GridZoneStatus struct {
-	// zone is the grid zone, also where the specification names a cloud region.
+	// zone is the grid zone, also if the specification names a cloud region.
 	// +optional
 	Zone string `json:"zone,omitempty"`
-	// intensity is that of this moment, gCO2eq/kWh; absent where it is not known.
+	// intensity is the present carbon intensity, in gCO2eq/kWh; absent if it is not known.
 	// +optional
 	Intensity *float64 `json:"intensity,omitempty"`
-	// gridTime is the time of the series that is now.
+	// gridTime is the present time of the series; it differs from wall time with replay.
 	// +optional
 	GridTime *metav1.Time `json:"gridTime,omitempty"`
 	// trend compares the next three hours with now.
 	// +optional
 	Trend Trend `json:"trend,omitempty"`
-	// basis is what the hours to come rest on: LiveForecast, CachedForecast,
-	// OwnForecast, Climatology or Constant.
+	// basis says where the intensities of the coming hours come from: LiveForecast,
+	// CachedForecast, OwnForecast, Climatology or Constant.
 	// +optional
 	Basis string `json:"basis,omitempty"`
-	// source names where these numbers come from.
+	// source names the source of the intensities.
 	// +optional
 	Source string `json:"source,omitempty"`
-	// factor is which emissions they count.
+	// factor says which emissions the intensities count.
 	// +optional
 	Factor Factor `json:"factor,omitempty"`
 	// age of the newest information, a measured value or a forecast, e.g. "25m".
 	// +optional
 	Age string `json:"age,omitempty"`
-	// accuracy of recent forecasts on the present basis.
+	// accuracy of recent forecasts of the present basis.
 	// +optional
 	Accuracy *Accuracy `json:"accuracy,omitempty"`
-	// issuedAt is when the forecast in use was published or made.
+	// issuedAt is when the present forecast was published or made.
 	// +optional
 	IssuedAt *metav1.Time `json:"issuedAt,omitempty"`
-	// validUntil is the end of what is known.
+	// validUntil is the time up to which the intensity is known.
 	// +optional
 	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
-	// forecast is the intensity of the hours to come, at most two days of them.
+	// forecast is the intensity of the coming hours, at most two days.
 	// +kubebuilder:validation:MaxItems=48
 	// +listType=atomic
 	// +optional
 	Forecast []ForecastPoint `json:"forecast,omitempty"`
 	// conditions: Ready (the source is configured and has been read), Stale (the
-	// newest information is too old), Degraded (the hours to come rest on less
-	// than the source should give).
+	// newest measured value or forecast is too old), Degraded (the intensities of the
+	// coming hours are worse than the source should provide).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -453,8 +456,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionStale: the newest information is older than the zone accepts.
 	ConditionStale = "Stale"
-	// ConditionDegraded: the hours to come rest on less than the source should
-	// give.
+	// ConditionDegraded: the intensities of the coming hours are worse than the source
+	// should provide.
 	ConditionDegraded = "Degraded"
 )
 

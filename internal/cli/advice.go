@@ -117,7 +117,7 @@ func (a *advice) words(x *option, o *adviseOptions) string {
 		}
 	}
 	if best.Planner != x.Planner || best.Slack != x.Slack || best.MaxWorkers != x.MaxWorkers {
-		fmt.Fprintf(&b, "The most that was found there is %.1f %%, by %s with %s of delay at %s more %s. ", 100*best.Saving, best.Planner, scenario.ShortDuration(best.Slack), units.Number("%.1f %%", 100*(best.Cost-1)), hours)
+		fmt.Fprintf(&b, "The largest saving found there is %.1f %%, by %s with %s of delay at %s more %s. ", 100*best.Saving, best.Planner, scenario.ShortDuration(best.Slack), units.Number("%.1f %%", 100*(best.Cost-1)), hours)
 	}
 	for _, z := range a.Zones {
 		if z.Zone == x.Zone {

@@ -48,17 +48,17 @@ func newAdviseCommand() *cobra.Command {
 		Long: `Advise plans one job from every start of a year, or a whole history of jobs, with
 each planner, slack, largest scale and zone that you name. It prints the
 distribution of savings, delay and cost (worker-hours, CPU-hours of a history), marks
-what no other option beats (*), names the sweet spot, and writes the CarbonPolicy
-that would do it.
+options that no other option beats (*), names the sweet spot, and writes its
+CarbonPolicy.
 
-Planners are as in a CarbonPolicy that names them: joint, the default of a policy, has
-a learned reserve. There is room for everything here, so a learned reserve keeps nothing
-free. Of options that are equal, the default of a policy is recommended.
+Planners have the parameters that they have in a CarbonPolicy. Planner joint, the default,
+has a learned reserve. Advise assumes room for all jobs, so the learned reserve is 0. If
+options are equal, Advise recommends the default of a policy.
 
 Savings are against the same job run at once at its least scale. Forecasts are
-perfect unless --error says otherwise. Hours without a known intensity are filled as by
-lull simulate, and the report says so. Without --carbon a zone's climatology is used:
-a mean day, whose savings are lower than those of real ones.`,
+perfect unless --error says otherwise. Advise fills hours without a known intensity as
+lull simulate does, and the report says so. Without --carbon it uses the climatology of the
+zone: a mean day, whose savings are lower than those of real days.`,
 		Example: `  lull advise --length 6h --slack 6h,12h,24h --zone DE
   lull advise --length 24h --slack 12h --profile resnet18.csv --carbon NL=nl-2022.csv --carbon CA-ON=on-2022.csv
   lull advise --jobs emissions.csv --slack 6h,24h
@@ -73,7 +73,7 @@ a mean day, whose savings are lower than those of real ones.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.length, "length", "6h", "run time of the job at its least scale")
+	f.StringVar(&o.length, "length", "6h", "run time of the job at its smallest scale")
 	f.StringVar(&o.jobs, "jobs", "", "job trace: advise on a history instead of one job (formats as for simulate)")
 	f.StringVar(&o.format, "format", "", jobsFormats)
 	f.StringVar(&o.timeZone, "time-zone", "", sacctClock)
@@ -82,9 +82,9 @@ a mean day, whose savings are lower than those of real ones.`,
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale")
 	numberList(f, &o.maxWorkers, "max-workers", nil, between(1, workload.MaxScale), "largest scales to try (default: that of the profile)")
 	f.StringSliceVar(&o.slack, "slack", []string{"6h", "12h", "24h"}, "delays to try")
-	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default: the one in which most energy of --jobs was used, if it says so, else DE)")
+	f.StringSliceVar(&o.zones, "zone", nil, "zones to try with their climatology (default: the zone in which the jobs of --jobs used most energy, if the trace states zones, else DE)")
 	f.StringArrayVar(&o.carbon, "carbon", nil, "ZONE=FILE[,FILE...], a zone with its intensity; may be repeated")
-	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: those that suit the kind)")
+	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default: planners that suit the kind)")
 	number(f, &o.watts, "watts", power.DefaultWattsPerCPU, above0To(power.MaxWattsPerUnit), "watts of a worker without a measured power (of a CPU of jobs whose power --jobs does not state)")
 	number(f, &o.pue, "pue", 1, between(1, power.MaxPUE), "power usage effectiveness")
 	number(f, &o.price, "price", 0, atLeast(0), "price of a worker-hour (of a CPU-hour with --jobs), in any currency")

@@ -32,16 +32,15 @@ func newBacktestCommand() *cobra.Command {
 		Use:   "backtest TRACE...",
 		Short: "Replay traces and score every forecaster",
 		Long: `Backtest issues a forecast at regular times over recorded series (CSV or JSON,
-files of one zone), each from what lies before alone, and compares it
-with what came: error (MAPE, MAE, bias), rank correlation within the forecast, and
-regret: how much more the window of least forecast intensity emits than the truly
-best one. Where forecasts serve scheduling, regret is what matters. A second table
-gives errors by lead time.
+files of one zone). Each forecast uses only the values before it. Backtest compares it
+with the values that followed: error (MAPE, MAE, bias), rank correlation within the
+forecast, and regret: how much more the window of least forecast intensity emits than the
+best one. For scheduling, regret matters most. A second table shows errors by lead time.
 
 With --recorded, forecasts that somebody published (CSV, also gzipped:
-issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh) are scored beside them:
-every forecaster then works on the recorded actual values and at the same times.
-Traces may be left out.
+issued,time,forecast_gco2eq_per_kwh,actual_gco2eq_per_kwh) are scored beside the others.
+Every forecaster then works on the recorded actual values and at the same times. Traces
+are optional then.
 
 With --weather, the blend and a ridge regression that know weather and generation are
 scored beside the others, by default 96 hours ahead, once a day. FILE is CSV by the hour,

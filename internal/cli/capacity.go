@@ -23,7 +23,7 @@ func newCapacityCommand() *cobra.Command {
 	format := ""
 	explain := &cobra.Command{
 		Use:   "explain CURVE",
-		Short: "Explain the capacity of a CapacityCurve: what is wanted, what bounds it, and from which hours of the past",
+		Short: "Explain the capacity of a CapacityCurve: what its method wants, what bounds it, and which past hours it uses",
 		Example: `  lull capacity explain batch
   kubectl get capacitycurves`,
 		Args: takes(1, 1, "the name of a CapacityCurve"),
@@ -59,7 +59,7 @@ var bindings = map[string]string{
 func explainCapacity(out io.Writer, c *v1alpha1.CapacityCurve) error {
 	st, unit := &c.Status, c.Spec.Resource
 	if st.Slot == nil {
-		fmt.Fprintf(out, "%s has not been looked at yet: is the controller running?\n", c.Name)
+		fmt.Fprintf(out, "the controller has not reconciled %s yet: is it running?\n", c.Name)
 		return nil
 	}
 	fmt.Fprintf(out, "%g of %s %s from %s: %s\n", st.Capacity, c.Spec.Maximum, unit, st.Slot.UTC().Format("2006-01-02 15:04"), bindings[st.Reason])

@@ -23,7 +23,7 @@ func TestCapacityIsExplainedFromItsStatus(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := text(); got != "batch has not been looked at yet: is the controller running?\n" {
+	if got := text(); got != "the controller has not reconciled batch yet: is it running?\n" {
 		t.Error(got)
 	}
 	c.Status = v1alpha1.CapacityCurveStatus{

@@ -20,9 +20,9 @@ func newCheckCommand() *cobra.Command {
 	file, format := "", ""
 	cmd := &cobra.Command{
 		Use:   "check -f INSTANCE PLAN",
-		Short: "Check and price a plan made by anyone",
-		Long: `Check reads a plan, whoever made it, and says whether it keeps every constraint of
-its instance (capacity, arrivals, deadlines, scales, work done) and what it emits.
+		Short: "Check a plan of any program, and compute what it emits",
+		Long: `Check reads a plan, which any program may have made, and says whether it keeps every constraint
+of its instance (capacity, arrivals, deadlines, scales, work done) and what it emits.
 
 Exit status: 0 when the plan is feasible, 3 when it is not (every fault is named),
 1 for any other error.`,

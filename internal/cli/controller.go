@@ -43,7 +43,7 @@ type prometheusFlags struct{ url, tokenFile string }
 func (p *prometheusFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.url, "prometheus", "", "address of a Prometheus that measures power (Kepler, DCGM exporter) and, by their queries, the progress of workloads (default: none)")
-	f.StringVar(&p.tokenFile, "prometheus-token-file", "", "file with the bearer token for it")
+	f.StringVar(&p.tokenFile, "prometheus-token-file", "", "file with the bearer token for that Prometheus")
 }
 
 func (p *prometheusFlags) check() error {
@@ -67,7 +67,7 @@ func newControllerCommand() *cobra.Command {
 		Short: "Run the controller against a cluster",
 		Long: `Controller releases the Jobs that a CarbonPolicy holds when the grid is clean,
 and in any case before their deadline would be missed. It keeps no state of its
-own: it may be stopped at any time and another one started. Several replicas
+own: you may stop it at any time and start another one. Several replicas
 elect a leader.
 
 The custom resources and the admission policy must be installed first:
@@ -87,22 +87,22 @@ The custom resources and the admission policy must be installed first:
 	metricsFlags(f, &o.Metrics, ":8080")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
-	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller: of its lease, of the Secrets that GridZones name, and in which it governs nothing")
+	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of the controller, with its lease and the Secrets that GridZones name; it governs no workloads in it")
 	namespacesFlag(f, &o.Namespaces, "namespaces in which it governs")
-	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue: of the kubeconfigs that MultiKueueClusters name")
-	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps what providers said across restarts (default: in memory only)")
+	f.StringVar(&o.KueueNamespace, "kueue-namespace", "kueue-system", "namespace of Kueue, with the kubeconfigs that MultiKueueClusters name")
+	f.StringVar(&o.CacheDir, "cache-dir", "", "folder that keeps the answers of providers across restarts (default: in memory only)")
 	f.StringVar(&o.Ledger, "ledger", "", "database of the ledger: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
-	f.StringVar(&o.ProvisionHooks, "provision-hooks", "", "folder of the programs that ComputeClusters may name to be provisioned (default: none)")
+	f.StringVar(&o.ProvisionHooks, "provision-hooks", "", "folder of the programs that ComputeClusters may name in spec.provision.hook (default: none)")
 	f.StringVar(&o.Web.Address, "web-bind-address", "", "address of the web page (default: none)")
-	f.StringVar(&o.Web.CertFile, "web-tls-cert-file", "", "its certificate; required but on loopback")
-	f.StringVar(&o.Web.KeyFile, "web-tls-private-key-file", "", "its private key")
+	f.StringVar(&o.Web.CertFile, "web-tls-cert-file", "", "certificate of the web page; required unless the address is on loopback")
+	f.StringVar(&o.Web.KeyFile, "web-tls-private-key-file", "", "private key of that certificate")
 	o.prometheus.register(cmd)
-	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often it is asked")
+	duration(f, &o.PrometheusInterval, "prometheus-interval", 30*time.Second, "how often the controller queries that Prometheus")
 	f.StringSliceVar(&o.Limits.Planners, "planners", PolicyPlanners(), "planners that CarbonPolicies may name")
-	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for: a later deadline counts as this delay and the run time after the creation; 0 for any")
-	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads may state, and policies for them: what states more is not held; 0 for any")
-	number(f, &o.Limits.MaxWorkers, "max-workers", 0, between(0, workload.MaxScale), "most workers that elastic workloads may state: what states more is not held; 0 for any")
-	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans for five minutes")
+	duration(f, &o.Limits.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for; 0 for any. If a workload states a later deadline, Lull uses its creation plus this delay plus its run time")
+	duration(f, &o.Limits.MaxRuntime, "max-runtime", 0, "longest run time that workloads, and policies for them, may state; 0 for any. Lull does not hold a workload with a longer one")
+	number(f, &o.Limits.MaxWorkers, "max-workers", 0, between(0, workload.MaxScale), "most workers that elastic workloads may state; 0 for any. Lull does not hold a workload that states more")
+	duration(f, &o.Limits.DecisionTime, "decision-time", 10*time.Second, "how long a decision may take; if it takes longer, planner cheapest plans for the next five minutes")
 	f.StringVar(&o.events, "events", string(kube.AllEvents), "decisions to record as Events: All; Changes, which records nothing while a workload waits; Warnings")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation")
 	return cmd
@@ -191,7 +191,7 @@ func newAlertsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "alerts",
 		Short: "Print alerts for Prometheus",
-		Long:  "Alerts prints a file of rules for Prometheus, or, with --operator, a PrometheusRule.",
+		Long:  "Alerts prints a file of rules for Prometheus or, with --operator, a PrometheusRule.",
 		Example: `  lull alerts > /etc/prometheus/rules/lull.yaml
   lull alerts --operator --namespace monitoring | kubectl apply -f -`,
 		Args: noArguments,
@@ -207,8 +207,8 @@ func newAlertsCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&operator, "operator", false, "an object of the Prometheus operator")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "lull-system", "its namespace")
+	cmd.Flags().BoolVar(&operator, "operator", false, "print a PrometheusRule of the Prometheus operator")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "lull-system", "namespace of the PrometheusRule")
 	return cmd
 }
 
@@ -218,17 +218,17 @@ func newManifestsCommand() *cobra.Command {
 	var o charts.Options
 	cmd := &cobra.Command{
 		Use:   "manifests",
-		Short: "Print what has to be installed in a cluster",
+		Short: "Print the objects to install in a cluster",
 		Long: `Manifests prints the custom resources, the access rules of the controller and, for
 each kind of workload, the access rule and the admission policy that holds it.
 
-Kinds that run pods without an end and bare Pods (Deployment, RayCluster, Pod) are left
-out unless they are named: the controller needs no rights to what it does not govern.
-A kind that Lull does not know is added by a file with a WorkloadKind.
+Manifests leaves out bare Pods and kinds that run pods without an end (Deployment,
+RayCluster) unless --kinds names them: the controller needs no rights to kinds that it does
+not govern. To add a kind that Lull does not know, write a file with a WorkloadKind.
 
 With --image it also prints Deployments of the controller, with a volume for the ledger, and
 of the watchdog, each with its own account and its own lease. They are those of the Helm chart
-(charts/lull) with its default values, which has more to choose.`,
+(charts/lull) with its default values. The chart has more options.`,
 		Example: `  lull manifests | kubectl apply -f -
   lull manifests --kinds Job,Pod | kubectl apply -f -
   lull manifests --kueue | kubectl apply -f -
@@ -270,12 +270,12 @@ of the watchdog, each with its own account and its own lease. They are those of 
 		},
 	}
 	cmd.Flags().StringSliceVar(&names, "kinds", names, "built-in kinds of workloads to govern")
-	cmd.Flags().BoolVar(&o.Kueue, "kueue", false, "add what working with Kueue and MultiKueue takes; Kueue must be installed first")
-	cmd.Flags().BoolVar(&o.Capacity, "capacity", false, "add the rights that CapacityCurves take: to queues of Kueue, node pools of Karpenter, and to cordon nodes")
-	cmd.Flags().BoolVar(&o.Autoscaling, "autoscaling", false, "add the rights to read what autoscaling of CarbonPolicies names: NodePools of Karpenter, the status of cluster-autoscaler")
+	cmd.Flags().BoolVar(&o.Kueue, "kueue", false, "add the rights and objects for Kueue and MultiKueue; install Kueue first")
+	cmd.Flags().BoolVar(&o.Capacity, "capacity", false, "add the rights that CapacityCurves need: to queues of Kueue, to node pools of Karpenter, and to cordon nodes")
+	cmd.Flags().BoolVar(&o.Autoscaling, "autoscaling", false, "add the rights to read what spec.autoscaling of CarbonPolicies names: NodePools of Karpenter, the status of cluster-autoscaler")
 	cmd.Flags().BoolVar(&o.Extender, "extender", false, "add the account of lull extender, and with --image its Deployment")
-	cmd.Flags().BoolVar(&o.Webhook, "webhook", false, "hold work by lull admission, a webhook, instead of admission policies")
-	cmd.Flags().BoolVar(&o.Web, "web", false, "add what serving the web page takes; with --image the controller serves it")
+	cmd.Flags().BoolVar(&o.Webhook, "webhook", false, "let the webhook lull admission hold work, instead of admission policies")
+	cmd.Flags().BoolVar(&o.Web, "web", false, "add the rights and objects that the web page needs; with --image the controller serves it")
 	namespacesFlag(cmd.Flags(), (*manager.Namespaces)(&o.Namespaces), "namespaces to govern: no rights to change anything in others")
 	cmd.Flags().StringVar(&o.Image, "image", "", "image of Lull: adds the Deployments of controller and watchdog (default: none)")
 	cmd.Flags().StringSliceVar(&files, "kind-file", nil, "file with a WorkloadKind; may be repeated")

@@ -38,40 +38,41 @@ func newDemoCommand() *cobra.Command {
 	var o demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo [elastic|fidelity|multicluster|follow|extender|capacity|slurm|slurm-week]",
-		Short: "See Lull work on a cluster of its own",
+		Short: "Run Lull on a cluster on this machine, and show what it saves",
 		Long: `Demo starts a real Kubernetes control plane on this machine (the lab), installs
-Lull, replays two days of carbon intensity many times as fast, submits Jobs and
-compares what the API server's timestamps show with the same Jobs run as
-submitted. Exit status 0 only if every Job finished and no deadline was missed.
+Lull, replays two days of carbon intensity in fast motion, and submits Jobs. It compares
+their emissions, by the timestamps of the API server, with those of the same Jobs run as
+submitted. It exits with 0 only if every Job finished and met its deadline.
 
 With elastic, three Jobs that scale and a background of others share the cluster; the
 report shows their workers against the intensity.
 
 With fidelity, elastic Jobs of 24 h with measured profiles run on recorded intensities
-(folder $LULL_DATA) and in the simulator; both are written to a table. Exit status 0
-only if emissions differ by no more than 5 % in all.
+(folder $LULL_DATA) and in the simulator. Demo writes both to a table. It exits with 0
+only if total emissions differ by at most 5 %.
 
 With multicluster, Caspian's experiment runs on a hub with three spokes (make kueue builds
-what they need), once for each weight of carbon, and in the simulator. Exit status 0 only if
-every workload finished, none ran twice or beyond the quota, and savings differ by no more
-than 5 %.
+what they need), once for each weight of carbon, and in the simulator. Demo exits with 0 only
+if every workload finished, none ran twice or beyond the quota, and savings differ by at most
+5 %.
 
-With follow, a Deployment follows the sun between three clusters for two days. Exit status 0
-only if it was on all three, with a ready replica at every moment.
+With follow, a Deployment follows the sun between three clusters for two days. Demo exits with
+0 only if it was on all three, with a ready replica at every moment.
 
 With extender, Pods wait inside kube-scheduler, and behind scheduling gates, in the scenarios of
-Piontek et al. Exit status 0 only if every Pod ran, once.
+Piontek et al. Demo exits with 0 only if every Pod ran exactly once.
 
 With capacity, a week of elastic jobs (folder $LULL_DATA) runs four times at once, with the number of
-nodes in use set by nobody, a virtual capacity curve, CarbonFlex, and the plans of planner joint.
-Exit status 0 only if every job finished and emissions differ from the simulator's by no more than 5 %.
+nodes in use set by nothing, by a virtual capacity curve, by CarbonFlex, and by the plans of planner
+joint. Demo exits with 0 only if every job finished and emissions differ from the simulator's by at
+most 5 %.
 
 With slurm, a day of jobs runs on a real Slurm on this machine instead (make bin/slurm/version
-fetches it; needs root). Exit status 0 only if every job was completed and none started late.
+fetches it; needs root). Demo exits with 0 only if every job was completed and none started late.
 
 With slurm-week, a week of jobs (folder $LULL_DATA) runs on a real Slurm, and in the simulator. With
---planner carbonflex, CarbonFlex also sets how many CPUs the jobs may use. Exit status 0 only if every
-job was completed, none started late, and emissions differ from the simulator's by no more than 5 %.`,
+--planner carbonflex, CarbonFlex also sets how many CPUs the jobs may use. Demo exits with 0 only if every
+job was completed, none started late, and emissions differ from the simulator's by at most 5 %.`,
 		Example: `  lull demo
   lull demo --trace de-2021.csv --zone DE --from 2021-05-10
   lull demo --planner window
@@ -153,19 +154,19 @@ func (o *demoFlags) run(cmd *cobra.Command, which string) error {
 func (o *demoFlags) register(f *pflag.FlagSet) {
 	self, _ := os.Executable()
 	f.StringVar(&o.Lab, "lab", filepath.Join(filepath.Dir(self), "lab"), "the lab's binary")
-	f.StringVar(&o.slurm, "slurm", filepath.Join(filepath.Dir(self), "slurm"), "folder with the packages of Slurm of demo slurm")
+	f.StringVar(&o.slurm, "slurm", filepath.Join(filepath.Dir(self), "slurm"), "folder with the packages of Slurm, for demo slurm")
 	f.StringVar(&o.Trace, "trace", os.Getenv("LULL_TRACE"), "CSV or JSON series to replay (default $LULL_TRACE; empty: the built-in climatology)")
-	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or the region of a cloud (aws/eu-central-1) in it; of --trace, its name (default: folder and name of the file)")
+	f.StringVar(&o.Zone, "zone", "DE", "grid zone of the climatology, or a cloud region (aws/eu-central-1) in it; with --trace, the name of the zone (default: folder and name of the file)")
 	f.StringVar(&o.from, "from", os.Getenv("LULL_TRACE_FROM"), "first day of the replay, e.g. 2021-05-10 (default $LULL_TRACE_FROM; the middle of the trace)")
 	number(f, &o.Factor, "time-factor", 900, between(1, 3600), "how many seconds of the replay pass in a second")
 	number(f, &o.Jobs, "jobs", 64, between(1, 500), "number of Jobs")
 	number(f, &o.Seed, "seed", 1, atLeast(0), "seed of the Jobs")
 	f.StringVar(&o.Report, "report", "demo-report.html", "file for the report")
-	f.BoolVar(&o.live, "live", false, "ask a (fake) provider whose forecasts err, instead of knowing the series")
-	duration(f, &o.outage, "outage", 0, "how long that provider is down, from eight hours into the replay")
+	f.BoolVar(&o.live, "live", false, "use a fake provider whose forecasts have errors, instead of the recorded series")
+	duration(f, &o.outage, "outage", 0, "how long the provider of --live is down, from eight hours into the replay")
 	f.StringVar(&o.Planner, "planner", DefaultPlanner, "planner")
 	f.StringToStringVar(&o.Parameters, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
-	numberList(f, &o.omegas, "omega1", []float64{0, 1}, between(0, 1000), "weights of carbon of demo multicluster; the first is what the others are compared to")
+	numberList(f, &o.omegas, "omega1", []float64{0, 1}, between(0, 1000), "weights of carbon in demo multicluster; the others are compared with the first")
 	numberList(f, &o.scenarios, "scenario", []int{1, 2, 3, 4}, between(1, 4), "scenarios of demo extender (Piontek et al., Table 2)")
 }
 

@@ -38,14 +38,22 @@ func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
 }
 
+// ended ends a text with a period, unless it is a question.
+func ended(text string) string {
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
+}
+
 // TestReferenceCommands writes every command with its flags.
 func TestReferenceCommands(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Commands\n\nFor everyone who types `lull`: every command and flag.\n\nEvery command and flag, as `lull COMMAND --help` says it (generated).\n")
+	b.WriteString("# Commands\n\nFor everyone who types `lull`: every command and flag.\n\nThis page is generated. `lull COMMAND --help` prints the same text.\n")
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Runnable() && !c.Hidden && c.Name() != "help" {
-			fmt.Fprintf(&b, "\n## %s\n\n%s.\n", c.CommandPath(), cell(c.Short))
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", c.CommandPath(), ended(cell(c.Short)))
 			var rows []string
 			c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
 				if f.Hidden || f.Name == "help" {
@@ -101,7 +109,7 @@ func TestReferenceFields(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	var b strings.Builder
-	b.WriteString("# Fields\n\nFor everyone who writes Lull's resources: every field, its type, default and meaning.\n\nEvery field of every custom resource (group `lull.dev`, version `v1alpha1`; generated). `kubectl explain` says the same.\nWhat is accepted is said by the API server where something else is written.\n")
+	b.WriteString("# Fields\n\nFor everyone who writes Lull's resources: every field, its type, default and meaning.\n\nThis page lists the fields of all custom resources (group `lull.dev`, version `v1alpha1`). It is generated; `kubectl explain` prints the same text.\nIf you write a value that is not accepted, the error of the API server names the accepted values.\n")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -120,7 +128,7 @@ func TestReferenceFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		top := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-		fmt.Fprintf(&b, "\n## %s\n\n%s %s.\n\n| field | type | default | meaning |\n|---|---|---|---|\n", crd.Spec.Names.Kind, cell(top.Description), crd.Spec.Scope)
+		fmt.Fprintf(&b, "\n## %s\n\n%s Scope: %s.\n\n| field | type | default | meaning |\n|---|---|---|---|\n", crd.Spec.Names.Kind, cell(top.Description), crd.Spec.Scope)
 		for _, part := range []string{"spec", "status"} {
 			if s, there := top.Properties[part]; there {
 				fieldsOf(&b, part, s)

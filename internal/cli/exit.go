@@ -49,15 +49,15 @@ type exitRow struct{ status, command, meaning string }
 // once files or the cluster are read, and "lull run" passes on any status of its command.
 func exitRows() []exitRow {
 	return []exitRow{
-		{fmt.Sprint(exitOK), "every command", "it has done what it was asked for"},
-		{fmt.Sprint(exitError), "every command", "it has not; standard error says why: a flag, an argument or a file is wrong, or a cluster or a provider does not answer"},
-		{fmt.Sprint(exitError), "lull status", "the controller or the watchdog has not renewed its lease, or has left it (all is shown before), or the namespace of -n is not there"},
+		{fmt.Sprint(exitOK), "every command", "the command succeeded"},
+		{fmt.Sprint(exitError), "every command", "the command failed; standard error says why: a flag, an argument or a file is wrong, or a cluster or a provider does not answer"},
+		{fmt.Sprint(exitError), "lull status", "the controller or the watchdog has not renewed its lease, or has given it up (the command still shows everything), or the namespace of -n does not exist"},
 		{fmt.Sprint(exitError), "lull ledger verify", "the chain is broken, or there are no entries"},
-		{fmt.Sprint(exitInfeasible), "lull plan", "some jobs could not be planned (they are named; the plan of the others is written)"},
-		{fmt.Sprint(exitInfeasible), "lull check", "the plan is not feasible (every fault is named)"},
-		{"any", "lull run", "that of the command that it ran"},
-		{fmt.Sprint(exitNotExecutable), "lull run", "the command cannot be run"},
-		{fmt.Sprint(exitNotFound), "lull run", "the command is not there"},
+		{fmt.Sprint(exitInfeasible), "lull plan", "lull plan could not plan some jobs (it names them, and writes the plan of the others)"},
+		{fmt.Sprint(exitInfeasible), "lull check", "the plan is not feasible (lull check names every fault)"},
+		{"any", "lull run", "the exit status of the command that it ran"},
+		{fmt.Sprint(exitNotExecutable), "lull run", "the command cannot be executed"},
+		{fmt.Sprint(exitNotFound), "lull run", "the command is not found"},
 		{fmt.Sprintf("%d + N", exitSignal), "lull run", "signal N ended the command, or canceled the wait"},
 	}
 }

@@ -23,12 +23,12 @@ func newExtenderCommand() *cobra.Command {
 		Long: `Extender lets kube-scheduler ask when a Pod may start, and where it emits least: a Pod
 passes if its priority class is critical, if it has waited long enough, or if now is in the
 cleanest window of its day and the cluster is not at its limit (Piontek et al., Algorithm 1).
-Which Pods wait, and how long, is said by CarbonPolicies with via: Extender, and for
-namespaces without one by the file of --config, which also describes the nodes.
+CarbonPolicies with via: Extender say which Pods wait, and how long. For namespaces without
+such a policy, the file of --config says it. The file also describes the nodes.
 
-It holds nothing and only reads. While it is down kube-scheduler goes on without it, as
-configured with ignorable: true. It serves HTTPS to callers with a certificate, and HTTP on
-loopback.`,
+Extender holds nothing and only reads. If it is down, kube-scheduler continues without it,
+because its configuration has ignorable: true. Extender serves HTTPS to callers with a
+certificate, and HTTP on loopback.`,
 		Example: `  lull extender
   lull extender --config extender.yaml --bind-address 127.0.0.1:8888
   lull extender --bind-address :8888 --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca.crt`,
@@ -71,14 +71,14 @@ loopback.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
-	f.StringVar(&namespace, "namespace", kinds.DefaultNamespace, "namespace of Lull: no Pod in it waits unless the file names it")
+	f.StringVar(&namespace, "namespace", kinds.DefaultNamespace, "namespace of Lull; no Pod in it waits unless the file of --config names it")
 	namespacesFlag(f, &o.Namespaces, "namespaces whose CarbonPolicies count, as --namespaces of the controller")
 	f.StringVar(&file, "config", "", "file with an ExtenderConfiguration (default: none)")
-	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8888", "address at which kube-scheduler asks")
+	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8888", "address at which it answers kube-scheduler")
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the extender; read again when it changes")
-	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
-	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "authority of the certificates by which callers prove who they are")
-	duration(f, &maxDelay, "max-delay", 0, "for how long policies may have a Pod wait at most; 0 for any time")
+	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "private key of that certificate")
+	f.StringVar(&o.ClientCAFile, "client-ca-file", "", "certificate authority of the client certificates")
+	duration(f, &maxDelay, "max-delay", 0, "longest time for which policies may let a Pod wait; 0 for any")
 	metricsFlags(f, &o.Metrics, ":8084")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8085", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")

@@ -18,8 +18,8 @@ func newFailsafeCommand() *cobra.Command {
 		Use:   "failsafe",
 		Short: "Run the watchdog that releases every hold in time",
 		Long: `Failsafe releases every workload that Lull holds when its latest safe start has come,
-whether or not the controller is there. It asks no provider and makes no plans; it has
-its own credentials and its own lease, and belongs into a Deployment of its own.`,
+whether the controller runs or not. It needs no provider and makes no plans. It has its own
+credentials and its own lease. Run it in its own Deployment.`,
 		Example: `  lull failsafe
   lull failsafe --grace 1m`,
 		Args: noArguments,
@@ -47,11 +47,11 @@ its own credentials and its own lease, and belongs into a Deployment of its own.
 	metricsFlags(f, &o.Metrics, ":8082")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8083", `address of /healthz and /readyz, "0" for none`)
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader among the replicas")
-	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull: of the lease, and in which it holds nothing")
+	f.StringVar(&o.Namespace, "namespace", "lull-system", "namespace of Lull, with the lease; no workload in it is held")
 	namespacesFlag(f, &o.Namespaces, "namespaces in which it releases, as --namespaces of the controller")
 	duration(f, &o.MaxDelay, "max-delay", 0, "longest delay that policies and workloads may ask for, as --max-delay of the controller; 0 for any")
-	duration(f, &o.Grace, "grace", 30*time.Second, "how long after its latest start a hold is left to a controller that renews its lease")
-	duration(f, &o.Every, "interval", 5*time.Second, "how often holds are looked at")
+	duration(f, &o.Grace, "grace", 30*time.Second, "how long after the latest safe start the watchdog leaves a hold to a controller that renews its lease")
+	duration(f, &o.Every, "interval", 5*time.Second, "how often the watchdog checks the holds")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	return cmd
 }

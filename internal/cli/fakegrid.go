@@ -42,14 +42,14 @@ func newFakegridCommand() *cobra.Command {
 		Long: `Fakegrid serves the wire formats of Electricity Maps (v3, v4), WattTime, the UK
 Carbon Intensity API, ENTSO-E, EIA-930, the Carbon Aware SDK, Prometheus and
 Open-Meteo from recorded series, as if they happened now, at any speed. Point the
-endpoint of any client at it. It is for tests and demonstrations: forecasts are the
-recorded future with seeded errors, generation by fuel is a mix of coal and wind of
-the recorded intensity, and the weather is made up to fit.
+endpoint of any client at it. It is for tests and demonstrations. Forecasts are the
+recorded future with seeded errors. Generation by fuel is a mix of coal and wind that has
+the recorded intensity. The weather is made up to fit.
 
-Faults are injected at the start, or at any time:
+You can inject faults at the start or at any time:
   curl -X PUT http://127.0.0.1:8089/-/faults -d '[{"kind":"500"}]'
 Kinds: ` + strings.Join(fakegrid.Faults(), ", ") + `. A fault may name a
-provider, a span (from, to) and how many answers it spoils (times).
+provider, a period (from, to) and how many answers it affects (times).
 Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 		Example: `  lull fakegrid
   lull fakegrid --trace DE=de-2023.csv --start 2023-05-10 --factor 900
@@ -61,10 +61,10 @@ Providers: ` + strings.Join(fakegrid.Providers(), ", ") + `.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "bind-address", "127.0.0.1:8089", "address to listen on")
-	f.StringToStringVar(&o.traces, "trace", nil, "ZONE=FILE, a CSV or JSON series; may be repeated (default: climatology of every zone it has)")
-	f.StringVar(&o.start, "start", "", "time of the series that is now, RFC 3339 or a day (default: the real time)")
-	f.StringVar(&o.epoch, "epoch", "", "wall time at which the series stands at --start, RFC 3339 (default: now)")
-	number(f, &o.factor, "factor", 1, above0To(timegrid.MaxFactor), "how many seconds of the series pass in a second")
+	f.StringToStringVar(&o.traces, "trace", nil, "ZONE=FILE, a CSV or JSON series; may be repeated (default: the climatology of every zone that has one)")
+	f.StringVar(&o.start, "start", "", "time in the series at which the replay begins, RFC 3339 or a day (default: the real time)")
+	f.StringVar(&o.epoch, "epoch", "", "wall time at which the replay begins, RFC 3339 (default: now)")
+	number(f, &o.factor, "factor", 1, above0To(timegrid.MaxFactor), "how many seconds of the series pass in one second of wall time")
 	number(f, &o.forecastError, "forecast-error", 0.1, between(0, 2), "relative error of forecasts a day ahead")
 	number(f, &o.seed, "seed", 1, atLeast(0), "seed of the forecast errors")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the credential that clients must present (default: any is accepted)")

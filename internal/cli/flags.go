@@ -233,7 +233,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		return fmt.Errorf("--%s: no value; accepted: --%s VALUE: %s", missing.GetFlag().Name, missing.GetFlag().Name, missing.GetFlag().Usage)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w; %s --help lists those there are", err, cmd.CommandPath())
+		return fmt.Errorf("%w; %s --help lists all flags", err, cmd.CommandPath())
 	}
 	return err
 }

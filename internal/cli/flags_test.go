@@ -171,7 +171,7 @@ func TestErrorsAreInWordsOfUsers(t *testing.T) {
 		"release --undo job/a":                                  "--undo: set without --all",
 		"plan --time-limit soon":                                `--time-limit: "soon"; accepted: a duration such as "90m"`,
 		"plan --param reserve":                                  `--param: "reserve"; accepted: NAME=VALUE`,
-		"plan --plannr x":                                       "unknown flag: --plannr; lull plan --help lists those there are",
+		"plan --plannr x":                                       "unknown flag: --plannr; lull plan --help lists all flags",
 		"plan --planner":                                        "--planner: no value; accepted: --planner VALUE",
 		"status --kubeconfig=":                                  "", // the default
 		"controller --leader-elect=maybe":                       `--leader-elect: "maybe"; accepted: true or false`,

@@ -38,10 +38,10 @@ func newForecastCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forecast",
 		Short: "Show and judge forecasts of carbon intensity",
-		Long: `Forecast prints what is known of a zone: now, and the hours to come with their
-10 % and 90 % quantiles, each from the best there is: the source's forecast, one
-made here from its past, what is usual, or a declared constant. It uses the same
-code as the controller.
+		Long: `Forecast prints the carbon intensity of a zone now and in the coming hours, with 10 % and
+90 % quantiles. For each hour it uses the best basis: the forecast of the source, a
+forecast that Lull makes from past values, climatology, or a declared constant. It uses the
+same code as the controller.
 
 Sources: ` + strings.Join(sourceNames(), ", ") + `,
 or a CSV or JSON file. Credentials come from a file (--credential-file) or from the
@@ -59,7 +59,7 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 	f := cmd.Flags()
 	o.sourceFlags(f)
 	f.StringVar(&o.at, "at", "", "time to forecast at, RFC 3339 or a day (default: now)")
-	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead")
+	duration(f, &o.horizon, "horizon", 96*time.Hour, "how far ahead to forecast")
 	tableFlag(f, &o.output, "csv", "html")
 	cmd.AddCommand(newBacktestCommand(), newRegionsCommand())
 	return cmd
@@ -67,18 +67,18 @@ environment ($LULL_CREDENTIAL), never from the command line.`,
 
 // sourceFlags adds the flags that say which zone is meant and where its intensity comes from.
 func (o *forecastOptions) sourceFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.zone, "zone", "", "grid zone, or the region of a cloud (aws/eu-central-1); for WattTime its region, for EIA the respondent, for ENTSO-E ZONE=EIC")
+	f.StringVar(&o.zone, "zone", "", "grid zone, or a cloud region (aws/eu-central-1); for WattTime its region, for EIA the respondent, for ENTSO-E ZONE=EIC")
 	f.StringVar(&o.source, "source", "climatology", "where the intensity comes from")
 	f.StringVar(&o.endpoint, "endpoint", "", "address of the service (default: the public one)")
 	f.StringVar(&o.credential, "credential-file", "", "file with the token, key or password (default $LULL_CREDENTIAL)")
 	f.StringVar(&o.user, "user", "", "user name, for WattTime")
-	f.StringVar(&o.query, "query", "", "query that gives one series, for Prometheus")
-	f.StringVar(&o.location, "location", "", "location as it names it, for the Carbon Aware SDK")
-	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish either (default average; marginal for WattTime)")
-	f.StringVar(&o.cacheDir, "cache-dir", "", "folder that keeps answers (default: none are kept)")
+	f.StringVar(&o.query, "query", "", "query that returns one series, for Prometheus")
+	f.StringVar(&o.location, "location", "", "name of the location in the Carbon Aware SDK")
+	f.StringVar(&o.signal, "signal", "", "average or marginal, for sources that publish both (default average; marginal for WattTime)")
+	f.StringVar(&o.cacheDir, "cache-dir", "", "folder that keeps answers of the source (default: none)")
 	number(f, &o.latitude, "latitude", math.NaN(), between(-90, 90), "latitude of a place whose weather drives the intensity (with --longitude)")
-	number(f, &o.longitude, "longitude", math.NaN(), between(-180, 180), "longitude of it")
-	number(f, &o.constant, "fallback", math.NaN(), between(0, float64(units.MaxCarbonIntensity)), "intensity to assume where nothing is known, gCO2eq/kWh")
+	number(f, &o.longitude, "longitude", math.NaN(), between(-180, 180), "longitude of that place (with --latitude)")
+	number(f, &o.constant, "fallback", math.NaN(), between(0, float64(units.MaxCarbonIntensity)), "intensity to assume if nothing is known, gCO2eq/kWh")
 }
 
 // regionRow is a region of a cloud.
@@ -92,7 +92,7 @@ func newRegionsCommand() *cobra.Command {
 	format := ""
 	cmd := &cobra.Command{
 		Use:     "regions",
-		Short:   "List the regions of clouds and the grid zones they lie in",
+		Short:   "List cloud regions and their grid zones",
 		Example: "  lull forecast regions | grep aws",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

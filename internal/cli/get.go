@@ -21,8 +21,8 @@ func newGetCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "get",
 		Short: "List policies, zones, workloads or planners",
-		Long: `Get lists what Lull knows as kubectl get does, with what is only known from several objects: what the
-plans of a policy emit and save, until when a workload waits, and why. "lull explain" tells more of one workload.`,
+		Long: `Get lists objects as kubectl get does, and adds columns computed from several objects: what the plans of
+a policy emit and save, until when a workload waits, and why. "lull explain" shows more of one workload.`,
 	}, newGetPoliciesCommand(), newGetZonesCommand(), newGetWorkloadsCommand(), newGetPlannersCommand())
 }
 
@@ -149,7 +149,7 @@ func newGetZonesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "zones [NAME]",
 		Aliases: []string{"zone", "gridzones", "gridzone"},
-		Short:   "List the GridZones with their intensity and what it rests on",
+		Short:   "List the GridZones with their intensity and its basis",
 		Example: `  lull get zones
   lull get zones de -o yaml`,
 		Args: takes(0, 1, "at most the name of one GridZone"),

@@ -37,7 +37,7 @@ func newGetPlannersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "planners [NAME]",
 		Aliases: []string{"planner"},
-		Short:   "List the planners with their parameters and where they come from",
+		Short:   "List the planners with their parameters and sources",
 		Example: `  lull get planners
   lull get planners joint -o yaml`,
 		Args: takes(0, 1, "at most the name of one planner"),

@@ -105,7 +105,7 @@ func newGetPoliciesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "policies [NAME]",
 		Aliases: []string{"policy", "carbonpolicies", "carbonpolicy"},
-		Short:   "List the CarbonPolicies with what waits and what their plans save",
+		Short:   "List the CarbonPolicies with their waiting workloads and what their plans save",
 		Example: `  lull get policies -A
   lull get policies clean -n team-a -o yaml`,
 		Args: takes(0, 1, "at most the name of one CarbonPolicy"),

@@ -93,9 +93,9 @@ func newGetWorkloadsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "workloads [KIND/NAME]",
 		Aliases: []string{"workload", "carbonplans", "carbonplan", "cplan"},
-		Short:   "List the governed workloads: what waits, until when, why, and what that saves",
-		Long: `Workloads lists the governed workloads. UNTIL is when the state changes by the plan: when a workload that waits
-starts, or the present run of one that runs ends. Times are those of the zone's series, in UTC.`,
+		Short:   "List the governed workloads: which of them wait, until when, why, and what the wait saves",
+		Long: `Workloads lists the governed workloads. UNTIL is when the state changes by the plan: when a waiting workload
+starts, or when the present run of a running workload ends. Times are in time of the zone's series, in UTC.`,
 		Example: `  lull get workloads -A
   lull get workloads job/train -n team-a -o wide`,
 		Args: takes(0, 1, "at most one workload, KIND/NAME or NAME"),

@@ -16,7 +16,7 @@ func newKindsCommand() *cobra.Command {
 		Use:   "kinds [NAME]",
 		Short: "List the kinds of workloads that Lull knows, or show what it knows of one",
 		Long: `Kinds lists the built-in kinds of workloads. With a name it prints the facts as a
-WorkloadKind: the form in which further kinds are added.`,
+WorkloadKind. To add a kind, write a file of this form.`,
 		Example: `  lull kinds
   lull kinds MPIJob`,
 		Args: takes(0, 1, "at most one kind"),

@@ -136,9 +136,9 @@ func openLedger(ctx context.Context, database string) (*ledger.Ledger, error) {
 func newLedgerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "Verify, show and export the ledger of what ran, when, and what that saved",
-		Long: `The ledger has an entry for everything that was observed of governed workloads, chained by
-hash, and what was settled from it. The controller keeps it (lull controller --ledger).`,
+		Short: "Verify, show and export the ledger: what ran, when, and what it saved",
+		Long: `The ledger has an entry for each observation of governed workloads and each settlement. The
+entries are chained by hash. The controller writes it (lull controller --ledger).`,
 	}
 	return group(cmd, newLedgerVerifyCommand(), newLedgerShowCommand(), newLedgerExportCommand(), newLedgerDropCommand())
 }
@@ -148,10 +148,10 @@ func newLedgerVerifyCommand() *cobra.Command {
 	var head, format string
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check the chain: nothing was changed, left out or moved",
-		Long: `Verify checks every hash. That the whole chain was not written anew, and that its end was not cut off, is
-shown by its head, noted somewhere else before: --head. A ledger without entries is an error: there is nothing
-to verify.`,
+		Short: "Check the chain of hashes: no entry was changed, removed or moved",
+		Long: `Verify checks every hash. To prove also that nobody rewrote the whole chain or cut off its end, note the
+head somewhere else, and give it as --head later. A ledger without entries is an error: there is nothing to
+verify.`,
 		Example: `  lull ledger verify --database ledger.db
   lull ledger verify --export ledger.jsonl --head 4f0c...`,
 		Args: noArguments,
@@ -183,7 +183,7 @@ to verify.`,
 	}
 	f.register(cmd)
 	textFlag(cmd.Flags(), &format)
-	cmd.Flags().StringVar(&head, "head", "", "hash that an entry must have: the head as it was noted")
+	cmd.Flags().StringVar(&head, "head", "", "hash that an entry must have: the head that you noted before")
 	return cmd
 }
 
@@ -192,7 +192,7 @@ func newLedgerShowCommand() *cobra.Command {
 	var namespace, format string
 	cmd := &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Tell the whole story of a workload",
+		Short:   "Show all entries of a workload as its history",
 		Example: `  lull ledger show train -n batch --database ledger.db`,
 		Args:    takes(1, 1, "the name of a workload"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -233,7 +233,7 @@ func newLedgerShowCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "its namespace")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the workload")
 	textFlag(cmd.Flags(), &format)
 	return cmd
 }
@@ -330,10 +330,10 @@ func newLedgerExportCommand() *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Export what was settled, or every entry",
+		Short: "Export the settlements, or every entry",
 		Long: `Export checks the whole chain, as lull ledger verify does, while it reads it. It says on standard error how
-many entries there are and what the head is, and fails if the chain is broken: then it writes no file (-o).
-What it has written to standard output by then is not whole.`,
+many entries there are and what the head is. It fails if the chain is broken: then it writes no file (-o),
+and its standard output is incomplete.`,
 		Example: `  lull ledger export --database ledger.db --from 2026-10-01 --to 2026-11-01 --format csv -o october.csv
   lull ledger export --database ledger.db --entries -o ledger.jsonl`,
 		Args: noArguments,
@@ -368,11 +368,11 @@ What it has written to standard output by then is not whole.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&raw, "entries", false, "every entry, as lines of JSON: the raw export")
-	cmd.Flags().StringVar(&format, "format", "csv", "format of what was settled: csv, json or parquet")
+	cmd.Flags().BoolVar(&raw, "entries", false, "export every entry, as lines of JSON (the raw export)")
+	cmd.Flags().StringVar(&format, "format", "csv", "format of the settlements: csv, json or parquet")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
-	cmd.Flags().StringVar(&from, "from", "", "first day, or time, of the ends of workloads (default: all)")
-	cmd.Flags().StringVar(&to, "to", "", "the day, or time, after the last (default: all)")
+	cmd.Flags().StringVar(&from, "from", "", "day or time; workloads that ended before it are left out (default: none)")
+	cmd.Flags().StringVar(&to, "to", "", "day or time; workloads that ended then or later are left out (default: none)")
 	return cmd
 }
 
@@ -380,10 +380,10 @@ func newLedgerDropCommand() *cobra.Command {
 	database, before := "", ""
 	cmd := &cobra.Command{
 		Use:   "drop",
-		Short: "Drop what was written before a day",
-		Long: `Drop drops entries, in one transaction; export them before. Workloads that are not settled stay, and a
-checkpoint keeps the chain whole. What was settled before that day is in no report any more. The
-controller may run meanwhile.`,
+		Short: "Delete the entries before a day",
+		Long: `Drop deletes the entries before a day in one transaction. Export them first. It keeps workloads that are not
+settled, and writes a checkpoint, so that the chain stays valid. Reports no longer contain settlements before
+that day. The controller may run meanwhile.`,
 		Example: `  lull ledger export --database ledger.db --entries -o until-2026.jsonl
   lull ledger drop --database ledger.db --before 2026-01-01`,
 		Args: noArguments,
@@ -411,7 +411,7 @@ controller may run meanwhile.`,
 		},
 	}
 	cmd.Flags().StringVar(&database, "database", "", "the ledger's database: a file, or postgres://USER@HOST/NAME")
-	cmd.Flags().StringVar(&before, "before", "", "the day, or time (UTC), from which on all is kept")
+	cmd.Flags().StringVar(&before, "before", "", "day or time (UTC); entries from then on stay")
 	return cmd
 }
 

@@ -51,7 +51,7 @@ func missedBy(ctx context.Context, c client.Client, w *kube.Workload) (string, e
 			return "", err
 		}
 		if why = kube.Begun(w, pods); why == "" {
-			why = "nothing of it has started, so the controller suspends it if its latest start is ahead and there is carbon data"
+			why = "nothing of it has started, so the controller suspends it if its latest safe start is in the future and there is carbon data"
 		}
 	}
 	return kube.MissedMessage(policy, why) + triedUnheld(policy), nil
@@ -96,7 +96,7 @@ func notBound(ctx context.Context, c client.Client, of []*kinds.Kind, policies [
 			return nil, err
 		}
 		if known && !bound {
-			warnings = append(warnings, fmt.Sprintf("kind %s: neither an admission policy nor a webhook is to hold it at creation, so it starts as its user wrote it, though policies name it (%s). %s", k.Name, some(names), notBoundHint))
+			warnings = append(warnings, fmt.Sprintf("kind %s: no admission policy or webhook holds it at creation, so it starts as its user wrote it, although policies name it (%s). %s", k.Name, some(names), notBoundHint))
 		}
 	}
 	return warnings, nil

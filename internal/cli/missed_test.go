@@ -33,7 +33,7 @@ func TestExplainMissed(t *testing.T) {
 	ofQueue := policy(v1alpha1.HoldExistingUnstarted, "batch")
 	ofQueue.Spec.Queues = []string{"q"}
 	for want, objects := range map[string][]client.Object{
-		"CarbonPolicy clean would have held it at creation, but nobody did, and it is left alone: spec.holdExisting of the policy is Never": {job.DeepCopy(), policy("", "batch")},
+		"it should have been held at creation by CarbonPolicy clean, but was not, and Lull leaves it alone: spec.holdExisting of the policy is Never": {job.DeepCopy(), policy("", "batch")},
 		"its pod train-1 has been on a node":                       {job.DeepCopy(), pod, policy(v1alpha1.HoldExistingUnstarted, "batch")},
 		"the controller suspends it":                               {job.DeepCopy(), policy(v1alpha1.HoldExistingUnstarted, "batch")},
 		"it waits in a queue of Kueue":                             {queued, ofQueue},
@@ -66,12 +66,12 @@ func TestNotBoundIsStated(t *testing.T) {
 	policy := func(holdExisting v1alpha1.HoldExisting) *v1alpha1.CarbonPolicy {
 		p := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "clean"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "de", Kinds: []string{"Job"}, HoldExisting: holdExisting}}
 		p.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionHeldAtCreation, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotHeld, Message: "a dry run of Job came back as it was", LastTransitionTime: metav1.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC),
+			Type: v1alpha1.ConditionHeldAtCreation, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotHeld, Message: "a dry run of Job came back unchanged", LastTransitionTime: metav1.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC),
 		}}
 		return p
 	}
-	const notBound = "neither an admission policy nor a webhook is to hold its kind at creation"
-	const tried = "The condition HeldAtCreation of the policy is False since 2026-05-01T00:00:00Z: a dry run of Job came back as it was"
+	const notBound = "no admission policy or webhook holds its kind at creation"
+	const tried = "The condition HeldAtCreation of the policy is False since 2026-05-01T00:00:00Z: a dry run of Job came back unchanged"
 	const asked = "spec.holdExisting of the policy is Never"
 	for _, c := range []struct {
 		what      string
@@ -111,7 +111,7 @@ func TestNotBoundIsStated(t *testing.T) {
 				t.Errorf("lull explain: %v; it says %q", err, c.not)
 			}
 			out, _, _ := lullOn(t, cluster, "status", "-n", "team-a") // its exit status is about leases, which are not there
-			if said := strings.Contains(out, "warning: kind Job: neither an admission policy nor a webhook is to hold it at creation"); said != c.status {
+			if said := strings.Contains(out, "warning: kind Job: no admission policy or webhook holds it at creation"); said != c.status {
 				t.Errorf("lull status says that nothing holds Jobs: %v, want %v: %s", said, c.status, out)
 			}
 		})

@@ -24,7 +24,7 @@ type boundFlag struct {
 }
 
 func (b *boundFlag) register(cmd *cobra.Command) {
-	namespacesFlag(cmd.Flags(), &b.namespaces, "namespaces that Lull governs, where it is installed for these only")
+	namespacesFlag(cmd.Flags(), &b.namespaces, "namespaces that Lull governs, if it is installed for some namespaces only")
 }
 
 // connect returns a client for which all namespaces are these. It prints which of them were left out, as they may not be listed.

@@ -45,14 +45,14 @@ func newPlanCommand() *cobra.Command {
 		Use:   "plan -f INSTANCE [-o PLAN]",
 		Short: "Plan the jobs of an instance file",
 		Long: `Plan reads a planning instance (JSON), plans it and writes the plan (JSON) to
-standard output or to a file. A summary goes to standard error: emissions, what
-is saved against running everything as soon as possible (asap), late and
-unscheduled jobs, and how far from optimal the plan is at most, where the planner
-proves it. Planner joint, the default, uses all it is given of --time-limit and
-always ends with a plan; the others end without one when the time is up.
+standard output or to a file. A summary goes to standard error: emissions, the saving
+against planner asap, which runs everything as soon as possible, late and unscheduled
+jobs, and, if the planner proves one, a bound of the distance from the optimum. Planner
+joint, the default, uses the whole --time-limit and always ends with a plan. The others
+end without one if the time is up.
 
-Exit status: 0 when every job is planned, 3 when some could not be (they are
-named, and the plan of the others is written), 1 for any other error.`,
+Exit status: 0 if every job is planned, 3 if some could not be planned (Plan names them,
+and writes the plan of the others), 1 for any other error.`,
 		Example: `  lull plan -f instance.json
   lull plan -f instance.json -o plan.json --planner window --param window-frame=4h
   lull plan -f instance.json --time-limit 5s --explain w17
@@ -70,11 +70,11 @@ named, and the plan of the others is written), 1 for any other error.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", `instance file, "-" for standard input`)
 	f.StringVarP(&o.out, "output", "o", "", "file for the plan (default standard output)")
-	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" for what there is`)
-	f.StringVar(&o.start, "start", "", "plan file of this or the last period from which planner joint begins")
-	duration(f, &o.timeLimit, "time-limit", 0, "how long to plan at most, after normalising Z where the instance has no theta (default: until done)")
-	number(f, &o.safe, "safe", plan.SafeProbability, between(0, 1).from().to(), "probability of the run time by which deadlines of jobs of uncertain length are guarded")
-	f.StringArrayVar(&o.explain, "explain", nil, "job whose place is explained, with what other places would have cost; may be repeated")
+	f.StringVar(&o.planner, "planner", DefaultPlan, `planner, or "list" to list all planners`)
+	f.StringVar(&o.start, "start", "", "plan file of this or the previous period, from which planner joint starts its search")
+	duration(f, &o.timeLimit, "time-limit", 0, "longest time to plan (default: until done). If the instance has no theta, the time to normalize Z is not counted")
+	number(f, &o.safe, "safe", plan.SafeProbability, between(0, 1).from().to(), "quantile of the run time for which deadlines of jobs of uncertain length are kept")
+	f.StringArrayVar(&o.explain, "explain", nil, "job to explain: its place in the plan, and what other places would cost; may be repeated")
 	f.StringToStringVar(&o.params, "param", nil, "parameter of the planner, NAME=VALUE; may be repeated")
 	return cmd
 }
@@ -178,7 +178,7 @@ func solve(ctx context.Context, planner plan.Planner, p *plan.Problem, o planOpt
 			return plan.Result{}, nil, err
 		}
 	} else if o.start != "" {
-		return plan.Result{}, nil, fmt.Errorf("--start: planner %s begins anew; accepted: with planner joint", o.planner)
+		return plan.Result{}, nil, fmt.Errorf("--start: planner %s cannot start from a plan; accepted: with planner joint", o.planner)
 	}
 	res, err := plan.Guarded{Planner: planner, Probability: o.safe}.Plan(ctx, p)
 	return res, p, limitError(err, o)

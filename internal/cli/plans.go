@@ -22,9 +22,9 @@ func newPlansCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plans",
 		Short: "Show when workloads are planned to run, hour by hour",
-		Long: `Plans draws a line for each workload that is not finished, a character an hour: its number of
-workers (+ for ten and more), "." where it does not run, "!" for the hour of its deadline if it does not
-run then.`,
+		Long: `Plans draws a line for each workload that is not finished, with one character for each hour: its
+number of workers (+ for ten and more), "." if it does not run, "!" in the hour of its deadline if it
+does not run then.`,
 		Example: `  lull plans -A
   lull plans -n batch --hours 48`,
 		Args: noArguments,
@@ -38,7 +38,7 @@ run then.`,
 	}
 	f.registerAll(cmd)
 	tableFlag(cmd.Flags(), &format)
-	number(cmd.Flags(), &hours, "hours", hours, between(1, mostPlanHours), "how many hours are drawn")
+	number(cmd.Flags(), &hours, "hours", hours, between(1, mostPlanHours), "how many hours to draw")
 	return cmd
 }
 

@@ -23,11 +23,11 @@ func TestSimulatePrintsWhatAPolicyTakes(t *testing.T) {
 		params map[string]string
 		more   string
 	}{
-		"joint":                                {map[string]string{"reserve": "0"}, "planned anew in each slot here"},
+		"joint":                                {map[string]string{"reserve": "0"}, "plans again in each slot here"},
 		"joint,revise=changes":                 {map[string]string{"reserve": "0"}, ""},
 		"joint,reserve=learned,revise=changes": {nil, "the default"},
-		"joint,effort=2,reserve=0.2":           {map[string]string{"reserve": "0.2", "effort": "2"}, "planned anew"},
-		"window,window-frame=4h":               {map[string]string{"window-frame": "4h"}, "planned anew"},
+		"joint,effort=2,reserve=0.2":           {map[string]string{"reserve": "0.2", "effort": "2"}, "plans again"},
+		"window,window-frame=4h":               {map[string]string{"window-frame": "4h"}, "plans again"},
 		"asap,revise=changes":                  {nil, ""},
 	} {
 		out := stdout(t, append(append([]string{}, args...), "--planner", label)...)
@@ -36,7 +36,7 @@ func TestSimulatePrintsWhatAPolicyTakes(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(lines), &spec); !ok || err != nil {
 			t.Fatalf("%s: %v\n%s", label, err, out)
 		}
-		if !maps.Equal(spec.Planner.Parameters, want.params) || !strings.Contains(lines, want.more) || want.more == "" && strings.Contains(lines, "planned anew") {
+		if !maps.Equal(spec.Planner.Parameters, want.params) || !strings.Contains(lines, want.more) || want.more == "" && strings.Contains(lines, "plans again") {
 			t.Errorf("%s: %q", label, lines)
 		}
 		if _, err := NewPlanner(spec.Planner.Name, spec.Planner.Parameters, nil); err != nil {

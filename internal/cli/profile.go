@@ -49,9 +49,9 @@ func newProfileCommand() *cobra.Command {
 		Short: "Measure how a workload scales, and write its ScalingProfile",
 		Long: `Profile creates the workload of a file, runs it at each number of workers for a while,
 reads its progress (what it writes by "lull progress", or its finished parts), and writes
-the ScalingProfile that workloads name by the annotation lull.dev/profile. A slow workload is
-measured for longer: until it has made progress, and each worker has finished a part. The
-workload is deleted afterwards unless --keep is given. No policy governs it meanwhile.`,
+the ScalingProfile that workloads name in the annotation lull.dev/profile. It measures a slow
+workload for longer: until it has made progress, and each worker has finished a part. Afterwards
+it deletes the workload, unless you set --keep. No policy governs the workload meanwhile.`,
 		Example: `  lull profile -f job.yaml --min 1 --max 8 --duration 60s
   lull profile -f job.yaml --max 16 --step 4 --zone de --keep
   lull profile -f job.yaml --max 8 -o profile.yaml`,
@@ -64,11 +64,11 @@ workload is deleted afterwards unless --keep is given. No policy governs it mean
 	fl.StringVar(&o.name, "name", "", "name of the ScalingProfile (default that of the workload)")
 	number(fl, &o.measure.Min, "min", 1, between(1, workload.MaxScale), "least number of workers")
 	number(fl, &o.measure.Max, "max", 8, between(1, workload.MaxScale), "largest number of workers")
-	number(fl, &o.measure.Step, "step", 1, between(1, workload.MaxScale), "distance of the scales that are measured; those between are interpolated")
-	duration(fl, &o.measure.Duration, "duration", time.Minute, "how long each scale is measured, at least")
-	duration(fl, &o.measure.Patience, "patience", 5*time.Minute, "how long the pods of a scale may take to run, and how much longer than --duration a scale is measured that has not made enough progress for a rate")
-	fl.BoolVar(&o.measure.Keep, "keep", false, "let the workload go on afterwards")
-	fl.StringVar(&o.zone, "zone", "", "GridZone whose intensity counts for what profiling emits")
+	number(fl, &o.measure.Step, "step", 1, between(1, workload.MaxScale), "distance between two measured scales; Lull interpolates between them")
+	duration(fl, &o.measure.Duration, "duration", time.Minute, "shortest time to measure each scale")
+	duration(fl, &o.measure.Patience, "patience", 5*time.Minute, "longest time until the pods of a scale run, and longest time beyond --duration to measure a scale that has made too little progress for a rate")
+	fl.BoolVar(&o.measure.Keep, "keep", false, "let the workload run on afterwards")
+	fl.StringVar(&o.zone, "zone", "", "GridZone whose intensity is used for the emissions of profiling")
 	fl.StringVarP(&o.to, "output", "o", "", "write the ScalingProfile to this file instead of the cluster")
 	o.prometheus.register(cmd)
 	fl.StringToStringVar(&o.watts, "watts", nil, "watts of a unit of a resource, NAME=WATTS (default cpu=3.5)")

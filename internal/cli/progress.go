@@ -21,10 +21,10 @@ func newProgressCommand() *cobra.Command {
 	workload := ""
 	cmd := &cobra.Command{
 		Use:   "progress SHARE",
-		Short: "Say how much of a workload's work is done",
-		Long: `Progress writes the share of the work that is done, 0 to 1, to a workload, from within
-one of its pods or a sidecar. The pod's service account needs the right to patch the
-workload, and no other.`,
+		Short: "Write how much of the work of a workload is done",
+		Long: `Progress writes the share of the work that is done, 0 to 1, to a workload. Run it in one of
+its pods or in a sidecar. The pod's service account needs only the right to patch the
+workload.`,
 		Example: `  lull progress 0.42 --workload job/train
   LULL_WORKLOAD=job/train lull progress 0.42`,
 		Args: takes(1, 1, "the share that is done, 0 to 1"),

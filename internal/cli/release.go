@@ -29,15 +29,15 @@ func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release [KIND/NAME | --all | --kinds KIND,... | --queues]",
 		Short: "Release held workloads at once",
-		Long: `Release lets one workload run and no longer be governed, or, with --all, pauses every
-CarbonPolicy and releases everything that carries a mark of Lull: before an upgrade, before Lull is
-removed, or whenever it must get out of the way. --all --undo lets the policies that it has
-paused work again; what runs by then is planned anew.
+		Long: `Release lets one workload run, and Lull no longer governs it. With --all, it pauses every CarbonPolicy
+and releases everything that carries a mark of Lull. Use it before an upgrade, before you remove Lull,
+or whenever Lull must not interfere. --all --undo lets the policies that Release has paused work again.
+Lull then plans workloads that already run again.
 
---kinds is for kinds of workloads that Lull is about to lose the rights to: it deletes the bindings of
-their admission policies, so that no new workloads are held, and releases those there are, which are
-no longer governed. --queues does so with what waits in queues of Kueue. The Helm chart runs both
-before an upgrade that takes away kinds or Kueue.`,
+--kinds is for kinds of workloads to which Lull is about to lose its rights. It deletes the bindings of
+their admission policies, so that nothing holds new workloads, and releases the existing workloads.
+Lull no longer governs them. --queues does the same for workloads that wait in queues of Kueue. The Helm
+chart runs both before an upgrade that removes kinds or Kueue.`,
 		Example: `  lull release job/train -n team-a
   lull release --all
   lull release --all -n team-a
@@ -81,9 +81,9 @@ before an upgrade that takes away kinds or Kueue.`,
 	}
 	f.register(cmd)
 	bound.register(cmd)
-	cmd.Flags().BoolVar(&everything, "all", false, "everything, in all namespaces or that of -n")
-	cmd.Flags().StringSliceVar(&names, "kinds", nil, "workloads of these kinds, for good, in all namespaces")
-	cmd.Flags().BoolVar(&queues, "queues", false, "what waits in queues of Kueue, for good, in all namespaces")
+	cmd.Flags().BoolVar(&everything, "all", false, "release everything, in all namespaces or that of -n")
+	cmd.Flags().StringSliceVar(&names, "kinds", nil, "release the workloads of these kinds for good, in all namespaces")
+	cmd.Flags().BoolVar(&queues, "queues", false, "release the workloads that wait in queues of Kueue for good, in all namespaces")
 	cmd.Flags().BoolVar(&undo, "undo", false, "with --all: let the policies work again")
 	return cmd
 }
@@ -175,16 +175,16 @@ func listable(ctx context.Context, out io.Writer, c client.Client, namespace str
 		case service == kube.Forbidden && namespace != "": // who may release in a namespace need not be allowed to read all kinds
 			unread = append(unread, k.Name)
 		case service == kube.Forbidden:
-			errs = append(errs, fmt.Errorf("%s may not be listed: what Lull holds of this kind is not released", k.Name))
+			errs = append(errs, fmt.Errorf("%s may not be listed: Lull's holds of this kind are not released", k.Name))
 		case service == kube.Served:
 			all = append(all, k)
 		}
 	}
 	if slices.Sort(unheld); len(unheld) > 0 {
-		fmt.Fprintf(out, "Not listed, as it is forbidden and nothing holds these kinds at admission: %s\n", strings.Join(unheld, ", "))
+		fmt.Fprintf(out, "Not listed, because it is forbidden and nothing holds these kinds at admission: %s\n", strings.Join(unheld, ", "))
 	}
 	if slices.Sort(unread); len(unread) > 0 {
-		fmt.Fprintf(out, "Not listed, as it is forbidden; what Lull holds of these kinds is not released: %s\n", strings.Join(unread, ", "))
+		fmt.Fprintf(out, "Not listed, because it is forbidden; Lull's holds of these kinds are not released: %s\n", strings.Join(unread, ", "))
 	}
 	return all, len(unread) == 0, errs
 }
@@ -247,7 +247,7 @@ const attempts = 5
 // marked releases a workload, or takes the marks off one that is not held; wrote says that it was held.
 func (r *releases) marked(ctx context.Context, w *kube.Workload) (wrote bool, err error) {
 	for range attempts {
-		wrote, err = r.applier.ReleaseHeld(ctx, w, kube.CodeReleasedAll, "everything was asked to be released", time.Now())
+		wrote, err = r.applier.ReleaseHeld(ctx, w, kube.CodeReleasedAll, "an operator released everything (lull release --all)", time.Now())
 		if !apierrors.IsConflict(err) {
 			return wrote, client.IgnoreNotFound(err)
 		}

@@ -116,7 +116,7 @@ func TestReleaseAllGoesOn(t *testing.T) {
 		"Kueue is forbidden":     {lists: map[string]error{"Workload": forbidden}, want: []string{"Workloads of Kueue may not be listed"}},
 		"a kind is away":         {lists: map[string]error{"JobSet": away}, fails: true, want: []string{"look for kind JobSet: the API server does not answer"}},
 		"a held kind, forbidden": {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", all: true, fails: true, want: []string{"RayJob may not be listed"}},
-		"the same, a namespace":  {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", want: []string{"Not listed, as it is forbidden; what Lull holds of these kinds is not released: RayJob"}},
+		"the same, a namespace":  {lists: map[string]error{"RayJob": forbidden}, held: "hold-rayjobs.ray.io.lull.dev", want: []string{"Not listed, because it is forbidden; Lull's holds of these kinds are not released: RayJob"}},
 		"nothing holds the kind": {lists: map[string]error{"Deployment": forbidden}, want: []string{"nothing holds these kinds at admission: Deployment\n"}},
 		"no WorkloadKinds":       {lists: map[string]error{"WorkloadKind": forbidden}, fails: true, want: []string{"only the built-in kinds are known"}},
 	} {

@@ -34,15 +34,15 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report emissions and savings from the ledger",
-		Long: `Report sums what the ledger has settled: emissions, what they would have been as submitted, how late
-that made what, what that costs (--delay-cost), and which workloads emitted most. With --embodied-kg it gives the Software Carbon Intensity
-(ISO/IEC 21031). Format impact is a manifest of the Green Software Foundation's Impact Framework, which
-works out the same from energy and intensity of each workload.
+		Long: `Report sums the settled workloads of the ledger: emissions, emissions as submitted, delays, their
+cost (--delay-cost), and the workloads that emitted most. With --embodied-kg it adds the Software Carbon
+Intensity (ISO/IEC 21031). Format impact is a manifest of the Green Software Foundation's Impact Framework,
+which computes the same result from energy and intensity of each workload.
 
-Workloads that are not settled yet are in no figure; Report says how many there are.
+No figure includes workloads that are not settled yet; Report says how many there are.
 
-The chain of a raw export (--export) is checked first: Report fails if it is broken, and says on standard error
-how many entries it has and what its head is. That of a database is checked by lull ledger verify.`,
+Report first checks the chain of a raw export (--export): it fails if the chain is broken, and says on standard
+error how many entries it has and what its head is. To check the chain of a database, use lull ledger verify.`,
 		Example: `  lull report --database ledger.db --from 2026-10-01 --to 2026-11-01 --by namespace
   lull report --database ledger.db --by label:team --format html -o october.html
   lull report --database ledger.db --by team --delay-cost label:cost-of-an-hour
@@ -52,17 +52,17 @@ how many entries it has and what its head is. That of a database is checked by l
 	}
 	o.ledger.register(cmd)
 	g := cmd.Flags()
-	g.StringVar(&o.from, "from", "", "first day, or time, of the ends of workloads (default: all)")
-	g.StringVar(&o.to, "to", "", "the day, or time, after the last (default: all)")
+	g.StringVar(&o.from, "from", "", "day or time; workloads that ended before it are left out (default: none)")
+	g.StringVar(&o.to, "to", "", "day or time; workloads that ended then or later are left out (default: none)")
 	g.StringVar(&o.q.By, "by", "", "group by namespace, team (the label of that name), policy, zone, kind or label:KEY")
-	number(g, &o.q.Top, "top", 10, between(0, 1000), "how many of the workloads that emitted most are named")
-	g.StringVar(&o.q.Signal, "signal", "", "only where intensities are average, or marginal (default: the only one there is)")
-	g.StringVar(&o.q.Factor, "factor", "", "only where they are lifecycle, or direct (default: the only one there is)")
-	number(g, &o.embodiedKg, "embodied-kg", 0, atLeast(0), "kgCO2eq that a server embodies, as its maker states; gives the SCI")
+	number(g, &o.q.Top, "top", 10, between(0, 1000), "how many workloads to name, those that emitted most")
+	g.StringVar(&o.q.Signal, "signal", "", "only workloads whose intensities are average or marginal (default: the only signal in the ledger)")
+	g.StringVar(&o.q.Factor, "factor", "", "only workloads whose intensities are lifecycle or direct (default: the only factor in the ledger)")
+	number(g, &o.embodiedKg, "embodied-kg", 0, atLeast(0), "embodied emissions of a server in kgCO2eq, as its maker states; adds the SCI to the report")
 	number(g, &o.hardware.CPUs, "server-cpus", 64, above0(), "CPUs (vCPUs) of that server")
-	number(g, &o.years, "lifetime-years", 4, above0To(100), "how long it is in use")
-	g.StringVar(&o.q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, whose values are summed (default: workload)")
-	g.StringVar(&o.q.DelayCost, "delay-cost", "", "what an hour by which a workload ends later costs, in any currency: a number, or label:KEY, a label that has one")
+	number(g, &o.years, "lifetime-years", 4, above0To(100), "how long that server is in use, in years")
+	g.StringVar(&o.q.Unit, "unit", "", "functional unit of the SCI: workload, worker-hour or label:KEY, a label whose values are summed (default: workload)")
+	g.StringVar(&o.q.DelayCost, "delay-cost", "", "cost of an hour by which a workload ends later, in any currency: a number, or label:KEY, a label whose value is the number")
 	choice(g, &o.format, "format", "", "format; impact is a manifest of the Impact Framework", formatText, "html", formatJSON, formatYAML, "impact")
 	g.StringVarP(&o.output, "output", "o", "", "file to write (default: standard output)")
 	return cmd
@@ -81,7 +81,7 @@ func (o *reportOptions) question(flags *pflag.FlagSet) error {
 		o.hardware.EmbodiedGrams = 1000 * o.embodiedKg
 		o.q.Hardware = &o.hardware
 	} else if name := firstGiven(flags, "unit", "server-cpus", "lifetime-years"); name != "" {
-		return fmt.Errorf("--%s: accepted with --embodied-kg, as the SCI counts what hardware embodies", name)
+		return fmt.Errorf("--%s: accepted with --embodied-kg, because the SCI counts embodied emissions of hardware", name)
 	}
 	return nil
 }
@@ -260,9 +260,9 @@ func about(s *ledger.Summary) []string {
 	}
 	lines := []string{fmt.Sprintf("%d workloads, submitted from %s, ended by %s; %s.", s.All.Workloads,
 		s.From.UTC().Format("2006-01-02 15:04"), s.To.UTC().Format("2006-01-02 15:04"), counted)}
-	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is by the policies' power models.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
+	lines = append(lines, fmt.Sprintf("%.0f %% of the energy was measured; the rest is computed with the power models of the policies.", 100*s.All.MeasuredKWh/max(s.All.KWh, 1e-12)))
 	if lost := s.All.FailedHours + s.All.EvictedHours; lost > 0 {
-		lines = append(lines, fmt.Sprintf("Of %.4g pod hours, %.4g are of pods that failed and %.4g of pods that were evicted: their energy counts, and as submitted only where nothing was done again.", s.All.WorkerHours, s.All.FailedHours, s.All.EvictedHours))
+		lines = append(lines, fmt.Sprintf("Of %.4g pod hours, %.4g are of pods that failed and %.4g of pods that were evicted: their energy counts. As submitted, it counts only if no work was done again.", s.All.WorkerHours, s.All.FailedHours, s.All.EvictedHours))
 	}
 	return slices.Concat(lines, open, gapLines(s))
 }
@@ -271,10 +271,10 @@ func about(s *ledger.Summary) []string {
 func gapLines(s *ledger.Summary) (lines []string) {
 	t := &s.All
 	if t.FilledHours > 0 {
-		lines = append(lines, fmt.Sprintf("%.4g hours of run time, of both sides, have no known intensity and are filled: %s.", t.FilledHours, carbon.FillRule))
+		lines = append(lines, fmt.Sprintf("%.4g hours of run time, of the workloads and of the baseline together, have no known intensity and are filled: %s.", t.FilledHours, carbon.FillRule))
 	}
 	if t.Withheld > 0 {
-		lines = append(lines, fmt.Sprintf("Emissions and savings of %d of %d workloads (%.3f kWh) are withheld, and in no figure in grams: they have hours that cannot be filled so, or were settled by a method that left hours out. lull ledger show says which.",
+		lines = append(lines, fmt.Sprintf("Emissions and savings of %d of %d workloads (%.3f kWh) are withheld, and no figure in grams includes them: they have hours that cannot be filled, or a settlement that left hours out. lull ledger show says which.",
 			t.Withheld, t.Workloads, t.WithheldKWh))
 	}
 	const most = 10
@@ -294,7 +294,7 @@ func (s sciText) lines() []string {
 		fmt.Sprintf("(O %.4g g + M %.4g g) / R %.6g", s.Operational, s.Embodied, s.Units),
 	}
 	if s.Withheld > 0 {
-		lines = append(lines, fmt.Sprintf("%d workloads whose emissions are withheld are in none of these", s.Withheld))
+		lines = append(lines, fmt.Sprintf("these figures leave out %d workloads whose emissions are withheld", s.Withheld))
 	}
 	return lines
 }
@@ -306,7 +306,7 @@ func holdOutLines(h *ledger.HoldOut) []string {
 		fmt.Sprintf("%d workloads held out, %d planned at %.4g gCO2eq/kWh", h.HeldOut, h.Planned, h.PlannedMean),
 	}
 	if h.TooSmall {
-		lines = append(lines, "The sample is too small to tell: fewer than 30 workloads on a side, or an interval wider than what was saved.")
+		lines = append(lines, "The sample is too small for a conclusion: fewer than 30 workloads in a group, or an interval wider than the saving.")
 	}
 	return lines
 }

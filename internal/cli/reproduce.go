@@ -29,9 +29,9 @@ func newReproduceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce [all | PAPER [EXPERIMENT]]",
 		Short: "Run the experiments of the published systems and compare",
-		Long: `Reproduce runs experiments of the five published systems that Lull unifies and sets
-what comes out beside what the papers state, what an independent reproduction found
-("others") and planner joint on the same. Papers: ` + strings.Join(reproduce.Papers, ", ") + `.
+		Long: `Reproduce runs experiments of the five published systems that Lull unifies. It compares the
+results with the figures of the papers, with those of an independent reproduction
+("others"), and with planner joint on the same data. Papers: ` + strings.Join(reproduce.Papers, ", ") + `.
 Experiments of Lull's own: ` + reproduce.Own + `.
 Without arguments it lists the experiments there are.
 

@@ -25,11 +25,11 @@ func newRetireCommand() *cobra.Command {
 		Use:   "retire",
 		Short: "Release everything for good, before Lull is removed",
 		Long: `Retire pauses every CarbonPolicy, releases everything that Lull holds, deletes every
-CapacityCurve, and waits until the controller has made what it set as it was before. Services
-that follow clean power stay where they are, as they are: their Follows are deleted.
+CapacityCurve, and waits until the controller has restored what these curves had changed. It
+deletes every Follow; their services run on, unchanged, on their present clusters.
 
-The Helm chart runs it before it is uninstalled. It can be run again, and it is no error where
-there is nothing to do.`,
+The Helm chart runs it before it is uninstalled. You can run it again; if there is nothing to
+do, it succeeds.`,
 		Example: `  lull retire && lull manifests | kubectl delete --ignore-not-found -f -`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +47,7 @@ there is nothing to do.`,
 	}
 	f.registerKubeconfig(cmd)
 	bound.register(cmd)
-	duration(cmd.Flags(), &within, "timeout", 2*time.Minute, "how long it may take")
+	duration(cmd.Flags(), &within, "timeout", 2*time.Minute, "longest time that it may take")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func retire(ctx context.Context, out io.Writer, c client.Client, sawAll func() b
 		return err
 	}
 	if !sawAll() {
-		fmt.Fprintf(out, "ClusterRole %s is kept: the watchdog may release what is held in the namespaces that were left out\n", kindsRole)
+		fmt.Fprintf(out, "ClusterRole %s is kept: the watchdog may need it to release workloads in the namespaces that were left out\n", kindsRole)
 		return nil
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: kindsRole}}
@@ -150,7 +150,7 @@ func gone(ctx context.Context, c client.Client) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not released by the controller within --timeout: %s; is it running? Without it remove their finalizers, after a look at what they set", strings.Join(left, ", "))
+			return fmt.Errorf("not released by the controller within --timeout: %s; is it running? If it is not, check what they have set, and remove their finalizers", strings.Join(left, ", "))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -37,8 +37,8 @@ func newRunCommand() *cobra.Command {
 		Short: "Wait for the best time on this machine, then run a command",
 		Long: `Run waits for the time at which a run of --length emits least, if it ends within
 --within from now, runs the command, and reports what that emitted and saved against a
-start at once. It needs no cluster and no key: without --source it uses what is usual at
-each hour of each month in the zone. "lull when" prints the time only.
+start at once. It needs no cluster and no key: without --source it uses the climatology of
+the zone, a mean day of each month. "lull when" only prints the time.
 
 The command starts at once if the best time saves less than --min-saving, or if no carbon
 intensity is known. It starts at the latest when a run of --length still ends in time.
@@ -52,8 +52,8 @@ While it waits:
   SIGUSR1   runs the command now
 
 The command gets the input, the output, the signals and the environment of run, and run
-ends with its exit status: 128 and the number of the signal if a signal ended it, 127 if
-it is not there, 126 if it cannot be run. All that run says goes to standard error.`,
+ends with its exit status: 128 plus the number of the signal if a signal ended it, 127 if
+it is not found, 126 if it cannot be executed. Run writes its own messages to standard error.`,
 		Example: `  lull run --within 24h --length 3h --zone DE -- make train
   lull run --within 12h --length 30m --zone GB --source ukCarbonIntensity --watts 250 -- ./backup.sh
   LULL_ZONE=FR lull run --length 2h --min-saving 10 -- python3 train.py --epochs 3`,
@@ -75,7 +75,7 @@ it is not there, 126 if it cannot be run. All that run says goes to standard err
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
 	o.register(f)
-	number(f, &o.watts, "watts", math.NaN(), above0(), "power that the run draws, to state emissions in grams; without it they are stated per kWh")
+	number(f, &o.watts, "watts", math.NaN(), above0(), "power of the run, to state emissions in grams; without it they are stated per kWh")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func afterCommand(err error, f *pflag.FlagSet, args []string) error {
 	for _, a := range args {
 		name, isFlag := strings.CutPrefix(a, "--")
 		if name, _, _ = strings.Cut(name, "="); isFlag && f.Lookup(name) != nil {
-			return fmt.Errorf("%w. Flags after the command are those of the command", err)
+			return fmt.Errorf("%w. Flags after the command belong to the command", err)
 		}
 	}
 	return err
@@ -280,7 +280,7 @@ func account(outlook source.Outlook, w *bestTime, started time.Time, took time.D
 	case !w.Start.After(w.now):
 		return append(lines, "saved nothing: it started at once")
 	case baseline.Unknown > 0:
-		return append(lines, "what it saved is not stated: the carbon intensity of a start at once is not known")
+		return append(lines, "the saving is not known: the carbon intensity of a start at once is not known")
 	case math.Abs(saving) < leastShown:
 		lines = append(lines, "saved nothing against a start at once, "+clockText(w.now, w.now))
 	default:
@@ -296,7 +296,7 @@ func account(outlook source.Outlook, w *bestTime, started time.Time, took time.D
 	// What the best start would have saved bounds what any could.
 	best, err := bestwindow.Find(outlook.Expected, bestwindow.Request{Now: w.now, EndBy: w.now.Add(max(w.within, took)), Length: took})
 	if err == nil && best.Reason == bestwindow.CleanerLater && best.Saving() > saving+leastShown {
-		lines = append(lines, fmt.Sprintf("the best start, by what is known now, was %s: %s less than a start at once", clockText(best.Start, w.now), percentText(best.Saving())))
+		lines = append(lines, fmt.Sprintf("the best start, by present data, was %s: %s less than a start at once", clockText(best.Start, w.now), percentText(best.Saving())))
 	}
 	return lines
 }

@@ -126,7 +126,7 @@ func TestRunExitsAsAShellWould(t *testing.T) {
 		"no data":         {[]string{"--length", "1h", "--zone", "XX", "--source", "electricityMaps", "--endpoint", "http://127.0.0.1:1", "true"}, 0, "warning: start now: the carbon intensity of XX is not known"},
 		"no command":      {[]string{"--length", "1h"}, 1, "accepted: a command, e.g. lull run"},
 		"wrong flags":     {[]string{"true"}, 1, "--length: missing"},
-		"flags after it":  {[]string{"true", "--length=1h"}, 1, "Flags after the command are those of the command"},
+		"flags after it":  {[]string{"true", "--length=1h"}, 1, "Flags after the command belong to the command"},
 	} {
 		var stderr bytes.Buffer
 		cmd := lullProcess(t, append([]string{"run"}, tc.args...)...)

@@ -92,11 +92,11 @@ func (w *waiter) wait(ctx context.Context) os.Signal {
 func (w *waiter) signal(s os.Signal) (done bool, by os.Signal) {
 	switch {
 	case s == syscall.SIGUSR1:
-		w.say("starts now, as SIGUSR1 says")
+		w.say("starts now: received SIGUSR1")
 		return true, nil
 	case s == syscall.SIGINT && w.asking.IsZero() && w.terminal.foreground():
 		w.asking = w.now().Add(askFor)
-		w.say("press Enter to run the command now, or Ctrl-C again to cancel; with any other answer, or with none in %s, the wait goes on", roughly(askFor))
+		w.say("press Enter to run the command now, or Ctrl-C again to cancel; with any other answer, or with none in %s, the wait continues", roughly(askFor))
 		return false, nil
 	}
 	return cancels(s), s
@@ -156,15 +156,15 @@ func (w *waiter) revise(a answer) {
 		c, err = bestwindow.Revise(a.outlook.Expected, r, w.start)
 	}
 	if err != nil { // the request was valid when it was submitted
-		w.say("warning: %v; the planned start stands", err)
+		w.say("warning: %v; the planned start does not change", err)
 		return
 	}
 	w.anew = false
 	if d := c.Start.Sub(w.start); d < -time.Minute || d > time.Minute {
 		if c.Start.After(r.Now) {
-			w.say("by the forecast of now waits until %s: %s over the run", clockText(c.Start, w.choice.now), intensityText(c.Mean))
+			w.say("by the present forecast, waits until %s: %s over the run", clockText(c.Start, w.choice.now), intensityText(c.Mean))
 		} else {
-			w.say("by the forecast of now starts at once: %s", c.Reason)
+			w.say("by the present forecast, starts at once: %s", c.Reason)
 		}
 	}
 	w.start = c.Start

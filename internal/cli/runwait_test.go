@@ -143,7 +143,7 @@ func TestWaitUntilTheBestStart(t *testing.T) {
 func TestWaitFollowsTheForecast(t *testing.T) {
 	onBed(t, cleanAtFive, func(b *bed) { // earlier
 		b.after(45*time.Minute, func() { b.values = []float64{300, 300, 300, 100, 300, 300, 300, 300, 300, 300} })
-		b.want(3*time.Hour, nil, "by the forecast of now waits until")
+		b.want(3*time.Hour, nil, "by the present forecast, waits until")
 	})
 	onBed(t, cleanAtFive, func(b *bed) { // later, for much
 		b.after(45*time.Minute, func() { b.values = []float64{300, 300, 300, 300, 300, 100, 300, 300, 50, 300} })
@@ -241,7 +241,7 @@ func TestWaitEndsByTheWallClock(t *testing.T) {
 	two := []float64{300, 300, 300, 300, 300, 100, 300, 300, 110, 300}
 	onBed(t, two, func(b *bed) { // the best start is past, there is another
 		b.after(time.Hour+time.Second, func() { b.asleep = 6 * time.Hour })
-		b.want(8*time.Hour, nil, "was asleep", "by the forecast of now waits until")
+		b.want(8*time.Hour, nil, "was asleep", "by the present forecast, waits until")
 	})
 	onBed(t, two, func(b *bed) { // nothing is known: at once
 		b.after(time.Hour+time.Second, func() { b.asleep, b.values = 6*time.Hour, nil })
@@ -287,7 +287,7 @@ func TestAccount(t *testing.T) {
 			want          string
 		}{
 			"as planned":   {5 * time.Hour, time.Hour, 200, "emitted 20 gCO2eq: 200 Wh at 100 gCO2eq/kWh; intensity by OwnForecast\nsaved 66.7 %, 40 gCO2eq against a start at once, Sat 2000-01-01 00:00 UTC, at 300 gCO2eq/kWh"},
-			"too late":     {6 * time.Hour, time.Hour, 200, "saved nothing against a start at once, Sat 2000-01-01 00:00 UTC\nthe best start, by what is known now, was Sat 2000-01-01 05:00 UTC: 66.7 % less than a start at once"},
+			"too late":     {6 * time.Hour, time.Hour, 200, "saved nothing against a start at once, Sat 2000-01-01 00:00 UTC\nthe best start, by present data, was Sat 2000-01-01 05:00 UTC: 66.7 % less than a start at once"},
 			"no time":      {5 * time.Hour, 0, 200, "saved 66.7 %"},
 			"beyond data":  {9 * time.Hour, 40 * 24 * time.Hour, 200, "emissions are not stated: the carbon intensity of the run is not known"},
 			"filled hours": {11 * time.Hour, time.Hour, 200, "emissions are not stated"},

@@ -17,14 +17,14 @@ func newServeCommand() *cobra.Command {
 	kubeconfig, database := "", ""
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a web page of what waits, plans, zones, capacities and savings",
-		Long: `Serve shows what waits and why, what it will save and what was saved, and whether anything is wrong;
-then plans over the intensity, zones and their hours to come, capacity curves, savings over months, and the
-story of each workload. It only reads.
+		Short: "Serve a web page with workloads, plans, zones, capacities and savings",
+		Long: `Serve shows which workloads wait and why, expected and past savings, and problems. It also shows plans
+over the intensity, zones with their coming hours, capacity curves, savings by month, and the history
+of each workload. It only reads.
 
-On loopback it shows what the kubeconfig may read to whoever is on this machine. Elsewhere it
-serves HTTPS, to bearer tokens that the API server knows and that may list CarbonPlans in all
-namespaces.`,
+On loopback, every user of this machine sees what the kubeconfig may read. On other addresses it
+serves HTTPS, and only to bearer tokens that the API server accepts and that may list CarbonPlans in
+all namespaces.`,
 		Example: `  lull serve
   lull serve --ledger ledger.db
   lull serve --bind-address :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key`,
@@ -64,8 +64,8 @@ namespaces.`,
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, the one of the cluster it runs in, or ~/.kube/config)")
 	f.StringVar(&o.Address, "bind-address", "127.0.0.1:8090", "address of the page")
 	f.StringVar(&o.CertFile, "tls-cert-file", "", "certificate of the page")
-	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "its private key")
-	f.StringVar(&o.System, "system-namespace", "lull-system", "namespace of the controller, whose leases say whether it works")
-	f.StringVar(&database, "ledger", "", "the ledger's database, as of lull controller (default: none)")
+	f.StringVar(&o.KeyFile, "tls-private-key-file", "", "private key of that certificate")
+	f.StringVar(&o.System, "system-namespace", "lull-system", "namespace of the controller and its leases, which show whether it works")
+	f.StringVar(&database, "ledger", "", "the ledger's database, as --ledger of lull controller (default: none)")
 	return cmd
 }

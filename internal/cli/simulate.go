@@ -59,31 +59,36 @@ func newSimulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate [-f SCENARIO] [flags]",
 		Short: "Run jobs on a virtual clock: what would planners have saved?",
-		Long: `Simulate runs jobs on a virtual clock and tells what planners would have saved
-against starting every job when it was submitted, and at what delay. Every start,
-pause and change of scale is decided by the function that the live controllers call.
+		Long: `Simulate runs jobs on a virtual clock. It shows what planners would have saved against
+a start of every job at its submission, and with what delay. The function that the live
+controllers call decides every start, pause and change of scale.
 
-Jobs come from a trace (CSV with id,arrival_s,length_s,cpus; the emissions.csv of
-CodeCarbon, whose jobs count with the power and in the zone that it states; SWF; GWF; what
-sacct -X -P of Slurm writes; what
-"kubectl get jobs,pods -o json" or "kubectl get workloads -o json" writes, also of one
-object, of other kinds that Lull knows, or as YAML; each maybe gzipped) or are generated. The intensity comes from trace files, else from the
-built-in climatology of a zone. Flags describe the common case, one cluster; a
-scenario file (--example prints one) also many clusters, machines, forecasts,
-faults. Flags override the file.
+Jobs are generated, or come from a trace. These formats are read, also gzipped:
+  CSV with id,arrival_s,length_s,cpus
+  the emissions.csv of CodeCarbon, with the power and the zone that it states
+  SWF, GWF
+  the output of sacct -X -P of Slurm
+  the output of "kubectl get jobs,pods -o json" or "kubectl get workloads -o json", also of
+  one object, of other kinds that Lull knows, or as YAML
+The intensity comes from trace files, else from the built-in climatology of a zone. Flags
+describe the common case, one cluster. A scenario file (--example prints one) can also
+describe many clusters, machines, forecasts and faults. Flags override the file.
 
 Planners run side by side on equal jobs. Equal inputs and seed give equal results.
-Unless you say --uncertain, planners know run times and the intensity to come; in
-production they do not, and save less. Where they do not know one of them, the row
-"all but arrivals known (joint)" shows what planner joint would save if it did.
-By default these are that of a CarbonPolicy without spec.planner (joint with a learned
+Without --uncertain, planners know run times and the future intensity. In production they
+do not, and save less. If they do not know one of them, the row "all but arrivals known
+(joint)" shows what planner joint would save if it did.
+
+The default planners are that of a CarbonPolicy without spec.planner (joint with a learned
 reserve, and plans that stand until something changes), cheapest and window. A planner
-that you name keeps no reserve and plans anew in each slot unless you say so, which
-saves more: --planner joint. The report ends with how a CarbonPolicy states each planner. Slot
-and margin are by default those of a CarbonPolicy.
-An hour without a known carbon intensity takes the value of the same hour on the
-nearest earlier day, else on the nearest later one, at most 7 days away; the report
-says how many hours that were. Beyond that emissions and savings are withheld.`,
+that you name, as in --planner joint, keeps no reserve and plans again in each slot, unless
+its parameters say otherwise; this saves more. The report ends with the form in which a
+CarbonPolicy states each planner. The defaults of slot and margin are those of a
+CarbonPolicy.
+
+If the intensity of an hour is not known, Simulate uses the value of the same hour on the
+nearest earlier day, else on the nearest later one, at most 7 days away. The report says
+how many hours those were. If there is no such value, it states no emissions and savings.`,
 		Example: `  lull simulate
   lull simulate --jobs azure.csv.gz --to 7d --carbon de-2022.csv --planner joint --planner window --html report.html
   kubectl get jobs -A -o json > jobs.json && lull simulate --jobs jobs.json --zone DE
@@ -114,8 +119,8 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	f.StringVar(&o.jobsFile, "jobs", "", "job trace (default: a generated week)")
 	f.StringVar(&o.jobsFormat, "format", "", jobsFormats)
 	f.StringVar(&o.timeZone, "time-zone", "", sacctClock)
-	duration(f, &o.from, "from", 0, "leave out what comes before, counted from the start of the trace, e.g. 7d; the other jobs keep their time")
-	duration(f, &o.to, "to", 0, "leave out what comes after, counted from the start of the trace, e.g. 14d")
+	duration(f, &o.from, "from", 0, "leave out jobs before this time, counted from the start of the trace, e.g. 7d; the other jobs keep their times")
+	duration(f, &o.to, "to", 0, "leave out jobs after this time, counted from the start of the trace, e.g. 14d")
 	f.Lookup("to").DefValue = ""
 	duration(f, &o.least, "least", 0, "leave out shorter jobs, e.g. 1h")
 	duration(f, &o.learn, "learn", 0, "do not simulate the first part of the trace: it is the history that planner carbonflex learns from, e.g. 14d")
@@ -127,22 +132,22 @@ says how many hours that were. Beyond that emissions and savings are withheld.`,
 	number(f, &o.minWorkers, "min-workers", 1, between(1, workload.MaxScale), "least scale of elastic jobs")
 	number(f, &o.maxWorkers, "max-workers", 0, between(1, workload.MaxScale), "largest scale of elastic jobs (default: that of the profile)")
 	f.StringSliceVar(&o.carbon, "carbon", nil, "files of the carbon intensity of one zone")
-	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default: the one in which most energy of the trace was used, if it says so, else DE)")
-	f.StringVar(&o.forecast, "forecast", "", "what planners are told: perfect, noise:0.3, recorded:FILE, or model:NAME")
-	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster, which has enough memory and GPUs (default: room for everything)")
+	f.StringVar(&o.zone, "zone", "", "grid zone; without --carbon its climatology is used (default: the zone in which the jobs used most energy, if the trace states zones, else DE)")
+	f.StringVar(&o.forecast, "forecast", "", "forecast that planners get: perfect, noise:0.3, recorded:FILE, or model:NAME")
+	number(f, &o.capacity, "capacity", 0, above0(), "CPUs of the cluster; memory and GPUs are unlimited (default: room for everything)")
 	number(f, &o.watts, "watts", 0, above0To(power.MaxWattsPerUnit), "watts of a used CPU of jobs whose power the trace does not state (default 3.5)")
 	number(f, &o.pue, "pue", 0, between(1, power.MaxPUE), "power usage effectiveness (default 1)")
-	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that a worker is denied and asked for again a slot later")
+	number(f, &o.deny, "deny", 0, between(0, 1).to(), "probability that the cluster denies a worker; it is asked for again one slot later")
 	f.StringArrayVar(&o.planners, "planner", nil, "planner, with parameters: NAME[,PARAMETER=VALUE...]; may be repeated (default joint,reserve=learned,revise=changes, as a CarbonPolicy without spec.planner; cheapest; window)")
-	f.StringVar(&o.start, "start", "", "when the whole trace begins, before --from (default: as the trace states, else with the carbon series), e.g. 2022-03-01T00:00:00Z")
+	f.StringVar(&o.start, "start", "", "time at which the whole trace begins, before --from applies, e.g. 2022-03-01T00:00:00Z (default: as the trace states, else the start of the carbon series)")
 	duration(f, &o.slot, "slot", scenario.DefaultSlot, "resolution of planning; a CarbonPolicy has the same by default")
-	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept before deadlines, for what goes wrong, e.g. 30m; a CarbonPolicy (startMargin) has the same by default")
+	duration(f, &o.margin, "margin", scenario.DefaultMargin, "time kept free before deadlines for unforeseen delays, e.g. 30m; a CarbonPolicy (startMargin) has the same default")
 	duration(f, &o.minRun, "min-run", 0, "least time from a start or change of scale to the next change, e.g. 5m, which a CarbonPolicy (minRun) has by default")
 	duration(f, &o.minPause, "min-pause", 0, "least time from a pause to the next start, e.g. 5m, which a CarbonPolicy (minPause) has by default")
 	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 99).to(), "percent that a job must save by waiting, a pause or a move; else it runs at once where there is room. A CarbonPolicy (minSaving) has the same by default; 0 follows every plan")
-	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all that is random (default 1)")
-	f.StringVar(&o.csvFile, "csv", "", "file for a line for each job and planner (CSV)")
-	f.StringVar(&o.parquetFile, "parquet", "", "file for the same as Parquet")
+	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all random choices (default 1)")
+	f.StringVar(&o.csvFile, "csv", "", "file with a row for each job and planner (CSV)")
+	f.StringVar(&o.parquetFile, "parquet", "", "file for the rows of --csv as Parquet")
 	f.StringVar(&o.jsonFile, "json", "", `file for summary and load over time (JSON), "-" for standard output instead of the table`)
 	tableFlag(f, &o.output)
 	f.BoolVar(&o.jsonJobs, "json-jobs", false, "add to --json a row for each job and planner, with its runs, deadline and emissions")
@@ -362,7 +367,7 @@ func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []
 			text += ", the default"
 		}
 		if list[i].Revise == sim.EverySlot {
-			text += "; planned anew in each slot here, where plans of a policy stand until something changes (revise=changes)"
+			text += "; plans again in each slot here; the plans of a policy stand until something changes (revise=changes)"
 		}
 		lines = append(lines, text)
 	}

@@ -51,7 +51,7 @@ func (o *slurmAPI) open(ctx context.Context, commands slurm.Commands, log *slog.
 		if err == nil || o.api == "rest" {
 			return rest, about, err
 		}
-		log.Warn("slurmrestd cannot be used; the commands are", "error", oneLine(err))
+		log.Warn("slurmrestd cannot be used: Lull uses the commands of Slurm", "error", oneLine(err))
 	}
 	about, err := commands.Check(ctx)
 	return commands, about, err

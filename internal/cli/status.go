@@ -31,11 +31,12 @@ func newStatusCommand() *cobra.Command {
 	system, format := "", ""
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show whether Lull works, its zones, policies and what waits",
-		Long: `Status shows the controller and the watchdog (failsafe) by their leases, the zones, the policies and what waits.
+		Short: "Show whether Lull works, its zones, its policies and the waiting workloads",
+		Long: `Status shows whether the controller and the watchdog (failsafe) renew their leases, the zones, the policies and
+the waiting workloads.
 
-Exit status: 1 if nobody has renewed a lease for longer than it lasts, if nobody holds one, or if the namespace
-of -n is not there. Without a lease in --system-namespace it cannot tell whether anything works.`,
+Exit status: 1 if a lease has expired or has no holder, or if the namespace of -n does not exist. Without a lease
+in --system-namespace, Status does not know whether the controller works.`,
 		Example: `  lull status
   lull status -n team-a`,
 		Args: noArguments,
@@ -172,7 +173,7 @@ func checkNamespace(ctx context.Context, c client.Client, namespace string) erro
 	}
 	err := c.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %q is not there; kubectl get namespaces lists those there are", namespace)
+		return fmt.Errorf("namespace %q is not there; kubectl get namespaces lists the existing ones", namespace)
 	}
 	return nil
 }

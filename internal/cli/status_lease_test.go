@@ -35,7 +35,7 @@ func TestStatusTellsOfTheDead(t *testing.T) {
 		"at work":           {"", []client.Object{lease("controller", "pod-1", time.Second), lease("failsafe", "pod-2", time.Second)}, "at work (pod-1)", "", false},
 		"a dead controller": {"", []client.Object{lease("controller", "pod-1", 5*time.Minute), lease("failsafe", "pod-2", 0)}, "silent for 5m0s (pod-1)", "the controller does not work: silent for 5m0s (pod-1); check: kubectl get deployments,pods -n lull-system", false},
 		"a dead watchdog":   {"", []client.Object{lease("controller", "pod-1", 0), lease("failsafe", "pod-2", time.Hour)}, "silent for 1h0m0s (pod-2)", "the failsafe does not work", false},
-		"nobody":            {"", []client.Object{lease("controller", "", 0)}, "nobody holds the lease", "the controller does not work: nobody holds the lease", false},
+		"nobody":            {"", []client.Object{lease("controller", "", 0)}, "no process holds the lease", "the controller does not work: no process holds the lease", false},
 		"no lease":          {"", nil, "no lease in namespace lull-system: not installed", "", false},
 		"a namespace":       {"team-a", nil, "POLICY", "", false},
 		"no such namespace": {"team-b", nil, "", `namespace "team-b" is not there`, false},

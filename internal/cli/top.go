@@ -31,7 +31,7 @@ func newTopCommand() *cobra.Command {
 		},
 	}
 	f.registerAll(cmd)
-	choice(cmd.Flags(), &by, "by", "", "what a line is about", "workload", "namespace", "policy", "kind")
+	choice(cmd.Flags(), &by, "by", "", "what to show one line for", "workload", "namespace", "policy", "kind")
 	tableFlag(cmd.Flags(), &format)
 	return cmd
 }

@@ -32,13 +32,13 @@ func newExplainCommand() *cobra.Command {
 	format := ""
 	cmd := &cobra.Command{
 		Use:   "explain KIND/NAME",
-		Short: "Tell what is planned for a workload, why, and what would change it",
+		Short: "Explain the plan of a workload, and what would change it",
 		Long: `Explain shows the plan of a workload as its CarbonPlan has it, hour by hour beside the
-expected intensity, and what would be planned if the workload had more time, could be
-paused or could scale: each planned with the policy's own planner, by the forecast of
-its GridZone, or of the clusters to which it may go, as if nothing else ran. While the
-workload waits, Explain names the reserve of the policy. Of a workload that lull release
-took out of its policy it says when, and how the policy governs it again.`,
+expected intensity. It also shows the plans that the workload would have with more time,
+or if it could pause or scale. It makes these plans with the planner of the policy and the
+forecast of its GridZone, or of the clusters to which it may go, as if nothing else ran.
+While the workload waits, Explain names the reserve of the policy. If lull release took the
+workload out of its policy, Explain says when, and how the policy governs it again.`,
 		Example: "  lull explain job/train -n team-a",
 		Args:    takes(1, 1, "KIND/NAME of a workload"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,7 +87,7 @@ func explainReleased(out io.Writer, w *kube.Workload, r kube.Record) error {
 	if w.Facts.Finished || r.Policy == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "To have the policy govern it again: kubectl annotate %s/%s -n %s %s=%s\nA workload that cannot be paused runs on as it is; the policy holds it if it is created anew.\n",
+	_, err := fmt.Fprintf(out, "To have the policy govern it again: kubectl annotate %s/%s -n %s %s=%s\nA workload that cannot be paused runs on as it is; the policy holds it if you create it again.\n",
 		strings.ToLower(w.Kind.Name), w.Name(), w.Namespace(), v1alpha1.AnnotationPolicy, r.Policy)
 	return err
 }
@@ -129,7 +129,7 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 	if x.missing == "" {
 		switch err := c.Get(ctx, client.ObjectKey{Name: x.policy.Spec.Zone}, &x.zone); {
 		case apierrors.IsNotFound(err):
-			x.missing = fmt.Sprintf("GridZone %s, which CarbonPolicy %s names, is not there: Lull holds nothing for it. kubectl get gridzones lists those there are", x.policy.Spec.Zone, name)
+			x.missing = fmt.Sprintf("GridZone %s, which CarbonPolicy %s names, is not there: Lull holds nothing for it. kubectl get gridzones lists the existing ones", x.policy.Spec.Zone, name)
 		case err != nil:
 			return nil, fmt.Errorf("read GridZone %s: %w", x.policy.Spec.Zone, err)
 		}
@@ -200,7 +200,7 @@ func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) e
 		_, err = fmt.Fprintln(out, note)
 		return err
 	}
-	fmt.Fprintln(out, "what would be planned now, were it alone:")
+	fmt.Fprintln(out, "what Lull would plan now, if no other work ran:")
 	return writeRows(out, formatTable, whatIfColumns(len(x.clusters) > 0), rows)
 }
 
@@ -237,7 +237,7 @@ func (x *explanation) writePlan(out io.Writer) {
 	}
 	fmt.Fprintln(tw)
 	if s.Shown.Bound != "" {
-		fmt.Fprintf(tw, "proven\tthe plans made together with this one are %s of the least emissions possible beside all other work\n", s.Shown.Bound)
+		fmt.Fprintf(tw, "proven\tthe plans made together with this one are %s of the least possible emissions, with all other work as it is\n", s.Shown.Bound)
 	}
 	if s.Trigger != nil {
 		fmt.Fprintf(tw, "plan %d\tmade for %s at %s", s.Plans, s.Trigger.Reason, s.Trigger.At.UTC().Format(time.RFC3339))
@@ -280,7 +280,7 @@ func (x *explanation) reserve() string {
 	}
 	text := fmt.Sprintf("plans keep %.0f %% of the capacity free for work that cannot wait (%s)", 100*r.Share, from)
 	if s.Reason == string(decide.CodeSharedCapacity) {
-		text += "; this workload waits for room beside it"
+		text += "; this workload waits for room outside the reserve"
 	}
 	return text
 }

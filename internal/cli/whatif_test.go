@@ -99,7 +99,7 @@ func TestExplainNamesTheReserve(t *testing.T) {
 		reason  string
 		want    string
 	}{
-		"learned, waits beside it": {learned, v1alpha1.PlanWaiting, "SharedCapacity", "plans keep 43 % of the capacity free for work that cannot wait (learned from 3 of the last 168 hours; spec.planner.parameters.reserve of the policy states another share); this workload waits for room beside it"},
+		"learned, waits beside it": {learned, v1alpha1.PlanWaiting, "SharedCapacity", "plans keep 43 % of the capacity free for work that cannot wait (learned from 3 of the last 168 hours; spec.planner.parameters.reserve of the policy states another share); this workload waits for room outside the reserve"},
 		"stated, waits":            {&v1alpha1.ReserveStatus{Share: 0.2}, v1alpha1.PlanPaused, "CleanerLater", "plans keep 20 % of the capacity free for work that cannot wait (stated by spec.planner.parameters.reserve of the policy)\n"},
 		"runs":                     {learned, v1alpha1.PlanRunning, "CleanNow", ""},
 		"none is kept":             {nil, v1alpha1.PlanWaiting, "SharedCapacity", ""},

@@ -49,9 +49,9 @@ func newWhenCommand() *cobra.Command {
 		Use:   "when --length DURATION",
 		Short: "Print the best time to run something, on any machine",
 		Long: `When prints the time at which a run of --length emits least, if it ends within
---within from now. It needs no cluster and no key: without --source it uses what is
-usual at each hour of each month in the zone. "lull run" waits for that time and runs
-a command. If no carbon intensity is known, the best time is now, with a warning.
+--within from now. It needs no cluster and no key: without --source it uses the
+climatology of the zone, a mean day of each month. "lull run" waits for that time and
+runs a command. If no carbon intensity is known, the best time is now, with a warning.
 
 Output: text; json; yaml; ical, an event for a calendar; sbatch, as sbatch --begin takes it;
 at, as at -t takes it. The last two are in the local time of this machine.
@@ -98,9 +98,9 @@ or a CSV or JSON file; see "lull forecast --help".`,
 
 // register adds the flags that "when" and "run" share.
 func (o *whenOptions) register(f *pflag.FlagSet) {
-	duration(f, &o.within, "within", 24*time.Hour, "when the run must have ended, counted from now; up to 14d")
-	duration(f, &o.length, "length", 0, "how long the run takes at most; it must be given")
-	number(f, &o.minSaving, "min-saving", defaultMinSaving, between(0, 100), "least saving in percent, against a start now, for which the run waits; 0 waits for any")
+	duration(f, &o.within, "within", 24*time.Hour, "time from now within which the run must end; up to 14d")
+	duration(f, &o.length, "length", 0, "longest time that the run takes; required")
+	number(f, &o.minSaving, "min-saving", defaultMinSaving, between(0, 100), "least saving in percent, against a start now, for which the run waits; with 0 it waits for any saving")
 	o.sourceFlags(f)
 	f.Lookup("zone").Usage += " (default $" + zoneVariable + ")"
 	f.Lookup("length").DefValue = ""
@@ -116,7 +116,7 @@ func (o *whenOptions) prepare(f *pflag.FlagSet) (*zoneFeed, error) {
 	case o.within < time.Second || o.within > maxWithin:
 		return nil, fmt.Errorf("--within: %s; accepted: 1s to 14d", scenario.ShortDuration(o.within))
 	case o.length > o.within:
-		return nil, fmt.Errorf("--length: %s; accepted: at most --within, %s, by which the run must have ended", scenario.ShortDuration(o.length), scenario.ShortDuration(o.within))
+		return nil, fmt.Errorf("--length: %s; accepted: at most --within, %s, because the run must end within it", scenario.ShortDuration(o.length), scenario.ShortDuration(o.within))
 	}
 	if o.zone = cmp.Or(o.zone, os.Getenv(zoneVariable)); o.zone == "" {
 		return nil, fmt.Errorf("--zone: missing, and %s is not set; accepted: a grid zone, e.g. DE, or the region of a cloud, e.g. aws/eu-central-1. "+

@@ -25,5 +25,5 @@ func (Loopback) Allowed(r *http.Request) (int, string) {
 	if ip := net.ParseIP(strings.Trim(host, "[]")); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return http.StatusOK, ""
 	}
-	return http.StatusForbidden, "the page is asked for by the name " + r.Host + "; accepted: localhost, 127.0.0.1"
+	return http.StatusForbidden, "the request names the host " + r.Host + "; accepted: localhost, 127.0.0.1"
 }

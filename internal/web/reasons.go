@@ -1,6 +1,6 @@
 package web
 
-// meanings says in words why a workload waits, or runs as it does: the rows of docs/reference.md.
+// meanings explains each reason why a workload waits or runs, as docs/reference.md does.
 var meanings = map[string]string{
 	"CleanNow":          "the plan uses the current slot",
 	"CleanerLater":      "the plan starts or continues later",
@@ -8,7 +8,7 @@ var meanings = map[string]string{
 	"PauseDoesNotPay":   "it continues: a pause would lose more than it saves",
 	"MoveDoesNotPay":    "another cluster is cleaner, but a move would emit more: work done again, restart, transfer",
 	"SavingTooSmall":    "it could wait, pause or move, but that would save less than spec.minSaving, so it runs now",
-	"NextPeriod":        "with Caspian's objective: it came after the plan of this slot, and waits for the next planning round",
+	"NextPeriod":        "with Caspian's objective: it arrived after the plan of this slot, and waits for the next planning round",
 	"TooSoon":           "a change is due, but the last one was too recent or is not complete",
 	"LatestStart":       "if it waited longer, it would miss its deadline",
 	"NoSlack":           "it may not wait. If a CronJob is the cause, the message says why",
@@ -22,9 +22,9 @@ var meanings = map[string]string{
 	"Paused":            "its policy or zone is paused, so it runs",
 	"PolicyGone":        "its policy was deleted 10 s ago and did not come back, so it runs",
 	"Excluded":          "its policy may not govern it: a hook, an object of a system namespace, or one that names another policy",
-	"MissedAdmission":   "nobody held it when it was created. Lull suspends it if spec.holdExisting asks for that and nothing of it has started; else it runs",
+	"MissedAdmission":   "it was not held when it was created. Lull suspends it if spec.holdExisting asks for that and nothing of it has started; else it runs",
 	"InvalidAnnotation": "its annotations cannot be read, so it runs",
-	"Failsafe":          "the watchdog released it: its latest start has come, or its policy no longer holds anything",
+	"Failsafe":          "the watchdog released it: its latest safe start has come, or its policy no longer holds anything",
 	"Released":          "somebody released it with lull release",
 	"ReleasedAll":       "somebody released it with lull release",
 }

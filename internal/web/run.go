@@ -100,7 +100,7 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 		}
 	}
 	if !objects.WaitForCacheSync(ctx) {
-		return errors.Join(fmt.Errorf("what the page shows could not be read"), ctx.Err())
+		return errors.Join(fmt.Errorf("the data of the page could not be read"), ctx.Err())
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
 	if err != nil {

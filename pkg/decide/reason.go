@@ -18,46 +18,47 @@ type Code string
 const (
 	// CodeCleanNow: the plan uses the current slot.
 	CodeCleanNow Code = "CleanNow"
-	// CodeCleanerLater: the plan starts, or goes on, later.
+	// CodeCleanerLater: the plan starts or resumes the task later, when power is cleaner.
 	CodeCleanerLater Code = "CleanerLater"
-	// CodeSharedCapacity: the plan starts later, though power is no cleaner then: so all that share the
-	// capacity find their place.
+	// CodeSharedCapacity: the plan starts the task later, although power is not cleaner then, so that all tasks that share
+	// the capacity have a place.
 	CodeSharedCapacity Code = "SharedCapacity"
-	// CodePauseDoesNotPay: it runs on, because what a pause would lose outweighs
-	// what the cleaner hours would save.
+	// CodePauseDoesNotPay: the task runs on, because a pause would lose more than the cleaner
+	// hours would save.
 	CodePauseDoesNotPay Code = "PauseDoesNotPay"
-	// CodeLatestStart: waiting longer would cost the deadline.
+	// CodeLatestStart: the latest safe start has come. If the task waits longer, it may miss its deadline.
 	CodeLatestStart Code = "LatestStart"
-	// CodeNoSlack: the job may not wait at all.
+	// CodeNoSlack: the task may not wait at all.
 	CodeNoSlack Code = "NoSlack"
-	// CodeHeldOut: it runs as submitted, for others to be compared with.
+	// CodeHeldOut: the task runs as submitted; the others are compared with it.
 	CodeHeldOut Code = "HeldOut"
-	// CodeDeadlineAtRisk: no place before the deadline was found, so it runs.
+	// CodeDeadlineAtRisk: the planner found no place before the deadline. The task runs at once or, if PlannedStart is set, as soon as
+	// there is room that no other deadline needs.
 	CodeDeadlineAtRisk Code = "DeadlineAtRisk"
-	// CodeClusterQueue: released work waits for room on the cluster, so the order of its queue is
-	// followed.
+	// CodeClusterQueue: released work waits for room on the cluster, so the task is released in the order of
+	// the cluster's queue.
 	CodeClusterQueue Code = "ClusterQueue"
-	// CodeNoRoom: what others take leaves no room for it in time, even without any other task of the snapshot. Waiting in
-	// Lull would gain nothing, so it is released to the queue of its cluster.
+	// CodeNoRoom: work outside the snapshot leaves no room for the task in time, even if no other task of the snapshot ran. To wait
+	// in Lull would gain nothing, so the task is released to the queue of its cluster.
 	CodeNoRoom Code = "NoRoom"
-	// CodeNoCarbonData: nothing is known of the intensity, so it runs.
+	// CodeNoCarbonData: the intensity is not known, so the task runs.
 	CodeNoCarbonData Code = "NoCarbonData"
-	// CodePlannerFailed: the planner could not be run, so the job runs.
+	// CodePlannerFailed: the planner failed, so the task runs.
 	CodePlannerFailed Code = "PlannerFailed"
-	// CodeTooSoon: a change is due, but the last one was a moment ago or is under way.
+	// CodeTooSoon: a change is due, but the last one is too recent or still under way.
 	CodeTooSoon Code = "TooSoon"
-	// CodeMoveDoesNotPay: another cluster is cleaner, but not by what the move costs.
+	// CodeMoveDoesNotPay: another cluster is cleaner, but a move there would emit more than it saves.
 	CodeMoveDoesNotPay Code = "MoveDoesNotPay"
-	// CodeSavingTooSmall: it could wait, pause or move, but that would save less than the least saving.
+	// CodeSavingTooSmall: the task could wait, pause or move, but that would save less than the least saving.
 	CodeSavingTooSmall Code = "SavingTooSmall"
-	// CodeNextPeriod: it came after this period's plan and is weighed against the others in the
-	// next.
+	// CodeNextPeriod: the task arrived after the plan of this period. The plan of the next period
+	// includes it.
 	CodeNextPeriod Code = "NextPeriod"
-	// CodePaused: policy or zone are paused, everything runs as it is.
+	// CodePaused: the policy or zone is paused, so its tasks run as if no policy governed them.
 	CodePaused Code = "Paused"
-	// CodeRunning: it runs and cannot be paused, or is not paused because the capacity fell.
+	// CodeRunning: the task runs and cannot be paused, or the capacity fell and evict is Never.
 	CodeRunning Code = "Running"
-	// CodeUnscheduled: it has been released, but has no pods, or no node has room for them.
+	// CodeUnscheduled: the task has been released, but has no pods, or no node has room for them.
 	CodeUnscheduled Code = "Unscheduled"
 )
 
@@ -65,9 +66,9 @@ const (
 // rendered from it. Fields that do not apply are zero.
 type Reason struct {
 	Code Code
-	// PlannedStart is when the task runs (next).
+	// PlannedStart is when the task starts or resumes.
 	PlannedStart time.Time
-	// LatestStart is when it runs at the latest, whatever the grid does.
+	// LatestStart is the latest safe start: the task starts by then, whatever the grid does.
 	LatestStart time.Time
 	// Guard is the quantile of the run time that LatestStart leaves room for; zero if that is the
 	// expected run time.
@@ -76,7 +77,7 @@ type Reason struct {
 	// planned run.
 	IntensityNow, IntensityThen units.CarbonIntensity
 	// ThenLow and ThenHigh are the 10 % and 90 % quantiles of IntensityThen; zero
-	// where nobody states them.
+	// if they are not known.
 	ThenLow, ThenHigh units.CarbonIntensity
 	// ExpectedG is what the planned run emits, ImmediateG what it would emit in
 	// one piece from now on.
@@ -84,9 +85,9 @@ type Reason struct {
 	// Reserve is the share of the capacity that the plan keeps free for work to come; 0 if that is not
 	// learned.
 	Reserve float64
-	// Source names where the intensity of the planned start comes from, Basis what
-	// it rests on; Estimated says that the series has none for it and an earlier
-	// day stands in.
+	// Source names the source of the intensity at the planned start, and Basis its
+	// basis. Estimated says that the series has no value there, so that Decide uses
+	// the value of an earlier day.
 	Source    string
 	Basis     carbon.Basis
 	Estimated bool
@@ -123,11 +124,11 @@ func (r Reason) savings() string {
 	return text
 }
 
-// basisWords say what a value rests on, where that is less than it should be.
+// basisWords name the basis of a value, if it is worse than a forecast of the source.
 var basisWords = map[carbon.Basis]string{
 	carbon.CachedForecast: " (by an older forecast)",
 	carbon.OwnForecast:    " (by a forecast made here)",
-	carbon.Climatology:    " (usual at this time of year)",
+	carbon.Climatology:    " (usual at this time of the year)",
 	carbon.Constant:       " (declared, nothing else is known)",
 }
 
@@ -147,9 +148,9 @@ func (r Reason) Message() string {
 	case CodeSharedCapacity:
 		kept := ""
 		if r.Reserve > 0 {
-			kept = fmt.Sprintf(" (%.0f %% of it is kept free for work to come)", 100*r.Reserve)
+			kept = fmt.Sprintf(" (%.0f %% of it is kept free for new work)", 100*r.Reserve)
 		}
-		return fmt.Sprintf("waits until %s by the plan of all that share the capacity%s: %s%s over the run, %s now; %s",
+		return fmt.Sprintf("waits until %s, as in the plan of all workloads that share the capacity%s: %s%s over the run, %s now; %s",
 			r.PlannedStart.UTC().Format(time.RFC3339), kept, r.IntensityThen, estimated, r.IntensityNow, r.latest())
 	case CodePauseDoesNotPay:
 		return fmt.Sprintf("runs on at %s: a pause would lose more than it saves", r.IntensityNow)
@@ -158,30 +159,30 @@ func (r Reason) Message() string {
 	case CodeNoSlack:
 		return "may not wait"
 	case CodeHeldOut:
-		return "runs as submitted: one of the share that others are compared with"
+		return "runs as submitted: it is in the share of work that other work is compared with"
 	case CodeDeadlineAtRisk:
 		if r.PlannedStart.IsZero() {
-			return "no place before the deadline found: runs at once"
+			return "runs at once: there is no place before the deadline"
 		}
-		return fmt.Sprintf("no place before the deadline found: starts at %s, when there is room that no other deadline needs", r.PlannedStart.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("starts at %s, when there is room that no other deadline needs: there is no place before the deadline", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodeClusterQueue:
 		return "runs in the order of the cluster's queue: released work waits for room there"
 	case CodeNoRoom:
 		return "is released: other work leaves no room for it before its deadline, so it waits in the queue of its cluster"
 	case CodeNoCarbonData:
-		return "no carbon data, runs at once"
+		return "runs at once: no carbon data"
 	case CodePlannerFailed:
-		return "the planner failed, runs at once"
+		return "runs at once: the planner failed"
 	case CodeTooSoon:
-		return "stays as it is: the last change was a moment ago"
+		return "stays as it is: the last change is too recent"
 	case CodeMoveDoesNotPay:
-		return "stays: another cluster is cleaner, but not by what the move costs"
+		return "stays: another cluster is cleaner, but a move there would emit more than it saves"
 	case CodeSavingTooSmall:
-		return fmt.Sprintf("runs now at %s%s: to wait, pause or move would save less than the least saving", r.IntensityNow, estimated)
+		return fmt.Sprintf("runs now at %s%s: a wait, a pause or a move would save less than the least saving", r.IntensityNow, estimated)
 	case CodeNextPeriod:
-		return fmt.Sprintf("waits for the plan of %s, which weighs all that waits against each other", r.PlannedStart.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("waits for the plan of %s, which includes all waiting work", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodePaused:
-		return "policy or zone are paused: runs as if not governed"
+		return "the policy or zone is paused: runs as if not governed"
 	case CodeRunning:
 		return "running"
 	case CodeUnscheduled:
@@ -195,7 +196,7 @@ func (r Reason) latest() string {
 	return fmt.Sprintf("starts by %s at the latest%s", r.LatestStart.UTC().Format(time.RFC3339), r.guarded())
 }
 
-// guarded says which run time the latest start leaves room for; nothing if that is the expected one.
+// guarded says which run time the latest safe start leaves room for; nothing if that is the expected one.
 func (r Reason) guarded() string {
 	if r.Guard == (Quantile{}) {
 		return ""

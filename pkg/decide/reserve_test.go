@@ -166,7 +166,7 @@ func TestMostUrgentFirst(t *testing.T) {
 // TestReasonNamesTheReserve: who waits for the sake of others learns what is kept free.
 func TestReasonNamesTheReserve(t *testing.T) {
 	r := decide.Reason{Code: decide.CodeSharedCapacity, Reserve: 0.3}
-	if m := r.Message(); !strings.Contains(m, "30 % of it is kept free for work to come") {
+	if m := r.Message(); !strings.Contains(m, "30 % of it is kept free for new work") {
 		t.Errorf("message %q", m)
 	}
 	if m := (decide.Reason{Code: decide.CodeSharedCapacity}).Message(); strings.Contains(m, "kept free") {

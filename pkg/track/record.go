@@ -77,7 +77,7 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	case r.standing == nil:
 		return Trigger{Reason: Submitted}
 	case !r.holds(t, o):
-		return Trigger{ObjectChanged, "what the workload asks for has changed"}
+		return Trigger{ObjectChanged, "the workload states other requirements than before"}
 	case r.basis.forecast != rules.Forecast:
 		return Trigger{NewForecast, issued}
 	}
@@ -87,9 +87,9 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	began := r.plannedAt.Before(slotBegan)
 	switch {
 	case began && s.Objective.Kind == plan.MOSP:
-		return Trigger{NewPeriod, "Caspian's objective weighs all that waits against each other in every slot"}
+		return Trigger{NewPeriod, "with Caspian's objective, Lull plans all waiting work together in every slot"}
 	case began && rules.EverySlot:
-		return Trigger{NewPeriod, "all tasks are planned anew in every slot"}
+		return Trigger{NewPeriod, "the planner plans all tasks again in every slot"}
 	}
 	if t.Unscheduled {
 		return Trigger{} // the queue of its cluster says when it starts: its plan is compared with what it does from then on
@@ -112,7 +112,7 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	}
 	switch phase, _, done := r.standing.At(s.Now); {
 	case done:
-		return Trigger{PlanEnded, "the plan has ended and the work has not"}
+		return Trigger{PlanEnded, "the plan has ended, but the work has not"}
 	case phase == nil && t.State == decide.Running && t.PauseLoses():
 		return Trigger{PauseWouldLose, fmt.Sprintf("a pause would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	}
@@ -121,7 +121,7 @@ func (r *Record) check(t *decide.Task, o *Observation, s *decide.Snapshot, rules
 	case pause && t.Scaling != nil && t.Scaling.Restarts:
 		return Trigger{PauseWouldLose, fmt.Sprintf("a start at another scale would lose %v of work under way", t.AtRisk.Round(time.Second))}
 	case move && s.Objective.Kind != plan.MOSP:
-		return Trigger{MoveWouldCost, "a move is due, and what it costs now is weighed"}
+		return Trigger{MoveWouldCost, "a move is due, and its present cost is compared with its saving"}
 	}
 	return Trigger{}
 }
@@ -205,7 +205,7 @@ func (r *Record) deviates(t *decide.Task, o *Observation, s *decide.Snapshot, ru
 	if math.Abs(float64(o.Done-want)) <= rules.Threshold*float64(max(want-r.doneThen, s.Slot)) {
 		return ""
 	}
-	return fmt.Sprintf("%v of work done (%s), planned were %v", o.Done.Round(time.Second), o.Source, want.Round(time.Second))
+	return fmt.Sprintf("%v of work done (%s), %v were planned", o.Done.Round(time.Second), o.Source, want.Round(time.Second))
 }
 
 // deniedFor is how long (grid time) no more workers are asked for than run, after some were denied.
@@ -215,7 +215,7 @@ const deniedFor = time.Hour
 func (r *Record) denied(t *decide.Task, o *Observation, s *decide.Snapshot) string {
 	if r.most > 0 && !s.Now.Before(r.mostUntil) {
 		r.most = 0
-		return "more workers may be asked for again"
+		return "Lull may ask for more workers again"
 	}
 	if t.Scaling == nil || t.State != decide.Running || o.Denied == 0 || o.Running < t.Scaling.MinWorkers || r.most == o.Running {
 		return ""

@@ -99,9 +99,9 @@ func (r *Round) Keep(d *decide.Decision, made func(i int, t Trigger)) (wake time
 	for i := range s.Tasks {
 		t, a, rec, trigger := &s.Tasks[i], &d.Actions[i], r.Records[i], r.Triggers[i]
 		if trigger.Reason == "" && a.Planned && !rec.follows(t, a, s.Now) {
-			trigger = Trigger{NoRoom, "another workload found no place in time beside this plan"}
+			trigger = Trigger{NoRoom, "another workload has no place in time beside this plan"}
 			if a.Renewed {
-				trigger = Trigger{Competes, "another workload competes for the room of the plan, and all together emit less by new plans"}
+				trigger = Trigger{Competes, "another workload competes for the room of the plan, and new plans for all of them together emit less"}
 			}
 		}
 		if trigger.Reason != "" {

@@ -26,7 +26,7 @@ const trouble = {
 };
 
 const story = {
-  plan: { namespace: 'team-a', kind: 'Job', name: 'train', object: 'job-train', policy: 'clean', state: 'Finished', message: 'The workload has been deleted. This is what the ledger has of it.', workers: 0, progress: 1, deadline: '2026-11-28T08:00:00Z', phases: [], expectedG: 500, baselineG: 900, emittedG: 500, energyKWh: 2 },
+  plan: { namespace: 'team-a', kind: 'Job', name: 'train', object: 'job-train', policy: 'clean', state: 'Finished', message: 'The workload has been deleted. The ledger has these entries of it.', workers: 0, progress: 1, deadline: '2026-11-28T08:00:00Z', phases: [], expectedG: 500, baselineG: 900, emittedG: 500, energyKWh: 2 },
   deleted: true,
   entries: [
     { kind: 'submitted', at: now, body: { at: '2026-11-27T08:10:00Z', workers: 4, deadline: '2026-11-28T08:00:00Z' } },

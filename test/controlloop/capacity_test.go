@@ -104,7 +104,7 @@ func TestCapacityOfNodes(t *testing.T) {
 		// Somebody needs one of them.
 		b.Patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: names[1]}}, `{"spec":{"unschedulable":false}}`)
 		b.Until("it to be left alone", func() bool {
-			return strings.Contains(says(b.curve(), v1alpha1.ConditionReady), "1 nodes that others made take pods again are left alone")
+			return strings.Contains(says(b.curve(), v1alpha1.ConditionReady), "1 nodes that others uncordoned are left alone")
 		})
 		b.Until("nodes to come back", func() bool {
 			return b.curve().Status.Capacity == 12 && slices.Equal(b.cordoned(names), []int{3})

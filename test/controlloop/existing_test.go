@@ -61,7 +61,7 @@ func TestExistingIsHeld(t *testing.T) {
 		first.Kill()
 		b.Controller()
 		b.Watchdog(quickWatchdog)
-		if e := b.events("late"); !strings.Contains(e, "Normal Hold: nobody held it at creation") {
+		if e := b.events("late"); !strings.Contains(e, "Normal Hold: it was not held at creation") {
 			t.Errorf("events: %s", e)
 		}
 		b.Until("the Job to be done", func() bool { return b.finished("late") })

@@ -149,7 +149,7 @@ func TestHeldAtCreationNotKnown(t *testing.T) {
 		b.Patch(&v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "clean"}}, `{"spec":{"kinds":["Job"]}}`)
 		b.Until("the refusal", func() bool {
 			c := b.heldAtCreation()
-			return c.Status == metav1.ConditionUnknown && c.Reason == v1alpha1.ReasonNotTried && strings.Contains(c.Message, "not known of Job, as the API server refuses a dry run: ") && strings.Contains(c.Message, "refuse.example.com")
+			return c.Status == metav1.ConditionUnknown && c.Reason == v1alpha1.ReasonNotTried && strings.Contains(c.Message, "not known for Job, because the API server refuses a dry run: ") && strings.Contains(c.Message, "refuse.example.com")
 		})
 	})
 }

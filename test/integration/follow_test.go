@@ -288,7 +288,7 @@ func servicesFollow(t *testing.T, dir string, at map[string]client.Client) {
 		b.change(func(f *v1alpha1.Follow) { f.Spec.Clusters, f.Spec.Patience = all, &metav1.Duration{Duration: patience} })
 		b.eventually("it to be on the first", func() bool { return b.onCluster("spoke-1") })
 		s := b.follow().Status
-		if len(s.Refused) != 2 || !strings.Contains(s.Refused[0].Message, "not ready in time") || !strings.Contains(s.Refused[1].Message, "Service api: it is there already and somebody else's") {
+		if len(s.Refused) != 2 || !strings.Contains(s.Refused[0].Message, "not ready in time") || !strings.Contains(s.Refused[1].Message, "Service api: it exists already, and Lull did not create it") {
 			t.Errorf("refused: %+v", s.Refused)
 		}
 		must(t, at["spoke-3"].Get(ctx, client.ObjectKeyFromObject(others), others))

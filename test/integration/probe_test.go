@@ -60,7 +60,7 @@ func TestHeldAtCreation(t *testing.T) {
 	if out := status(b.ns); !strings.Contains(out, "held at creation by "+by+" since ") {
 		t.Errorf("lull status: %s", out)
 	}
-	if out := status(refused.ns); !strings.Contains(out, "not known whether held at creation since ") || !strings.Contains(out, "warning: policy "+refused.ns+"/clean: not known of Job") {
+	if out := status(refused.ns); !strings.Contains(out, "not known whether held at creation since ") || !strings.Contains(out, "warning: policy "+refused.ns+"/clean: not known for Job") {
 		t.Errorf("lull status: %s", out)
 	}
 }

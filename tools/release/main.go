@@ -129,7 +129,7 @@ func licencesOf(of *classifier.Classifier, path, version string) ([]string, erro
 
 // writeLicences writes a table, and fails where a part has no licence that is accepted.
 func writeLicences(out io.Writer, modules []module) error {
-	fmt.Fprintf(out, "# Licences\n\nFor those who review what they install: each module in the binary, with its licence.\n\nWhat `lull` is linked from, and under which licences (make licences writes this).\n\n| module | licences |\n|---|---|\n")
+	fmt.Fprintf(out, "# Licences\n\nFor those who review what they install: each module in the binary, with its licence.\n\nModules linked into `lull`, with their licences. `make licences` writes this page.\n\n| module | licences |\n|---|---|\n")
 	var bad []string
 	for i := range modules {
 		m := &modules[i]

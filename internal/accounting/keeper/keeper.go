@@ -104,7 +104,7 @@ func (k *Keeper) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	if err := k.Recorder.Flush(ctx); err != nil {
-		k.failed(ctx, err, "Write what is left", "entries", k.Recorder.Health().Queued)
+		k.failed(ctx, err, "Failed to write the remaining entries", "entries", k.Recorder.Health().Queued)
 	}
 }
 

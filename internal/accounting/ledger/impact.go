@@ -115,7 +115,7 @@ func WriteImpact(out io.Writer, list []Settlement, q Question) error {
 	}
 	description := fmt.Sprintf("Workloads settled in the ledger of Lull; functional unit: %s.", unit)
 	if left > 0 {
-		description += fmt.Sprintf(" Not in it: %s whose figures are withheld, or whose units are not stated.", workloads(left))
+		description += fmt.Sprintf(" It leaves out %s whose figures are withheld, or whose units are not stated.", workloads(left))
 	}
 	text, err := yaml.Marshal(map[string]any{
 		"name": "lull", "description": description,

@@ -14,7 +14,7 @@ func (e *Entry) Settled() (Settled, error) {
 		return b, err
 	}
 	why := func(seconds float64) string {
-		return fmt.Sprintf("method %s left out %.4g h without a known carbon intensity: the two sides do not rest on the same hours", b.Method, seconds/3600)
+		return fmt.Sprintf("method %s left out %.4g h without a known carbon intensity: the workload and its baseline do not count the same hours", b.Method, seconds/3600)
 	}
 	if b.MissingSeconds > 0 && b.Withheld == "" {
 		b.Withheld = why(b.MissingSeconds)

@@ -43,7 +43,7 @@ func (v *Checker) Add(e Entry) error {
 		return fmt.Errorf("%w: entry %d follows %d", ErrBroken, e.Seq, v.Last)
 	}
 	if (v.Entries > 0 || e.Seq == 1) && e.chain(v.Head) != e.Hash {
-		return fmt.Errorf("%w: entry %d (%s %s): its hash is not that of what it says and of the entry before", ErrBroken, e.Seq, e.Kind, e.Key)
+		return fmt.Errorf("%w: entry %d (%s %s): its hash does not match its content and the previous entry", ErrBroken, e.Seq, e.Kind, e.Key)
 	}
 	if err := finite(e.Body); err != nil {
 		return fmt.Errorf("%w: entry %d (%s %s): %w", ErrBroken, e.Seq, e.Kind, e.Key, err)

@@ -234,6 +234,6 @@ func (m *Meter) tell(ctx context.Context, what string, err error) {
 	}
 	m.mu.Unlock()
 	if text != before && text != "" {
-		log.FromContext(ctx).Info("Prometheus does not tell", "about", what, "problem", text)
+		log.FromContext(ctx).Info("Failed to read from Prometheus", "about", what, "problem", text)
 	}
 }

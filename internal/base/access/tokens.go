@@ -73,7 +73,7 @@ func (t *Tokens) Allowed(r *http.Request) (int, string) {
 func (t *Tokens) ask(ctx context.Context, token string) verdict {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	if err := t.Client.Create(ctx, review); err != nil {
-		return verdict{status: http.StatusServiceUnavailable, why: "the API server could not be asked who this is"}
+		return verdict{status: http.StatusServiceUnavailable, why: "the token could not be checked with the API server"}
 	}
 	if !review.Status.Authenticated {
 		return verdict{status: http.StatusUnauthorized, why: "the API server does not know this token"}
@@ -94,7 +94,7 @@ func (t *Tokens) ask(ctx context.Context, token string) verdict {
 		access.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: "get", Path: t.Get}
 	}
 	if err := t.Client.Create(ctx, access); err != nil {
-		return verdict{status: http.StatusServiceUnavailable, why: "the API server could not be asked what this user may"}
+		return verdict{status: http.StatusServiceUnavailable, why: "the rights of the user could not be checked with the API server"}
 	}
 	if !access.Status.Allowed {
 		return verdict{status: http.StatusForbidden, why: user.Username + " may not " + may}

@@ -9,8 +9,8 @@ import (
 
 // The metrics of the controller.
 var (
-	// Leader is 1 in the process of a program that leads, 0 in one on standby. Every process has all metrics, those of other
-	// programs too: this one alone says which program it is.
+	// Leader is 1 in the process that leads, 0 in one on standby. Every process exports all metrics, including those of other
+	// programs: only this one says which program it is.
 	Leader = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_leader",
 		Help: "1 while the process leads and has started its work, 0 while it is on standby; program is controller or failsafe.",
@@ -25,15 +25,15 @@ var (
 		Name: "lull_zone_stale",
 		Help: "1 while the newest information about the zone is older than it accepts.",
 	}, []string{"zone"})
-	// Degraded is 1 while a zone rests on less than its source should give.
+	// Degraded is 1 while the intensities of a zone are worse than its source should provide.
 	Degraded = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_degraded",
-		Help: "1 while the hours to come rest on less than the zone's source should give.",
+		Help: "1 while the intensities of the coming hours are worse than the zone's source should provide.",
 	}, []string{"zone"})
-	// Basis is 1 for what the hours to come rest on.
+	// Basis is 1 for the basis of the intensities of the coming hours.
 	Basis = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_basis",
-		Help: "1 for what the hours to come rest on, 0 for the others.",
+		Help: "1 for the basis of the intensities of the coming hours, 0 for the others.",
 	}, []string{"zone", "basis"})
 	// Age is how old the newest information about a zone is.
 	Age = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -43,22 +43,22 @@ var (
 	// ForecastError is how far recent forecasts were off.
 	ForecastError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_forecast_error_ratio",
-		Help: "Recent mean absolute percentage error (a ratio) of forecasts up to a day ahead, on the present basis.",
+		Help: "Recent mean absolute percentage error of forecasts up to a day ahead, as a ratio, for the present basis.",
 	}, []string{"zone"})
 	// Band is how uncertain the day to come is.
 	Band = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_forecast_band_ratio",
-		Help: "Distance of the 10 % and 90 % quantiles over the next day, relative to the mean.",
+		Help: "Distance between the 10 % and 90 % quantiles over the next day, relative to the mean.",
 	}, []string{"zone"})
 	// Revisions counts values that a provider changed after the fact.
 	Revisions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_zone_revised_values",
-		Help: "Values of the past that the provider has revised since they were first read.",
+		Help: "Values of the past that the provider has revised since Lull first read them.",
 	}, []string{"zone"})
-	// Requests counts what went out to providers.
+	// Requests counts the requests to providers.
 	Requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_source_requests_total",
-		Help: "Requests to providers, by host and HTTP status (error where there was none).",
+		Help: "Requests to providers, by host and HTTP status (error if there was none).",
 	}, []string{"host", "status"})
 	// RequestSeconds is how long providers take.
 	RequestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -74,72 +74,72 @@ var (
 	// Reserve is the share of the capacity that the plans of a policy keep free.
 	Reserve = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_policy_reserve_share",
-		Help: "Share of the capacity that the plans of the policy keep free for work to come, 0 to 1.",
+		Help: "Share of the capacity that the plans of the policy keep free for new work, 0 to 1.",
 	}, []string{"namespace", "policy"})
-	// LastDecision is when a policy was last decided.
+	// LastDecision is when the controller last decided on the Jobs of a policy.
 	LastDecision = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_policy_last_decision_timestamp_seconds",
-		Help: "Unix time of the last decision of the policy; that of the controller's start before the first one.",
+		Help: "Unix time of the last decision on the Jobs of the policy; before the first one, the Unix time at which the controller started.",
 	}, []string{"namespace", "policy"})
-	// HeldAtCreation is since when, and by what, work of a policy is held at creation.
+	// HeldAtCreation says what holds new work of a policy when it is created, and since when.
 	HeldAtCreation = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_policy_held_at_creation_since_timestamp_seconds",
-		Help: "Unix time since when work of the policy is held at creation by AdmissionPolicy or Webhook; by NotHeld it is not held, by NotTried and CannotTry this is not known.",
+		Help: "Unix time since when the label by has this value. AdmissionPolicy or Webhook: it holds new work of the policy. NotHeld: nothing holds new work. NotTried or CannotTry: Lull does not know.",
 	}, []string{"namespace", "policy", "by"})
-	// Actions counts what was done to Jobs, and why.
+	// Actions counts the controller's writes to Jobs.
 	Actions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_actions_total",
 		Help: "Writes to Jobs, by verb and reason.",
 	}, []string{"verb", "reason"})
-	// UnlistedKinds and OverdueHolds say what the watchdog cannot do.
+	// UnlistedKinds and OverdueHolds say what the watchdog cannot list or release.
 	UnlistedKinds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_failsafe_unlisted_kinds",
-		Help: "1 for a kind of workload that the watchdog cannot list, and that is held at admission or had holds when it could last be listed.",
+		Help: "1 for a kind of workload that the watchdog cannot list, if new work of the kind is held, or if there were holds when the watchdog last listed it.",
 	}, []string{"kind"})
 	OverdueHolds = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_overdue_holds",
-		Help: "Holds whose time has come that the watchdog could not release when it last tried.",
+		Help: "Holds past their latest safe start that the watchdog failed to release at its last try.",
 	})
-	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors say how the ledger is.
+	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors describe the state of the ledger.
 	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_ledger_pending_entries",
-		Help: "Entries that wait for the ledger's database.",
+		Help: "Entries that are not yet written to the ledger's database.",
 	})
 	LedgerLag = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_ledger_pending_seconds",
-		Help: "Age of the oldest entry that waits for the ledger's database; 0 where none does.",
+		Help: "Age of the oldest entry that is not yet written to the ledger's database; 0 if all are written.",
 	})
 	LedgerSettled = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_settled_total",
-		Help: "Workloads settled in the ledger, again after a revision included.",
+		Help: "Settlements of workloads in the ledger, including later ones after a revision.",
 	})
-	// LedgerLost and LedgerQuarantined count what the ledger lacks, and what it could not write as it was.
+	// LedgerLost counts observations that the ledger lacks. LedgerQuarantined counts entries that it could not write or decode.
 	LedgerLost = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_ledger_lost_observations_total",
-		Help: "Observations that the ledger lacks: look (held back, as the queue was full or the ledger had not been read), pod (ended while too many others waited).",
+		Help: "Observations that the ledger lacks: look (the queue was full, or the controller had not read the ledger yet), pod (it ended while too many others waited to be recorded).",
 	}, []string{"of"})
 	LedgerQuarantined = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_quarantined_total",
-		Help: "Entries that could not be written to the ledger as they were, or cannot be decoded, and are in quarantine there.",
+		Help: "Entries in the quarantine of the ledger: they could not be written as they were, or cannot be decoded.",
 	})
 	LedgerErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_ledger_errors_total",
 		Help: "Failures to read or write the ledger.",
 	})
-	// Plans counts the plans that were made, and why.
+	// Plans counts the plans that the controller made, by trigger.
 	Plans = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_plans_total",
-		Help: "Plans made for workloads, by what called for them.",
+		Help: "Plans made for workloads, by trigger.",
 	}, []string{"trigger"})
 	// Violations counts invariants that a decision of a policy broke (decide.Verify). It stays at 0.
 	Violations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_decision_violations_total",
-		Help: "Invariants of decisions that were broken, by rule: a fault of Lull. See the log of the controller.",
+		Help: "Decisions that broke an invariant, by rule. Each is a fault of Lull: see the log of the controller.",
 	}, []string{"namespace", "policy", "rule"})
 	// Energy and Emissions are what the workloads of a policy have used.
 	Energy = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_energy_kwh_total",
-		Help: "Energy of the workloads of the policy since the controller started, by where it is known from (kepler, dcgm, model, or several joined by +).",
+		Help: "Energy of the workloads of the policy since the controller started, by source (kepler, dcgm, model, or several joined by +).",
 	}, []string{"namespace", "policy", "source"})
 	Emissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_emissions_gco2eq_total",
@@ -150,32 +150,32 @@ var (
 		Name: "lull_cluster_reachable",
 		Help: "1 while the ComputeCluster answers and may be used.",
 	}, []string{"cluster"})
-	// LookSeconds is how long a look at a cluster takes.
+	// LookSeconds is how long it takes to read the state of a cluster.
 	LookSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_cluster_look_duration_seconds",
-		Help:    "Time of a look at a cluster: its nodes, pods and queue.",
+		Help:    "Time to read the state of a ComputeCluster: its nodes, pods and queue.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 3, 8),
 	})
 	// Nominations counts the clusters that workloads were sent to.
 	Nominations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_nominations_total",
-		Help: "Workloads nominated for a cluster through MultiKueue; any where Lull leaves the choice to Kueue.",
+		Help: "Workloads that Lull nominated for a cluster through MultiKueue; cluster any if Lull left the choice to Kueue.",
 	}, []string{"cluster"})
-	// ServiceMoves counts the moves of a service that follows clean power, ServiceReady is 1
-	// while it is ready where it is.
+	// ServiceMoves counts the moves of a service that follows clean power. ServiceReady is 1
+	// while the service is ready on its cluster.
 	ServiceMoves = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_service_moves",
-		Help: "Moves between clusters that the service of a Follow has completed.",
+		Help: "Completed moves of the service of a Follow between clusters.",
 	}, []string{"namespace", "follow"})
 	ServiceReady = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_service_ready",
-		Help: "1 while the service of a Follow is ready where it is.",
+		Help: "1 while the service of a Follow is ready on its cluster.",
 	}, []string{"namespace", "follow"})
-	// Capacity is what a CapacityCurve says, CapacityCases what it has learned, LearningSeconds how
-	// long that took.
+	// Capacity holds the status of a CapacityCurve. CapacityCases counts what its method has learned.
+	// LearningSeconds is how long the learning takes.
 	Capacity = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_capacity",
-		Help: "Capacity of a CapacityCurve in units of its resource: capacity, wanted (by its method), floor (may not wait), used, waiting.",
+		Help: "Status of a CapacityCurve in units of its resource: capacity, wanted (chosen by its method), floor (needed by work that may not wait), used, waiting.",
 	}, []string{"curve", "of"})
 	CapacityCases = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_capacity_cases",
@@ -183,25 +183,25 @@ var (
 	}, []string{"curve"})
 	LearningSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_capacity_learning_duration_seconds",
-		Help:    "Time that replaying the past through the oracle takes.",
+		Help:    "Time to replay the past through the oracle (method carbonFlex).",
 		Buckets: prometheus.ExponentialBuckets(0.1, 4, 7),
 	})
-	// ExtenderRequests counts the calls of kube-scheduler, ExtenderSeconds is how long they take,
-	// ExtenderDecisions counts what was said of Pods.
+	// ExtenderRequests counts the calls of kube-scheduler. ExtenderSeconds is how long they take.
+	// ExtenderDecisions counts the answers for Pods, by reason.
 	ExtenderRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_extender_requests_total",
 		Help: "Calls of kube-scheduler to the extender, by verb and HTTP status.",
 	}, []string{"verb", "status"})
 	ExtenderSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "lull_extender_request_duration_seconds",
-		Help:    "Time until the extender has answered.",
+		Help:    "Time until the extender answers.",
 		Buckets: []float64{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5},
 	}, []string{"verb"})
 	ExtenderDecisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_extender_decisions_total",
-		Help: "Pods that kube-scheduler asked about, by the reason why they pass or wait (OutsideWindow, NoRoom).",
+		Help: "Answers to kube-scheduler, by the reason why a Pod passes or waits (OutsideWindow, NoRoom).",
 	}, []string{"reason"})
-	// SlurmJobs, SlurmChanges and SlurmErrors say what lull slurm controller does.
+	// SlurmJobs, SlurmChanges and SlurmErrors describe the work of lull slurm controller.
 	SlurmJobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_slurm_jobs",
 		Help: "Jobs of the Slurm cluster by what Lull does with them: waiting (it decides on them, and they have not started), running (the same, started), left (it leaves them to Slurm). The tasks of an array that have not started are one job.",
@@ -212,31 +212,31 @@ var (
 	}, []string{"change"})
 	SlurmCapacity = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_slurm_capacity_cpus",
-		Help: "CPUs that the jobs of the Slurm cluster that may wait may use now, by the capacity of the configuration; 0 without one.",
+		Help: "CPUs that deferrable jobs of the Slurm cluster may use now, by the capacity in the configuration; 0 if it states none.",
 	})
 	SlurmErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lull_slurm_errors_total",
-		Help: "Looks at the Slurm cluster that failed, or whose changes could not be made.",
+		Help: "Failures to read the state of the Slurm cluster or to change its jobs.",
 	})
-	// AdmissionRequests counts what API servers asked lull admission, AdmissionSeconds is how long it took,
-	// AdmissionCertificateEnd is when the certificate that it serves with ends.
+	// AdmissionRequests counts the requests of API servers to lull admission. AdmissionSeconds is how long they take.
+	// AdmissionCertificateEnd is when the serving certificate of lull admission expires.
 	AdmissionRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_admission_requests_total",
-		Help: "Objects that API servers asked lull admission about, by kind and what came of it: held, marked (governed, not held), unchanged, failed.",
+		Help: "Requests of API servers to lull admission, by kind and outcome: held, marked (governed, not held), unchanged, failed.",
 	}, []string{"kind", "outcome"})
 	AdmissionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_admission_request_duration_seconds",
-		Help:    "Time until lull admission has answered.",
+		Help:    "Time until lull admission answers.",
 		Buckets: []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2},
 	})
 	AdmissionCertificateEnd = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_admission_certificate_end_timestamp_seconds",
-		Help: "When the certificate that lull admission serves with ends, in seconds since 1970; 0 in other programs.",
+		Help: "Unix time at which the serving certificate of lull admission expires; 0 in other programs.",
 	})
 	// DecisionSeconds is how long a decision on all Jobs of a policy takes.
 	DecisionSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lull_decision_duration_seconds",
-		Help:    "Time of one decision over all Jobs of a policy, API calls apart.",
+		Help:    "Time of one decision on all Jobs of a policy, without API calls.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 	})
 )
@@ -248,19 +248,19 @@ func init() {
 	metrics.Registry.MustRegister(all...)
 }
 
-// ForgetService drops what is told of a service that is gone.
+// ForgetService drops the metrics of a deleted Follow.
 func ForgetService(namespace, follow string) {
 	ServiceMoves.DeleteLabelValues(namespace, follow)
 	ServiceReady.DeleteLabelValues(namespace, follow)
 }
 
-// ForgetCurve drops what is told of a CapacityCurve that is gone.
+// ForgetCurve drops the metrics of a deleted CapacityCurve.
 func ForgetCurve(name string) {
 	Capacity.DeletePartialMatch(prometheus.Labels{"curve": name})
 	CapacityCases.DeleteLabelValues(name)
 }
 
-// ForgetCluster drops what is told of a cluster that is gone.
+// ForgetCluster drops the metrics of a deleted ComputeCluster.
 func ForgetCluster(name string) {
 	Reachable.DeleteLabelValues(name)
 	Nominations.DeleteLabelValues(name)

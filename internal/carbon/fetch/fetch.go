@@ -251,7 +251,7 @@ func (c *Client) admit(ctx context.Context, name string, q Quota) error {
 	closed, limiter := h.closedUntil, h.limiter
 	c.mu.Unlock()
 	if wait := closed.Sub(c.Now()); wait > 0 {
-		return fmt.Errorf("%w: the provider asked for no requests until %s", ErrQuota, closed.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: the provider accepts no requests until %s", ErrQuota, closed.UTC().Format(time.RFC3339))
 	}
 	if limiter == nil {
 		return nil

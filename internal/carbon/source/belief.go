@@ -31,12 +31,12 @@ func (f *Feed) vet(a provider.Answer, now time.Time) error {
 	if n := len(a.Past); n > 0 {
 		last := a.Past[n-1]
 		if limit := now.Add(last.To.Sub(last.From) + clockTolerance); last.To.After(limit) {
-			return fmt.Errorf("%w: a value until %s is said to be past; it is %s", ErrClock, last.To.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+			return fmt.Errorf("%w: the source states a value of the past until %s, but the time is %s", ErrClock, last.To.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 		}
 	}
 	if len(a.Forecast) > 0 {
 		if at := a.Forecast[0].Of.IssuedAt; at.After(now.Add(clockTolerance)) {
-			return fmt.Errorf("%w: a forecast is said to be issued at %s; it is %s", ErrClock, at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+			return fmt.Errorf("%w: the source states a forecast issued at %s, but the time is %s", ErrClock, at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 		}
 	}
 	if len(f.history) == 0 {
@@ -57,7 +57,7 @@ func (f *Feed) vet(a provider.Answer, now time.Time) error {
 	}
 	sort.Float64s(ratios)
 	if r := ratios[len(ratios)/2]; r > implausible || r < 1/implausible {
-		return fmt.Errorf("%w: the same hours are now %.3g times what they were; another unit?", ErrImplausible, r)
+		return fmt.Errorf("%w: the values of the same hours are %.3g times the earlier ones; has the unit changed?", ErrImplausible, r)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (r *Reconciler) load(ctx context.Context, c *v1alpha1.CapacityCurve, m *mem
 	}
 	v, err := unpack(text)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "What was learned cannot be read and is learned anew", "configMap", cm.Name)
+		log.FromContext(ctx).Error(err, "Failed to read what was learned: learn again", "configMap", cm.Name)
 		return nil
 	}
 	m.history.past = v.Past
@@ -55,7 +55,7 @@ func (r *Reconciler) load(ctx context.Context, c *v1alpha1.CapacityCurve, m *mem
 	if len(v.Cases) > 0 {
 		k := carbonflex.NewKnowledge(0)
 		if err := k.Add(v.Cases...); err != nil {
-			log.FromContext(ctx).Error(err, "What was learned cannot be read and is learned anew", "configMap", cm.Name)
+			log.FromContext(ctx).Error(err, "Failed to read what was learned: learn again", "configMap", cm.Name)
 			return nil
 		}
 		m.knowledge, m.learnedAt, m.jobs = k, v.LearnedAt, v.Jobs
@@ -151,7 +151,7 @@ func (r *Reconciler) learn(ctx context.Context, c *v1alpha1.CapacityCurve, m *me
 		m.learning = false
 		m.learnedAt = now // also where it failed: it is tried again when it is due
 		if err != nil {
-			logger.Error(err, "Learn")
+			logger.Error(err, "Failed to learn")
 			return
 		}
 		m.knowledge, m.jobs, m.fresh = k, len(p.Jobs), true

@@ -153,7 +153,7 @@ func (m *moment) vcc(spec *v1alpha1.VCCMethod) wish {
 	}
 	need, known := m.dayWork(day, days, quantile)
 	if known == 0 {
-		return wish{capacity: m.maximum, cold: true, message: "no day has been seen whole yet: carbon-agnostic"}
+		return wish{capacity: m.maximum, cold: true, message: "no whole day has been observed yet: carbon-agnostic"}
 	}
 	n := int(end.Sub(start) / m.slot)
 	ci, ok := m.intensity(start, n)
@@ -172,7 +172,7 @@ func (m *moment) vcc(spec *v1alpha1.VCCMethod) wish {
 	for t, share := range shares {
 		points[t] = v1alpha1.CapacityPoint{From: metav1.NewTime(start.Add(time.Duration(t) * m.slot).UTC()), Capacity: rounded(share * m.maximum)}
 	}
-	message := fmt.Sprintf("the curve of %s: %.4g %s hours to do, %.4g expected by %d days before", day.Format("2006-01-02"), left, m.spec.Resource, ahead, known)
+	message := fmt.Sprintf("curve of %s: %.4g %s hours of work left, %.4g more expected, from the work of %d earlier days", day.Format("2006-01-02"), left, m.spec.Resource, ahead, known)
 	if over > 0 {
 		message += fmt.Sprintf("; %.4g do not fit", over)
 	}
@@ -252,7 +252,7 @@ func (m *moment) planned(spec *v1alpha1.PlannedMethod) wish {
 			}
 		}
 	}
-	w := wish{capacity: sum[0] * (1 + reserve), message: "what is planned, and a reserve"}
+	w := wish{capacity: sum[0] * (1 + reserve), message: "the planned capacity, and a reserve"}
 	for t := 1; t < len(sum); t++ {
 		w.ahead = append(w.ahead, v1alpha1.CapacityPoint{From: metav1.NewTime(m.start().Add(time.Duration(t) * m.slot).UTC()), Capacity: rounded(sum[t] * (1 + reserve))})
 	}

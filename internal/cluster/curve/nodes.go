@@ -108,7 +108,7 @@ func (n *nodesTarget) set(ctx context.Context, capacity float64) (string, error)
 		return "", err
 	}
 	if len(nodes) == 0 {
-		return "", fmt.Errorf("nodes: %w: none is ready that the selector picks", errAbsent)
+		return "", fmt.Errorf("nodes: %w: no node that the selector picks is ready", errAbsent)
 	}
 	const eps = 1e-9
 	have, left := 0.0, 0
@@ -138,10 +138,10 @@ func (n *nodesTarget) set(ctx context.Context, capacity float64) (string, error)
 	}
 	var notes []string
 	if have > capacity+eps {
-		notes = append(notes, fmt.Sprintf("%s of %s offered: nodes are whole, and those in use are not cordoned", trim(have), n.resource))
+		notes = append(notes, fmt.Sprintf("%s of %s offered: Lull cordons only whole nodes without pods", trim(have), n.resource))
 	}
 	if left > 0 {
-		notes = append(notes, fmt.Sprintf("%d nodes that others made take pods again are left alone", left))
+		notes = append(notes, fmt.Sprintf("%d nodes that others uncordoned are left alone", left))
 	}
 	return strings.Join(notes, "; "), nil
 }

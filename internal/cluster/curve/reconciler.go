@@ -165,7 +165,7 @@ func (r *Reconciler) memory(name string) *memory {
 }
 
 // errNotYet: something that the curve rests on has not been looked at since the controller started.
-var errNotYet = errors.New("not looked at yet")
+var errNotYet = errors.New("not reconciled yet")
 
 // look decides the capacity of this moment, sets it and tells it.
 func (r *Reconciler) look(ctx context.Context, c *v1alpha1.CapacityCurve, tgt target) (wait time.Duration, problem error) {

@@ -224,7 +224,7 @@ func (k *Kind) readable() error {
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		for _, t := range templates {
 			if rest, inside := fields[field].below(t); inside && !keeps(rest) {
-				return fmt.Errorf("%w %q: spec.%s: %s lies in the pod template %s, of which Lull keeps only what planning reads; accepted: a path outside of it", ErrKind, k.From, field, fields[field], t)
+				return fmt.Errorf("%w %q: spec.%s: %s is in the pod template %s, and Lull keeps only the parts of a template that planning reads; accepted: a path outside of it", ErrKind, k.From, field, fields[field], t)
 			}
 		}
 	}

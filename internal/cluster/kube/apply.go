@@ -96,19 +96,19 @@ type Record struct {
 	Estimated      bool    `json:"estimated,omitempty"`
 }
 
-// Reasons of releases that no plan is behind.
+// Reasons of releases that follow from no plan.
 const (
 	// CodeInvalid: the annotations of the workload cannot be read.
 	CodeInvalid decide.Code = "InvalidAnnotation"
 	// CodeExcluded: the policy may not govern the workload.
 	CodeExcluded decide.Code = "Excluded"
-	// CodePolicyGone: the policy is gone.
+	// CodePolicyGone: the policy has been deleted.
 	CodePolicyGone decide.Code = "PolicyGone"
-	// CodeFailsafe: its latest start has come and nobody else has released it.
+	// CodeFailsafe: its latest safe start has come, and the controller has not released it.
 	CodeFailsafe decide.Code = "Failsafe"
-	// CodeReleased: somebody has released this one.
+	// CodeReleased: an operator has released this workload.
 	CodeReleased decide.Code = "Released"
-	// CodeReleasedAll: somebody asked for everything to be released.
+	// CodeReleasedAll: an operator has released everything.
 	CodeReleasedAll decide.Code = "ReleasedAll"
 )
 
@@ -261,7 +261,7 @@ func wallText(tl timegrid.Timeline, grid time.Time) string {
 	return tl.ToWall(grid).UTC().Format(time.RFC3339)
 }
 
-// annotateStart writes until when a workload may be held, and which latest start is stated for it.
+// annotateStart writes until when a workload may be held, and which latest safe start is stated for it.
 func annotateStart(patch *kinds.Patch, latest, stated string) {
 	patch.Annotate(v1alpha1.AnnotationLatestStart, latest)
 	if stated == latest {
@@ -301,7 +301,7 @@ func (ap *Applier) ReleaseExcluded(ctx context.Context, x Excluded, now time.Tim
 
 // excludedMessage says why a workload is not held that its policy may not govern.
 func excludedMessage(why string) string {
-	return fmt.Sprintf("Lull does not hold it: %s. To have it governed, name its CarbonPolicy in the annotation %s.", why, v1alpha1.AnnotationGovernBy)
+	return fmt.Sprintf("Lull does not hold it: %s. To let Lull govern it, name its CarbonPolicy in the annotation %s.", why, v1alpha1.AnnotationGovernBy)
 }
 
 // ReleaseHeld releases a workload that Lull holds, for a reason that no plan is behind, and says whether it

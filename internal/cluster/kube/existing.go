@@ -68,7 +68,7 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 		}
 	}
 	if len(w.head().podLabels) == 0 && (w.Facts.Active || !w.Facts.Started.IsZero()) {
-		return "its pods are not known, and it says that it is active"
+		return "its pods are not known, and its status says that it is active"
 	}
 	return replaced(w, own)
 }
@@ -106,7 +106,7 @@ func replaced(w *Workload, own []*corev1.Pod) string {
 	}
 	if ignores && (!w.Facts.Started.IsZero() || !job && (w.Facts.Active || len(own) > 0)) {
 		if asked := podsAtOnce(w); len(own) < asked {
-			return fmt.Sprintf("%s%d of its %d pods are there: others may have run", rule, len(own), asked)
+			return fmt.Sprintf("%s%d of its %d pods exist: others may have run", rule, len(own), asked)
 		}
 	}
 	return ""
@@ -189,7 +189,7 @@ func isNumber(v any) bool {
 func CanHold(w *Workload) string {
 	switch {
 	case w.Kind.Spec.Hold.Suspend == "":
-		return fmt.Sprintf("a %s that exists cannot be suspended", w.Kind.Name)
+		return fmt.Sprintf("an existing %s cannot be suspended", w.Kind.Name)
 	case w.Facts.Queue != "":
 		return "it waits in a queue of Kueue"
 	}
@@ -198,14 +198,14 @@ func CanHold(w *Workload) string {
 
 // MissedMessage says that a workload is left alone that a policy would have held at creation, and why.
 func MissedMessage(policy *v1alpha1.CarbonPolicy, why string) string {
-	return fmt.Sprintf("CarbonPolicy %s would have held it at creation, but nobody did, and it is left alone: %s", policy.Name, why)
+	return fmt.Sprintf("it should have been held at creation by CarbonPolicy %s, but was not, and Lull leaves it alone: %s", policy.Name, why)
 }
 
 // NotAsked is why it is left alone if its policy does not ask for more.
-const NotAsked = "spec.holdExisting of the policy is Never; with Unstarted, Lull suspends what has not started"
+const NotAsked = "spec.holdExisting of the policy is Never; with Unstarted, Lull suspends workloads that have not started"
 
 // NotBound is why it is left alone if nothing is to hold its kind at creation.
-const NotBound = "neither an admission policy nor a webhook is to hold its kind at creation"
+const NotBound = "no admission policy or webhook holds its kind at creation"
 
 // PodsOf lists the pods of which some may be a workload's: by its labels, or all of its namespace.
 func PodsOf(ctx context.Context, reader client.Reader, w *Workload) ([]corev1.Pod, error) {
@@ -220,7 +220,7 @@ func PodsOf(ctx context.Context, reader client.Reader, w *Workload) ([]corev1.Po
 	return pods.Items, nil
 }
 
-// HoldExisting suspends a workload that nobody held at creation, as if its policy had done so then. latest is its latest start (wall time,
+// HoldExisting suspends a workload that was not held at creation, as if its policy had held it then. latest is its latest safe start (wall time,
 // RFC 3339), for the watchdog. The write fails with a conflict if the object has changed since it was read.
 func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alpha1.CarbonPolicy, latest string) error {
 	for _, o := range w.Objects {
@@ -237,7 +237,7 @@ func (ap *Applier) HoldExisting(ctx context.Context, w *Workload, policy *v1alph
 			continue
 		}
 		ap.Recorder.Eventf(target, nil, corev1.EventTypeNormal, string(VerbHold), string(CodeMissedAdmission),
-			"nobody held it at creation; nothing of it has started, so it is suspended now, as spec.holdExisting of CarbonPolicy %s asks", policy.Name)
+			"it was not held at creation, and nothing of it has started: Lull suspends it now, as spec.holdExisting of CarbonPolicy %s asks", policy.Name)
 	}
 	return nil
 }

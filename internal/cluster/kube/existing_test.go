@@ -98,7 +98,7 @@ func TestBegunThoughFailuresAreIgnored(t *testing.T) {
 		"first pods":                    {ignore, []corev1.Pod{first, pod("p2", 2*time.Second, nil)}, nil, true, ""},
 		"not started":                   {ignore, nil, nil, false, ""},
 		"one replaced":                  {ignore, []corev1.Pod{first, again}, nil, true, "its pod q was created 1m0s after its start"},
-		"one missing":                   {ignore, []corev1.Pod{first}, nil, true, "1 of its 2 pods are there"},
+		"one missing":                   {ignore, []corev1.Pod{first}, nil, true, "1 of its 2 pods exist"},
 		"one of an index replaced":      {ignore, []corev1.Pod{first, pod("p2", 0, map[string]string{"batch.kubernetes.io/job-index-ignored-failure-count": "1"})}, nil, true, "replaces another"},
 		"one replaced, other actions":   {[]any{map[string]any{"action": "FailJob"}}, []corev1.Pod{first, again}, nil, true, ""},
 		"one replaced without a rule":   {nil, []corev1.Pod{first, again}, nil, true, ""},
@@ -182,7 +182,7 @@ func TestBegunThoughPodsAreReplaced(t *testing.T) {
 		if why := begun(time.Second, time.Minute); (why != "") != tc.late || tc.late && !strings.Contains(why, "its pod p1 was created 1m0s after its start") {
 			t.Errorf("%s %s with a pod of a minute later: %q, want one: %v", tc.kind, tc.spec, why, tc.late)
 		}
-		if why := begun(time.Second); (why != "") != tc.missing || tc.missing && !strings.Contains(why, "1 of its 2 pods are there") {
+		if why := begun(time.Second); (why != "") != tc.missing || tc.missing && !strings.Contains(why, "1 of its 2 pods exist") {
 			t.Errorf("%s %s with a pod less: %q, want one: %v", tc.kind, tc.spec, why, tc.missing)
 		}
 	}

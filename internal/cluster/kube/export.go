@@ -361,13 +361,13 @@ func (l *lostTime) notes() (out []string) {
 		return fmt.Sprintf("%d %s", n, more)
 	}
 	if l.jobs > 0 {
-		out = append(out, fmt.Sprintf("%s lost work on the way: the lengths have %s of failed and %s of evicted runs", plural(l.jobs, "job", "jobs"), l.failed.Round(time.Second), l.evicted.Round(time.Second)))
+		out = append(out, fmt.Sprintf("%s lost work: the lengths include %s of failed and %s of evicted runs", plural(l.jobs, "job", "jobs"), l.failed.Round(time.Second), l.evicted.Round(time.Second)))
 	}
 	if l.failures > 0 {
-		out = append(out, fmt.Sprintf("%s had %s: the lengths have the time of these, which only an export of the pods tells", plural(l.with, "job", "jobs"), plural(l.failures, "pod that failed", "pods that failed")))
+		out = append(out, fmt.Sprintf("%s had %s: the lengths include the time of these; only an export of the pods states it", plural(l.with, "job", "jobs"), plural(l.failures, "pod that failed", "pods that failed")))
 	}
 	if l.resumed > 0 {
-		out = append(out, fmt.Sprintf("%s suspended and resumed, or evicted and requeued, by others than Lull: a length is a lower bound there, as the object tells only when its last run began", plural(l.resumed, "job was", "jobs were")))
+		out = append(out, fmt.Sprintf("%s suspended and resumed, or evicted and requeued, but not by Lull: their lengths are lower bounds, because the objects state only when the last run began", plural(l.resumed, "job was", "jobs were")))
 	}
 	return out
 }

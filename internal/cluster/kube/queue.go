@@ -82,7 +82,7 @@ func (w *Workload) place(now time.Time) (cluster string, stuck bool) {
 // park sets the Workload of a queue inactive, with a mark that says who did, and until when at most.
 func (ap *Applier) park(ctx context.Context, w *Workload, mark, latest string) error {
 	if w.Queued == nil {
-		return fmt.Errorf("%s: Kueue has no Workload of it yet", describe(w))
+		return fmt.Errorf("%s: Kueue has no Workload for it yet", describe(w))
 	}
 	return ap.patchQueued(ctx, w.Queued, false, map[string]any{
 		v1alpha1.AnnotationHold: mark, v1alpha1.AnnotationLatestStart: latest,

@@ -87,7 +87,7 @@ func ignoredP95(o *Options, expected time.Duration) string {
 	if o.RuntimeP95 == 0 || o.RuntimeP95 >= expected {
 		return ""
 	}
-	return fmt.Sprintf("%s %v is ignored: it is below the expected run time %v, as no %s is stated",
+	return fmt.Sprintf("%s %v is ignored: it is below the expected run time %v, and no %s is stated",
 		v1alpha1.AnnotationRuntimeP95, o.RuntimeP95, expected.Round(time.Second), v1alpha1.AnnotationRuntime)
 }
 

@@ -109,7 +109,7 @@ func TestLatestStartAgrees(t *testing.T) {
 // TestRuntimeP95BelowTheExpected: one that has no effect, as more is expected of the workload, is reported
 // with each decision on it.
 func TestRuntimeP95BelowTheExpected(t *testing.T) {
-	const below = "lull.dev/runtime-p95 1h0m0s is ignored: it is below the expected run time 2h0m0s, as no lull.dev/runtime is stated"
+	const below = "lull.dev/runtime-p95 1h0m0s is ignored: it is below the expected run time 2h0m0s, and no lull.dev/runtime is stated"
 	p95 := func(text string) func(*batchv1.Job) { return annotate(v1alpha1.AnnotationRuntimeP95, text) }
 	for name, tc := range map[string]struct {
 		job  batchv1.Job

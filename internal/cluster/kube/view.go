@@ -109,7 +109,7 @@ type Progress struct {
 	// Speed is by how much it runs faster at its least scale than its run time says, as
 	// observed.
 	Speed float64
-	// StatedStart is the latest start (wall time, RFC 3339) by its annotations, its policy and Longest alone.
+	// StatedStart is the latest safe start (wall time, RFC 3339) by its annotations, its policy and Longest alone.
 	StatedStart string
 	// Watts at the present scale by the power model, PUE included.
 	Watts float64

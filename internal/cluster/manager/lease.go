@@ -28,7 +28,7 @@ func ReadLease(ctx context.Context, r client.Reader, namespace, program string, 
 	case err != nil:
 		return "", false, fmt.Errorf("read the lease of the %s: %w", program, err)
 	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
-		return "nobody holds the lease", false, nil
+		return "no process holds the lease", false, nil
 	}
 	age := now.Sub(lease.Spec.RenewTime.Time).Round(time.Second)
 	if d := lease.Spec.LeaseDurationSeconds; d != nil && age > time.Duration(*d)*time.Second {

@@ -125,7 +125,7 @@ func TestSecureMetricsAskTheAPIServer(t *testing.T) {
 		{"https", "", false, http.StatusUnauthorized, "a bearer token is needed"},
 		{"https", "stranger", false, http.StatusUnauthorized, "does not know this token"},
 		{"https", "tenant", false, http.StatusForbidden, "tenant may not get /metrics"},
-		{"https", "prometheus", true, http.StatusServiceUnavailable, "could not be asked"},
+		{"https", "prometheus", true, http.StatusServiceUnavailable, "could not be checked with the API server"},
 		{"https", "prometheus", false, http.StatusOK, "go_goroutines"},
 		{"http", "prometheus", false, http.StatusBadRequest, "HTTPS"},
 	} {

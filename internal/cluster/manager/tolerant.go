@@ -120,7 +120,7 @@ func (t *tolerant) list(ctx context.Context, o metav1.ListOptions) (runtime.Obje
 		return nil, err
 	}
 	if !t.away {
-		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants it")
+		log.FromContext(ctx).Error(err, "Leave out a namespace in which a kind may not be listed: upgrade the chart, which grants the right")
 	}
 	t.away = true
 	none := &unstructured.UnstructuredList{}

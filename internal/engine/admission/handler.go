@@ -170,7 +170,7 @@ func (h *handler) decide(ctx context.Context, r *request) (patch []mutate.Operat
 		return nil, kind, outcomeUnchanged
 	}
 	failed := func(err error) ([]mutate.Operation, string, string) {
-		log.FromContext(ctx).Error(err, "An object is created as its user wrote it", "kind", kind, "namespace", r.namespace)
+		log.FromContext(ctx).Error(err, "Failed to change an object: the API server creates it as its user wrote it", "kind", kind, "namespace", r.namespace)
 		return nil, kind, outcomeFailed
 	}
 	policies, err := h.policies(ctx, r.namespace)

@@ -68,7 +68,7 @@ func (k *keeper) ready() bool { return k.serving.Load() != nil && k.holders.Load
 func (k *keeper) run(ctx context.Context) {
 	for {
 		if err := k.keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Keep the configuration of the webhooks")
+			log.FromContext(ctx).Error(err, "Failed to update the configuration of the webhooks")
 		}
 		select {
 		case <-ctx.Done():
@@ -128,7 +128,7 @@ func (k *keeper) kinds(ctx context.Context) ([]*kinds.Kind, error) {
 	}
 	if err := errors.Join(problems...); err != nil && err.Error() != k.refused {
 		k.refused = err.Error()
-		log.FromContext(ctx).Error(err, "A kind is not held")
+		log.FromContext(ctx).Error(err, "Failed to hold a kind")
 	}
 	k.holders.Store(&by)
 	return of, nil

@@ -432,7 +432,7 @@ func (r *CarbonPolicyReconciler) decide(ctx context.Context, c kube.Context, zon
 	// While the policy is paused nothing may wait, so what comes says nothing of what cannot wait.
 	_, learned := plan.KeptReserve(planner)
 	if err := memory.LearnReserve(learned && !spec.Paused && !zone.Paused, c.Policy.Status.Reserve); err != nil {
-		log.FromContext(ctx).Info("The reserve is learned anew", "error", err.Error())
+		log.FromContext(ctx).Info("Learn the reserve again", "error", err.Error())
 	}
 	forecast := memory.Forecast(s.Clusters, s.Now, threshold)
 	due = memory.Prepare(view, forecast, threshold, c)

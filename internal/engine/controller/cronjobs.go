@@ -71,9 +71,9 @@ func (s *KindSet) cronJobs(ctx context.Context, namespace string) kube.CronJobs 
 	s.mu.RUnlock()
 	switch {
 	case informer == nil && problem == nil:
-		problem = errors.New("whether they may be listed is not known yet")
+		problem = errors.New("Lull does not know yet whether it may list them")
 	case informer != nil && !informer.HasSynced():
-		problem = errors.New("they have not been listed yet")
+		problem = errors.New("Lull has not listed them yet")
 	}
 	if problem != nil {
 		return kube.CronJobs{Err: problem}

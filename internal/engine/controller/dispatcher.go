@@ -40,7 +40,7 @@ func (d *DispatchReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	case dispatch.Leaves(&w):
 		wrote, wait, err := d.LetGo(ctx, &w, d.Clusters.HasCopy)
 		if wrote && err == nil {
-			log.FromContext(ctx).Info("Gone from its cluster")
+			log.FromContext(ctx).Info("The workload is no longer on its cluster")
 		}
 		return after(err, wait)
 	case !dispatch.Awaits(&w):

@@ -99,7 +99,7 @@ func (x *existingReconciler) ofNamespace(ctx context.Context, policy client.Obje
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(k.GVK().GroupVersion().WithKind(k.Spec.Kind + "List"))
 		if err := x.cache.List(ctx, list, client.InNamespace(policy.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).Error(err, "List what exists", "kind", k.Name)
+			log.FromContext(ctx).Error(err, "Failed to list existing workloads", "kind", k.Name)
 			continue
 		}
 		for i := range list.Items {
@@ -202,7 +202,7 @@ func (x *existingReconciler) hold(ctx context.Context, kind *kinds.Kind, key typ
 		return fmt.Sprintf("its latest safe start is %s", wall.UTC().Format(time.RFC3339)), false, nil
 	}
 	if kube.HeldOut(w, &policy.Spec) {
-		return "it is one of the share that runs as submitted", false, nil
+		return "it is in the share that runs as submitted", false, nil
 	}
 	if bound, err := kube.BoundAtAdmission(ctx, x.live, kind); err != nil {
 		return "", false, err

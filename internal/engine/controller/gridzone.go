@@ -102,7 +102,7 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	timeline := known.Timeline // stays while the new one cannot be read
 	feed, cfg, err := r.feed(ctx, &zone)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Read carbon source", "zone", zone.Name)
+		log.FromContext(ctx).Error(err, "Failed to read the carbon source", "zone", zone.Name)
 	}
 	if cfg.Zone != "" { // read as far as the clock, whatever the source does
 		timeline = cfg.Timeline

@@ -245,7 +245,7 @@ func (s *KindSet) drop(ctx context.Context, gvk schema.GroupVersionKind) {
 	s.mu.Unlock()
 	if was {
 		if err := s.cache.RemoveInformer(ctx, empty(gvk)); err != nil {
-			log.FromContext(ctx).Error(err, "Stop watching", "kind", gvk.Kind)
+			log.FromContext(ctx).Error(err, "Failed to stop the watch", "kind", gvk.Kind)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (p *page) Start(ctx context.Context) error {
 	for {
 		if err := web.Run(ctx, p.config, p.scheme, p.options); err != nil && ctx.Err() == nil {
 			p.tried.Store(true)
-			log.FromContext(ctx).Error(err, "Serve the web page", "again", pageAgain.String())
+			log.FromContext(ctx).Error(err, "Failed to serve the web page", "again", pageAgain.String())
 		}
 		select {
 		case <-ctx.Done():

@@ -185,7 +185,7 @@ func (r *CarbonPolicyReconciler) releaseGone(ctx context.Context, req ctrl.Reque
 	}
 	var errs []error
 	for _, w := range workloads {
-		message := fmt.Sprintf("the CarbonPolicy %s is gone, runs at once", req.Name)
+		message := fmt.Sprintf("runs at once: the CarbonPolicy %s has been deleted", req.Name)
 		wrote, err := r.Applier.ReleaseHeld(ctx, w.WithQueued(queued), kube.CodePolicyGone, message, r.Clock.Now())
 		if wrote {
 			metrics.Actions.WithLabelValues(string(decide.Release), string(kube.CodePolicyGone)).Inc()

@@ -66,7 +66,7 @@ func (r *CarbonPolicyReconciler) writeStatus(ctx context.Context, policy *v1alph
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionDegraded)
 	default:
 		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "GatesIgnored", "",
-			"Kueue goes on with what is gated by "+kueue.AnnotationGates+" (its feature AdmissionGatedBy, on by default since v0.19): workloads may start for a moment before they are held", policy.Generation)
+			"Kueue ignores "+kueue.AnnotationGates+" and admits gated workloads (feature AdmissionGatedBy of Kueue, on by default since v0.19): workloads may start for a moment before they are held", policy.Generation)
 	}
 	if message := unknownAnnotations(view); message != "" {
 		condition(&s.Conditions, v1alpha1.ConditionMisspelt, true, "UnknownAnnotation", "", clipped(message, mostMessage), policy.Generation)
@@ -140,7 +140,7 @@ func refusals(errs ...error) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the API server refuses %d changes of workloads or their plans; the watchdog releases what is held at its latest safe start. The first: %s", n, first)
+	return fmt.Sprintf("the API server refuses %d changes of workloads or their plans; the watchdog releases held work at its latest safe start. The first: %s", n, first)
 }
 
 // unknownAnnotations names the workloads whose annotations are unknown, in the order of their names, and what is meant; "" where

@@ -243,7 +243,7 @@ func (r *CarbonPolicyReconciler) policiesOfQueue(ctx context.Context, o client.O
 func (r *CarbonPolicyReconciler) policies(ctx context.Context, concerned func(*v1alpha1.CarbonPolicy) bool) []reconcile.Request {
 	var policies v1alpha1.CarbonPolicyList
 	if err := r.Client.List(ctx, &policies); err != nil {
-		log.FromContext(ctx).Error(err, "List policies")
+		log.FromContext(ctx).Error(err, "Failed to list policies")
 		return nil
 	}
 	var out []reconcile.Request

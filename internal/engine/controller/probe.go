@@ -223,17 +223,17 @@ func (x *prober) try(ctx context.Context, policy *v1alpha1.CarbonPolicy) (verdic
 	list := func(of []string) string { return strings.Join(of, ", ") }
 	note := ""
 	if len(refused) > 0 {
-		note = fmt.Sprintf("; not known of %s, as the API server refuses a dry run: %s", list(refused), why)
+		note = fmt.Sprintf("; not known for %s, because the API server refuses a dry run: %s", list(refused), why)
 	}
 	switch {
 	case len(unheld) > 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotHeld, clipped(fmt.Sprintf("a dry run of %s came back as it was: such work starts as its user wrote it. See troubleshooting.md%s", list(unheld), note), mostMessage)}, nil
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotHeld, clipped(fmt.Sprintf("a dry run of %s came back unchanged: such work starts as its user wrote it. See troubleshooting.md%s", list(unheld), note), mostMessage)}, nil
 	case len(held) > 0:
 		return verdict{metav1.ConditionTrue, way, clipped(fmt.Sprintf("a dry run of %s comes back held%s", list(held), note), mostMessage)}, nil
 	case len(refused) > 0:
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotTried, clipped(strings.TrimPrefix(note, "; "), mostMessage)}, nil
 	}
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonCannotTry, "no dry run can tell: accepted: a policy with one of the kinds Job, Pod, Deployment, whose selector some labels meet"}, nil
+	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonCannotTry, "no dry run is possible; accepted: a policy with one of the kinds Job, Pod, Deployment, and with a selector that some labels match"}, nil
 }
 
 // create creates an object as a dry run.

@@ -67,7 +67,7 @@ func (q *Queues) Start(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Look for Kueue")
+			log.FromContext(ctx).Error(err, "Failed to detect Kueue")
 		} else {
 			q.mu.Lock()
 			q.looked = true

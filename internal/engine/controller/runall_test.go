@@ -16,10 +16,10 @@ func TestFailedPlannerSaysWhy(t *testing.T) {
 		cause error
 		want  string
 	}{
-		"one error":              {errors.New("spec.planner: no history"), "the planner failed, runs at once; spec.planner: no history"},
-		"two errors":             {errors.Join(errors.New("a"), errors.New("b")), "the planner failed, runs at once; a; b"},
-		"a long one":             {errors.New(strings.Repeat("ö", mostCause)), "the planner failed, runs at once; " + strings.Repeat("ö", mostCause/2) + "..."},
-		"cut within a character": {errors.New("x" + strings.Repeat("ö", mostCause)), "the planner failed, runs at once; x" + strings.Repeat("ö", mostCause/2-1) + "..."},
+		"one error":              {errors.New("spec.planner: no history"), "runs at once: the planner failed; spec.planner: no history"},
+		"two errors":             {errors.Join(errors.New("a"), errors.New("b")), "runs at once: the planner failed; a; b"},
+		"a long one":             {errors.New(strings.Repeat("ö", mostCause)), "runs at once: the planner failed; " + strings.Repeat("ö", mostCause/2) + "..."},
+		"cut within a character": {errors.New("x" + strings.Repeat("ö", mostCause)), "runs at once: the planner failed; x" + strings.Repeat("ö", mostCause/2-1) + "..."},
 	} {
 		view := &kube.View{Snapshot: decide.Snapshot{Tasks: make([]decide.Task, 1)}, Progress: make([]kube.Progress, 1)}
 		d := runAll(view, tc.cause)

@@ -165,7 +165,7 @@ func (q *writer) next(ctx context.Context) bool {
 		return true
 	}
 	if queue.NumRequeues(key) == 0 {
-		log.FromContext(ctx).Error(err, "Write, to be tried again", "what", key.what, "uid", key.uid)
+		log.FromContext(ctx).Error(err, "Failed to write, will retry", "what", key.what, "uid", key.uid)
 	}
 	q.mu.Lock()
 	if _, newer := q.pending[key]; !newer {

@@ -193,7 +193,7 @@ func (s *State) full(p *Pod, r *rule, now time.Time) string {
 	for name, q := range p.Request {
 		c := s.capacity[name]
 		if c > 0 && s.used[name]+q > (1-reserve)*c+tiny*c {
-			return fmt.Sprintf("Lull: waits for room, %.4g of %.4g %s asked for, limit %.0f %%", s.used[name], c, name, 100*(1-reserve))
+			return fmt.Sprintf("Lull: waits for room, Pods request %.4g of %.4g %s, limit %.0f %%", s.used[name], c, name, 100*(1-reserve))
 		}
 	}
 	return ""

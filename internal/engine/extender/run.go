@@ -138,7 +138,7 @@ func feed(ctx context.Context, from cache.Cache, s *State) ([]func() bool, error
 		{&v1alpha1.CarbonPolicy{}, func(o any) {
 			p := o.(*v1alpha1.CarbonPolicy)
 			if err := s.SetPolicy(p); err != nil {
-				log.FromContext(ctx).Error(err, "The Pods of a policy pass", "namespace", p.Namespace, "policy", p.Name)
+				log.FromContext(ctx).Error(err, "Let the Pods of a policy pass: the policy cannot be read", "namespace", p.Namespace, "policy", p.Name)
 			}
 		}, func(o client.Object) {
 			s.DeletePolicy(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
@@ -244,7 +244,7 @@ func (s *server) tls(ctx context.Context) (*tls.Config, error) {
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "Watch the certificate")
+			log.FromContext(ctx).Error(err, "Failed to watch the certificate")
 		}
 	}()
 	text, err := os.ReadFile(s.ClientCAFile)

@@ -85,7 +85,7 @@ func (p *policies) due(w *kube.Workload) (time.Time, string, error) {
 	byController := fmt.Sprintf("latest safe start %s has come, and the controller has not released it", written.Format(time.RFC3339))
 	if !p.known {
 		if !has {
-			return time.Time{}, "", fmt.Errorf("its policy cannot be read, and no controller has written its latest start")
+			return time.Time{}, "", fmt.Errorf("its policy cannot be read, and no controller has written its latest safe start")
 		}
 		return written, byController, nil
 	}

@@ -55,7 +55,7 @@ type Options struct {
 	Namespace string
 	// Namespaces are those in which it releases holds; none for all.
 	Namespaces manager.Namespaces
-	// Grace is how long after its latest start a hold is left to a controller that lives.
+	// Grace is how long after the latest safe start the watchdog leaves a hold to a controller that renews its lease.
 	Grace time.Duration
 	// MaxDelay is the longest delay (grid time) that policies and workloads may ask for; 0 for any.
 	MaxDelay time.Duration
@@ -163,7 +163,7 @@ func (d *Watchdog) Transform(o any) (any, error) {
 func (d *Watchdog) Start(ctx context.Context) error {
 	for {
 		if err := d.Look(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Look after holds")
+			log.FromContext(ctx).Error(err, "Failed to release holds")
 		}
 		select {
 		case <-ctx.Done():
@@ -182,7 +182,7 @@ func (d *Watchdog) Look(ctx context.Context) error {
 		errs = append(errs, err)
 	} else if text := fmt.Sprint(err); err != nil && text != d.refused {
 		d.refused = text
-		log.FromContext(ctx).Error(err, "A WorkloadKind is refused")
+		log.FromContext(ctx).Error(err, "Refused a WorkloadKind")
 	}
 	policies, err := d.readPolicies(ctx)
 	errs = append(errs, err)
@@ -363,7 +363,7 @@ func (d *Watchdog) unparkOrphans(ctx context.Context, orphans []*kueue.Workload,
 			continue
 		}
 		if err = d.Applier.UnparkQueued(ctx, q, false); err == nil {
-			d.tell(ctx, "Workload", q.Namespace, q.Name, "no policy governs what it is of")
+			d.tell(ctx, "Workload", q.Namespace, q.Name, "no policy governs its workload")
 		}
 		errs = append(errs, ignoreRace(err))
 	}
@@ -397,7 +397,7 @@ func (d *Watchdog) dispatch(ctx context.Context) error {
 		if err == nil && dispatch.Awaits(&w) && now.Sub(w.ReservedAt) > sendAfter && len(w.Nominated) == 0 {
 			var to []string
 			if to, err = sender.Nominate(ctx, &w, true); len(to) > 0 {
-				log.FromContext(ctx).Info("Nominate, as no controller has", "namespace", w.Namespace, "workload", w.Name, "clusters", to)
+				log.FromContext(ctx).Info("Nominated, because no controller has done it", "namespace", w.Namespace, "workload", w.Name, "clusters", to)
 			}
 		}
 		errs = append(errs, ignoreRace(err))
@@ -427,7 +427,7 @@ func (d *Watchdog) queuesServed(ctx context.Context) (bool, error) {
 		d.queues = lookup{served, now}
 		var problem error
 		if served == kube.Forbidden && d.parked > 0 {
-			problem = fmt.Errorf("%d Workloads of Kueue were held when the watchdog could last list them, and it no longer may: grant it with kueue.enabled of the chart, or run \"lull release --queues\"", d.parked)
+			problem = fmt.Errorf("%d Workloads of Kueue were held when the watchdog could last list them, and it no longer may: grant the right with kueue.enabled of the chart, or run \"lull release --queues\"", d.parked)
 		}
 		d.report(ctx, "Workload.kueue.x-k8s.io", fleetRole(), problem)
 	}
@@ -470,9 +470,9 @@ func (d *Watchdog) list(ctx context.Context, marks *kube.Marks, k *kinds.Kind) (
 		return nil, nil, nil
 	case kube.Forbidden:
 		if n := d.held[gvk]; n > 0 {
-			return nil, fmt.Errorf("%d workloads of kind %s were held when the watchdog could last list them, and it no longer may: grant it with \"lull manifests --kinds\" (and --namespaces, where Lull is installed for some), or run \"lull release --kinds %s\"", n, k.Name, k.Name), nil
+			return nil, fmt.Errorf("%d workloads of kind %s were held when the watchdog could last list them, and it no longer may: grant the right with \"lull manifests --kinds\" (and --namespaces, if Lull is installed for some namespaces only), or run \"lull release --kinds %s\"", n, k.Name, k.Name), nil
 		}
-		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant it with \"lull manifests --kinds\" (and --namespaces, where Lull is installed for some)", k.Name, k.AdmissionName()), nil
+		return nil, fmt.Errorf("%s is held at admission by %s, and the watchdog may not list it: grant the right with \"lull manifests --kinds\" (and --namespaces, if Lull is installed for some namespaces only)", k.Name, k.AdmissionName()), nil
 	}
 	err = d.patiently(ctx, func(ctx context.Context) error {
 		marked, err = marks.Of(ctx, k, "")

@@ -39,7 +39,7 @@ func (d *Watchdog) report(ctx context.Context, name string, regarding runtime.Ob
 	d.unlisted[name] = problem.Error()
 	metrics.UnlistedKinds.WithLabelValues(name).Set(1)
 	if before != problem.Error() {
-		log.FromContext(ctx).Error(problem, "A kind cannot be listed: its holds are released by nobody but the controller", "kind", name)
+		log.FromContext(ctx).Error(problem, "Failed to list a kind: only the controller releases its holds", "kind", name)
 		if !d.Options.Namespaces.Has(corev1.NamespaceDefault) {
 			return // Events of what is cluster-wide are in that namespace
 		}

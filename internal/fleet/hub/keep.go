@@ -83,7 +83,7 @@ func (r *Reconciler) remove(ctx context.Context, cc *v1alpha1.ComputeCluster) er
 	if _, err := kube.PatchStatus(ctx, r.Client, cc, before); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Lost: taken out of MultiKueue", "cluster", cc.Name, "configs", cc.Status.RemovedFrom)
+	log.FromContext(ctx).Info("Lost a cluster: removed it from MultiKueue", "cluster", cc.Name, "configs", cc.Status.RemovedFrom)
 	for i := range configs {
 		if err := r.setClusters(ctx, &configs[i], func(clusters []string) []string {
 			return slices.DeleteFunc(clusters, func(c string) bool { return c == name })
@@ -126,7 +126,7 @@ func (r *Reconciler) bringBack(ctx context.Context, k *known, cc *v1alpha1.Compu
 			if err := k.reach.Purge(ctx, c); err != nil {
 				return err
 			}
-			log.FromContext(ctx).Info("Removed what was left on a cluster that was lost", "cluster", cc.Name, "workload", c)
+			log.FromContext(ctx).Info("Removed the workloads left on a lost cluster", "cluster", cc.Name, "workload", c)
 		}
 	}
 	for i := range configs {
@@ -147,7 +147,7 @@ func (r *Reconciler) bringBack(ctx context.Context, k *known, cc *v1alpha1.Compu
 	if err := r.Client.Status().Patch(ctx, cc, client.MergeFrom(before)); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Back in MultiKueue", "cluster", cc.Name)
+	log.FromContext(ctx).Info("Added a cluster to MultiKueue again", "cluster", cc.Name)
 	return nil
 }
 

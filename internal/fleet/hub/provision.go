@@ -141,7 +141,7 @@ func (r *Reconciler) carryOut(ctx context.Context, k *known, cc *v1alpha1.Comput
 // hook runs the hook beside the reconciler.
 func (r *Reconciler) hook(ctx context.Context, k *known, cc *v1alpha1.ComputeCluster, verb string, now time.Time) (bool, error) {
 	if r.Hooks == "" {
-		return false, fmt.Errorf("spec.provision.hook: %s: the controller was given no folder of hooks (--provision-hooks)", cc.Spec.Provision.Hook)
+		return false, fmt.Errorf("spec.provision.hook: %s: the controller has no folder of hooks (--provision-hooks)", cc.Spec.Provision.Hook)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ var defaultKinds = []string{"ConfigMap", "Deployment.apps", "Service"}
 // allowed returns an error if Follows of a namespace may not place these objects on a ComputeCluster.
 func allowed(access *v1alpha1.FollowAccess, cluster, namespace string, objects []*unstructured.Unstructured) error {
 	if access == nil {
-		return fmt.Errorf("%w: ComputeCluster %s has no spec.follow, so that it takes no Follows", errNotAllowed, cluster)
+		return fmt.Errorf("%w: ComputeCluster %s has no spec.follow, so it takes no Follows", errNotAllowed, cluster)
 	}
 	if !slices.Contains(access.Namespaces, namespace) {
 		return fmt.Errorf("%w: namespace %q is not in spec.follow.namespaces of ComputeCluster %s", errNotAllowed, namespace, cluster)

@@ -204,7 +204,7 @@ func (s *service) advance(ctx context.Context, c *choice) time.Duration {
 func (s *service) keep(ctx context.Context, c *choice) bool {
 	st := &s.f.Status
 	if st.Cluster == "" {
-		s.condition(v1alpha1.ConditionReady, false, "Nowhere", "it has been nowhere yet")
+		s.condition(v1alpha1.ConditionReady, false, "Nowhere", "the service is on no cluster yet")
 		return false
 	}
 	if _, known := s.Clusters.Get(st.Cluster); !known {
@@ -276,7 +276,7 @@ func (s *service) settle(c *choice) {
 	at := metav1.NewTime(c.now.Truncate(time.Second))
 	st.SettledAt = &at
 	s.condition(v1alpha1.ConditionReady, true, "Ready", "")
-	s.note(corev1.EventTypeNormal, "Settled", fmt.Sprintf("ready on %s (before: %s)", st.Cluster, cmp.Or(from, "nowhere")))
+	s.note(corev1.EventTypeNormal, "Settled", fmt.Sprintf("ready on %s (before: %s)", st.Cluster, cmp.Or(from, "none")))
 }
 
 // refuse ends a move that has failed: the service stays where it is.
@@ -418,10 +418,10 @@ func (s *service) cleared(ctx context.Context, p *v1alpha1.FollowPlacement) bool
 	if !known {
 		err := s.Reader.Get(ctx, client.ObjectKey{Name: p.Cluster}, &v1alpha1.ComputeCluster{})
 		if apierrors.IsNotFound(err) {
-			s.note(corev1.EventTypeWarning, "LeftBehind", fmt.Sprintf("the ComputeCluster %s is gone; what was there stays there", p.Cluster))
+			s.note(corev1.EventTypeWarning, "LeftBehind", fmt.Sprintf("the ComputeCluster %s has been deleted; the objects of the service stay on that cluster", p.Cluster))
 			return true
 		}
-		s.unremoved = append(s.unremoved, p.Cluster+": it has not been looked at yet")
+		s.unremoved = append(s.unremoved, p.Cluster+": Lull has not read its state yet")
 		return false
 	}
 	if cluster.Absent {
@@ -449,7 +449,7 @@ func (s *service) stateUnremoved() bool {
 	}
 	message := strings.Join(s.unremoved, "; ")
 	if meta.FindStatusCondition(*conditions, v1alpha1.ConditionNotRemoved) == nil {
-		s.note(corev1.EventTypeWarning, "NotRemoved", "what is left of the service cannot be removed: "+message)
+		s.note(corev1.EventTypeWarning, "NotRemoved", "the remaining objects of the service cannot be removed: "+message)
 	}
 	s.condition(v1alpha1.ConditionNotRemoved, true, "NotRemoved", message)
 	return true

@@ -115,7 +115,7 @@ func TestDeletedFollowSaysWhatKeepsIt(t *testing.T) {
 	s := &service{Reconciler: &Reconciler{Reader: there, Clusters: hub.NewClusters()}, f: f}
 	s.leave(t.Context())
 	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
-	if len(f.Status.Placements) != 1 || c == nil || c.Reason != "NotRemoved" || c.Message != "toronto: it has not been looked at yet" {
+	if len(f.Status.Placements) != 1 || c == nil || c.Reason != "NotRemoved" || c.Message != "toronto: Lull has not read its state yet" {
 		t.Errorf("%+v, %+v", f.Status.Placements, c)
 	}
 }
@@ -137,7 +137,7 @@ func TestMovedServiceSaysWhatIsLeft(t *testing.T) {
 	}
 	for _, events := range []int{1, 0} {
 		c, wait, told := step()
-		if c == nil || c.Status != metav1.ConditionTrue || c.Message != "toronto: it has not been looked at yet" || len(told) != events {
+		if c == nil || c.Status != metav1.ConditionTrue || c.Message != "toronto: Lull has not read its state yet" || len(told) != events {
 			t.Errorf("%+v, events %v", c, told)
 		}
 		if wait > removingAgain {

@@ -18,7 +18,7 @@ import (
 // Why an object is not applied.
 var (
 	// ErrForeign says that an object belongs to somebody else.
-	ErrForeign = errors.New("it is there already and somebody else's")
+	ErrForeign = errors.New("it exists already, and Lull did not create it")
 	// ErrClusterScoped says that it belongs to no namespace.
 	ErrClusterScoped = errors.New("it belongs to no namespace; accepted: objects of a namespace")
 )

@@ -353,7 +353,7 @@ func (r *capacityRun) conclude() error {
 	var failed []string
 	doc := report.Document{
 		Title: "The size of a cluster, live",
-		Intro: fmt.Sprintf("%d elastic jobs of a week (Azure, 2022; 1 to 24 h, up to 4 workers, measured profiles) on %d CPUs of a real control plane, AU-SA from %s, %d times as fast, by each method on nodes of its own; what they learn from: the two weeks before.",
+		Intro: fmt.Sprintf("%d elastic jobs of a week (Azure, 2022; 1 to 24 h, up to 4 workers, measured profiles) on %d CPUs of a real control plane, AU-SA from %s, %d times as fast. Each method has its own nodes. The methods learn from the two weeks before.",
 			len(r.week.Jobs), r.week.Servers, r.week.Start.Format("2 January 2006"), r.Factor),
 	}
 	base := r.methods[0]
@@ -367,13 +367,13 @@ func (r *capacityRun) conclude() error {
 			failed = append(failed, fmt.Sprintf("%s: not finished: %s", m.label, strings.Join(m.unfinished, ", ")))
 		}
 		if math.Abs(off) > capacityLimit {
-			failed = append(failed, fmt.Sprintf("%s: live emissions are %+.1f %% off the simulated, accepted: %.0f %%", m.label, 100*off, 100*capacityLimit))
+			failed = append(failed, fmt.Sprintf("%s: live emissions are %s those simulated; accepted: a difference of at most %.0f %%", m.label, against(off), 100*capacityLimit))
 		}
 		doc.Sections = append(doc.Sections, report.Section{Title: m.label, Picture: r.picture(m).SVG()})
 	}
 	rows = append(rows, []string{"oracle", "-", fmt.Sprintf("%.2f", r.oracle.Grams/1000), "-", "-", units.Number("%.1f", 100*(1-r.oracle.Grams/base.simulated)), "-", fmt.Sprint(r.oracle.Late)})
 	doc.Sections = append([]report.Section{{Title: "Emissions", Head: head, Rows: rows, Notes: []string{
-		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. Lengths and intensities are known to all; of the work of a day to come vcc expects the median of the fourteen days before; carbonFlex learns anew each day, live and simulated.",
+		"Live: from the API server's timestamps of pods. Simulated: vcc, carbonFlex and the oracle roll out over the week hour by hour; agnostic and joint run in the simulator. All methods know lengths and intensities. vcc expects that the work of the coming day is the median of the fourteen days before. carbonFlex learns again each day, live and simulated.",
 		"Late: ended more than an hour after the allowed delay.",
 	}}}, doc.Sections...)
 	return r.publish(doc, head, rows, failed)

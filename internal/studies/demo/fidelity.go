@@ -323,11 +323,11 @@ For readers who want to know whether to trust the simulator: the same Jobs live 
 
 `+"`lull demo fidelity`"+` writes this page. It runs elastic Jobs of 24 h (1 to %d workers, measured profiles and power) on a
 real control plane (pods on KWOK nodes; the work of their pods is played at the profile's
-throughput), planner %s, recorded intensities of 2022 (Electricity Maps, life-cycle) %d
-times as fast, beside `+"`lull simulate`"+`'s engine on the same jobs. Emissions live are from the API
-server's timestamps of pods. Agnostic: at once with one worker, simulated. CarbonScaler
-reports its simulator within 5 %% of real runs on average (Section 5.1); its savings stand beside ours where it states
-them for the same place and slack (its traces are of other years).
+throughput), with planner %s and recorded intensities of 2022 (Electricity Maps, life-cycle) %d
+times as fast, and in the engine of `+"`lull simulate`"+`. Live emissions are computed from the API
+server's timestamps of pods. Savings are against the same Jobs run at once with one worker, simulated.
+The paper of CarbonScaler reports that its simulator is within 5 %% of real runs on average (Section 5.1). The
+last column has its savings for the same place and slack, if it states them (its traces are of other years).
 
 | zone | T | profile | live, g | simulated, g | difference, %% | saved live, %% | saved simulated, %% | paper, %% |
 |---|---|---|---|---|---|---|---|---|
@@ -347,7 +347,7 @@ them for the same place and slack (its traces are of other years).
 			float64(t.live), float64(t.simulated), units.Number("%+.1f", 100*off), units.Number("%.1f", 100*(1-float64(t.live/t.agnostic))), units.Number("%.1f", 100*(1-float64(t.simulated/t.agnostic))), t.paperSaving())
 	}
 	total := float64(live/simulated) - 1
-	fmt.Fprintf(&b, "\nIn total, live emissions are %s of the simulated ones, of a single job at most %.1f %% off; %d of %d Jobs finished in time.\n", units.Number("%+.1f %%", 100*total), 100*worst, len(trials)-len(late), len(trials))
+	fmt.Fprintf(&b, "\nIn total, live emissions are %s those simulated. For a single Job, they differ by at most %.1f %%. %d of %d Jobs finished in time.\n", against(total), 100*worst, len(trials)-len(late), len(trials))
 	if err := outfile.WriteFile(o.Report, []byte(b.String())); err != nil {
 		return err
 	}
@@ -356,7 +356,16 @@ them for the same place and slack (its traces are of other years).
 	case len(late) > 0:
 		return fmt.Errorf("%w: late or not finished: %s", ErrDemo, strings.Join(late, ", "))
 	case math.Abs(total) > fidelityLimit:
-		return fmt.Errorf("%w: live emissions are %.1f %% off, accepted: %.0f %%", ErrDemo, 100*total, 100*fidelityLimit)
+		return fmt.Errorf("%w: live emissions are %s those simulated; accepted: a difference of at most %.0f %%", ErrDemo, against(total), 100*fidelityLimit)
 	}
 	return nil
+}
+
+// against states a relative difference in words: "0.4 % above".
+func against(share float64) string {
+	word := "above"
+	if share < 0 {
+		word = "below"
+	}
+	return units.Number("%.1f %% ", 100*math.Abs(share)) + word
 }

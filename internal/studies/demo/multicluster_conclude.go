@@ -72,7 +72,7 @@ func (r *caspianRun) conclude(live, simulated []outcome) error {
 		}
 		if i > 0 {
 			if off := saving(live, i)/saving(simulated, i) - 1; math.Abs(off) > caspianLimit {
-				failed = append(failed, fmt.Sprintf("omega1 = %g: the saving live is %+.1f %% off the simulated, accepted: %.0f %%", omega, 100*off, 100*caspianLimit))
+				failed = append(failed, fmt.Sprintf("omega1 = %g: the live saving is %s the simulated one; accepted: a difference of at most %.0f %%", omega, against(off), 100*caspianLimit))
 			}
 		}
 		doc.Sections = append(doc.Sections, report.Section{Title: fmt.Sprintf("GPUs in use, omega1 = %g", omega), Picture: r.picture(l).SVG()})

@@ -90,10 +90,10 @@ func SlurmWeek(ctx context.Context, o Options, packages string, env *reproduce.E
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", row[0], row[1], row[2])
 	}
 	if math.Abs(off) > weekLimit {
-		s.faults = append(s.faults, fmt.Errorf("%w: live emissions are %+.1f %% off the simulated; accepted: %.0f %%", ErrDemo, 100*off, 100*weekLimit))
+		s.faults = append(s.faults, fmt.Errorf("%w: live emissions are %s those simulated; accepted: a difference of at most %.0f %%", ErrDemo, against(off), 100*weekLimit))
 	}
 	err = tw.Flush()
-	fmt.Fprintf(o.Out, "Live emissions are %+.1f %% of the simulated ones. Live: from the times at which Slurm says that jobs started, each for its length. From starts to ends, as Slurm states them, they are %+.1f %%.\nSaved: against the same jobs as submitted, simulated.\n", 100*off, 100*(s.runs/there.Grams-1))
+	fmt.Fprintf(o.Out, "Live emissions are %s those simulated, if each job runs for its length from the start that Slurm states. From the starts to the ends that Slurm states, they are %s those simulated.\nSavings are against the same jobs as submitted, simulated.\n", against(off), against(s.runs/there.Grams-1))
 	return errors.Join(append(s.faults, err)...)
 }
 

@@ -27,7 +27,7 @@ func carbonScalerExperiments() []Experiment {
 		{ID: "fig17", Title: "Regions and variability (Fig. 17 and 18)", Setup: "24 h ResNet18, T = l, 1..8 workers, 16 zones. " + all, Run: scalerFig17},
 		{ID: "fig20", Title: "Errors of forecasts", Setup: "24 h N-body (100k), T = 1.5 l, CA-ON 2022, uniform errors, seeds 1 to 5, every third hour a start.", Run: scalerFig20},
 		{ID: "fig21", Title: "Errors of profiles", Setup: "24 h jobs, T = 1.5 l, CA-ON 2022, uniform errors of marginal capacities, seeds 1 to 5, every third hour a start.", Run: scalerFig21},
-		{ID: "fig22", Title: "Denied servers", Setup: "24 h jobs, T = 2 l, CA-ON 2022, a start every 12 h; in the simulator: each worker asked for is denied with a probability, asked for again an hour later, and the plan is made anew when it falls behind. Seed 1.", Run: scalerFig22},
+		{ID: "fig22", Title: "Denied servers", Setup: "24 h jobs, T = 2 l, CA-ON 2022, a start every 12 h; in the simulator: each requested worker is denied with the stated probability, and requested again an hour later; if the job falls behind its plan, it is planned again. Seed 1.", Run: scalerFig22},
 	}
 	for i := range list {
 		list[i].Paper = "carbonscaler"
@@ -329,7 +329,7 @@ func scalerFig14(ctx context.Context, env *Env) (*Result, error) {
 }
 
 func scalerFig15(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"GAIA's profile has no power: equal watts a worker. The paper scales the least allocation with the cluster and so finds falling percentages; with one worker as the least they rise and level off."}}
+	res := &Result{Notes: []string{"GAIA's profile has no power, so each worker has the same power. The paper scales the smallest allocation with the cluster, and finds falling percentages; with a smallest allocation of one worker, they rise and level off."}}
 	c := report.Chart{Title: "Saving by size of the cluster", XUnit: " workers", YUnit: " %", Series: []report.Series{{Name: "CarbonScaler"}, {Name: "suspend-resume"}, {Name: "joint"}}}
 	sizes := []int{2, 4, 6, 8, 10}
 	for i, most := range sizes {
@@ -399,7 +399,7 @@ var scalerZones = []string{
 }
 
 func scalerFig17(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"Zones: the paper names 16 AWS regions, not all of which are in the data; CH and IN-WE come from other revisions of the provider's series."}}
+	res := &Result{Notes: []string{"Zones: the paper names 16 AWS regions, and some of them are not in the data; CH and IN-WE come from other revisions of the provider's series."}}
 	bars := report.Chart{Title: "Saving by daily variation of the zone", XUnit: "", YUnit: " %", Series: []report.Series{{Name: "CarbonScaler", Points: true}, {Name: "joint", Points: true}}}
 	var savings, own []float64
 	for i, zone := range scalerZones {

@@ -147,7 +147,7 @@ func flexFig10(ctx context.Context, env *Env) (*Result, error) {
 		return nil, err
 	}
 	c.XNames = []string{"high", "moderate", "low", "mix", "none"}
-	res := &Result{Charts: []report.Chart{c}, Notes: []string{"The Jacobi profiles of the paper are not in the data; MobileNetV2 and N-body (10k) scale least of those that are."}}
+	res := &Result{Charts: []report.Chart{c}, Notes: []string{"The Jacobi profiles of the paper are not in the data; of the available profiles, MobileNetV2 and N-body (10k) scale least."}}
 	for i := range kinds {
 		res.Rows = append(res.Rows, savings(o[i], kinds[i].label, kinds[i].papers, "other weeks")...)
 	}

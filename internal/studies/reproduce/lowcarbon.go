@@ -283,7 +283,7 @@ func lowCarbonSaving(ctx context.Context, env *Env) (*Result, error) {
 		values[z] = hours(s)
 	}
 	p := service(time.Date(2022, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour, 8760, zones, func(z string, t int) float64 { return values[z][t] }, nil)
-	res := &Result{Notes: []string{"The paper states no saving. joint plans the same service with perfect foresight and free moves: the least possible."}}
+	res := &Result{Notes: []string{"The paper states no saving. joint plans the same service with perfect foresight and free moves, so its emissions are the least possible."}}
 	grams := map[string]float64{}
 	for _, name := range []string{"follow", "joint"} {
 		planner, err := env.Planner(name, nil)

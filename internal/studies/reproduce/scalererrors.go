@@ -122,7 +122,7 @@ func scalerFig21(ctx context.Context, env *Env) (*Result, error) {
 }
 
 func scalerFig22(ctx context.Context, env *Env) (*Result, error) {
-	res := &Result{Notes: []string{"VGG16 is not in the data; MobileNetV2 scales least of those that are. The paper does not say for which probability its figures are: Lull takes 40 %."}}
+	res := &Result{Notes: []string{"VGG16 is not in the data; of the available profiles, MobileNetV2 scales least. The paper does not state the probability of its figures; Lull assumes 40 %."}}
 	c := report.Chart{Title: "Added carbon by probability of denial", XUnit: " %", YUnit: " %"}
 	series, err := env.carbon("CA-ON", "2022")
 	if err != nil {

@@ -20,7 +20,7 @@ func unseenExperiments() []Experiment {
 		{Paper: Own, ID: "unseen", Title: "Weeks that no planner was tuned on", Run: unseen,
 			Setup: "Nine zones, a week each of 2021, 2022 and 2023 (15, 27 and 43), Azure and, in 2022, PAI. " + jobs + "All methods know the coming days only from the blend of models of docs/forecasts.md, and no lengths. joint keeps two hours of the delay as margin. \"here\" is the best published method that makes no job late in that week; \"others\" is joint with full knowledge: of all arrivals, lengths and intensities."},
 		{Paper: Own, ID: "knowledge", Title: "What knowledge is worth", Run: knowledge,
-			Setup: "The weeks of 2022 and 2023 of the experiment before. " + jobs + "joint runs with what the row says and no more."},
+			Setup: "The weeks of 2022 and 2023 of the experiment before. " + jobs + "joint has only the knowledge that the row states."},
 	}
 }
 
