@@ -109,7 +109,7 @@ func newSize(in *Input, g *Governed) *Size {
 		return nil
 	case in.Config.Capacity != nil, j.GPUs > 0, j.Size < 1, j.Nodes != 1:
 		return nil
-	case m.User == 0 && in.hasWholeNode(j): // maybe by --exclusive: the CPUs that its user asked for are not known
+	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe by --exclusive: the CPUs that its user asked for are not known
 		return nil
 	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
