@@ -166,7 +166,7 @@ func Refused(err error) bool {
 	if !errors.Is(err, ErrCommand) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
-	for _, text := range []string{"Unable to contact", "Socket timed out", "Connection refused", "ermission denied", "Zero Bytes", "backup controller", "standby mode"} {
+	for _, text := range []string{"Unable to contact", "Socket timed out", "Connection refused", "ermission denied", "Zero Bytes", "Message send failure", "Message receive failure", "authentication error", "temporarily unavailable", "backup controller", "standby mode"} {
 		if strings.Contains(err.Error(), text) {
 			return false
 		}

@@ -315,6 +315,7 @@ func TestRefusedIsNotUnanswered(t *testing.T) {
 		fmt.Errorf("%w: scontrol update: exit status 1: Unable to contact slurm controller (connect failure)", ErrCommand): false,
 		fmt.Errorf("%w: scontrol: %w", ErrCommand, context.DeadlineExceeded):                                               false,
 		fmt.Errorf("%w: scontrol update: ermission denied", ErrCommand):                                                    false,
+		fmt.Errorf("%w: scontrol update: exit status 1: Protocol authentication error", ErrCommand):                        false,
 		&RacedError{}: false,
 	} {
 		if got := Refused(err); got != want {
