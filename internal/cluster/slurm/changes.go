@@ -141,7 +141,7 @@ func planned(g *Governed, a *decide.Action, now time.Time) time.Time {
 type changes struct {
 	Changes
 	at map[change]int
-	// starts says that a job may take room which another one leaves for a moment: one starts now, or is requeued for another size.
+	// starts says that a job may take room which another one leaves for a moment: one starts now, or is being requeued.
 	starts bool
 }
 

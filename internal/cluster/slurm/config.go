@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/decide"
 )
 
 // ErrConfig marks a configuration that cannot be used.
@@ -133,6 +134,8 @@ func ParseConfig(text []byte) (Config, error) {
 			return c, fmt.Errorf("%w: defaults[%d]: minTasks: %d; accepted: 0 to %d", ErrConfig, i, d.MinTasks, mostTasks)
 		case d.Parallel != 0 && !validShare(d.Parallel):
 			return c, fmt.Errorf("%w: defaults[%d]: parallel: %v; accepted: above 0, up to 1", ErrConfig, i, d.Parallel)
+		case time.Duration(d.Restart) > decide.MaxRestart:
+			return c, fmt.Errorf("%w: defaults[%d]: restart: %v; accepted: up to %v", ErrConfig, i, time.Duration(d.Restart), decide.MaxRestart)
 		case (d.Restart > 0 || d.Parallel > 0) && (d.MinTasks == 0 || !d.Interruptible):
 			return c, fmt.Errorf("%w: defaults[%d]: restart or parallel; accepted: with interruptible and minTasks", ErrConfig, i)
 		}

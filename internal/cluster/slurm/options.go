@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lull.dev/lull/pkg/decide"
 )
 
 // ErrComment marks a comment of a job whose part for Lull cannot be read.
@@ -116,7 +118,9 @@ func (o *Options) set(key, value string, hasValue bool) error {
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrComment, key, err)
 		}
-		*to = d
+		if *to = d; key == keyRestart && d > decide.MaxRestart {
+			return fmt.Errorf("%w: %s: %q; accepted: up to %v", ErrComment, key, clipped(value), decide.MaxRestart)
+		}
 	case key == keyMinTasks:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > mostTasks {

@@ -22,9 +22,12 @@ var keptMessages = map[Kept]string{
 	RefusedSize: "its number of tasks stays as it is, since Slurm has refused another one",
 }
 
-// starts reports whether a decision starts a job now.
+// starts reports whether a decision starts a job now, or a job is being requeued, which needs the room that it had or more.
 func starts(v *View, d *decide.Decision) bool {
 	for _, i := range d.Order {
+		if v.Snapshot.Tasks[i].Changing {
+			return true
+		}
 		if a := &d.Actions[i]; (a.Verb == decide.Release || a.Verb == decide.Resume) && v.Jobs[i].Job.Pending() {
 			return true
 		}
@@ -163,7 +166,7 @@ func Refused(err error) bool {
 	if !errors.Is(err, ErrCommand) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
-	for _, text := range []string{"Unable to contact", "Socket timed out", "Connection refused", "ermission denied", "Zero Bytes", "backup controller", "standby mode"} {
+	for _, text := range []string{"Unable to contact", "Socket timed out", "Connection refused", "ermission denied", "Zero Bytes", "Message send failure", "Message receive failure", "authentication error", "temporarily unavailable", "backup controller", "standby mode"} {
 		if strings.Contains(err.Error(), text) {
 			return false
 		}

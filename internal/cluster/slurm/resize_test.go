@@ -65,7 +65,9 @@ func TestWorkOfAJobThatIsNotSizedAnyMore(t *testing.T) {
 	in.Now = at("10:00:00")
 	v := Observe(in)
 	task := v.Snapshot.Tasks[0]
-	t.Logf("remaining %v latest %v", task.Remaining, v.Jobs[0].Latest)
+	if latest := v.Jobs[0].Latest; task.Remaining != 7*time.Hour || !latest.Equal(at("11:00:00")) {
+		t.Errorf("an hour of 8 h with 2 of 8 tasks is done: %v remain, latest start %v; want 7 h and 11:00", task.Remaining, latest)
+	}
 	c := planOf(in, decide.Action{Verb: decide.Pause, Reason: decide.Reason{PlannedStart: at("14:00:00")}})
 	for _, u := range c.Pauses {
 		if m := ReadMark(u.Comment); m.Ran > 16*time.Minute {
@@ -313,6 +315,7 @@ func TestRefusedIsNotUnanswered(t *testing.T) {
 		fmt.Errorf("%w: scontrol update: exit status 1: Unable to contact slurm controller (connect failure)", ErrCommand): false,
 		fmt.Errorf("%w: scontrol: %w", ErrCommand, context.DeadlineExceeded):                                               false,
 		fmt.Errorf("%w: scontrol update: ermission denied", ErrCommand):                                                    false,
+		fmt.Errorf("%w: scontrol update: exit status 1: Protocol authentication error", ErrCommand):                        false,
 		&RacedError{}: false,
 	} {
 		if got := Refused(err); got != want {

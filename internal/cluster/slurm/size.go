@@ -109,6 +109,8 @@ func newSize(in *Input, g *Governed) *Size {
 		return nil
 	case in.Config.Capacity != nil, j.GPUs > 0, j.Size < 1, j.Nodes != 1:
 		return nil
+	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe by --exclusive: the CPUs that its user asked for are not known
+		return nil
 	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
 	}
@@ -129,6 +131,11 @@ func newSize(in *Input, g *Governed) *Size {
 	s.fits = in.room(g, s)
 	s.crowded = slices.ContainsFunc(in.waiting, func(number int) bool { return number != j.Number })
 	return s
+}
+
+// hasWholeNode reports whether a job runs on a node and has all of its CPUs.
+func (in *Input) hasWholeNode(j *Job) bool {
+	return j.uses() && slices.ContainsFunc(in.Queue.Nodes, func(n Node) bool { return n.Name == j.Node && j.CPUs >= n.CPUs })
 }
 
 // memoryOf is how many tasks the memory is for that Slurm states: of a job that waits, as many as it was submitted with.
@@ -186,9 +193,10 @@ func (m *Mark) ofLull(j *Job) bool {
 	return size && j.CPUs == j.Size*m.Each
 }
 
-// slower is the pace of a job that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
+// slower is the pace of a job that runs with fewer tasks than its user asked for, or is to start with them as Slurm has refused others, and whose tasks are left alone;
+// 0 for other jobs.
 func (g *Governed) slower() float64 {
-	if j, user := g.Job, g.Mark.User; g.Size == nil && !j.ofArray() && j.uses() && j.Size > 0 && j.Size < user {
+	if j, user := g.Job, g.Mark.User; g.Size == nil && !j.ofArray() && (j.uses() || g.Mark.Kept == RefusedSize) && j.Size > 0 && j.Size < user {
 		return SpeedOf(g.Options.Parallel, j.Size) / SpeedOf(g.Options.Parallel, user)
 	}
 	return 0

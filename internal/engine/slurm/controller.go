@@ -72,6 +72,8 @@ type Controller struct {
 	failed string
 	// refused are the jobs whose licences could not be changed.
 	refused refusals
+	// requeuing says that a job was being requeued at the last look.
+	requeuing bool
 }
 
 // New returns a Controller.
@@ -116,7 +118,10 @@ func (c *Controller) Run(ctx context.Context) error {
 // Reconcile observes, decides and applies once. It returns when to do so again at the latest; with an error, a zero time unless a job is being requeued.
 func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) {
 	q, err := c.o.Client.Observe(ctx)
-	if err != nil {
+	switch {
+	case err != nil && c.requeuing: // Slurm may answer again before it starts the job by itself
+		return c.o.Clock.Now().Add(followUp), err
+	case err != nil:
 		return time.Time{}, err
 	}
 	if err := q.Readable(); err != nil {
@@ -151,8 +156,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 		}
 		c.ledger.record(&in, &view, &d, applied)
 	}
+	c.requeuing = requeues(&view, &changes)
 	switch soon := in.Now.Add(followUp); {
-	case requeues(&view, &changes) && (err != nil || soon.Before(d.Wake)):
+	case c.requeuing && (err != nil || soon.Before(d.Wake)):
 		return soon, err
 	case err != nil:
 		return time.Time{}, err

@@ -69,7 +69,7 @@ func asSubmitted(t *testing.T, comment string, hours float64) {
 	b.until(23 * time.Hour)
 	s := b.settled()["1"]
 	t.Logf("%v kWh, %d runs, %v to %v, saved %v g of %v; as submitted %+v", s.KWh, s.Runs, s.From, s.To, s.SavedGrams, s.Grams, s.Counterfactual)
-	if got := s.Counterfactual; got.KWh > hours*28/1000*1.01 || got.To.Sub(got.From).Hours() > hours*1.01 || math.Abs(s.KWh-8*7/1000.) > 1e-9 {
+	if got := s.Counterfactual; math.Abs(got.KWh/(hours*28/1000)-1) > 0.01 || math.Abs(got.To.Sub(got.From).Hours()/hours-1) > 0.01 || math.Abs(s.KWh-8*7/1000.) > 1e-9 {
 		t.Errorf("%q: %v kWh, as submitted %+v; want 0.056 kWh, and as submitted %v h with 28 W", comment, s.KWh, got, hours)
 	}
 	b.audited(t, s.KWh, s.SavedGrams)
