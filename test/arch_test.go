@@ -146,7 +146,6 @@ const mostLines, mostFunction = 500, 80
 // longFunctions are those that may be longer, with the reason.
 var longFunctions = map[string]string{
 	"test/simkube/operations/cases.go:writeCases":   "a table",
-	"internal/cli/simulate.go:newSimulateCommand":   "the help and the flags of a command",
 	"internal/cluster/kinds/manifests.go:admission": "the parts of one manifest",
 	"lab/internal/controlplane/node.go:node":        "the arguments of one program",
 	"lab/internal/controlplane/fleet.go:queues":     "the objects of one queue",
