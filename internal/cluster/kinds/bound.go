@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -162,8 +163,8 @@ func (k *Kind) unchanged() []string {
 	return append(out, sameBut(nil, ignored)...)
 }
 
-// unchangedStatus returns CEL expressions. All of them are true if the status is the same, or says after a request for the status that nothing of the object
-// runs, as the controller writes with Kueue about what it pauses; or of a Job, that it has no start. Whoever could write more of a status could end work that
+// unchangedStatus returns CEL expressions. All of them are true if the status stays the same. A request for the status may also write the idle status of the
+// kind, as the controller does with Kueue after a pause, and may remove the start of a Job. An account that may write more of a status could end work that
 // runs, by a condition that it has failed or is complete.
 func (k *Kind) unchangedStatus() []string {
 	want := map[string]any{}
@@ -174,15 +175,37 @@ func (k *Kind) unchangedStatus() []string {
 	if len(want) == 0 {
 		return []string{"object.?status == oldObject.?status"}
 	}
-	status := step{key: "status", index: -1}
-	var fields []path
+	status := path{{key: "status", index: -1}}
+	fields := valuesOf(nil, want)
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		fields = append(fields, path{{key: name, index: -1}})
-		is := path{status, {key: name, index: -1}}.cel()
-		out = append(out, fmt.Sprintf("%[1]s == %[2]s || request.?subResource.orValue('') == 'status' && %[3]s", is, strings.Replace(is, "object", "oldObject", 1), isValue(is, want[name])))
+	for _, f := range fields {
+		is := append(slices.Clone(status), f.at...).cel()
+		out = append(out, fmt.Sprintf("%[1]s == %[2]s || request.?subResource.orValue('') == 'status' && %[3]s", is, strings.Replace(is, "object", "oldObject", 1), isValue(is, f.value)))
 	}
-	return append(out, sameBut(path{status}, fields)...)
+	var at []path
+	for _, f := range fields {
+		at = append(at, f.at)
+	}
+	return append(out, sameBut(status, at)...)
+}
+
+// field is a value and where it is.
+type field struct {
+	at    path
+	value any
+}
+
+// valuesOf returns the fields of a JSON merge patch, sorted.
+func valuesOf(at path, patch map[string]any) (out []field) {
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		here := append(slices.Clone(at), step{key: name, index: -1})
+		if inner, _ := patch[name].(map[string]any); len(inner) > 0 {
+			out = append(out, valuesOf(here, inner)...)
+			continue
+		}
+		out = append(out, field{here, patch[name]})
+	}
+	return out
 }
 
 // isValue is a CEL expression that is true if an optional value is the given one. A zero may be absent.
@@ -197,7 +220,11 @@ func isValue(optional string, want any) string {
 	case float64:
 		return fmt.Sprintf("%s.orValue(0) == %v", optional, want)
 	}
-	return "false"
+	literal, err := json.Marshal(want)
+	if err != nil {
+		return "false"
+	}
+	return fmt.Sprintf("dyn(%s.orValue(null)) == %s", optional, literal)
 }
 
 // digits count the items of a list in CEL, by tens and ones. What the controller changes of an item of a longer list than maxItems is refused.

@@ -8,14 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kinds"
-	"lull.dev/lull/internal/cluster/kueue"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
 	"lull.dev/lull/pkg/units"
@@ -273,18 +270,29 @@ func annotateStart(patch *kinds.Patch, latest, stated string) {
 // hold keeps a workload from running. In a queue the Workload comes first, so that it is never inactive
 // without Lull's mark on it.
 func (ap *Applier) hold(ctx context.Context, w *Workload, rec Record, mark, event, latest, stated string, also func(*kinds.Patch)) (bool, error) {
-	if w.Facts.Queue != "" {
-		if err := ap.park(ctx, w, mark, latest); err != nil {
-			return false, err
-		}
-	}
-	return ap.write(ctx, w, rec, event, corev1.EventTypeNormal, func(patch *kinds.Patch) {
+	change := func(patch *kinds.Patch) {
 		if also != nil {
 			also(patch)
 		}
 		patch.Annotate(v1alpha1.AnnotationHold, mark)
 		annotateStart(patch, latest, stated)
-	})
+	}
+	if w.Facts.Queue != "" {
+		switch room, err := ap.hasRoom(ctx, w, rec, change); {
+		case err != nil:
+			return false, err
+		case !room:
+			released, err := ap.releaseWithoutRecord(ctx, w, w.Objects[0])
+			if err == nil && released {
+				err = ap.unpark(ctx, w)
+			}
+			return released, err
+		}
+		if err := ap.park(ctx, w, mark, latest); err != nil {
+			return false, err
+		}
+	}
+	return ap.write(ctx, w, rec, event, corev1.EventTypeNormal, change)
 }
 
 // ReleaseInvalid releases a workload whose annotations cannot be read, as if it were
@@ -333,7 +341,7 @@ func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bo
 	}
 	leave := func(patch *kinds.Patch) { patch.Annotate(v1alpha1.AnnotationPolicy, "") }
 	if !w.Marked() {
-		return ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+		return ap.leavePolicy(ctx, w, rec, leave)
 	}
 	wrote, err := ap.releaseMarked(ctx, w, rec)
 	if err != nil {
@@ -344,12 +352,28 @@ func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bo
 		return true, client.IgnoreNotFound(err)
 	}
 	if !wrote {
-		return ap.write(ctx, released, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+		return ap.leavePolicy(ctx, released, rec, leave)
 	}
 	patch := kinds.NewPatch(released.Objects[0].Object)
 	leave(patch)
 	_, err = ap.send(ctx, w, released.Objects[0], patch)
 	return true, err
+}
+
+// leavePolicy takes a workload that Lull does not hold out of its policy, also if there is no room for the record.
+func (ap *Applier) leavePolicy(ctx context.Context, w *Workload, rec Record, leave func(*kinds.Patch)) (bool, error) {
+	wrote, err := ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+	if wrote || err != nil {
+		return wrote, err
+	}
+	for _, o := range w.Objects {
+		patch := kinds.NewPatch(o.Object)
+		leave(patch)
+		if _, err := ap.send(ctx, w, o, patch); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // opening is how a workload is released.
@@ -369,15 +393,7 @@ type opening struct {
 // The objects come first, the Workload of a queue last: a mark stands on the Workload until both are done. What
 // is left half done is repaired by whoever finds that mark.
 func (ap *Applier) release(ctx context.Context, w *Workload, rec Record, how opening) (bool, error) {
-	if kinds.TooLong(kueue.AnnotationGates, w.Annotations()[kueue.AnnotationGates]) {
-		// The cache has cut the gates of others.
-		live, err := Fetch(ctx, ap.Client, w.Kind, client.ObjectKeyFromObject(w.Objects[0]))
-		if err != nil {
-			return false, err
-		}
-		w = live
-	}
-	w, err := ap.forgetStart(ctx, w)
+	w, err := ap.releasable(ctx, w)
 	if err != nil {
 		return false, err
 	}
@@ -385,7 +401,7 @@ func (ap *Applier) release(ctx context.Context, w *Workload, rec Record, how ope
 	if how.warning {
 		kind = corev1.EventTypeWarning
 	}
-	wrote, err := ap.write(ctx, w, rec, how.event, kind, func(patch *kinds.Patch) {
+	wrote, _, err := ap.writeEach(ctx, w, rec, how.event, kind, func(patch *kinds.Patch) {
 		if w.Facts.Suspended || len(w.Objects) > 1 {
 			w.Kind.Release(patch, how.workers)
 		}
@@ -434,66 +450,4 @@ func (ap *Applier) Clear(ctx context.Context, w *Workload) error {
 		return nil
 	}
 	return ap.unpark(ctx, w)
-}
-
-// maxMessage bounds the message of a record: caches keep records of a bounded length.
-const maxMessage = 2048
-
-// write patches the objects with the record and the change, and tells the event
-// once the API server has taken it.
-func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, eventType string, change func(*kinds.Patch)) (bool, error) {
-	if len(rec.Message) > maxMessage {
-		rec.Message = rec.Message[:maxMessage] + "..."
-	}
-	text, err := json.Marshal(rec)
-	if err != nil {
-		return false, err
-	}
-	var first *unstructured.Unstructured
-	for _, o := range w.Objects {
-		patch := kinds.NewPatch(o.Object)
-		patch.Annotate(v1alpha1.AnnotationDecision, string(text))
-		if change != nil {
-			change(patch)
-		}
-		switch target, err := ap.send(ctx, w, o, patch); {
-		case NoRoom(err):
-			return ap.releaseWithoutRecord(ctx, w, o)
-		case err != nil:
-			return false, err
-		case first == nil:
-			first = target
-		}
-	}
-	if ap.Events.records(reason, eventType) {
-		ap.Recorder.Eventf(first, nil, eventType, reason, string(rec.Reason), "%s", rec.Message)
-	}
-	return true, nil
-}
-
-// ScaleTo changes the number of workers of an object, for those who measure how it scales.
-func (ap *Applier) ScaleTo(ctx context.Context, w *Workload, workers int) error {
-	patch := kinds.NewPatch(w.Objects[0].Object)
-	w.Kind.Scale(patch, workers)
-	if patch.Empty() {
-		return nil
-	}
-	_, err := ap.send(ctx, w, w.Objects[0], patch)
-	return err
-}
-
-// send sends a patch of one object of a workload, and returns the object as it is then.
-func (ap *Applier) send(ctx context.Context, w *Workload, o *unstructured.Unstructured, patch *kinds.Patch) (*unstructured.Unstructured, error) {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, err
-	}
-	target := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": w.Kind.GVK().GroupVersion().String(), "kind": w.Kind.Spec.Kind,
-		"metadata": map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()},
-	}}
-	if err := ap.Client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, body)); err != nil {
-		return nil, fmt.Errorf("%s: %w", describe(w), err)
-	}
-	return target, nil
 }

@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // NoRoom reports whether the API server has refused a write because the object would be too large: its user's annotations, or the object itself, leave
@@ -36,14 +38,40 @@ func NoRoom(err error) bool {
 	return false
 }
 
-// releaseWithoutRecord releases an object on which no decision can be written, and only removes annotations of it. Lull cannot hold what cannot state its
-// latest start. An object that Lull does not hold stays as it is. The policy continues to govern the object, so the ledger records what it runs.
+// hasRoom reports whether the object of a queue has room for a record and a change, by a dry run. Kueue evicts an object as soon as its Workload is
+// inactive: if the object could not state that, Lull would have to resume it at once, and evict it again and again. If the dry run fails for another
+// reason, the write that follows tells it.
+func (ap *Applier) hasRoom(ctx context.Context, w *Workload, rec Record, change func(*kinds.Patch)) (bool, error) {
+	patch, err := rec.patch(w.Objects[0], change)
+	if err != nil {
+		return false, err
+	}
+	_, err = ap.send(ctx, w, w.Objects[0], patch, client.DryRunAll)
+	return !NoRoom(err), nil
+}
+
+// releasable returns the workload as its release must find it: an object in a queue with the whole list of its gates, of which the cache keeps the
+// beginning only, and a suspended Job without the time of its start.
+func (ap *Applier) releasable(ctx context.Context, w *Workload) (*Workload, error) {
+	if w.Facts.Queue != "" && kinds.TooLong(kueue.AnnotationGates, w.Annotations()[kueue.AnnotationGates]) {
+		live, err := Fetch(ctx, ap.Client, w.Kind, client.ObjectKeyFromObject(w.Objects[0]))
+		if err != nil {
+			return nil, err
+		}
+		w = live
+	}
+	return ap.forgetStart(ctx, w)
+}
+
+// releaseWithoutRecord releases an object on which no decision can be written, and reports whether it did. It only removes annotations of the object. Lull
+// cannot hold what cannot state its latest start. An object that Lull does not hold stays as it is. The policy continues to govern the object, so the ledger
+// records what it runs. The caller makes its Workload of Kueue active.
 func (ap *Applier) releaseWithoutRecord(ctx context.Context, w *Workload, o *unstructured.Unstructured) (bool, error) {
 	if !w.holds(o) {
 		return false, nil
 	}
 	if len(w.Objects) == 1 {
-		fresh, err := ap.forgetStart(ctx, w)
+		fresh, err := ap.releasable(ctx, w)
 		if err != nil {
 			return false, err
 		}
@@ -58,5 +86,5 @@ func (ap *Applier) releaseWithoutRecord(ctx context.Context, w *Workload, o *uns
 	}
 	ap.Recorder.Eventf(target, nil, corev1.EventTypeWarning, string(CodeInvalid), string(CodeInvalid),
 		"the annotations or the size of the %s leave no room for Lull's annotations; it runs as if it were not governed. Shorten its annotations.", w.Kind.Name)
-	return true, ap.unpark(ctx, w)
+	return true, nil
 }

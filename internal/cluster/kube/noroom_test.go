@@ -26,10 +26,13 @@ import (
 const mostAnnotations = 256 << 10
 
 // limitedClient refuses annotations as the API server does.
-func limitedClient(job *batchv1.Job) client.Client {
-	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(job).Build(), interceptor.Funcs{
+func limitedClient(objects ...client.Object) client.Client {
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			tried := &batchv1.Job{}
+			if obj.GetObjectKind().GroupVersionKind().Kind != "Job" {
+				return c.Patch(ctx, obj, patch, opts...)
+			}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), tried); err != nil {
 				return err
 			}
