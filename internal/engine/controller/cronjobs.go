@@ -71,9 +71,9 @@ func (s *KindSet) cronJobs(ctx context.Context, namespace string) kube.CronJobs 
 	s.mu.RUnlock()
 	switch {
 	case informer == nil && problem == nil:
-		problem = errors.New("Lull does not know yet whether it may list them")
+		problem = errors.New("not known yet whether Lull may list them")
 	case informer != nil && !informer.HasSynced():
-		problem = errors.New("Lull has not listed them yet")
+		problem = errors.New("not listed by Lull yet")
 	}
 	if problem != nil {
 		return kube.CronJobs{Err: problem}

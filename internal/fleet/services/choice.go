@@ -35,7 +35,7 @@ type choice struct {
 }
 
 // errWaiting says that too little is known yet.
-var errWaiting = errors.New("Lull has not read the state of the clusters yet")
+var errWaiting = errors.New("state of the clusters not read yet")
 
 // atFirst is how long a new service waits for clusters that have not been looked at.
 const atFirst = 30 * time.Second
@@ -112,7 +112,7 @@ func (s *service) place(c *choice, name string) (follow.Place, error) {
 		if s.f.Status.Cluster == "" && s.now.Sub(s.f.CreationTimestamp.Time) < atFirst {
 			return follow.Place{}, errWaiting
 		}
-		return follow.Place{}, errors.New("Lull has read no ComputeCluster of that name")
+		return follow.Place{}, errors.New("no ComputeCluster of that name has been read")
 	}
 	c.clusters[name] = cluster
 	if err := allowed(cluster.Follow, name, s.f.Namespace, s.objects); err != nil {
@@ -120,7 +120,7 @@ func (s *service) place(c *choice, name string) (follow.Place, error) {
 	}
 	outlook, timeline, looked := s.Zone(cluster.Zone)
 	if !looked {
-		return follow.Place{}, fmt.Errorf("Lull has not read its zone %s", cluster.Zone)
+		return follow.Place{}, fmt.Errorf("its zone %s has not been read", cluster.Zone)
 	}
 	at := timeline.ToGrid(s.now)
 	place := follow.Place{Name: name, Intensity: math.NaN(), Signals: cluster.Signals(at)}
