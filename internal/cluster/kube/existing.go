@@ -59,7 +59,11 @@ func Begun(w *Workload, pods []corev1.Pod) string {
 	var own []*corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
-		if _, ours := index.of(pod); !ours {
+		_, ours := index.of(pod)
+		if !ours { // an operator may create pods without a controller: in doubt they are of the workload, which is left alone then
+			_, ours = index.labelled(pod)
+		}
+		if !ours {
 			continue
 		}
 		own = append(own, pod)

@@ -29,6 +29,8 @@ func TestBegun(t *testing.T) {
 		}
 	}
 	waits := pod("p", "x", "", corev1.PodPending)
+	bare := pod("q", "x", "node", corev1.PodRunning)
+	bare.OwnerReferences = nil
 	for name, tc := range map[string]struct {
 		kind   string
 		status map[string]any
@@ -55,6 +57,7 @@ func TestBegun(t *testing.T) {
 		"resumed by its user":      {"RayJob", map[string]any{"generation": int64(2)}, nil, "spec has been changed"},
 		"pods known later":         {"RayJob", nil, nil, ""},
 		"pods known, they run":     {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{pod("q", "x", "node", corev1.PodRunning)}, "its pod q"},
+		"pods of no controller":    {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{bare}, "its pod q"},
 		"pods known, none bound":   {"RayJob", map[string]any{"rayClusterName": "x"}, []corev1.Pod{waits}, ""},
 	} {
 		named, err := kinds.Named([]string{tc.kind})

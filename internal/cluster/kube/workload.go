@@ -302,10 +302,16 @@ func (x *podIndex) of(pod *corev1.Pod) (int, bool) {
 			return i, true
 		}
 	}
-	// A controller makes the pods of a workload. Whoever may create a pod may give it any labels, and would put it on the account of another's workload.
+	// A controller creates the pods of a workload. Anybody who may create a pod may give it the labels of another's workload, on whose account it
+	// would be then.
 	if metav1.GetControllerOfNoCopy(pod) == nil {
 		return 0, false
 	}
+	return x.labelled(pod)
+}
+
+// labelled returns the place of the workload whose labels a pod has; false for none.
+func (x *podIndex) labelled(pod *corev1.Pod) (int, bool) {
 	for label, values := range x.byLabel {
 		if v, ok := pod.Labels[label]; ok {
 			if i, ok := values[labelValue{pod.Namespace, v}]; ok {
