@@ -166,7 +166,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 			return false, nil
 		}
 		rec.Mode = string(v1alpha1.ModeShadow)
-		return ap.write(ctx, w, rec, would+string(a.Verb), corev1.EventTypeNormal, nil)
+		return ap.write(ctx, w, rec, would+string(a.Verb), nil)
 	}
 	mark := func(patch *kinds.Patch) {
 		patch.Annotate(v1alpha1.AnnotationRan, p.Done.Round(time.Second).String())
@@ -188,7 +188,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 			}
 		}})
 	case decide.Scale:
-		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		return ap.write(ctx, w, rec, string(a.Verb), func(patch *kinds.Patch) {
 			w.Kind.Scale(patch, a.Workers)
 			mark(patch)
 		})
@@ -211,7 +211,7 @@ func (ap *Applier) Apply(ctx context.Context, w *Workload, a decide.Action, p Pr
 		if !Tells(w, &a, p.StatedStart) {
 			return false, nil
 		}
-		return ap.write(ctx, w, rec, string(a.Verb), corev1.EventTypeNormal, func(patch *kinds.Patch) {
+		return ap.write(ctx, w, rec, string(a.Verb), func(patch *kinds.Patch) {
 			annotateStart(patch, latest, p.StatedStart)
 		})
 	case decide.Continue:
@@ -292,7 +292,7 @@ func (ap *Applier) hold(ctx context.Context, w *Workload, rec Record, mark, even
 			return false, err
 		}
 	}
-	return ap.write(ctx, w, rec, event, corev1.EventTypeNormal, change)
+	return ap.write(ctx, w, rec, event, change)
 }
 
 // ReleaseInvalid releases a workload whose annotations cannot be read, as if it were
@@ -362,7 +362,7 @@ func (ap *Applier) Ungovern(ctx context.Context, w *Workload, now time.Time) (bo
 
 // leavePolicy takes a workload that Lull does not hold out of its policy, also if there is no room for the record.
 func (ap *Applier) leavePolicy(ctx context.Context, w *Workload, rec Record, leave func(*kinds.Patch)) (bool, error) {
-	wrote, err := ap.write(ctx, w, rec, string(decide.Release), corev1.EventTypeNormal, leave)
+	wrote, err := ap.write(ctx, w, rec, string(decide.Release), leave)
 	if wrote || err != nil {
 		return wrote, err
 	}

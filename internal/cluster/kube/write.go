@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,10 +17,10 @@ import (
 // maxMessage bounds the message of a record: caches keep records of a bounded length.
 const maxMessage = 2048
 
-// write patches the objects with the record and the change, and tells the event
+// write patches the objects with the record and the change, and records a normal Event
 // once the API server has taken it. It releases an object that has no room for the record.
-func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, reason, eventType string, change func(*kinds.Patch)) (bool, error) {
-	wrote, bare, err := ap.writeEach(ctx, w, rec, reason, eventType, change)
+func (ap *Applier) write(ctx context.Context, w *Workload, rec Record, event string, change func(*kinds.Patch)) (bool, error) {
+	wrote, bare, err := ap.writeEach(ctx, w, rec, event, corev1.EventTypeNormal, change)
 	if err == nil && bare {
 		err = ap.unpark(ctx, w)
 	}
