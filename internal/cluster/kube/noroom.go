@@ -40,7 +40,7 @@ func NoRoom(err error) bool {
 
 // hasRoom reports whether the object of a queue has room for a record and a change, by a dry run. Kueue evicts an object as soon as its Workload is
 // inactive: if the object could not state that, Lull would have to resume it at once, and evict it again and again. If the dry run fails for another
-// reason, the write that follows tells it.
+// reason, so does the write that follows.
 func (ap *Applier) hasRoom(ctx context.Context, w *Workload, rec Record, change func(*kinds.Patch)) (bool, error) {
 	patch, err := rec.patch(w.Objects[0], change)
 	if err != nil {
