@@ -79,7 +79,7 @@ func TestExistingThatStartedIsLeftAlone(t *testing.T) {
 		b.Always(100*time.Millisecond, func() error { return b.neverSuspended("started") })
 		first := b.Controller()
 		b.Until("an Event", func() bool { return strings.Contains(b.events("started"), "NotHeld") })
-		if e := b.events("started"); !strings.Contains(e, "it is left alone: status.ready is 1") && !strings.Contains(e, "has been on a node") {
+		if e := b.events("started"); !strings.Contains(e, "Lull leaves it alone: status.ready is 1") && !strings.Contains(e, "has been on a node") {
 			t.Errorf("events: %s", e)
 		}
 		first.Kill()
