@@ -2,6 +2,7 @@ package decide_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func TestChangesOfScaleThatRestartLoseNoDeadline(t *testing.T) {
 	kinds := []workload.Kind{workload.Rigid, workload.Elastic, workload.Elastic}
 	for name, planner := range map[string]plan.Planner{"asap": asap.Planner{}, "cheapest": cheapest.Planner{}, "joint": joint.Planner{Effort: 0.02}} {
 		for _, load := range loads() {
-			jobs, kept, broken, changes, decisions, reports := 0, 0, 0, 0, 0, 0
+			l, where := losses{}, fmt.Sprintf("%s, load %v", name, load)
 			for n := range worlds() {
 				seed := 4*n + 2 // times are whole microseconds
 				var both [2]*world
@@ -123,37 +124,9 @@ func TestChangesOfScaleThatRestartLoseNoDeadline(t *testing.T) {
 				}
 				reference, w := both[0], both[1]
 				reference.run(t, nil)
-				w.decided = func(_ decide.Snapshot, d decide.Decision) {
-					decisions++
-					for i := range d.Actions {
-						if d.Actions[i].Verb == decide.Scale {
-							changes++
-						}
-					}
-				}
-				for _, v := range w.run(t, planner) {
-					if reports++; reports <= 3 {
-						t.Logf("%s, load %v, seed %d: %s", name, load, seed, v)
-					}
-				}
-				for k, x := range w.jobs {
-					jobs++
-					deadline := x.task.Deadline
-					if deadline.IsZero() || reference.jobs[k].finish.After(deadline) {
-						continue
-					}
-					kept++
-					if late := x.finish.Sub(deadline); late > time.Millisecond {
-						if broken++; broken <= 3 {
-							t.Errorf("%s, load %v, seed %d: %s %s ends %v after its deadline", name, load, seed, x.task.Kind, x.task.ID, late)
-						}
-					}
-				}
+				l.run(t, fmt.Sprintf("%s, seed %d", where, seed), reference, w, planner, decide.Scale)
 			}
-			if broken+reports > 0 {
-				t.Errorf("%s, load %v: %d of %d deadlines are lost, %d reports on %d decisions", name, load, broken, kept, reports, decisions)
-			}
-			t.Logf("%s, load %v: %d jobs, %d changes of scale, %d deadlines kept as submitted, %d of them broken, %d reports on %d decisions", name, load, jobs, changes, kept, broken, reports, decisions)
+			l.expectNone(t, where, decide.Scale)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func takes(pod *corev1.Pod) bool {
 	return !over(pod) && (OnNode(pod) || pod.Status.Phase != corev1.PodPending)
 }
 
-// OnNode reports whether a scheduler has bound a pod to a node, or the kubelet there has accepted it. Whoever may create a pod may write any name into
+// OnNode reports whether a scheduler has bound a pod to a node, or the kubelet there has accepted it. Everybody who may create a pod may write any name into
 // its spec.nodeName: if no node has that name, the pod takes nothing, and a kubelet refuses what its node has no room for.
 func OnNode(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {

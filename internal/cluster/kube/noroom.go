@@ -50,8 +50,8 @@ func (ap *Applier) hasRoom(ctx context.Context, w *Workload, rec Record, change 
 	return !NoRoom(err), nil
 }
 
-// releasable returns the workload as its release must find it: an object in a queue with the whole list of its gates, of which the cache keeps the
-// beginning only, and a suspended Job without the time of its start.
+// releasable returns the workload as its release must find it: an object in a queue with the whole list of its gates (the cache keeps only the beginning of
+// a long one), and a suspended Job without the time of its start.
 func (ap *Applier) releasable(ctx context.Context, w *Workload) (*Workload, error) {
 	if w.Facts.Queue != "" && kinds.TooLong(kueue.AnnotationGates, w.Annotations()[kueue.AnnotationGates]) {
 		live, err := Fetch(ctx, ap.Client, w.Kind, client.ObjectKeyFromObject(w.Objects[0]))

@@ -49,7 +49,7 @@ func TestTheExampleFailsIfAPartFails(t *testing.T) {
 	}
 }
 
-// TestTheExampleStops: at SIGTERM, each part that runs is told to save its work, no other one starts, and the script ends when they have.
+// TestTheExampleStops: at SIGTERM, the script sends SIGTERM to each part that runs, so that it saves its work, starts no other part, and ends when all have ended.
 func TestTheExampleStops(t *testing.T) {
 	cmd, dir := example(t, `trap 'sleep 0.2; touch $DIR/saved-$PART; exit 143' TERM; touch $DIR/runs-$PART; while :; do sleep 0.1; done`)
 	if err := cmd.Start(); err != nil {

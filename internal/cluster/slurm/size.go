@@ -99,9 +99,12 @@ func (s *Size) did(in time.Duration, tasks int) time.Duration {
 // unit is the work of the job as run time of the least number of workers.
 func (s *Size) unit(work time.Duration) time.Duration { return s.takes(work, s.Least*s.Step) }
 
-// newSize returns how a job may be sized; nil if Lull leaves its tasks alone: those of jobs with GPUs or on several nodes, of a cluster with a capacity, as their
-// licences would have to follow, of a job whose user has changed them since, or of which Slurm has refused a number, and of one that Lull had planned before it might
-// have fewer: the ledger has it with all.
+// newSize returns how a job may be sized; nil if Lull leaves its number of tasks alone. Lull does so if
+//
+//   - the job has GPUs, or several nodes, or maybe a node of its own;
+//   - the cluster has a capacity, as the licences of the job would have to follow;
+//   - the user has changed the number since Lull set it, or Slurm has refused a number;
+//   - Lull had planned the job before it might have fewer tasks: the ledger has it with all.
 func newSize(in *Input, g *Governed) *Size {
 	j, m := g.Job, &g.Mark
 	switch {

@@ -132,7 +132,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 	}
 }
 
-// usedBy are the nodes of a queue, of which its jobs use what they have.
+// usedBy returns the nodes of a queue. Its jobs use the CPUs and the memory that they have.
 func usedBy(q *Queue) []Node {
 	nodes := slices.Clone(q.Nodes)
 	for i := range nodes {

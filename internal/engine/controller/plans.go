@@ -104,8 +104,8 @@ func statePlan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan, fre
 	return create()
 }
 
-// deleteOrphan deletes the plan that has the place of another one, if no object owns it: the garbage collector never deletes such a plan. Whoever deletes a workload
-// and orphans its dependents leaves one, as a deletion of a Job through the API does by default.
+// deleteOrphan deletes the plan that has the place of another one, if no object owns it: the garbage collector never deletes such a plan. A deletion that
+// orphans the dependents of a workload leaves one, as the API does by default for Jobs.
 func deleteOrphan(ctx context.Context, c client.Client, p *v1alpha1.CarbonPlan) (bool, error) {
 	var there v1alpha1.CarbonPlan
 	if err := c.Get(ctx, client.ObjectKeyFromObject(p), &there); err != nil {

@@ -303,8 +303,8 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 	return nil
 }
 
-// refuse makes a change of which Slurm has refused the number of tasks, of at least one job: job by job, without the number where it is that. Such a job keeps those
-// that it has from then on, and the other changes are made.
+// refuse makes a change again after Slurm has refused its number of tasks for at least one job. It makes the change job by job. If Slurm refuses the number for a
+// job, it makes the other changes of that job, which keeps the tasks that it has from then on.
 func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	for _, id := range u.IDs {
 		of := *u

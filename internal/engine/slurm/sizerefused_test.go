@@ -24,13 +24,7 @@ func (r refusing) Update(ctx context.Context, u slurm.Update) error {
 
 // TestRefusedSize is TestSizeFollowsThePlan where Slurm refuses the number of tasks.
 func TestRefusedSize(t *testing.T) {
-	j := sizing()
-	now := midnight.Add(9 * time.Hour)
-	j.Comment = "lull:max-delay=5h,runtime=3h,interruptible,min-tasks=2,restart=2m"
-	j.Size, j.CPUs, j.State, j.Node, j.Submitted, j.Begin, j.Started = 2, 2, "RUNNING", "n", midnight.Add(8*time.Hour), now, now
-	j.AdminComment = slurm.Mark{Phase: slurm.Released, Begin: now, Size: 2, User: 8, Each: 1}.String()
-	other := job("9", "")
-	other.CPUs, other.State, other.Started = 6, "RUNNING", midnight.Add(8*time.Hour)
+	j, other, now := besideAnother()
 	c, f, _ := setup(t, j, other)
 	f.lasts = map[string]time.Duration{"9": 5 * time.Hour}
 	f.clock.SetTime(now)

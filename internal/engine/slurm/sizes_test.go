@@ -22,17 +22,21 @@ func sizing() slurm.Job {
 	return j
 }
 
+// besideAnother returns a job that has begun to run, with two of its eight tasks, another one that runs on the other six CPUs, and the time.
+func besideAnother() (j, other slurm.Job, now time.Time) {
+	j, other, now = sizing(), job("9", ""), midnight.Add(9*time.Hour)
+	j.Comment = "lull:max-delay=5h,runtime=3h,interruptible,min-tasks=2,restart=2m"
+	j.Size, j.CPUs, j.State, j.Node, j.Submitted, j.Begin, j.Started = 2, 2, "RUNNING", "n", midnight.Add(8*time.Hour), now, now
+	j.AdminComment = slurm.Mark{Phase: slurm.Released, Begin: now, Size: 2, User: 8, Each: 1}.String()
+	other.CPUs, other.State, other.Started = 6, "RUNNING", midnight.Add(8*time.Hour)
+	return j, other, now
+}
+
 // TestSizeFollowsThePlan: a job runs with two of its tasks, until 13:00 as another one leaves it no more room. When power becomes clean, at 14:00, it is stopped and goes
 // on with all of them, to end in time. Each step may be the last one of a controller: the next goes on.
 func TestSizeFollowsThePlan(t *testing.T) {
 	for dies := range 3 {
-		j := sizing()
-		now := midnight.Add(9 * time.Hour)
-		j.Comment = "lull:max-delay=5h,runtime=3h,interruptible,min-tasks=2,restart=2m"
-		j.Size, j.CPUs, j.State, j.Node, j.Submitted, j.Begin, j.Started = 2, 2, "RUNNING", "n", midnight.Add(8*time.Hour), now, now
-		j.AdminComment = slurm.Mark{Phase: slurm.Released, Begin: now, Size: 2, User: 8, Each: 1}.String()
-		other := job("9", "")
-		other.CPUs, other.State, other.Started = 6, "RUNNING", midnight.Add(8*time.Hour)
+		j, other, now := besideAnother()
 		_, f, log := setup(t, j, other)
 		f.lasts = map[string]time.Duration{"9": 5 * time.Hour}
 		f.clock.SetTime(now)
