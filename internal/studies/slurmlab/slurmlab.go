@@ -18,8 +18,8 @@ import (
 	"lull.dev/lull/internal/base/loopback"
 )
 
-// Within bounds every wait for a state.
-const Within = 3 * time.Minute
+// Within bounds every wait for a state. It is longer than any deadline that a test gives a job.
+const Within = 15 * time.Minute
 
 // CPUs are those of the cluster, on two nodes, which need not exist: jobs that sleep use none.
 const CPUs = 32
