@@ -6,18 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Bounds of the cache on disk; the oldest entries go first.
+// Bounds of the cache; the oldest entries go first.
 const (
-	maxEntries    = 2000
-	maxCacheBytes = 256 << 20
+	maxEntries     = 2000
+	maxDiskBytes   = 256 << 20
+	maxMemoryBytes = 64 << 20
+	// trimEntries and trimBytes are how much is written to the disk until the cache looks at its bounds again.
+	trimEntries = 64
+	trimBytes   = 32 << 20
 )
 
 // Cache keeps answers in a folder, where they survive restarts. A broken or
@@ -28,7 +34,9 @@ type Cache struct {
 
 	mu     sync.Mutex
 	memory map[string]entry // without a folder
-	puts   int
+	bytes  int              // of the bodies in memory
+	// written and writtenBytes are what the disk got since the last trim.
+	written, writtenBytes int
 }
 
 // entry is a kept answer.
@@ -41,8 +49,10 @@ type entry struct {
 }
 
 // NewCache keeps answers in dir, which is made when needed; in memory if dir is
-// empty.
-func NewCache(dir string) *Cache { return &Cache{dir: dir, memory: map[string]entry{}} }
+// empty. The first answer trims what an earlier process left.
+func NewCache(dir string) *Cache {
+	return &Cache{dir: dir, memory: map[string]entry{}, writtenBytes: trimBytes}
+}
 
 const suffix = ".answer.json"
 
@@ -76,10 +86,9 @@ func (c *Cache) put(url string, e entry) {
 	defer c.mu.Unlock()
 	e.URL = url
 	if c.dir == "" {
-		if len(c.memory) >= maxEntries {
-			clear(c.memory)
-		}
+		c.bytes += len(e.Body) - len(c.memory[url].Body)
 		c.memory[url] = e
+		c.shrink()
 		return
 	}
 	text, err := json.Marshal(e)
@@ -89,12 +98,30 @@ func (c *Cache) put(url string, e entry) {
 	if WriteFile(c.path(url), text) != nil {
 		return
 	}
-	if c.puts++; c.puts%64 == 1 {
+	c.written++
+	c.writtenBytes += len(text)
+	if c.written >= trimEntries || c.writtenBytes > trimBytes {
+		c.written, c.writtenBytes = 0, 0
 		c.trim()
 	}
 }
 
-// trim removes the oldest answers beyond the bounds.
+// shrink removes the oldest answers in memory beyond the bounds. O(n log n), and rare: it then removes a quarter more than it has to.
+func (c *Cache) shrink() {
+	if len(c.memory) <= maxEntries && c.bytes <= maxMemoryBytes {
+		return
+	}
+	oldest := slices.SortedFunc(maps.Keys(c.memory), func(a, b string) int { return c.memory[a].At.Compare(c.memory[b].At) })
+	for _, url := range oldest {
+		if len(c.memory) <= maxEntries*3/4 && c.bytes <= maxMemoryBytes*3/4 {
+			return
+		}
+		c.bytes -= len(c.memory[url].Body)
+		delete(c.memory, url)
+	}
+}
+
+// trim removes the oldest answers on disk beyond the bounds.
 func (c *Cache) trim() {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -109,7 +136,7 @@ func (c *Cache) trim() {
 	sort.Slice(kept, func(a, b int) bool { return kept[a].ModTime().After(kept[b].ModTime()) })
 	bytes := int64(0)
 	for i, info := range kept {
-		if bytes += info.Size(); i >= maxEntries || bytes > maxCacheBytes {
+		if bytes += info.Size(); i >= maxEntries || bytes > maxDiskBytes {
 			_ = os.Remove(filepath.Join(c.dir, info.Name()))
 		}
 	}

@@ -6,6 +6,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,12 @@ const (
 	// defaultTimeout bounds one try, defaultMaxBytes its answer.
 	defaultTimeout  = 15 * time.Second
 	defaultMaxBytes = 16 << 20
+	// smallBytes of an answer are read at any time, more of at most largeReads answers at a time: many hostile addresses together take no more memory
+	// than a few.
+	smallBytes = 1 << 20
+	largeReads = 4
+	// refusalBytes are read of an answer that is none.
+	refusalBytes = 64 << 10
 )
 
 // Quota is how many requests a provider allows, e.g. 400 a minute.
@@ -105,6 +112,7 @@ type Client struct {
 	Observe func(host, status string, took time.Duration)
 
 	once    sync.Once
+	large   chan struct{} // holds a token for each large answer that is being read
 	flights singleflight.Group
 	mu      sync.Mutex
 	hosts   map[string]*host
@@ -121,6 +129,7 @@ type host struct {
 func (c *Client) init() {
 	c.once.Do(func() {
 		c.hosts = map[string]*host{}
+		c.large = make(chan struct{}, largeReads)
 		if c.HTTP == nil {
 			transport := c.Transport
 			if transport == nil {
@@ -323,7 +332,7 @@ func (c *Client) try(ctx context.Context, target *url.URL, r Request, kept entry
 	if limit == 0 {
 		limit = defaultMaxBytes
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	body, err := c.read(ctx, res, limit)
 	if err != nil {
 		return Response{}, ctx.Err() == nil, redact(err)
 	}
@@ -339,6 +348,26 @@ func (c *Client) try(ctx context.Context, target *url.URL, r Request, kept entry
 	}
 	c.Cache.put(r.URL, entry{At: now, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified"), Body: body})
 	return Response{Body: body, At: now}, false, nil
+}
+
+// read returns the body of an answer: one byte more than the limit if it is longer, and only the beginning of one that refuses. It waits for its turn before
+// it reads more than smallBytes. Until then the rest stays with the server, and the timeout of the request goes on.
+func (c *Client) read(ctx context.Context, res *http.Response, limit int64) ([]byte, error) {
+	if res.StatusCode >= http.StatusBadRequest {
+		return io.ReadAll(io.LimitReader(res.Body, min(limit, refusalBytes)))
+	}
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(io.LimitReader(res.Body, min(limit+1, smallBytes))); err != nil || body.Len() < smallBytes {
+		return body.Bytes(), err
+	}
+	select {
+	case c.large <- struct{}{}:
+		defer func() { <-c.large }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	_, err := body.ReadFrom(io.LimitReader(res.Body, limit+1-smallBytes))
+	return body.Bytes(), err
 }
 
 // judge turns a status into an error.

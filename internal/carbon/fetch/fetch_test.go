@@ -327,16 +327,125 @@ func TestFetchRefusesWhatIsOutOfBounds(t *testing.T) {
 	}
 }
 
-// TestCacheOnDiskStaysWithinItsBounds: the cache on disk stays within its bounds.
-func TestCacheOnDiskStaysWithinItsBounds(t *testing.T) {
-	dir := t.TempDir()
-	c := NewCache(dir)
-	for i := range maxEntries + 130 {
-		c.put(fmt.Sprint("http://x/", i), entry{Body: []byte("x")})
+// endless is the body of an answer that never ends. It says so when more than smallBytes of it are read, and then waits.
+type endless struct {
+	given       int
+	large, wait chan struct{}
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.given == smallBytes {
+		e.large <- struct{}{}
+		<-e.wait
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*"))
-	if len(files) > maxEntries+64 {
-		t.Errorf("%d files", len(files))
+	n := len(p)
+	if e.given < smallBytes {
+		n = min(n, smallBytes-e.given)
+	}
+	e.given += n
+	return n, nil
+}
+
+func (e *endless) Close() error { return nil }
+
+// TestManyEndlessAnswersTakeTheMemoryOfAFew: of 20 endless answers, four at a time are read beyond 1 MiB. Each is refused in the end, and small answers arrive meanwhile.
+func TestManyEndlessAnswersTakeTheMemoryOfAFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait, large := make(chan struct{}), make(chan struct{}, 100)
+		client := &Client{HTTP: &http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
+			res := answered("small")
+			if r.URL.Path != "/small" {
+				res.Body = &endless{large: large, wait: wait}
+			}
+			return res, nil
+		})}}
+		refused := make(chan error)
+		for n := range 20 {
+			go func() {
+				_, err := client.Get(t.Context(), Request{URL: fmt.Sprint("https://example.org/", n)})
+				refused <- err
+			}()
+		}
+		synctest.Wait() // all that may be read is
+		if len(large) != largeReads {
+			t.Errorf("%d answers are read beyond %d bytes, want %d", len(large), smallBytes, largeReads)
+		}
+		if res, err := client.Get(t.Context(), Request{URL: "https://example.org/small"}); err != nil || string(res.Body) != "small" {
+			t.Errorf("a small answer: %q, %v", res.Body, err)
+		}
+		close(wait)
+		for range 20 {
+			if err := <-refused; !errors.Is(err, ErrTooLarge) {
+				t.Errorf("an endless answer: %v", err)
+			}
+		}
+		if len(large) != 20 {
+			t.Errorf("%d answers were read beyond %d bytes in all, want 20", len(large), smallBytes)
+		}
+	})
+}
+
+// TestRefusalIsNotReadToItsEnd: of an answer with the status of an error, Lull reads the beginning.
+func TestRefusalIsNotReadToItsEnd(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden, http.StatusBadGateway} {
+		body := &endless{large: make(chan struct{}, 100), wait: make(chan struct{})}
+		close(body.wait)
+		client := newClient(&clock{}, "")
+		client.HTTP.Transport = answers(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: body}, nil
+		})
+		if _, err := client.Get(t.Context(), Request{URL: "https://example.org/"}); err == nil || errors.Is(err, ErrTooLarge) {
+			t.Errorf("status %d: %v", status, err)
+		}
+		if body.given > 256<<10 {
+			t.Errorf("status %d: %d bytes were read", status, body.given)
+		}
+	}
+}
+
+// TestCacheStaysWithinItsBounds: on disk and in memory, for many answers and for large ones.
+func TestCacheStaysWithinItsBounds(t *testing.T) {
+	large := make([]byte, 8<<20)
+	dir := t.TempDir()
+	disk, memory := NewCache(dir), NewCache("")
+	kept := func() (files int, bytes int64) {
+		all, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, name := range all {
+			if info, err := os.Stat(name); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return len(all), bytes
+	}
+	at := time.Unix(1_700_000_000, 0)
+	for i := range maxEntries + 130 {
+		e := entry{At: at.Add(time.Duration(i) * time.Second), Body: []byte("x")}
+		disk.put(fmt.Sprint("http://x/", i), e)
+		memory.put(fmt.Sprint("http://x/", i), e)
+	}
+	if files, _ := kept(); files > maxEntries+trimEntries || files < maxEntries {
+		t.Errorf("%d files", files)
+	}
+	if len(memory.memory) > maxEntries || len(memory.memory) < maxEntries/2 {
+		t.Errorf("%d answers in memory", len(memory.memory))
+	}
+	for i := range 50 {
+		e := entry{At: at.Add(time.Duration(maxEntries+200+i) * time.Second), Body: large}
+		disk.put(fmt.Sprint("http://large/", i), e)
+		memory.put(fmt.Sprint("http://large/", i%40), e)
+		if _, bytes := kept(); bytes > maxDiskBytes+trimBytes+2*int64(len(large)) {
+			t.Fatalf("%d bytes on disk after %d large answers", bytes, i+1)
+		}
+		sum := 0
+		for _, e := range memory.memory {
+			sum += len(e.Body)
+		}
+		if sum > maxMemoryBytes || sum != memory.bytes {
+			t.Fatalf("%d bytes in memory, counted as %d", sum, memory.bytes)
+		}
+		if _, ok := memory.get(fmt.Sprint("http://large/", i%40)); !ok {
+			t.Errorf("the newest answer was removed")
+		}
 	}
 }
 
