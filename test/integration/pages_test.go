@@ -99,6 +99,7 @@ var elsewhere = []struct{ command, by string }{
 	{"lull reproduce", "runs for hours and needs the evaluation data; TestHeadlinesMatchTheReproductionPage runs parts of it"},
 	{"lull forecast --zone GB --source ukCarbonIntensity", "asks the provider itself; TestEverySourceLive asks one of this machine"},
 	{"lull forecast backtest --weather", "needs the evaluation data; TestBacktestWithWeather reads such a file"},
+	{"lull simulate --uncertain --jobs pai-1k-week.csv.gz", "needs the evaluation data; TestSimulateUncertain reads such files"},
 	{"lull forecast backtest --recorded", "needs the evaluation data; TestBacktestWritesEachFormat reads such a file"},
 	{"lull run ", "waits for hours; TestRunEndToEnd waits for seconds"},
 	{"sbatch --comment=lull:", slurmPage},
