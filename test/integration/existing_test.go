@@ -49,7 +49,7 @@ func secondLine(t *testing.T, b bed, controller *exec.Cmd) {
 		out, _ := exec.Command(os.Getenv("LULL_BIN"), "explain", "job/started", "-n", b.ns, "--kubeconfig", env.kubeconfig).CombinedOutput()
 		return string(out)
 	}
-	if out := explain(); !strings.Contains(out, "it is left alone: status.ready is 1") {
+	if out := explain(); !strings.Contains(out, "Lull leaves it alone: status.ready is 1") {
 		t.Errorf("lull explain: %s", out)
 	}
 	if job := get("started"); *job.Spec.Suspend || job.Annotations[v1alpha1.AnnotationPolicy] != "" {
