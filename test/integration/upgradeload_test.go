@@ -352,7 +352,7 @@ func (w *upgradeWorld) slipped() {
 			w.t.Errorf("%s is suspended, which its policy does not ask for", j.Name)
 		}
 		out, err := exec.Command(os.Getenv("LULL_BIN"), "explain", "job/"+j.Name, "-n", j.Namespace, "--kubeconfig", env.kubeconfig).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "nobody did, and it is left alone: spec.holdExisting of the policy is Never") {
+		if err == nil || !strings.Contains(string(out), "but was not, and Lull leaves it alone: spec.holdExisting of the policy is Never") {
 			w.t.Errorf("lull explain: %s", out)
 		}
 	}
