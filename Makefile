@@ -216,7 +216,7 @@ bin/slurm/version: tools/slurm.sh
 
 .PHONY: test-slurm
 test-slurm: bin/lull bin/slurm/version ## a real Slurm on loopback, and its demo (needs root)
-	LULL_SLURM=$(CURDIR)/bin/slurm LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags slurm -count=1 -timeout 45m ./test/slurm
+	LULL_SLURM=$(CURDIR)/bin/slurm LULL_BIN=$(CURDIR)/bin/lull $(GO) test -tags slurm -count=1 -timeout 90m ./test/slurm
 	./bin/lull demo slurm
 
 .PHONY: test-slurm-short
