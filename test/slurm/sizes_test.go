@@ -225,3 +225,24 @@ func TestTheExampleGoesOnWithAnotherNumberOfTasks(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsWithWholeNodesKeepTheirTasks: --exclusive, or a partition with OverSubscribe=EXCLUSIVE, gives a job whole nodes, whatever its number of tasks.
+func TestJobsWithWholeNodesKeepTheirTasks(t *testing.T) {
+	empty(t)
+	must(t, "scontrol", "update", "PartitionName=narrow", "OverSubscribe=EXCLUSIVE")
+	t.Cleanup(func() { must(t, "scontrol", "update", "PartitionName=narrow", "OverSubscribe=NO") })
+	controller(t, curve(t, [2]time.Duration{20 * time.Minute, 30 * time.Minute}))
+	with := func(args ...string) string {
+		return submit(t, "sleep 1", append(args, "-n8", "-N1", "--requeue", "--time=60", "--comment=lull:max-delay=30m,runtime=2m,interruptible,min-tasks=2,restart=3s,parallel=0.5")...)
+	}
+	for _, id := range []string{with("--exclusive"), with("--partition=narrow")} {
+		j := until(t, id, "planned", planned)
+		if text := explain(t, id); !strings.Contains(text, "it gets whole nodes") || j["NumTasks"] != "8" || strings.Contains(j["AdminComment"], "user=") {
+			t.Errorf("%s tasks: %s\nexplain: %s", j["NumTasks"], j["AdminComment"], text)
+		}
+	}
+	id := with()
+	if j := until(t, id, "planned", planned); !strings.Contains(j["AdminComment"], "user=8") || strings.Contains(explain(t, id), "whole nodes") {
+		t.Errorf("a job that shares its node is not sized: %s", j["AdminComment"])
+	}
+}

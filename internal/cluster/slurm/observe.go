@@ -116,6 +116,8 @@ type Governed struct {
 	// Size is how many tasks (--ntasks) a job may have; nil where Lull does not change that.
 	Size *Size
 
+	// unsized says why Lull leaves the number of tasks of a job alone whose user lets it have fewer; empty if it does not, or if the mark says why.
+	unsized string
 	// pace is how much of its work a job does in an hour that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
 	pace float64
 }

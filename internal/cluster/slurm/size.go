@@ -101,7 +101,7 @@ func (s *Size) unit(work time.Duration) time.Duration { return s.takes(work, s.L
 
 // newSize returns how a job may be sized; nil if Lull leaves its number of tasks alone. Lull does so if
 //
-//   - the job has GPUs, or several nodes, or maybe a node of its own;
+//   - the job has GPUs, or several nodes, or whole nodes, or maybe a node of its own;
 //   - the cluster has a capacity, as the licences of the job would have to follow;
 //   - the user has changed the number since Lull set it, or Slurm has refused a number;
 //   - Lull had planned the job before it might have fewer tasks: the ledger has it with all.
@@ -110,9 +110,12 @@ func newSize(in *Input, g *Governed) *Size {
 	switch {
 	case g.Options.MinTasks == 0, !g.interruptible(), j.ofArray(), m.Kept != "", g.HeldOut(in.Config):
 		return nil
+	case j.WholeNodes:
+		g.unsized = "it gets whole nodes (--exclusive, or OverSubscribe=EXCLUSIVE of its partition), so fewer tasks would free no CPUs"
+		return nil
 	case in.Config.Capacity != nil, j.GPUs > 0, j.Size < 1, j.Nodes != 1:
 		return nil
-	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe by --exclusive: the CPUs that its user asked for are not known
+	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe as Slurm has given it more CPUs: those that its user asked for are not known
 		return nil
 	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
