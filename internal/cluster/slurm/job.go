@@ -66,6 +66,7 @@ const (
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
 	reasonResources  = "Resources"
+	reasonLicences   = "Licenses"
 	reasonHeld       = "JobHeld" // begins JobHeldUser and JobHeldAdmin
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"

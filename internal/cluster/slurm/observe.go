@@ -37,6 +37,8 @@ type Input struct {
 
 	// Interval is the longest time between two looks at the queue.
 	Interval time.Duration
+	// Kept is how long the licences of the capacity stay reserved at most if no controller goes on; 0 without a capacity.
+	Kept time.Duration
 
 	places *places
 	// waiting are the numbers of jobs that may take room at any time, two at most.

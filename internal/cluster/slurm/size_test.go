@@ -129,7 +129,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 	in := inputAt(t, sizing())
 	in.Config = &Config{Capacity: &Capacity{Licence: "power", Maximum: "64"}}
 	if v := Observe(in); len(v.Jobs) != 1 || v.Jobs[0].Size != nil {
-		t.Errorf("with a capacity: %+v", v.Jobs)
+		t.Errorf("with a capacity, and no licences: %+v", v.Jobs)
 	}
 }
 
