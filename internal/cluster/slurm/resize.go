@@ -96,13 +96,18 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 // queued is how many tasks are wanted for a job in the queue of Slurm: as many as it has, or as find room on a node if it has waited for a while. One that waits for licences
 // of the capacity gets as many as the plan wants, if these are fewer.
 func (s *Size) queued(g *Governed, planned int, now time.Time) int {
-	if s.bound != "" && strings.HasPrefix(g.Job.Reason, reasonLicences) {
+	if g.lacksLicences() {
 		return min(planned, s.Now)
 	}
 	if g.Job.Reason == reasonResources && !s.crowded && s.fits >= s.Least*s.Step && s.fits < s.Now && !g.Mark.Begin.IsZero() && now.Sub(g.Mark.Begin) >= queuedFor {
 		return s.tasks(s.workers(s.fits))
 	}
 	return s.Now
+}
+
+// lacksLicences reports whether a job whose number of tasks Lull sets waits in the queue of Slurm for licences, which that number may change.
+func (g *Governed) lacksLicences() bool {
+	return g.Size.bound != "" && g.Job.Pending() && strings.HasPrefix(g.Job.Reason, reasonLicences)
 }
 
 // sizeOfRunning requeues a running job that is to be paused, or to go on with another number of tasks: one in a look, as it needs the room that it leaves.

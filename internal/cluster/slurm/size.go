@@ -356,7 +356,7 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 			t.Starting = max(0, s.start-g.ran(in))
 		}
 		seen.Running, seen.Wanted, seen.Since = t.Workers, t.Workers, j.Started
-	case g.released(in.Now):
+	case g.released(in.Now) && !g.lacksLicences(): // with fewer tasks, it may have enough licences: a job that lacks some is planned anew
 		t.State, t.Cluster, t.Unscheduled = decide.Running, ClusterName, true
 		t.Workers = s.workers(s.Now)
 		t.Starting = s.restarts(g)

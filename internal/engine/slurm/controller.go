@@ -312,11 +312,18 @@ func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[st
 	for _, id := range u.IDs {
 		of := *u
 		of.IDs = []string{id}
+		if err := c.unlicense(ctx, &of, applied, licensed); err != nil {
+			return err
+		}
 		err := c.update(ctx, &of, applied, licensed)
 		if slurm.Refused(err) && ctx.Err() == nil {
 			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Slurm has refused a number of tasks; the job keeps those that it has", "jobs", id, "tasks", u.Size, "error", err.Error())
-			err = c.withoutSize(ctx, &of, applied, licensed)
+			if err := c.unlicense(ctx, &of, applied, licensed); err != nil {
+				return err
+			}
+			of = of.WithoutSize()
+			err = c.update(ctx, &of, applied, licensed)
 		}
 		if err != nil {
 			return err
@@ -325,15 +332,13 @@ func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[st
 	return nil
 }
 
-// withoutSize makes the other changes of an update whose number of tasks Slurm has refused, after the licences are as they were.
-func (c *Controller) withoutSize(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
-	if before := u.WithLicencesOfBefore(); len(before.IDs) > 0 {
-		if err := c.license(ctx, &before, applied, licensed); err != nil {
-			return err
-		}
+// unlicense gives jobs back their licences if Slurm has changed them, though it has refused the rest of an update.
+func (c *Controller) unlicense(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
+	before := u.WithLicencesOfBefore()
+	if len(before.IDs) == 0 {
+		return nil
 	}
-	rest := u.WithoutSize()
-	return c.update(ctx, &rest, applied, licensed)
+	return c.license(ctx, &before, applied, licensed)
 }
 
 // license sets licences of jobs, with all else of the update. The licences are read again right before: what somebody has changed since

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,9 @@ type fake struct {
 	asked   []time.Time
 	answers time.Duration
 	// reserved are the licences that are reserved until then.
-	reserved           int
+	reserved int
+	// licences are how many there are of power; 0 for any number.
+	licences           int
 	until              time.Time
 	refusesReservation error
 	// refusesLicences says that no licences can be changed.
@@ -137,7 +140,7 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for f.split(now) {
 	}
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && f.licenses(j, now) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Node, j.Started = "RUNNING", "None", "n", maxTime(j.Begin, j.Submitted)
 			if n := f.grows[j.ID]; n > 0 {
 				j.CPUs = n
@@ -148,6 +151,36 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 		}
 	}
 	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus, UsedCPUs: f.used()}}, Bad: f.bad}, nil
+}
+
+// licensesOf is how many licences of power a job asks for, or has.
+func licensesOf(j *slurm.Job) (n int) {
+	for of := range strings.SplitSeq(j.Licences, ",") {
+		if text, is := strings.CutPrefix(of, "power:"); is {
+			n, _ = strconv.Atoi(text)
+		}
+	}
+	return n
+}
+
+// licenses reports whether enough licences are neither used nor reserved for a job to start; if not, Slurm says so as the reason of the job.
+func (f *fake) licenses(j *slurm.Job, now time.Time) bool {
+	if f.licences == 0 {
+		return true
+	}
+	free := f.licences
+	if now.Before(f.until) {
+		free -= f.reserved
+	}
+	for i := range f.jobs {
+		if x := &f.jobs[i]; !x.Pending() {
+			free -= licensesOf(x)
+		}
+	}
+	if licensesOf(j) > free && !j.Begin.After(now) && j.Reason != "Dependency" {
+		j.Reason = "Licenses"
+	}
+	return licensesOf(j) <= free
 }
 
 // lets reports whether the throttle of an array lets one more task run.
