@@ -9,8 +9,7 @@ import (
 )
 
 // Needs returns the least scale at which a task must run until a time to end by its deadline, less a margin, if it then
-// goes on as fast as it can; 0 where it may wait until then. A task whose changes of scale are restarts needs the scale at which it goes on: that at which it runs, or the
-// fastest if it has not started, as nobody may change that in time.
+// goes on as fast as it can; 0 where it may wait until then.
 func Needs(t *decide.Task, until time.Time, margin time.Duration) int {
 	slack := t.Deadline.Add(-margin).Sub(until) // for what is left then
 	if t.Scaling == nil {
@@ -26,17 +25,8 @@ func Needs(t *decide.Task, until time.Time, margin time.Duration) int {
 			best, fastest = n, r
 		}
 	}
-	if s.Restarts { // its scale stands until somebody changes it, by a restart
-		slack -= t.Restart
-	}
 	if float64(t.Remaining) <= float64(slack)*fastest {
 		return 0
-	}
-	if s.Restarts {
-		if t.State == decide.Running && !t.Unscheduled {
-			return max(t.Workers, s.MinWorkers)
-		}
-		return best
 	}
 	if slack > 0 {
 		return s.MinWorkers // it must begin; its scale is the planner's

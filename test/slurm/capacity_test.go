@@ -115,6 +115,10 @@ func TestUsersKeepTheirLicences(t *testing.T) {
 			t.Errorf("Licenses=%s: the job asks for %q; want %q", tc[0], j["Licenses"], tc[1])
 		}
 	}
+	out, err := as(65534, "scontrol", "update", "JobId="+id, "Licenses=power:1", "AdminComment=x")
+	if j := show(t, id); err == nil || j["Licenses"] != "power:5" {
+		t.Errorf("with an AdminComment, the job asks for %q: %v %s", j["Licenses"], err, out)
+	}
 	must(t, "scontrol", "update", "JobId="+id, "Licenses=")
 	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "(null)" {
 		t.Errorf("an operator took the licences away; the job asks for %q", j["Licenses"])

@@ -44,7 +44,7 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 	l.kill()
 
 	malleable := func() string {
-		return submit(t, "sleep 3600", "-n8", "-N1", "--requeue", "--time=12:00:00", "--licenses=superpower:1", "--comment=lull:max-delay=20h,runtime=1h,interruptible,min-tasks=2,restart=3s")
+		return asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n8", "-N1", "--requeue", "--time=12:00:00", "--licenses=superpower:1", "--comment=lull:max-delay=20h,runtime=1h,interruptible,min-tasks=2,restart=3s", "--wrap", "sleep 3600")
 	}
 	follows := func(j job) bool {
 		return j["Licenses"] == "superpower:1,power:"+j["NumTasks"] && j["NumCPUs"] == j["NumTasks"]
@@ -72,7 +72,7 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 	l.kill()
 
 	with(daysFrom(t, 0))
-	other := malleable()
+	other := submit(t, "sleep 3600", "-n8", "-N1", "--requeue", "--time=12:00:00", "--licenses=superpower:1", "--comment=lull:max-delay=20h,runtime=1h,interruptible,min-tasks=2,restart=3s") // of the account of the controller
 	if j := until(t, other, "running", running); j["NumTasks"] == "2" || !follows(j) {
 		t.Errorf("while power is clean, it runs with %s tasks, %s CPUs and %s: %s", j["NumTasks"], j["NumCPUs"], j["Licenses"], j["AdminComment"])
 	}

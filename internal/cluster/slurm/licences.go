@@ -128,6 +128,61 @@ func (u *Update) licensedBefore() int {
 	return 0
 }
 
+// Beside is how many licences that bound the capacity the jobs have, or take if they start before a time, that Lull leaves to Slurm. known says that the
+// lines of all jobs can be read, as far as this needs.
+func (v *View) Beside(in *Input, until time.Time) (licences int, known bool) {
+	known = true
+	for i := range v.Left {
+		licences = min(mostCount, licences+v.Left[i].Job.takes(v.places.licence, until))
+	}
+	for i := range in.Queue.Bad {
+		switch b := &in.Queue.Bad[i]; {
+		case b.Node:
+		case b.Job == nil:
+			known = false
+		default:
+			licences = min(mostCount, licences+b.Job.takes(v.places.licence, until))
+		}
+	}
+	return licences, known
+}
+
+// Needed is how many licences that bound the capacity are to be left in use, so that jobs get theirs that must start before a time: those, and all that running jobs have. The
+// floor of a curve counts no jobs that run and may be paused, but these have their licences until they are. 0 if no job must start.
+func (v *View) Needed(in *Input, until time.Time) int {
+	due, used := 0, 0
+	for i := range v.Jobs {
+		switch g := &v.Jobs[i]; {
+		case !g.Job.Pending() || g.Latest.Add(-in.Margin).After(until):
+		case g.Size != nil: // with all of its tasks
+			due = min(mostCount, due+g.Size.User*g.Size.Each)
+		case g.Job.Begin.After(until): // it is about to be released
+			due = min(mostCount, due+g.Job.takes(v.places.licence, g.Job.Begin))
+		default:
+			due = min(mostCount, due+g.Job.takes(v.places.licence, until))
+		}
+	}
+	for i := range v.Left {
+		if v.Left[i].Job.Pending() {
+			due = min(mostCount, due+v.Left[i].Job.takes(v.places.licence, until))
+		}
+	}
+	if due == 0 {
+		return 0
+	}
+	for i := range in.Queue.Jobs {
+		if j := &in.Queue.Jobs[i]; !j.Pending() {
+			used = min(mostCount, used+j.takes(v.places.licence, until))
+		}
+	}
+	for i := range in.Queue.Bad {
+		if j := in.Queue.Bad[i].Job; j != nil {
+			used = min(mostCount, used+j.takes(v.places.licence, until))
+		}
+	}
+	return min(mostCount, due+used)
+}
+
 // licenceName is the name of an entry such as power:4, power=4 or power.
 func licenceName(entry string) string {
 	name, _, _ := strings.Cut(strings.ReplaceAll(entry, "=", ":"), ":")

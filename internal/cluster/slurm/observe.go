@@ -140,25 +140,6 @@ type View struct {
 // in cpu@long, if the partition has not all nodes.
 func (v *View) Request(j *Job) map[string]float64 { return v.places.request(j, 1) }
 
-// Beside is how many licences that bound the capacity the jobs have, or take if they start before a time, that Lull leaves to Slurm. known says that the
-// lines of all jobs can be read, as far as this needs.
-func (v *View) Beside(in *Input, until time.Time) (licences int, known bool) {
-	known = true
-	for i := range v.Left {
-		licences = min(mostCount, licences+v.Left[i].Job.takes(v.places.licence, until))
-	}
-	for i := range in.Queue.Bad {
-		switch b := &in.Queue.Bad[i]; {
-		case b.Node:
-		case b.Job == nil:
-			known = false
-		default:
-			licences = min(mostCount, licences+b.Job.takes(v.places.licence, until))
-		}
-	}
-	return licences, known
-}
-
 // Observe translates a queue into a snapshot. A job that cannot be read, that nobody lets wait, or that its user or an operator holds or
 // has changed is no task: Slurm runs it as if there were no Lull, and the CPUs that it uses are load.
 //

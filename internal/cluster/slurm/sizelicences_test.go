@@ -168,3 +168,40 @@ func TestARefusedSizeKeepsItsLicences(t *testing.T) {
 		t.Errorf("%+v", other)
 	}
 }
+
+// TestLicencesNeededForALatestStart: those in use, and those of jobs that must start. A job whose number of tasks is set needs those of all of its tasks.
+func TestLicencesNeededForALatestStart(t *testing.T) {
+	with := func(id int, f func(*Job)) Job {
+		j := licensed(waiting(), 4, 4)
+		j.ID, j.Number, j.CPUs = fmt.Sprint(id), id, 4
+		f(&j)
+		return j
+	}
+	runs := with(1, func(j *Job) { // and may be paused
+		j.State, j.Node, j.Started, j.Comment = stateRunning, "n1", at("08:50:00"), "lull:max-delay=8h,runtime=1h,interruptible"
+		j.AdminComment = Mark{Phase: Released, Begin: at("08:50:00")}.String()
+	})
+	due, later := with(2, func(j *Job) { j.Comment = "lull:max-delay=70m" }), with(3, func(*Job) {})
+	others := with(4, func(j *Job) { j.Comment, j.AdminComment, j.Begin = "", "", at("09:00:00") })
+	size := changed(licensed(sized(2, Mark{}), 4, 4), func(j *Job) {
+		j.ID, j.Number, j.Comment = "5", 5, "lull:max-delay=70m,runtime=2h,interruptible,min-tasks=2,restart=5m"
+	})
+	for name, tc := range map[string]struct {
+		jobs []Job
+		want int
+	}{
+		"nothing must start":     {[]Job{runs, later}, 0},
+		"one must start":         {[]Job{runs, due, later}, 8},
+		"one is left to Slurm":   {[]Job{runs, others}, 8},
+		"with all of its tasks":  {[]Job{runs, size}, 20},
+		"both, and nothing runs": {[]Job{due, size}, 20},
+		"one that runs must end": {[]Job{changed(runs, func(j *Job) { j.Comment = "lull:max-delay=8h" })}, 0},
+		"one is being requeued":  {[]Job{changed(runs, func(j *Job) { j.State, j.AdminComment = stateCompleting, Mark{Phase: Pausing}.String() }), due}, 4},
+	} {
+		in := within(t, "24", tc.jobs...)
+		v := Observe(in)
+		if got := v.Needed(&in, at("09:30:00")); got != tc.want {
+			t.Errorf("%s: %d; want %d", name, got, tc.want)
+		}
+	}
+}

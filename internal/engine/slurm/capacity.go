@@ -46,6 +46,8 @@ type Capacity struct {
 type bounded struct {
 	value float64
 	now   curve.Now
+	// needed are the licences without which a job would be late: see View.Needed.
+	needed int
 }
 
 // kept is how long licences are reserved. Those that jobs need for a latest start before are not.
@@ -69,7 +71,11 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 	d.Beside = float64(beside)
 	value, now := c.o.Capacity.Curve.Look(ctx, s.Now, in.Carbon, d)
 	s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
-	return bounded{value, now}
+	next := d.Until
+	if now.End().After(next) {
+		next = now.End()
+	}
+	return bounded{value, now, view.Needed(in, next)}
 }
 
 // replan has tasks planned anew when the curve has changed. What the first capacity after a start has changed is not known: plans of the controller before stand
@@ -98,7 +104,7 @@ func (b *bounded) planner(c *Capacity, otherwise plan.Planner) plan.Planner {
 // enforce reserves the licences that are not to be used. Those of CPUs above the maximum of the curve are reserved too.
 func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) error {
 	k := c.o.Capacity
-	allowed := min(k.Maximum, int(b.value))
+	allowed := min(k.Maximum, max(int(b.value), b.needed))
 	reserve := k.Total - allowed
 	st := k.Curve.Status()
 	said := fmt.Sprintf("%d %s %s", allowed, st.Reason, st.Message)

@@ -142,6 +142,9 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for i := range f.jobs {
 		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && f.licenses(j, now) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Node, j.Started = "RUNNING", "None", "n", maxTime(j.Begin, j.Submitted)
+			if f.licences > 0 { // it may have waited for licences
+				j.Started = now
+			}
 			if n := f.grows[j.ID]; n > 0 {
 				j.CPUs = n
 			}
@@ -273,7 +276,7 @@ func (f *fake) Update(_ context.Context, u slurm.Update) (err error) {
 		if u.Comment != "" {
 			j.AdminComment = u.Comment
 		}
-		if u.Licences != "" {
+		if u.Licences != "" && (u.Size == 0 || j.Pending()) {
 			j.Licences = u.Licences
 		}
 		if u.Throttle != nil {

@@ -160,3 +160,26 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 	}
 	t.Logf("tasks with which it begins, by the hour: %v", first)
 }
+
+// TestSizesHaveTheirLicencesAtTheirLatestStart: there are two licences until the evening, and a job of eight tasks and three hours must begin within an hour. It gets all of its
+// licences in time, and ends by its deadline.
+func TestSizesHaveTheirLicencesAtTheirLatestStart(t *testing.T) {
+	j := sizingWithin()
+	j.Comment = "lull:max-delay=1h,runtime=3h,interruptible,min-tasks=2,restart=2m"
+	c, f, log := setup(t, j)
+	withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "20:00", Capacity: "2"}, {From: "20:00", To: "24:00", Capacity: "8"}}}, "")
+	c.o.Planner = plan.ForSequence(joint.Planner{Effort: 0.02})
+	f.licences = 16
+	for ; f.jobs[0].Pending(); f.clock.Step(20 * time.Second) {
+		if _, err := c.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at := f.jobs[0]; at.CPUs != licensesOf(&at) || f.clock.Now().After(midnight.Add(12*time.Hour)) {
+			t.Fatalf("%v: %+v\n%s", f.clock.Now(), at, log)
+		}
+	}
+	at := f.jobs[0]
+	if ends := at.Started.Add(3 * time.Hour * 8 / time.Duration(at.Size)); ends.After(midnight.Add(12*time.Hour + time.Minute)) {
+		t.Errorf("it begins at %v with %d tasks, and ends at %v; want by 12:00: %+v\n%s", at.Started, at.Size, ends, at, log)
+	}
+}
