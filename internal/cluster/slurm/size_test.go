@@ -366,7 +366,7 @@ func TestLullMayDieAfterTheMark(t *testing.T) {
 
 // TestMarkOfASizeCanBeRead, and fits into what squeue shows.
 func TestMarkOfASizeCanBeRead(t *testing.T) {
-	m := Mark{Phase: Pausing, Since: at("08:00:00"), Begin: at("10:00:00"), Done: 100 * time.Hour, Ran: 100 * time.Hour, Runs: 100, Size: 1000, User: 2000, Each: 128, Was: 2000, To: 1500, Text: "x"}
+	m := Mark{Phase: Pausing, Since: at("08:00:00"), Begin: at("10:00:00"), Done: 100 * time.Hour, Ran: 100 * time.Hour, Runs: 100, Size: 1000, User: 2000, Each: 128, Was: 2000, To: 1500, Licences: 256000, Text: "x"}
 	if got := ReadMark(m.String()); got != m {
 		t.Errorf("%+v; want %+v", got, m)
 	}

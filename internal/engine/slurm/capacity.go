@@ -111,7 +111,7 @@ func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) err
 	metrics.SlurmCapacity.Set(float64(allowed))
 	if said != k.said {
 		k.said = said
-		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "message", st.Message)
+		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "needed", b.needed, "message", st.Message)
 	}
 	if c.o.DryRun || k.set && reserve == k.reserved && (reserve == 0 || k.until.Sub(now) > c.kept()-keptAgain) {
 		return nil

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/internal/cluster/curve"
 	"lull.dev/lull/internal/cluster/slurm"
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -181,5 +184,55 @@ func TestSizesHaveTheirLicencesAtTheirLatestStart(t *testing.T) {
 	at := f.jobs[0]
 	if ends := at.Started.Add(3 * time.Hour * 8 / time.Duration(at.Size)); ends.After(midnight.Add(12*time.Hour + time.Minute)) {
 		t.Errorf("it begins at %v with %d tasks, and ends at %v; want by 12:00: %+v\n%s", at.Started, at.Size, ends, at, log)
+	}
+}
+
+// TestARequeueForMoreTasksTakesTheirLicences: a job runs with few tasks while power is dirty. Power becomes clean: the job is requeued, and has its new number of tasks and
+// its licences before it is released, whichever change is the last one of a controller.
+func TestARequeueForMoreTasksTakesTheirLicences(t *testing.T) {
+	dirty, clean := map[int]units.CarbonIntensity{}, map[int]units.CarbonIntensity{}
+	for h := range 48 {
+		dirty[h], clean[h] = 500, 500
+		if h >= 9 && h < 13 {
+			clean[h] = 100
+		}
+	}
+	for dies := range 4 {
+		j := sizingWithin()
+		j.Comment = "lull:max-delay=10h,runtime=3h,interruptible,min-tasks=2,restart=2m,parallel=0.9"
+		_, f, _ := setup(t, j)
+		f.licences = 16
+		out := hourly(t, carbon.LiveForecast, midnight.Add(8*time.Hour), dirty)
+		starts := func() *Controller {
+			c, _, _ := setup(t)
+			withCapacity(t, c, v1alpha1.CapacityMethod{Schedule: []v1alpha1.CapacityWindow{{From: "00:00", To: "24:00", Capacity: "8"}}}, "")
+			c.o.Client, c.o.Clock, c.o.Planner = f, f.clock, plan.ForSequence(joint.Planner{Effort: 0.02})
+			c.o.Outlook = func(time.Time) source.Outlook { return out }
+			return c
+		}
+		c := starts()
+		before := slurm.Job{}
+		for ; f.clock.Now().Before(midnight.Add(11 * time.Hour)); f.clock.Step(20 * time.Second) {
+			if f.clock.Now().Equal(midnight.Add(9 * time.Hour)) {
+				before = f.jobs[0]
+				out = hourly(t, carbon.LiveForecast, midnight.Add(9*time.Hour), clean)
+				if dies > 0 {
+					c.o.Client = &mortal{f, dies - 1, nil}
+				}
+			}
+			if _, err := c.Reconcile(t.Context()); err != nil {
+				if dies == 0 || c.o.Client == slurm.Client(f) {
+					t.Fatal(err)
+				}
+				c = starts()
+			}
+			if at := f.jobs[0]; at.CPUs != licensesOf(&at) || at.CPUs != at.Size {
+				t.Fatalf("%v: %d tasks with %d CPUs and %s", f.clock.Now(), at.Size, at.CPUs, at.Licences)
+			}
+		}
+		at := f.jobs[0]
+		if before.State != "RUNNING" || before.Size != 2 || at.State != "RUNNING" || at.Size <= 2 || at.Restarts <= before.Restarts {
+			t.Errorf("killed after %d changes: before: %+v\nafter: %+v", dies, before, at)
+		}
 	}
 }
