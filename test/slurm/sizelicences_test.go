@@ -80,3 +80,23 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 		t.Errorf("the first job has %s tasks, %s CPUs and %s: %s", j["NumTasks"], j["NumCPUs"], j["Licenses"], j["AdminComment"])
 	}
 }
+
+// TestARequeueForMoreTasksTakesTheirLicences: under a capacity, a job runs with two tasks and two licences while power is dirty. When it becomes clean, the job is requeued,
+// and goes on with more of both. The delay is longer than without a capacity, as a dead controller would leave licences reserved for 6 minutes.
+func TestARequeueForMoreTasksTakesTheirLicences(t *testing.T) {
+	empty(t)
+	config := boundedBy(t, `{schedule: [{from: "00:00", to: "24:00", capacity: "24"}]}`, "")
+	l := controller(t, curve(t), "--config", config)
+	id, dir := malleableWithin(t, "1000s")
+	cleaner(t, id, l, "--config", config)
+	until(t, id, "running with more tasks", func(j job) bool {
+		if j["Licenses"] != "power:"+j["NumCPUs"] || j["NumTasks"] != j["NumCPUs"] {
+			t.Errorf("%s tasks, %s CPUs and %s: %s", j["NumTasks"], j["NumCPUs"], j["Licenses"], j["AdminComment"])
+			return true
+		}
+		return running(j) && j["Restarts"] == "1" && j["NumTasks"] != "2"
+	})
+	if runs := checkRuns(t, id, dir); len(runs) < 2 || runs[0].cpus != 2 || runs[1].cpus <= 2 {
+		t.Errorf("%+v; want a run with 2 tasks, and one with more", runs)
+	}
+}

@@ -56,11 +56,17 @@ func runsOf(t *testing.T, dir string) (out []aRun) {
 // malleable submits work as a job of 8 tasks that may have 2. It is to end within 720 s; with 2 tasks, it takes 311 s.
 func malleable(t *testing.T) (id, dir string) {
 	t.Helper()
+	return malleableWithin(t, "600s")
+}
+
+// malleableWithin is malleable with another delay.
+func malleableWithin(t *testing.T, delay string) (id, dir string) {
+	t.Helper()
 	dir = open(t)
 	if err := os.WriteFile(dir+"/work", []byte(work), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay=600s,runtime=120s,interruptible,min-tasks=2,restart=3s,parallel=0.9"), dir
+	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay="+delay+",runtime=120s,interruptible,min-tasks=2,restart=3s,parallel=0.9"), dir
 }
 
 // cleaner waits until a job runs with few of its tasks, and has power become clean for some minutes, which no forecast has said before. A new controller reads that:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,36 +153,6 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 		}
 	}
 	return slurm.Queue{Jobs: slices.Clone(f.jobs), Ended: slices.Clone(f.ended), Nodes: []slurm.Node{{Name: "n", CPUs: f.cpus, UsedCPUs: f.used()}}, Bad: f.bad}, nil
-}
-
-// licensesOf is how many licences of power a job asks for, or has.
-func licensesOf(j *slurm.Job) (n int) {
-	for of := range strings.SplitSeq(j.Licences, ",") {
-		if text, is := strings.CutPrefix(of, "power:"); is {
-			n, _ = strconv.Atoi(text)
-		}
-	}
-	return n
-}
-
-// licenses reports whether enough licences are neither used nor reserved for a job to start; if not, Slurm says so as the reason of the job.
-func (f *fake) licenses(j *slurm.Job, now time.Time) bool {
-	if f.licences == 0 {
-		return true
-	}
-	free := f.licences
-	if now.Before(f.until) {
-		free -= f.reserved
-	}
-	for i := range f.jobs {
-		if x := &f.jobs[i]; !x.Pending() {
-			free -= licensesOf(x)
-		}
-	}
-	if licensesOf(j) > free && !j.Begin.After(now) && j.Reason != "Dependency" {
-		j.Reason = "Licenses"
-	}
-	return licensesOf(j) <= free
 }
 
 // lets reports whether the throttle of an array lets one more task run.

@@ -2,6 +2,8 @@ package slurm
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -37,4 +39,34 @@ func (w *world) checkLicences(j *slurm.Job, x *fate, fail func(string)) {
 		return
 	}
 	fail(fmt.Sprintf("%d CPUs and licences %s", j.CPUs, j.Licences))
+}
+
+// licensesOf is how many licences of power a job asks for, or has.
+func licensesOf(j *slurm.Job) (n int) {
+	for of := range strings.SplitSeq(j.Licences, ",") {
+		if text, is := strings.CutPrefix(of, "power:"); is {
+			n, _ = strconv.Atoi(text)
+		}
+	}
+	return n
+}
+
+// licenses reports whether enough licences are neither used nor reserved for a job to start; if not, Slurm says so as the reason of the job.
+func (f *fake) licenses(j *slurm.Job, now time.Time) bool {
+	if f.licences == 0 {
+		return true
+	}
+	free := f.licences
+	if now.Before(f.until) {
+		free -= f.reserved
+	}
+	for i := range f.jobs {
+		if x := &f.jobs[i]; !x.Pending() {
+			free -= licensesOf(x)
+		}
+	}
+	if licensesOf(j) > free && !j.Begin.After(now) && j.Reason != "Dependency" {
+		j.Reason = "Licenses"
+	}
+	return licensesOf(j) <= free
 }
