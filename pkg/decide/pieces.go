@@ -40,6 +40,9 @@ const leastPiece = time.Minute
 // all tasks could have them.
 func (w *decider) pieces(l *capacity.Ledger, i, c int, by time.Time, across bool) []Phase {
 	t, x := &w.s.Tasks[i], &w.items[i]
+	if by.Before(x.earliest) { // also without any work that is left, a phase would end before it begins
+		return nil
+	}
 	cluster, left := l.Cluster(w.s.Clusters[c].Name), float64(t.Remaining)
 	most := 1
 	if t.Scaling != nil {

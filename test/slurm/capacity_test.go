@@ -34,12 +34,18 @@ func reserved(t *testing.T) (n, used int) {
 // days writes intensities by the hour from two weeks ago on: 100 in the six hours of each day that begin six hours from now, else 500.
 func days(t *testing.T) string {
 	t.Helper()
+	return daysFrom(t, 6)
+}
+
+// daysFrom is days whose clean hours begin so many hours from now.
+func daysFrom(t *testing.T, clean int) string {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString("time,intensity_gco2eq_per_kwh\n")
 	now := time.Now().UTC().Truncate(time.Hour)
 	for h := -15 * 24; h < 3*24; h++ {
 		v := 500
-		if in := (h + 30*24) % 24; in >= 6 && in < 12 {
+		if in := (h + 30*24) % 24; in >= clean && in < clean+6 {
 			v = 100
 		}
 		fmt.Fprintf(&b, "%s,%d\n", now.Add(time.Duration(h)*time.Hour).Format(time.RFC3339), v)
@@ -108,6 +114,10 @@ func TestUsersKeepTheirLicences(t *testing.T) {
 		if j := show(t, id); j["Licenses"] != tc[1] {
 			t.Errorf("Licenses=%s: the job asks for %q; want %q", tc[0], j["Licenses"], tc[1])
 		}
+	}
+	out, err := as(65534, "scontrol", "update", "JobId="+id, "Licenses=power:1", "AdminComment=x")
+	if j := show(t, id); err == nil || j["Licenses"] != "power:5" {
+		t.Errorf("with an AdminComment, the job asks for %q: %v %s", j["Licenses"], err, out)
 	}
 	must(t, "scontrol", "update", "JobId="+id, "Licenses=")
 	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "(null)" {

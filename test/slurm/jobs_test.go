@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -162,8 +163,11 @@ func controllerOf(t *testing.T, uid uint32, curve string, args ...string) *lull 
 	l := &lull{log: &buffer{}}
 	l.cmd = exec.Command(os.Getenv("LULL_BIN"), append([]string{
 		"slurm", "controller", "--slurm-bin", lab.root + "/usr/bin", "--config", lab.configFile(), "--zone", "DE", "--source", curve,
-		"--interval", "1s", "--slot", "2s", "--min-run", "1s", "--min-pause", "1s", "--param", "reserve=0",
+		"--interval", "1s", "--slot", "2s", "--min-run", "1s", "--min-pause", "1s",
 	}, args...)...)
+	if !slices.Contains(args, "--planner") {
+		l.cmd.Args = append(l.cmd.Args, "--param", "reserve=0")
+	}
 	l.cmd.Stderr = l.log
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if err := child.Start(l.cmd); err != nil {

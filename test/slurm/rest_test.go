@@ -63,6 +63,7 @@ func TestSlurmrestdAndTheCommandsSayTheSame(t *testing.T) {
 	until(t, submit(t, "true"), "completed", completed)
 	submit(t, "true", "--hold", "--partition=green,batch", "--comment=lull:max-delay=8h and more")
 	submit(t, "true", "--begin=now+1000", "--deadline=now+2days", "--time=10", "--no-requeue", "-N2", "-n4")
+	submit(t, "true", "--exclusive", "--begin=now+1000")
 	array := submit(t, "true", "--array=1-9:2%4", "--begin=now+1000")
 	submit(t, "true", "--array=0-200", "--begin=now+1000")
 	until(t, submit(t, "sleep 600", "--array=1-2"), "running", running)

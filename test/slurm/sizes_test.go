@@ -56,11 +56,17 @@ func runsOf(t *testing.T, dir string) (out []aRun) {
 // malleable submits work as a job of 8 tasks that may have 2. It is to end within 720 s; with 2 tasks, it takes 311 s.
 func malleable(t *testing.T) (id, dir string) {
 	t.Helper()
+	return malleableWithin(t, "600s")
+}
+
+// malleableWithin is malleable with another delay.
+func malleableWithin(t *testing.T, delay string) (id, dir string) {
+	t.Helper()
 	dir = open(t)
 	if err := os.WriteFile(dir+"/work", []byte(work), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay=600s,runtime=120s,interruptible,min-tasks=2,restart=3s,parallel=0.9"), dir
+	return submit(t, "exec "+dir+"/work "+dir+" 2>>"+dir+"/errors", "-n8", "-N1", "--requeue", "--time=30", "--comment=lull:max-delay="+delay+",runtime=120s,interruptible,min-tasks=2,restart=3s,parallel=0.9"), dir
 }
 
 // cleaner waits until a job runs with few of its tasks, and has power become clean for some minutes, which no forecast has said before. A new controller reads that:
@@ -223,5 +229,26 @@ func TestTheExampleGoesOnWithAnotherNumberOfTasks(t *testing.T) {
 		if err != nil || err2 != nil || string(got) != string(want) {
 			t.Errorf("part %d: %s, %v; want %s, %v", part, got, err, want, err2)
 		}
+	}
+}
+
+// TestJobsWithWholeNodesKeepTheirTasks: --exclusive, or a partition with OverSubscribe=EXCLUSIVE, gives a job whole nodes, whatever its number of tasks.
+func TestJobsWithWholeNodesKeepTheirTasks(t *testing.T) {
+	empty(t)
+	must(t, "scontrol", "update", "PartitionName=narrow", "OverSubscribe=EXCLUSIVE")
+	t.Cleanup(func() { must(t, "scontrol", "update", "PartitionName=narrow", "OverSubscribe=NO") })
+	controller(t, curve(t, [2]time.Duration{20 * time.Minute, 30 * time.Minute}))
+	with := func(args ...string) string {
+		return submit(t, "sleep 1", append(args, "-n8", "-N1", "--requeue", "--time=60", "--comment=lull:max-delay=30m,runtime=2m,interruptible,min-tasks=2,restart=3s,parallel=0.5")...)
+	}
+	for _, id := range []string{with("--exclusive"), with("--partition=narrow")} {
+		j := until(t, id, "planned", planned)
+		if text := explain(t, id); !strings.Contains(text, "it gets whole nodes") || j["NumTasks"] != "8" || strings.Contains(j["AdminComment"], "user=") {
+			t.Errorf("%s tasks: %s\nexplain: %s", j["NumTasks"], j["AdminComment"], text)
+		}
+	}
+	id := with()
+	if j := until(t, id, "planned", planned); !strings.Contains(j["AdminComment"], "user=8") || strings.Contains(explain(t, id), "whole nodes") {
+		t.Errorf("a job that shares its node is not sized: %s", j["AdminComment"])
 	}
 }

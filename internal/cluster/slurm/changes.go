@@ -57,17 +57,17 @@ const rounding = time.Second
 //   - A job whose begin time somebody else has changed keeps it, and gets a mark that says so.
 //   - A job that waits, and has fewer licences of the bound than CPUs, gets one for each, unless an operator has lowered them since Lull or job_submit.lua set them.
 //   - A job whose size is set gets, while it waits, the number of tasks of the plan, or a larger one with which it would end in time without Lull. If it runs, it is
-//     requeued, and gets them at the next look.
+//     requeued, and gets them at the next look. Its licences of the bound follow, in the same update.
 //   - An array that is scaled gets the throttle of the plan, or a larger one with which it would end in time without Lull. One that waits, or is not scaled any
 //     more, gets back that of its user.
 //
 // Jobs that need the same change share an update.
 func Plan(v *View, d *decide.Decision) Changes {
-	c := changes{starts: starts(v, d)}
+	c := changes{starts: starts(v, d), licence: v.places.licence, most: int(v.Snapshot.Clusters[0].Capacity[LicenceResource])}
 	now := v.Snapshot.Now
 	for _, i := range d.Order {
 		g, t, a := &v.Jobs[i], &v.Snapshot.Tasks[i], &d.Actions[i]
-		c.licences(v, g)
+		c.licences(g)
 		if c.unscale(g) || c.unsize(g) {
 			continue
 		}
@@ -98,7 +98,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 	}
 	for i := range v.Dependent {
 		g := &v.Dependent[i]
-		c.licences(v, g)
+		c.licences(g)
 		c.wait(g, now, g.Latest, codeDepends)
 	}
 	for i := range v.Left {
@@ -111,7 +111,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 // order puts releases first: should Slurm stop answering midway, no job that may start waits. Licences come before the release of their job.
 func order(u *Update) int {
 	switch {
-	case u.Licences != "":
+	case u.Licences != "" && u.Size == 0:
 		return 0
 	case u.Now:
 		return 1
@@ -143,6 +143,9 @@ type changes struct {
 	at map[change]int
 	// starts says that a job may take room which another one leaves for a moment: one starts now, or is being requeued.
 	starts bool
+	// licence is that of the capacity, of which there are most; empty without one.
+	licence string
+	most    int
 }
 
 // change is what updates that are the same have in common.
@@ -217,7 +220,7 @@ func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, 
 	u := Update{Begin: begin}
 	if tasks > 0 {
 		m.Text += g.Size.withTasks(tasks)
-		u.resize(g, &m, tasks)
+		c.resize(&u, g, &m, tasks)
 	}
 	same := u.Size == 0 && g.Job.Begin.Sub(begin).Abs() <= rounding && g.Mark.Phase == m.Phase && g.Mark.Begin.Equal(g.Job.Begin)
 	if same && g.Mark.Text == m.Text && m.Set == 0 {
@@ -241,7 +244,7 @@ func (c *changes) left(l *Left, now time.Time) {
 	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}
-	u.giveBack(j, &m)
+	c.giveBack(&u, j, &m)
 	u.throttle(j, restore(j, &m), m, m.Text)
 	c.add(j.ID, u)
 }
@@ -346,6 +349,9 @@ func (g *Governed) next(p Phase) Mark {
 	m.Size, m.User, m.Each, m.Kept = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.Kept
 	if s := g.Size; s != nil {
 		m.Size, m.User, m.Each = s.Now, s.User, s.Each // not that of Mark.Was
+		if s.bound != "" {
+			m.Licences = g.Job.CPUs
+		}
 	}
 	if g.Scale != nil {
 		m.Of = g.Scale.Of

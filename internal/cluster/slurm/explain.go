@@ -151,6 +151,9 @@ func (g *Governed) explain(now time.Time) (does, message string) {
 	if why := keptMessages[g.Mark.Kept]; why != "" {
 		text += "; " + why
 	}
+	if g.unsized != "" {
+		text += "; its number of tasks stays as it is: " + g.unsized
+	}
 	switch {
 	case !j.Pending():
 		return doesRun, fmt.Sprintf("Job %s (%s): %s.", j.ID, strings.ToLower(j.State), text)

@@ -37,6 +37,8 @@ type Job struct {
 	GPUs   int
 	// Node is the node on which it runs; of several, a list that may be cut.
 	Node string
+	// WholeNodes reports that it gets whole nodes (--exclusive, or a partition with OverSubscribe=EXCLUSIVE): it has more CPUs than its tasks need.
+	WholeNodes bool
 	// GPUTypes are the GPUs of a type that it names, such as 2 of a100; GPUs has all.
 	GPUTypes map[string]int
 	// Licences are those that it asks for, such as power:4,matlab:1.
@@ -64,6 +66,7 @@ const (
 	stateConfiguring = "CONFIGURING"
 	stateCompleting  = "COMPLETING"
 	reasonResources  = "Resources"
+	reasonLicences   = "Licenses"
 	reasonHeld       = "JobHeld" // begins JobHeldUser and JobHeldAdmin
 	reasonDepends    = "Dependency"
 	reasonDepends2   = "DependencyNeverSatisfied"

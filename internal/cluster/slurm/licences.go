@@ -59,28 +59,128 @@ func unless(err error, says string) error {
 
 // licences has a job that waits take one licence of the bound for each of its CPUs. job_submit.lua has counted those that it stated: Slurm may raise them later,
 // such as by MaxMemPerCPU, and its user may. A job that has fewer than were set last, or none, keeps those that it has: an operator has decided that.
-func (c *changes) licences(v *View, g *Governed) {
-	j, name := g.Job, v.places.licence
+func (c *changes) licences(g *Governed) {
+	j, name := g.Job, c.licence
 	if name == "" || !j.Pending() || j.LicencesCut {
 		return
 	}
-	want := min(j.CPUs, int(v.Snapshot.Clusters[0].Capacity[LicenceResource]))
+	want := min(j.CPUs, c.most)
 	if n := j.licences(name); n == 0 || n >= want || n < g.Mark.Licences {
 		return
 	}
-	list := strings.Split(j.Licences, ",")
-	for i, of := range list {
-		if licenceName(of) == name {
-			list[i] = fmt.Sprintf("%s:%d", name, want)
-		}
-	}
 	m := g.Mark
 	m.Licences = want
-	u := Update{Licences: strings.Join(list, ","), SawLicences: j.Licences, Licensed: want}
+	u := Update{Licences: withCount(j.Licences, name, want), SawLicences: j.Licences, Licensed: want}
 	if m.Phase != "" {
 		u.Comment = m.String()
 	}
 	c.add(j.ID, u)
+}
+
+// licensed reports whether a job has one licence for each of its CPUs, and no operator has lowered them. If it has started before its number of tasks was set, the mark
+// states the licences of that number, which it has not.
+func (j *Job) licensed(licence string, m *Mark) bool {
+	n := j.licences(licence)
+	started := !j.Pending() && m.Was > 0 && j.Size == m.Was
+	return n > 0 && n == j.CPUs && !j.LicencesCut && (n >= m.Licences || started)
+}
+
+// follow has the licences of a job that waits follow its number of CPUs, in the same update: one for each. A job that has none, or whose licences an operator has lowered,
+// keeps those that it has, and so does one that has more than CPUs, and as many as are wanted.
+func (c *changes) follow(u *Update, j *Job, m *Mark, cpus int) {
+	has, want := j.licences(c.licence), min(cpus, c.most)
+	if c.licence == "" || has == 0 || has < m.Licences || j.LicencesCut || has == want || has > j.CPUs && has > want {
+		return
+	}
+	m.Licences = want
+	u.Licences, u.SawLicences, u.Licensed = withCount(j.Licences, c.licence, want), j.Licences, want
+}
+
+// withCount is a list of licences with another number of one of them.
+func withCount(list, licence string, count int) string {
+	entries := strings.Split(list, ",")
+	for i, of := range entries {
+		if licenceName(of) == licence {
+			entries[i] = fmt.Sprintf("%s:%d", licence, count)
+		}
+	}
+	return strings.Join(entries, ",")
+}
+
+// WithLicencesOfBefore is an update that gives jobs back the licences that they had before this one: Slurm has refused their number of tasks, and may have changed their
+// licences all the same. It has no IDs if this update changes no licences.
+func (u *Update) WithLicencesOfBefore() Update {
+	if u.Licences == "" {
+		return Update{}
+	}
+	return Update{IDs: u.IDs, Licences: u.SawLicences, SawLicences: u.Licences, Licensed: u.licensedBefore()}
+}
+
+// licensedBefore is how many of the bound the jobs of an update of licences had before.
+func (u *Update) licensedBefore() int {
+	before, after := strings.Split(u.SawLicences, ","), strings.Split(u.Licences, ",")
+	for i := range before {
+		if i < len(after) && before[i] != after[i] {
+			n, _ := strconv.Atoi(count(before[i]))
+			return n
+		}
+	}
+	return 0
+}
+
+// Beside is how many licences that bound the capacity the jobs have, or take if they start before a time, that Lull leaves to Slurm. known says that the
+// lines of all jobs can be read, as far as this needs.
+func (v *View) Beside(in *Input, until time.Time) (licences int, known bool) {
+	known = true
+	for i := range v.Left {
+		licences = min(mostCount, licences+v.Left[i].Job.takes(v.places.licence, until))
+	}
+	for i := range in.Queue.Bad {
+		switch b := &in.Queue.Bad[i]; {
+		case b.Node:
+		case b.Job == nil:
+			known = false
+		default:
+			licences = min(mostCount, licences+b.Job.takes(v.places.licence, until))
+		}
+	}
+	return licences, known
+}
+
+// Needed is how many licences that bound the capacity are to be left in use, so that jobs get theirs that must start before a time: those, and all that running jobs have. The
+// floor of a curve counts no jobs that run and may be paused, but these have their licences until they are. 0 if no job must start.
+func (v *View) Needed(in *Input, until time.Time) int {
+	due, used := 0, 0
+	for i := range v.Jobs {
+		switch g := &v.Jobs[i]; {
+		case !g.Job.Pending() || g.Latest.Add(-in.Margin).After(until):
+		case g.Size != nil: // with all of its tasks
+			due = min(mostCount, due+g.Size.User*g.Size.Each)
+		case g.Job.Begin.After(until): // it is about to be released
+			due = min(mostCount, due+g.Job.takes(v.places.licence, g.Job.Begin))
+		default:
+			due = min(mostCount, due+g.Job.takes(v.places.licence, until))
+		}
+	}
+	for i := range v.Left {
+		if v.Left[i].Job.Pending() {
+			due = min(mostCount, due+v.Left[i].Job.takes(v.places.licence, until))
+		}
+	}
+	if due == 0 {
+		return 0
+	}
+	for i := range in.Queue.Jobs {
+		if j := &in.Queue.Jobs[i]; !j.Pending() {
+			used = min(mostCount, used+j.takes(v.places.licence, until))
+		}
+	}
+	for i := range in.Queue.Bad {
+		if j := in.Queue.Bad[i].Job; j != nil {
+			used = min(mostCount, used+j.takes(v.places.licence, until))
+		}
+	}
+	return min(mostCount, due+used)
 }
 
 // licenceName is the name of an entry such as power:4, power=4 or power.

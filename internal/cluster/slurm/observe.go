@@ -37,6 +37,8 @@ type Input struct {
 
 	// Interval is the longest time between two looks at the queue.
 	Interval time.Duration
+	// Kept is how long the licences of the capacity stay reserved at most if no controller goes on; 0 without a capacity.
+	Kept time.Duration
 
 	places *places
 	// waiting are the numbers of jobs that may take room at any time, two at most.
@@ -116,6 +118,8 @@ type Governed struct {
 	// Size is how many tasks (--ntasks) a job may have; nil where Lull does not change that.
 	Size *Size
 
+	// unsized says why Lull leaves the number of tasks of a job alone whose user lets it have fewer; empty if it does not, or if the mark says why.
+	unsized string
 	// pace is how much of its work a job does in an hour that runs with fewer tasks than its user asked for, and whose tasks are left alone; 0 for other jobs.
 	pace float64
 }
@@ -135,25 +139,6 @@ type View struct {
 // Request is what a job asks for, by resource and place, as the requests of the snapshot: cpu, memory in bytes, gpu, and the same at its partition, as
 // in cpu@long, if the partition has not all nodes.
 func (v *View) Request(j *Job) map[string]float64 { return v.places.request(j, 1) }
-
-// Beside is how many licences that bound the capacity the jobs have, or take if they start before a time, that Lull leaves to Slurm. known says that the
-// lines of all jobs can be read, as far as this needs.
-func (v *View) Beside(in *Input, until time.Time) (licences int, known bool) {
-	known = true
-	for i := range v.Left {
-		licences = min(mostCount, licences+v.Left[i].Job.takes(v.places.licence, until))
-	}
-	for i := range in.Queue.Bad {
-		switch b := &in.Queue.Bad[i]; {
-		case b.Node:
-		case b.Job == nil:
-			known = false
-		default:
-			licences = min(mostCount, licences+b.Job.takes(v.places.licence, until))
-		}
-	}
-	return licences, known
-}
 
 // Observe translates a queue into a snapshot. A job that cannot be read, that nobody lets wait, or that its user or an operator holds or
 // has changed is no task: Slurm runs it as if there were no Lull, and the CPUs that it uses are load.

@@ -25,7 +25,7 @@ var jobColumns = []column{
 	{"NumCPUs", 10}, {"RestartCnt", 6}, {"Requeue", 4}, {"Partition", maxName + 1}, {"QOS", maxName + 1}, {"Account", maxName + 1}, {"HetJobID", 12}, {"BatchFlag", 4},
 	{"EndTime", 20}, {"UserName", 33},
 	{"NumNodes", 16}, {"NumTasks", 12}, {"tres-alloc", tresWidth}, {"tres-per-job", gresWidth}, {"tres-per-node", gresWidth}, {"tres-per-task", gresWidth},
-	{"Licenses", tresWidth}, {"NodeList", nodeWidth},
+	{"Licenses", tresWidth}, {"NodeList", nodeWidth}, {"OverSubscribe", 8},
 	{adminComment, adminWidth}, {"Comment", commentWidth},
 }
 
@@ -122,7 +122,7 @@ func partly(line string) *Job {
 
 // parseJob reads the fields of a line, in the order of jobColumns.
 func parseJob(f []string) (Job, error) {
-	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), Node: none(f[27]), AdminComment: none(f[28]), Comment: none(f[29])}
+	j := Job{State: f[3], Reason: f[4], Requeue: f[12] == "1", Partition: f[13], QOS: none(f[14]), Account: none(f[15]), Het: none(f[16]) != "", Interactive: f[17] == "0", User: none(f[19]), Licences: strings.Join(whole(f[26], tresWidth), ","), Node: none(f[27]), WholeNodes: f[28] == "NO", AdminComment: none(f[29]), Comment: none(f[30])}
 	j.LicencesCut = len(f[26]) >= tresWidth
 	var err error
 	fail := func(name, text string, cause error) {

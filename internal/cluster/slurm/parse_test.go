@@ -20,7 +20,7 @@ func line(set map[string]string) string {
 		"JobID": "12", "ArrayJobID": "12", "ArrayTaskID": "N/A", "State": "PENDING", "Reason": "BeginTime",
 		"SubmitTime": "2026-06-01T08:00:00", "EligibleTime": "2026-06-01T10:00:00", "StartTime": "N/A", "TimeLimit": "1:00:00", "Deadline": "N/A",
 		"NumCPUs": "4", "RestartCnt": "0", "Requeue": "1", "Partition": "batch", "QOS": "(null)", "Account": "(null)", "HetJobID": "N/A", "BatchFlag": "1", "EndTime": "N/A", "UserName": "ada",
-		"NumNodes": "1", "NumTasks": "1", "tres-alloc": "cpu=4,node=1,billing=4", "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-task": "N/A", "Licenses": "(null)", "NodeList": "",
+		"NumNodes": "1", "NumTasks": "1", "tres-alloc": "cpu=4,node=1,billing=4", "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-task": "N/A", "Licenses": "(null)", "NodeList": "", "OverSubscribe": "OK",
 		adminComment: "(null)", "Comment": "(null)",
 	}
 	for k, v := range set {

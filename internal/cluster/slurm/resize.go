@@ -35,11 +35,12 @@ func starts(v *View, d *decide.Decision) bool {
 	return false
 }
 
-// resize sets the number of tasks of a job that waits, in an update and in the mark.
-func (u *Update) resize(g *Governed, m *Mark, n int) {
+// resize sets the number of tasks of a job that waits, and its licences of the capacity, in an update and in the mark.
+func (c *changes) resize(u *Update, g *Governed, m *Mark, n int) {
 	s := g.Size
 	if m.Size, m.Was = n, 0; n != s.Now {
 		u.Size, u.CPUs, m.Was = n, n*s.Each, s.Now
+		c.follow(u, g.Job, m, u.CPUs)
 	}
 }
 
@@ -74,7 +75,7 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 	}
 	wanted, queued := s.tasks(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
 	if queued {
-		wanted = s.queued(g, now)
+		wanted = s.queued(g, wanted, now)
 	}
 	n := s.User
 	if !blind {
@@ -87,17 +88,26 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 	m.Begin = now
 	m.Text = fmt.Sprintf("released at %s%s: %s", clock(now), s.withTasks(n), clippedTo(Message(&a.Reason), mostWords))
 	u := Update{Now: true}
-	u.resize(g, &m, n)
+	c.resize(&u, g, &m, n)
 	u.Comment = m.String()
 	c.add(g.Job.ID, u)
 }
 
-// queued is how many tasks are wanted for a job in the queue of Slurm: as many as it has, or as find room on a node if it has waited for a while.
-func (s *Size) queued(g *Governed, now time.Time) int {
+// queued is how many tasks are wanted for a job in the queue of Slurm: as many as it has, or as find room on a node if it has waited for a while. One that waits for licences
+// of the capacity gets as many as the plan wants, if these are fewer.
+func (s *Size) queued(g *Governed, planned int, now time.Time) int {
+	if g.lacksLicences() {
+		return min(planned, s.Now)
+	}
 	if g.Job.Reason == reasonResources && !s.crowded && s.fits >= s.Least*s.Step && s.fits < s.Now && !g.Mark.Begin.IsZero() && now.Sub(g.Mark.Begin) >= queuedFor {
 		return s.tasks(s.workers(s.fits))
 	}
 	return s.Now
+}
+
+// lacksLicences reports whether a job whose number of tasks Lull sets waits in the queue of Slurm for licences, which that number may change.
+func (g *Governed) lacksLicences() bool {
+	return g.Size.bound != "" && g.Job.Pending() && strings.HasPrefix(g.Job.Reason, reasonLicences)
 }
 
 // sizeOfRunning requeues a running job that is to be paused, or to go on with another number of tasks: one in a look, as it needs the room that it leaves.
@@ -137,7 +147,7 @@ func (c *changes) unsize(g *Governed) bool {
 	if !m.ofLull(g.Job) {
 		m.Kept, m.Size, m.Was = OwnSize, 0, 0
 	} else {
-		changed = u.giveBack(g.Job, &m)
+		changed = c.giveBack(&u, g.Job, &m)
 	}
 	if changed {
 		u.Comment = m.String()
@@ -151,12 +161,14 @@ func (m *Mark) givesBack(j *Job) bool {
 	return m.Size > 0 && m.Size != m.User && m.Kept == "" && j.Pending() && m.ofLull(j)
 }
 
-// giveBack gives a job that waits the tasks that its user asked for, if it has another number from Lull. It reports whether it does.
-func (u *Update) giveBack(j *Job, m *Mark) bool {
+// giveBack gives a job that waits the tasks that its user asked for, and the licences of the capacity for them, if it has another number from Lull. It reports whether it
+// does.
+func (c *changes) giveBack(u *Update, j *Job, m *Mark) bool {
 	if !m.givesBack(j) {
 		return false
 	}
 	u.Size, u.CPUs = m.User, m.User*m.Each
+	c.follow(u, j, m, u.CPUs)
 	m.Was, m.Size = m.Size, m.User
 	return true
 }
@@ -182,7 +194,10 @@ func (u Update) WithoutSize() Update {
 		_, after, _ := strings.Cut(m.Text[i:], "tasks")
 		m.Text = m.Text[:i] + after
 	}
-	u.Size, u.CPUs, u.Comment = 0, 0, m.String()
+	if u.Licences != "" {
+		m.Licences = u.licensedBefore()
+	}
+	u.Size, u.CPUs, u.Licences, u.SawLicences, u.Licensed, u.Comment = 0, 0, "", "", 0, m.String()
 	return u
 }
 
@@ -207,6 +222,9 @@ func (g *Governed) AsSubmitted() *Job {
 	case !sized:
 	case g.Size != nil:
 		j.Size, j.CPUs = tasks, tasks*g.Size.Each
+		if g.Size.bound != "" {
+			j.Licences = withCount(j.Licences, g.Size.bound, j.CPUs)
+		}
 	default:
 		j.Size, j.CPUs = tasks, tasks*g.Mark.Each
 	}

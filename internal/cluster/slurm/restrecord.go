@@ -41,6 +41,7 @@ type restJob struct {
 	PerNode      string `json:"tres_per_node"`
 	PerTask      string `json:"tres_per_task"`
 	Licences     string `json:"licenses"`
+	Shared       string `json:"shared"`
 	AdminComment string `json:"admin_comment"`
 	Comment      string `json:"comment"`
 }
@@ -79,8 +80,16 @@ func (j *restJob) fields() []string {
 		cmp.Or(number(j.CPUs), j.cpus()), strconv.FormatInt(j.Restarts, 10), flag(j.Requeue), j.Partition, j.QOS, j.Account, het, flag(j.Batch),
 		restTime(j.End), j.User,
 		number(j.Nodes), number(j.Count), cmp.Or(j.Allocated, j.Requested), j.PerJob, j.PerNode, j.PerTask,
-		j.Licences, j.NodeList, j.AdminComment, j.Comment,
+		j.Licences, j.NodeList, j.overSubscribe(), j.AdminComment, j.Comment,
 	}
+}
+
+// overSubscribe is the column of squeue, as far as it matters.
+func (j *restJob) overSubscribe() string {
+	if j.Shared == "none" {
+		return "NO"
+	}
+	return ""
 }
 
 // cpus are those that a job without a number of CPUs requests, such as one that was cancelled before it started.

@@ -35,6 +35,7 @@ type Size struct {
 	leastRun time.Duration // how long a run takes at least before it is requeued for another size
 	runSaved time.Duration // the work of its present run that a requeue does not lose
 	requeues bool          // see Requeues
+	bound    string        // the licence of the capacity, of which it has one for each CPU; empty if there is no capacity
 }
 
 const (
@@ -101,8 +102,8 @@ func (s *Size) unit(work time.Duration) time.Duration { return s.takes(work, s.L
 
 // newSize returns how a job may be sized; nil if Lull leaves its number of tasks alone. Lull does so if
 //
-//   - the job has GPUs, or several nodes, or maybe a node of its own;
-//   - the cluster has a capacity, as the licences of the job would have to follow;
+//   - the job has GPUs, or several nodes, or whole nodes, or maybe a node of its own;
+//   - the cluster has a capacity, and the job has not exactly one licence of it for each of its CPUs, or an operator has lowered them: see Job.licensed;
 //   - the user has changed the number since Lull set it, or Slurm has refused a number;
 //   - Lull had planned the job before it might have fewer tasks: the ledger has it with all.
 func newSize(in *Input, g *Governed) *Size {
@@ -110,14 +111,20 @@ func newSize(in *Input, g *Governed) *Size {
 	switch {
 	case g.Options.MinTasks == 0, !g.interruptible(), j.ofArray(), m.Kept != "", g.HeldOut(in.Config):
 		return nil
-	case in.Config.Capacity != nil, j.GPUs > 0, j.Size < 1, j.Nodes != 1:
+	case j.WholeNodes:
+		g.unsized = "it gets whole nodes (--exclusive, or OverSubscribe=EXCLUSIVE of its partition), so fewer tasks would free no CPUs"
 		return nil
-	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe by --exclusive: the CPUs that its user asked for are not known
+	case j.GPUs > 0, j.Size < 1, j.Nodes != 1:
+		return nil
+	case in.places.licence != "" && !j.licensed(in.places.licence, m):
+		g.unsized = "it has not one licence of the capacity for each of its CPUs"
+		return nil
+	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe as Slurm has given it more CPUs: those that its user asked for are not known
 		return nil
 	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
 	}
-	s := &Size{Now: j.Size, User: j.Size, Each: j.CPUs / j.Size, limit: j.Limit, start: g.restart(), parallel: g.Options.Parallel, window: 2*time.Minute + 2*in.Interval}
+	s := &Size{Now: j.Size, User: j.Size, Each: j.CPUs / j.Size, limit: j.Limit, start: g.restart(), parallel: g.Options.Parallel, window: 2*time.Minute + 2*in.Interval, bound: in.places.licence}
 	switch {
 	case m.Size > 0 && !m.ofLull(j), m.Size == 0 && j.CPUs%j.Size != 0:
 		return nil
@@ -125,6 +132,10 @@ func newSize(in *Input, g *Governed) *Size {
 		s.User, s.Each = m.User, m.Each
 	}
 	if s.Now > s.User || g.Options.MinTasks >= s.User || s.User > mostSized || s.Each < 1 {
+		return nil
+	}
+	if s.bound != "" && s.User*s.Each > in.Config.Capacity.Most() {
+		g.unsized = "it asks for more CPUs than the capacity has"
 		return nil
 	}
 	s.Step = (s.User + mostLevels - 1) / mostLevels
@@ -236,6 +247,9 @@ func (s *Size) look(in *Input, g *Governed) {
 	}
 	s.by = g.deadline(in, 1)
 	s.ends = s.by.Add(-in.Margin)
+	if s.bound != "" { // if Lull dies now, the job may wait for licences until the reservation ends; with all of its tasks, it has them at its latest start
+		s.ends = s.ends.Add(-in.Kept)
+	}
 	g.Latest = s.by.Add(-(s.left + s.atRisk))
 	if begun {
 		g.Latest = g.Latest.Add(-s.start)
@@ -323,6 +337,9 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 		Remaining: s.unit(s.left + s.atRisk), Restart: s.start,
 		Scaling: &decide.Scaling{MinWorkers: s.Least, MaxWorkers: s.Most, Curve: s.curve(), Restarts: true},
 	}
+	if s.bound != "" { // the last worker may be more tasks than the others
+		t.Request[LicenceResource] = float64(s.User*s.Each) / float64(s.Most)
+	}
 	if g.Options.Checkpoint > 0 {
 		t.Checkpoint = s.unit(g.Options.Checkpoint)
 		t.AtRisk = min(s.unit(s.atRisk), t.Remaining, t.Checkpoint)
@@ -339,7 +356,7 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 			t.Starting = max(0, s.start-g.ran(in))
 		}
 		seen.Running, seen.Wanted, seen.Since = t.Workers, t.Workers, j.Started
-	case g.released(in.Now):
+	case g.released(in.Now) && !g.lacksLicences(): // with fewer tasks, it may have enough licences: a job that lacks some is planned anew
 		t.State, t.Cluster, t.Unscheduled = decide.Running, ClusterName, true
 		t.Workers = s.workers(s.Now)
 		t.Starting = s.restarts(g)

@@ -112,6 +112,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 		"may not be requeued":     changed(sizing(), func(j *Job) { j.Requeue = false }),
 		"has a deadline":          changed(sizing(), func(j *Job) { j.Deadline = at("23:00:00") }),
 		"an array":                changed(sizing(), func(j *Job) { j.ID, j.Tasks, j.Comment = "12_[1-4]", 4, "lull:max-delay=8h,interruptible" }),
+		"gets whole nodes":        changed(sizing(), func(j *Job) { j.WholeNodes = true }),
 		"has GPUs":                changed(sizing(), func(j *Job) { j.GPUs = 2 }),
 		"has no tasks":            changed(sizing(), func(j *Job) { j.Size = 0 }),
 		"has as few as it may":    changed(sizing(), func(j *Job) { j.Size = 2 }),
@@ -128,7 +129,7 @@ func TestWhoseTasksAreLeftAlone(t *testing.T) {
 	in := inputAt(t, sizing())
 	in.Config = &Config{Capacity: &Capacity{Licence: "power", Maximum: "64"}}
 	if v := Observe(in); len(v.Jobs) != 1 || v.Jobs[0].Size != nil {
-		t.Errorf("with a capacity: %+v", v.Jobs)
+		t.Errorf("with a capacity, and no licences: %+v", v.Jobs)
 	}
 }
 
@@ -179,6 +180,7 @@ func TestSizeIsSetAndGivenBack(t *testing.T) {
 		"requeued a moment ago":   {changed(sized(8, pausing), func(j *Job) { j.Restarts, j.Submitted, j.Begin = 1, at("08:59:57"), at("09:01:58") }), decide.Action{Verb: decide.Resume, Workers: 4}, ""},
 		"its user changed it":     {changed(sized(4, Mark{}), func(j *Job) { j.Size, j.CPUs = 6, 12 }), decide.Action{Verb: decide.Wait, Reason: later}, "0 0 begin=1780308000 user=8 each=2 tasks=own phase=held"},
 		"is not sized any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "lull:max-delay=8h,interruptible" }), decide.Action{Verb: decide.Wait, Reason: later}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
+		"gets whole nodes now":    {changed(sized(4, Mark{}), func(j *Job) { j.WholeNodes = true }), decide.Action{Verb: decide.Wait, Reason: later}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
 		"may not wait any more":   {changed(sized(4, Mark{}), func(j *Job) { j.Comment = "" }), decide.Action{}, "8 16 size=8 user=8 each=2 was=4 phase=released"},
 		"held by its user":        {changed(sized(4, Mark{}), func(j *Job) { j.Reason = "JobHeldUser" }), decide.Action{}, "8 16 begin=1780308000 size=8 user=8 each=2 was=4 phase=held"},
 		"others wait for room":    {changed(sizedSince(8, at("08:05:00"), 0), func(j *Job) { j.Partition = "crowded" }), decide.Action{Verb: decide.Scale, Workers: 3}, ""},
@@ -364,7 +366,7 @@ func TestLullMayDieAfterTheMark(t *testing.T) {
 
 // TestMarkOfASizeCanBeRead, and fits into what squeue shows.
 func TestMarkOfASizeCanBeRead(t *testing.T) {
-	m := Mark{Phase: Pausing, Since: at("08:00:00"), Begin: at("10:00:00"), Done: 100 * time.Hour, Ran: 100 * time.Hour, Runs: 100, Size: 1000, User: 2000, Each: 128, Was: 2000, To: 1500, Text: "x"}
+	m := Mark{Phase: Pausing, Since: at("08:00:00"), Begin: at("10:00:00"), Done: 100 * time.Hour, Ran: 100 * time.Hour, Runs: 100, Size: 1000, User: 2000, Each: 128, Was: 2000, To: 1500, Licences: 256000, Text: "x"}
 	if got := ReadMark(m.String()); got != m {
 		t.Errorf("%+v; want %+v", got, m)
 	}

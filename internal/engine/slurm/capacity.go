@@ -46,6 +46,8 @@ type Capacity struct {
 type bounded struct {
 	value float64
 	now   curve.Now
+	// needed are the licences without which a job would be late: see View.Needed.
+	needed int
 }
 
 // kept is how long licences are reserved. Those that jobs need for a latest start before are not.
@@ -69,7 +71,11 @@ func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View
 	d.Beside = float64(beside)
 	value, now := c.o.Capacity.Curve.Look(ctx, s.Now, in.Carbon, d)
 	s.Clusters[0].CapacityAt = now.Capacity(timegrid.Align(s.Now, s.Slot), s.Slot)
-	return bounded{value, now}
+	next := d.Until
+	if now.End().After(next) {
+		next = now.End()
+	}
+	return bounded{value, now, view.Needed(in, next)}
 }
 
 // replan has tasks planned anew when the curve has changed. What the first capacity after a start has changed is not known: plans of the controller before stand
@@ -98,14 +104,14 @@ func (b *bounded) planner(c *Capacity, otherwise plan.Planner) plan.Planner {
 // enforce reserves the licences that are not to be used. Those of CPUs above the maximum of the curve are reserved too.
 func (c *Controller) enforce(ctx context.Context, b *bounded, now time.Time) error {
 	k := c.o.Capacity
-	allowed := min(k.Maximum, int(b.value))
+	allowed := min(k.Maximum, max(int(b.value), b.needed))
 	reserve := k.Total - allowed
 	st := k.Curve.Status()
 	said := fmt.Sprintf("%d %s %s", allowed, st.Reason, st.Message)
 	metrics.SlurmCapacity.Set(float64(allowed))
 	if said != k.said {
 		k.said = said
-		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "message", st.Message)
+		c.o.Log.Info("Capacity", "cpus", allowed, "of", k.Maximum, "reason", st.Reason, "wanted", st.Wanted, "floor", st.Floor, "needed", b.needed, "message", st.Message)
 	}
 	if c.o.DryRun || k.set && reserve == k.reserved && (reserve == 0 || k.until.Sub(now) > c.kept()-keptAgain) {
 		return nil

@@ -129,6 +129,9 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	}
 	in := c.o.Input
 	in.Interval = c.o.Interval
+	if c.o.Capacity != nil {
+		in.Kept = c.kept()
+	}
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)
 	in.Carbon = out.Outlook
@@ -240,7 +243,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 	licensed := map[string]int{}
 	now := c.o.Clock.Now()
 	for _, u := range changes.Updates {
-		if u.Licences != "" && c.refused.waits(u.IDs, now) {
+		if u.Licences != "" && u.Size == 0 && c.refused.waits(u.IDs, now) {
 			continue
 		}
 		err := c.update(ctx, &u, applied, licensed)
@@ -248,7 +251,7 @@ func (c *Controller) apply(ctx context.Context, view *slurm.View, changes *slurm
 			err = c.refuse(ctx, &u, applied, licensed)
 		}
 		switch {
-		case err != nil && u.Licences != "" && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
+		case err != nil && u.Licences != "" && u.Size == 0 && ctx.Err() == nil: // Slurm may know one of them no more: the job is released all the same
 			metrics.SlurmErrors.Inc()
 			c.refused.refuse(u.IDs, now)
 			c.o.Log.Error("The licences of a job cannot be changed; it keeps those that it has", "jobs", names(u.IDs), "licences", u.Licences, "error", err.Error())
@@ -309,10 +312,16 @@ func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[st
 	for _, id := range u.IDs {
 		of := *u
 		of.IDs = []string{id}
+		if err := c.unlicense(ctx, &of, applied, licensed); err != nil {
+			return err
+		}
 		err := c.update(ctx, &of, applied, licensed)
 		if slurm.Refused(err) && ctx.Err() == nil {
 			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Slurm has refused a number of tasks; the job keeps those that it has", "jobs", id, "tasks", u.Size, "error", err.Error())
+			if err := c.unlicense(ctx, &of, applied, licensed); err != nil {
+				return err
+			}
 			of = of.WithoutSize()
 			err = c.update(ctx, &of, applied, licensed)
 		}
@@ -323,7 +332,17 @@ func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[st
 	return nil
 }
 
-// license sets licences of jobs, which are read again right before: what somebody has changed since the look stays.
+// unlicense gives jobs back their licences if Slurm has changed them, though it has refused the rest of an update.
+func (c *Controller) unlicense(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
+	before := u.WithLicencesOfBefore()
+	if len(before.IDs) == 0 {
+		return nil
+	}
+	return c.license(ctx, &before, applied, licensed)
+}
+
+// license sets licences of jobs, with all else of the update. The licences are read again right before: what somebody has changed since
+// the look stays, and such a job is left as it is until the next look.
 func (c *Controller) license(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	now, err := c.o.Client.LicencesOf(ctx, u.IDs)
 	if err != nil {
@@ -364,7 +383,7 @@ func (c *Controller) change(ctx context.Context, u *slurm.Update) error {
 // note counts a change. What is decided of a job is not yet applied when it has its licences.
 func note(applied map[string]bool, u *slurm.Update, change string) {
 	for _, id := range u.IDs {
-		if u.Licences == "" {
+		if u.Licences == "" || u.Size > 0 {
 			applied[id] = true
 		}
 	}

@@ -51,7 +51,9 @@ type fake struct {
 	asked   []time.Time
 	answers time.Duration
 	// reserved are the licences that are reserved until then.
-	reserved           int
+	reserved int
+	// licences are how many there are of power; 0 for any number.
+	licences           int
 	until              time.Time
 	refusesReservation error
 	// refusesLicences says that no licences can be changed.
@@ -137,8 +139,11 @@ func (f *fake) Observe(context.Context) (slurm.Queue, error) {
 	for f.split(now) {
 	}
 	for i := range f.jobs {
-		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
+		if j := &f.jobs[i]; j.Pending() && !j.Held() && j.Tasks == 1 && f.lets(j) && f.licenses(j, now) && j.Reason != "Dependency" && !j.Begin.After(now) && f.used()+j.CPUs <= f.cpus {
 			j.State, j.Reason, j.Node, j.Started = "RUNNING", "None", "n", maxTime(j.Begin, j.Submitted)
+			if f.licences > 0 { // it may have waited for licences
+				j.Started = now
+			}
 			if n := f.grows[j.ID]; n > 0 {
 				j.CPUs = n
 			}
@@ -240,7 +245,7 @@ func (f *fake) Update(_ context.Context, u slurm.Update) (err error) {
 		if u.Comment != "" {
 			j.AdminComment = u.Comment
 		}
-		if u.Licences != "" {
+		if u.Licences != "" && (u.Size == 0 || j.Pending()) {
 			j.Licences = u.Licences
 		}
 		if u.Throttle != nil {

@@ -71,12 +71,13 @@ type world struct {
 	number int
 	seen   map[string]int
 	scales bool // the planner scales jobs
+	bounds bool // there is a capacity
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, name: fmt.Sprintf("seed %d", seed), random: rand.New(rand.NewPCG(seed, 28)), fates: map[string]*fate{}, seen: map[string]int{}}
 	_, w.f, _ = setup(t)
-	w.scales = seed%4 > 1
+	w.scales, w.bounds = seed%4 > 1, seed%8 > 5
 	w.f.cpus, w.f.lasts = []int{16, 100000}[seed%2], map[string]time.Duration{}
 	w.forecast()
 	return w
@@ -112,6 +113,9 @@ func (w *world) starts() {
 	}
 	w.c.o.Client, w.c.o.Clock, w.c.o.Interval, w.c.o.Input.Margin = w.client, w.f.clock, time.Minute, 2*time.Minute
 	w.c.o.Outlook = func(time.Time) source.Outlook { return w.out }
+	if w.bounds {
+		w.bound()
+	}
 }
 
 // submit submits a job, which job_submit.lua holds, if it works.
@@ -138,11 +142,14 @@ func (w *world) submit() {
 			w.f.lasts[fmt.Sprintf("%d_%d", w.number, i+1)] = runtime
 		}
 	}
+	if w.bounds && j.Tasks == 1 { // as job_submit.lua
+		j.Licences = fmt.Sprintf("power:%d", j.CPUs)
+	}
 	x.tasks = j.Tasks
 	w.f.lasts[j.ID] = runtime
 	if !w.once(5) {
 		j.Begin, j.Reason = now.Add(min(delay, 2*time.Minute)), "BeginTime"
-		j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin, Text: "waits for the plan of Lull"}.String()
+		j.AdminComment = slurm.Mark{Phase: slurm.Held, Begin: j.Begin, Text: "waits for the plan of Lull", Licences: licensesOf(&j)}.String()
 	}
 	w.fates[fmt.Sprint(w.number)] = x
 	w.f.jobs = append(w.f.jobs, j)
@@ -273,7 +280,7 @@ func (w *world) check(looked bool) {
 		j := &w.f.ended[i]
 		w.seen["completed"]++
 		// A controller that is killed in the middle of a pause leaves the job to Slurm, which starts it two minutes later.
-		if x := w.fate(j); !x.ends.IsZero() && !x.edited && w.f.cpus > 1000 && j.Tasks == 1 && !slices.Contains([]byte(j.ID), '_') && j.Ended.After(x.ends.Add(5*time.Minute)) {
+		if x := w.fate(j); !x.ends.IsZero() && !x.edited && w.f.cpus > 1000 && j.Tasks == 1 && !slices.Contains([]byte(j.ID), '_') && j.Ended.After(x.ends.Add(w.late())) {
 			w.t.Errorf("%s: %s ended at %v; want by %v: %s; %s; %+v", w.name, j.ID, j.Ended, x.ends, j.AdminComment, j.Comment, x)
 		}
 	}
@@ -296,7 +303,7 @@ func TestADayOfSlurmByAModel(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	for _, what := range []string{"edited", "held", "clock steps", "slurmctld stops", "killed", "paused", "completed", "resized", "requeued for a size", "resized by its user"} {
+	for _, what := range []string{"edited", "held", "clock steps", "slurmctld stops", "killed", "paused", "completed", "resized", "requeued for a size", "resized by its user", "has fewer licences"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: %d times; want 10 and more, or this tests little", what, seen[what])
 		}

@@ -69,6 +69,10 @@ func (w *world) checkSize(j *slurm.Job, x *fate, m *slurm.Mark, fail func(string
 		return
 	}
 	const grain = 2 * time.Second
+	w.checkLicences(j, x, fail)
+	if w.bounds && j.Size != x.user {
+		w.seen["has fewer licences"]++
+	}
 	switch {
 	case j.Size < 1 || j.Size > x.user || j.CPUs != j.Size:
 		fail(fmt.Sprintf("it has %d tasks and %d CPUs; want 1 to %d", j.Size, j.CPUs, x.user))

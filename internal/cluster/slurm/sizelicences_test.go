@@ -1,0 +1,207 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/pkg/decide"
+	"lull.dev/lull/pkg/plan/joint"
+)
+
+// within is an input with a capacity of so many licences.
+func within(t *testing.T, most string, jobs ...Job) Input {
+	t.Helper()
+	in := inputAt(t, jobs...)
+	in.Config = &Config{Capacity: &Capacity{Licence: "power", Maximum: v1alpha1.Amount(most)}}
+	return in
+}
+
+// licensed is a job with its licences of the capacity, and as many in its mark.
+func licensed(j Job, stated, count int) Job {
+	j.Licences = fmt.Sprintf("matlab:1,power:%d", count)
+	m := ReadMark(j.AdminComment)
+	m.Licences = stated
+	j.AdminComment = m.String()
+	return j
+}
+
+// TestLicencesFollowTheNumberOfTasks, in the update that sets it, whatever the state from which a job gets another number. Each task has two CPUs.
+func TestLicencesFollowTheNumberOfTasks(t *testing.T) {
+	later := decide.Reason{Code: decide.CodeCleanerLater, PlannedStart: at("14:00:00")}
+	from := []decide.Phase{{From: at("14:00:00"), To: at("20:00:00"), Cluster: ClusterName, Workers: 4}}
+	pausing := Mark{Phase: Pausing, Since: at("08:00:00"), Ran: time.Hour, Runs: 0, To: 4}
+	requeued := changed(sized(8, pausing), func(j *Job) { j.Restarts = 1; j.Begin = at("09:01:30") })
+	fewer := changed(sized(4, Mark{}), func(j *Job) { j.Comment = "lull:max-delay=8h,interruptible" })
+	for name, tc := range map[string]struct {
+		job    Job
+		action decide.Action
+		want   string // size, CPUs, licences, those of the mark; an update for each
+	}{
+		"starts with fewer":          {licensed(sizing(), 16, 16), decide.Action{Verb: decide.Release, Workers: 4}, "4 8 matlab:1,power:8 8"},
+		"waits for fewer":            {licensed(sizing(), 16, 16), decide.Action{Verb: decide.Wait, Reason: later, Phases: from}, "4 8 matlab:1,power:8 8"},
+		"starts with all":            {licensed(sized(4, Mark{}), 8, 8), decide.Action{Verb: decide.Release, Workers: 8}, "8 16 matlab:1,power:16 16"},
+		"starts as it is":            {licensed(sizing(), 16, 16), decide.Action{Verb: decide.Release, Workers: 8}, "0 0  16"},
+		"of a script of before":      {licensed(sizing(), 0, 16), decide.Action{Verb: decide.Release, Workers: 4}, "4 8 matlab:1,power:8 8"},
+		"was requeued":               {licensed(requeued, 16, 16), decide.Action{Verb: decide.Resume, Workers: 4}, "4 8 matlab:1,power:8 8"},
+		"planner failed":             {licensed(sized(4, Mark{}), 8, 8), decide.Action{Verb: decide.Release, Workers: 4, Reason: decide.Reason{Code: decide.CodePlannerFailed}}, "8 16 matlab:1,power:16 16"},
+		"is not sized any more":      {licensed(fewer, 8, 8), decide.Action{Verb: decide.Wait, Reason: later}, "8 16 matlab:1,power:16 16"},
+		"may not wait any more":      {changed(licensed(sized(4, Mark{}), 8, 8), func(j *Job) { j.Comment = "" }), decide.Action{}, "8 16 matlab:1,power:16 16"},
+		"an operator has lowered it": {licensed(sizing(), 16, 8), decide.Action{Verb: decide.Release, Workers: 4}, "0 0  16"},
+		"lowered, with few tasks":    {licensed(sized(4, Mark{}), 8, 6), decide.Action{Verb: decide.Release, Workers: 4}, "8 16  8"},
+		"lowered, with other CPUs":   {licensed(changed(sizing(), func(j *Job) { j.Size, j.CPUs = 4, 8 }), 16, 8), decide.Action{Verb: decide.Release, Workers: 2}, "0 0  16"},
+		"all taken away":             {changed(licensed(sizing(), 16, 16), func(j *Job) { j.Licences = "matlab:1" }), decide.Action{Verb: decide.Release, Workers: 4}, "0 0  16"},
+		"its user wants more":        {licensed(sizing(), 16, 20), decide.Action{Verb: decide.Release, Workers: 4}, "0 0  16"},
+		"more CPUs than there are":   {licensed(changed(sizing(), func(j *Job) { j.CPUs = 32 }), 24, 24), decide.Action{Verb: decide.Release, Workers: 4}, "0 0  24"},
+		"a list that is cut":         {changed(licensed(sizing(), 16, 16), func(j *Job) { j.LicencesCut = true }), decide.Action{Verb: decide.Release, Workers: 4}, "0 0  16"},
+		"in the queue for licences":  {changed(licensed(sized(8, Mark{Phase: Released, Begin: at("08:30:00")}), 16, 16), func(j *Job) { j.Reason, j.Begin = "Licenses", at("08:30:00") }), decide.Action{Verb: decide.Continue, Workers: 4}, "4 8 matlab:1,power:8 8"},
+		"in the queue for a node":    {changed(licensed(sized(8, Mark{Phase: Released, Begin: at("08:30:00")}), 16, 16), func(j *Job) { j.Reason, j.Begin = "Priority", at("08:30:00") }), decide.Action{Verb: decide.Continue, Workers: 4}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := planOf(within(t, "24", tc.job), tc.action)
+			got := ""
+			for _, u := range c.Updates {
+				got += fmt.Sprintf("%d %d %s %d", u.Size, u.CPUs, u.Licences, ReadMark(u.Comment).Licences)
+				if u.Licences != "" && (u.SawLicences != tc.job.Licences || u.Licensed != ReadMark(u.Comment).Licences) {
+					t.Errorf("%+v", u)
+				}
+			}
+			if got != tc.want || len(c.Pauses) > 0 {
+				t.Errorf("%q; want %q: %+v", got, tc.want, c)
+			}
+		})
+	}
+}
+
+// TestExplainSaysWhyLicencesKeepTheTasks of a job whose licences an operator has lowered.
+func TestExplainSaysWhyLicencesKeepTheTasks(t *testing.T) {
+	v := Observe(within(t, "24", licensed(sizing(), 16, 8)))
+	if x := v.Explain("12", at("09:00:00")); len(x) != 1 || !strings.Contains(x[0].Message, "one licence of the capacity for each of its CPUs") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// TestSizesCountInTheCapacity: a task of the snapshot takes the licences of the tasks with which the job runs, or is planned.
+func TestSizesCountInTheCapacity(t *testing.T) {
+	for name, tc := range map[string]struct {
+		job     Job
+		workers int
+		each    float64
+	}{
+		"waits":           {licensed(sizing(), 16, 16), 0, 2},
+		"waits for fewer": {licensed(sized(4, Mark{}), 8, 8), 0, 2},
+		"runs with fewer": {licensed(sizedSince(4, at("08:15:00"), 0), 8, 8), 4, 2},
+		"starts before its size is set": {licensed(changed(sizedSince(8, at("08:55:00"), 0), func(j *Job) {
+			j.AdminComment = Mark{Phase: Released, Since: at("08:00:00"), Size: 2, User: 8, Each: 2, Was: 8}.String()
+		}), 4, 16), 8, 2},
+		"the last worker is more tasks": {licensed(changed(sizing(), func(j *Job) { j.Size, j.CPUs = 65, 65 }), 65, 65), 0, 65.0 / 32},
+	} {
+		v := Observe(within(t, "90", tc.job))
+		if len(v.Jobs) != 1 || v.Jobs[0].Size == nil {
+			t.Fatalf("%s: %+v %+v", name, v.Jobs, v.Left)
+		}
+		if task := v.Snapshot.Tasks[0]; task.Request[LicenceResource] != tc.each || task.Workers != tc.workers {
+			t.Errorf("%s: %v licences a worker, %d workers; want %v and %d", name, task.Request[LicenceResource], task.Workers, tc.each, tc.workers)
+		}
+		if of := v.Request(v.Jobs[0].AsSubmitted()); of[LicenceResource] != of["cpu"] {
+			t.Errorf("%s: as submitted, %v", name, of)
+		}
+	}
+}
+
+// TestPlannedSizeKeepsToTheCapacity: with licences for three tasks, a job of eight is planned with three at most.
+func TestPlannedSizeKeepsToTheCapacity(t *testing.T) {
+	in := within(t, "24", licensed(sizing(), 16, 16))
+	v := Observe(in)
+	v.Snapshot.Clusters[0].CapacityAt = map[string][]float64{LicenceResource: {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6}}
+	d, err := decide.Decide(t.Context(), v.Snapshot, joint.Planner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeps := d.Actions[0].Keeps()
+	for _, p := range keeps {
+		if p.From.Before(at("11:00:00")) && p.Workers > 3 {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, x := range decide.Verify(v.Snapshot, d) {
+		t.Error(x)
+	}
+	if len(keeps) == 0 {
+		t.Error("no plan")
+	}
+}
+
+// TestReservationCountsForSizes: if Lull dies, a job may wait for licences until the reservation ends. A number of tasks with which it would end late then is not set.
+func TestReservationCountsForSizes(t *testing.T) {
+	for kept, want := range map[time.Duration]int{0: 4, 6 * time.Minute: 5} {
+		in := within(t, "24", licensed(sizing(), 16, 16))
+		in.Now, in.Kept = at("13:58:00"), kept // two hours of work take 4 with half of the tasks: until 17:58
+		c := planOf(in, decide.Action{Verb: decide.Release, Workers: 4})
+		if len(c.Updates) != 1 || c.Updates[0].Size != want {
+			t.Errorf("%v: %+v; want %d tasks", kept, c.Updates, want)
+		}
+	}
+}
+
+// TestARefusedSizeKeepsItsLicences: all else of the update is made, and the licences are those of before, also if Slurm has changed them.
+func TestARefusedSizeKeepsItsLicences(t *testing.T) {
+	c := planOf(within(t, "24", licensed(sizing(), 16, 16)), decide.Action{Verb: decide.Release, Workers: 4})
+	u := c.Updates[0]
+	if m := ReadMark(u.WithoutSize().Comment); m.Kept != RefusedSize || m.Size != 8 || m.Licences != 16 || u.WithoutSize().Licences != "" || !u.WithoutSize().Now {
+		t.Errorf("%+v", u.WithoutSize())
+	}
+	before := u.WithLicencesOfBefore()
+	if before.Licences != "matlab:1,power:16" || before.SawLicences != "matlab:1,power:8" || before.Licensed != 16 || before.Now || before.Comment != "" || before.Size != 0 {
+		t.Errorf("%+v", before)
+	}
+	if got := before.Relicense(map[string]string{"12": "matlab:1,power:16"}); len(got) != 0 {
+		t.Errorf("%+v; want no change, as Slurm has changed nothing", got)
+	}
+	if got := before.Relicense(map[string]string{"12": "matlab:1,power:8"}); len(got) != 1 || got[0].Licences != "matlab:1,power:16" {
+		t.Errorf("%+v", got)
+	}
+	other := (&Update{IDs: []string{"12"}, Now: true, Size: 4}).WithLicencesOfBefore()
+	if len(other.IDs) != 0 {
+		t.Errorf("%+v", other)
+	}
+}
+
+// TestLicencesNeededForALatestStart: those in use, and those of jobs that must start. A job whose number of tasks is set needs those of all of its tasks.
+func TestLicencesNeededForALatestStart(t *testing.T) {
+	with := func(id int, f func(*Job)) Job {
+		j := licensed(waiting(), 4, 4)
+		j.ID, j.Number, j.CPUs = fmt.Sprint(id), id, 4
+		f(&j)
+		return j
+	}
+	runs := with(1, func(j *Job) { // and may be paused
+		j.State, j.Node, j.Started, j.Comment = stateRunning, "n1", at("08:50:00"), "lull:max-delay=8h,runtime=1h,interruptible"
+		j.AdminComment = Mark{Phase: Released, Begin: at("08:50:00")}.String()
+	})
+	due, later := with(2, func(j *Job) { j.Comment = "lull:max-delay=70m" }), with(3, func(*Job) {})
+	others := with(4, func(j *Job) { j.Comment, j.AdminComment, j.Begin = "", "", at("09:00:00") })
+	size := changed(licensed(sized(2, Mark{}), 4, 4), func(j *Job) {
+		j.ID, j.Number, j.Comment = "5", 5, "lull:max-delay=70m,runtime=2h,interruptible,min-tasks=2,restart=5m"
+	})
+	for name, tc := range map[string]struct {
+		jobs []Job
+		want int
+	}{
+		"nothing must start":     {[]Job{runs, later}, 0},
+		"one must start":         {[]Job{runs, due, later}, 8},
+		"one is left to Slurm":   {[]Job{runs, others}, 8},
+		"with all of its tasks":  {[]Job{runs, size}, 20},
+		"both, and nothing runs": {[]Job{due, size}, 20},
+		"one that runs must end": {[]Job{changed(runs, func(j *Job) { j.Comment = "lull:max-delay=8h" })}, 0},
+		"one is being requeued":  {[]Job{changed(runs, func(j *Job) { j.State, j.AdminComment = stateCompleting, Mark{Phase: Pausing}.String() }), due}, 4},
+	} {
+		in := within(t, "24", tc.jobs...)
+		v := Observe(in)
+		if got := v.Needed(&in, at("09:30:00")); got != tc.want {
+			t.Errorf("%s: %d; want %d", name, got, tc.want)
+		}
+	}
+}
