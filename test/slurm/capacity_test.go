@@ -115,9 +115,12 @@ func TestUsersKeepTheirLicences(t *testing.T) {
 			t.Errorf("Licenses=%s: the job asks for %q; want %q", tc[0], j["Licenses"], tc[1])
 		}
 	}
-	out, err := as(65534, "scontrol", "update", "JobId="+id, "Licenses=power:1", "AdminComment=x")
-	if j := show(t, id); err == nil || j["Licenses"] != "power:5" {
-		t.Errorf("with an AdminComment, the job asks for %q: %v %s", j["Licenses"], err, out)
+	// Slurm refuses every AdminComment of a user, also the one that the job has, and all else of the same update.
+	for _, comment := range []string{"x", "lull: ", show(t, id)["AdminComment"]} {
+		out, err := as(65534, "scontrol", "update", "JobId="+id, "Licenses=power:1", "AdminComment="+comment)
+		if j := show(t, id); j["Licenses"] != "power:5" {
+			t.Errorf("with the AdminComment %q, the job asks for %q: %v %s", comment, j["Licenses"], err, out)
+		}
 	}
 	must(t, "scontrol", "update", "JobId="+id, "Licenses=")
 	if j := show(t, id); j["Licenses"] != "" && j["Licenses"] != "(null)" {
@@ -151,25 +154,24 @@ func TestAnHourHasTime(t *testing.T) {
 	}
 }
 
-// TestCarbonFlexReservesLicences: Lull learns from two weeks of jobs, takes the capacity away in a dirty hour by reserving licences, which Slurm then does
-// not give out, and gives back what a job needs that comes to its latest start. The reservation ends by itself once Lull is dead.
-func TestCarbonFlexReservesLicences(t *testing.T) {
-	empty(t)
-	time.Sleep(untilItHasTime(time.Now()))
-	state := filepath.Join(t.TempDir(), "capacity")
+// twoWeeks is a file of what is known of the capacity: a job like a given one was submitted in each hour of the last two weeks.
+func twoWeeks(t *testing.T, like capacity.Past) (state string) {
+	t.Helper()
 	var past []capacity.Past
 	for h := range 14 * 24 {
-		past = append(past, capacity.Past{
-			ID: fmt.Sprint(h), Kind: workload.Interruptible, Submitted: time.Now().Add(time.Duration(h-14*24) * time.Hour), Delay: 12 * time.Hour, Hours: 1,
-			Request: map[string]float64{slurm.LicenceResource: 4}, MinWorkers: 1, Curve: []float64{1},
-		})
+		like.ID, like.Submitted, like.Delay, like.Hours = fmt.Sprint(h), time.Now().Add(time.Duration(h-14*24)*time.Hour), 12*time.Hour, 1
+		past = append(past, like)
 	}
+	state = filepath.Join(t.TempDir(), "capacity")
 	if err := capacity.SeedFile(state, past); err != nil {
 		t.Fatal(err)
 	}
-	config := bounded(t, state)
+	return state
+}
 
-	// A capacity stands for its hour: what the first controller learns counts from the second one on.
+// learns starts a controller, and waits until it has learned from what twoWeeks wrote, and written that too.
+func learns(t *testing.T, state, intensities string, args ...string) *lull {
+	t.Helper()
 	size := func() int64 {
 		info, err := os.Stat(state)
 		if err != nil {
@@ -177,11 +179,25 @@ func TestCarbonFlexReservesLicences(t *testing.T) {
 		}
 		return info.Size()
 	}
-	seeded, intensities := size(), days(t)
-	l := controller(t, intensities, "--config", config)
+	seeded := size()
+	l := controller(t, intensities, args...)
 	if err := wait("what was learned to be kept", func() bool { return size() > seeded+1000 }); err != nil {
 		t.Fatalf("%v: %s", err, l.log)
 	}
+	return l
+}
+
+// TestCarbonFlexReservesLicences: Lull learns from two weeks of jobs, takes the capacity away in a dirty hour by reserving licences, which Slurm then does
+// not give out, and gives back what a job needs that comes to its latest start. The reservation ends by itself once Lull is dead.
+func TestCarbonFlexReservesLicences(t *testing.T) {
+	empty(t)
+	time.Sleep(untilItHasTime(time.Now()))
+	state := twoWeeks(t, capacity.Past{Kind: workload.Interruptible, Request: map[string]float64{slurm.LicenceResource: 4}, MinWorkers: 1, Curve: []float64{1}})
+	config := bounded(t, state)
+
+	// A capacity stands for its hour: what the first controller learns counts from the second one on.
+	intensities := days(t)
+	l := learns(t, state, intensities, "--config", config)
 	if n, _ := reserved(t); n != 8 {
 		t.Errorf("%d licences are reserved before anything is learned; want 8, those above the maximum", n)
 	}

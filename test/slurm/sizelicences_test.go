@@ -3,8 +3,6 @@
 package slurm
 
 import (
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,28 +18,11 @@ import (
 func TestCarbonFlexSizesJobs(t *testing.T) {
 	empty(t)
 	time.Sleep(untilItHasTime(time.Now()))
-	state := filepath.Join(t.TempDir(), "capacity")
-	var past []capacity.Past
-	for h := range 14 * 24 {
-		past = append(past, capacity.Past{
-			ID: fmt.Sprint(h), Kind: workload.Elastic, Submitted: time.Now().Add(time.Duration(h-14*24) * time.Hour), Delay: 12 * time.Hour, Hours: 1,
-			Request: map[string]float64{slurm.LicenceResource: 1}, MinWorkers: 2, Curve: []float64{2, 1, 1, 1, 1, 1, 1},
-		})
-	}
-	if err := capacity.SeedFile(state, past); err != nil {
-		t.Fatal(err)
-	}
+	state := twoWeeks(t, capacity.Past{Kind: workload.Elastic, Request: map[string]float64{slurm.LicenceResource: 1}, MinWorkers: 2, Curve: []float64{2, 1, 1, 1, 1, 1, 1}})
 	config := boundedBy(t, "{carbonFlex: {}}\n  minimum: 2", state)
-	with := func(intensities string) *lull {
-		return controller(t, intensities, "--config", config, "--planner", "carbonflex", "--slot", "5m")
-	}
+	flags := []string{"--config", config, "--planner", "carbonflex", "--slot", "5m"}
 	dirty := days(t)
-	l := with(dirty)
-	if err := wait("what was learned", func() bool { return strings.Contains(l.log.String(), "Learned") }); err != nil {
-		t.Fatalf("%v: %s", err, l.log)
-	}
-	time.Sleep(3 * time.Second) // it is kept at the next look
-	l.kill()
+	learns(t, state, dirty, flags...).kill()
 
 	malleable := func() string {
 		return asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "-n8", "-N1", "--requeue", "--time=12:00:00", "--licenses=superpower:1", "--comment=lull:max-delay=20h,runtime=1h,interruptible,min-tasks=2,restart=3s", "--wrap", "sleep 3600")
@@ -49,7 +30,7 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 	follows := func(j job) bool {
 		return j["Licenses"] == "superpower:1,power:"+j["NumTasks"] && j["NumCPUs"] == j["NumTasks"]
 	}
-	l = with(dirty)
+	l := controller(t, dirty, flags...)
 	id := malleable()
 	if j := until(t, id, "running", running); j["NumTasks"] != "2" || !follows(j) {
 		t.Errorf("while power is dirty, it runs with %s tasks, %s CPUs and %s: %s", j["NumTasks"], j["NumCPUs"], j["Licenses"], j["AdminComment"])
@@ -71,7 +52,7 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 	}
 	l.kill()
 
-	with(daysFrom(t, 0))
+	controller(t, daysFrom(t, 0), flags...)
 	other := submit(t, "sleep 3600", "-n8", "-N1", "--requeue", "--time=12:00:00", "--licenses=superpower:1", "--comment=lull:max-delay=20h,runtime=1h,interruptible,min-tasks=2,restart=3s") // of the account of the controller
 	if j := until(t, other, "running", running); j["NumTasks"] == "2" || !follows(j) {
 		t.Errorf("while power is clean, it runs with %s tasks, %s CPUs and %s: %s", j["NumTasks"], j["NumCPUs"], j["Licenses"], j["AdminComment"])

@@ -143,7 +143,7 @@ type changes struct {
 	at map[change]int
 	// starts says that a job may take room which another one leaves for a moment: one starts now, or is being requeued.
 	starts bool
-	// licence is that of the capacity, of which there are most; empty without one.
+	// licence is the name of the licence that bounds the capacity, and most is how many of it there are; empty without a capacity.
 	licence string
 	most    int
 }

@@ -137,8 +137,9 @@ end
 
 -- Keeps the licences of a job that may wait, if its user changes the list: as many as it was given, or as an operator has left it. uid is who changes it.
 function lull_job_modify(job, record, uid)
-	if job.admin_comment ~= nil and job.admin_comment ~= "" then
-		return -- Lull, which may run as this user: Slurm refuses an AdminComment of others
+	-- Lull, which may run as this user, states a new AdminComment with the licences of a new number of tasks. Slurm refuses that of other users, and all else of the update.
+	if job.admin_comment ~= nil and job.admin_comment ~= "" and job.admin_comment ~= record.admin_comment then
+		return
 	end
 	if lull_licence == nil or job.licenses == nil or uid ~= record.user_id or string.find(record.admin_comment or "", "lull: ", 1, true) == nil then
 		return

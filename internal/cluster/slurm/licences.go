@@ -77,8 +77,8 @@ func (c *changes) licences(g *Governed) {
 	c.add(j.ID, u)
 }
 
-// licensed reports whether a job has one licence for each of its CPUs, and no operator has lowered them. If it has started before its number of tasks was set, the mark
-// states the licences of that number, which it has not.
+// licensed reports whether a job has one licence for each of its CPUs, and no operator has lowered them. If the job started before its number of tasks was set, the mark
+// states the licences of the new number, and the job has those of the number before.
 func (j *Job) licensed(licence string, m *Mark) bool {
 	n := j.licences(licence)
 	started := !j.Pending() && m.Was > 0 && j.Size == m.Was
@@ -86,7 +86,7 @@ func (j *Job) licensed(licence string, m *Mark) bool {
 }
 
 // follow has the licences of a job that waits follow its number of CPUs, in the same update: one for each. A job that has none, or whose licences an operator has lowered,
-// keeps those that it has, and so does one that has more than CPUs, and as many as are wanted.
+// keeps those that it has. So does a job that has more licences than CPUs, and enough for the new number.
 func (c *changes) follow(u *Update, j *Job, m *Mark, cpus int) {
 	has, want := j.licences(c.licence), min(cpus, c.most)
 	if c.licence == "" || has == 0 || has < m.Licences || j.LicencesCut || has == want || has > j.CPUs && has > want {

@@ -35,7 +35,7 @@ type Size struct {
 	leastRun time.Duration // how long a run takes at least before it is requeued for another size
 	runSaved time.Duration // the work of its present run that a requeue does not lose
 	requeues bool          // see Requeues
-	bound    string        // the licence of the capacity, of which it has one for each CPU; empty if there is no capacity
+	bound    string        // the licence of the capacity: the job has one for each of its CPUs; empty without a capacity
 }
 
 const (
