@@ -136,6 +136,11 @@ func (w *decider) putOffTo(i int, until time.Time) []Phase {
 			add(p)
 		}
 	}
+	if n := len(x.phases); len(phases) == 0 && n > 0 { // its plan ends by then: all of it comes later
+		last := x.phases[n-1]
+		last.From, last.To = until, until
+		phases = append(phases, last)
+	}
 	if left > 0 && len(phases) > 0 {
 		last := &phases[len(phases)-1]
 		last.To = last.To.Add(time.Duration(math.Ceil(left / t.rate(last.Workers))))

@@ -6,6 +6,7 @@ import (
 
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan/asap"
+	"lull.dev/lull/pkg/plan/vcc"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -79,5 +80,37 @@ func TestAnnouncedBoundedTaskIsPlanned(t *testing.T) {
 	s.Margin = 30 * time.Minute
 	for _, v := range decide.Verify(s, must(t, s, asap.Planner{})) {
 		t.Error(v)
+	}
+}
+
+// TestAnnouncedWithoutRoomKeepsItsPlace: the load of others leaves an announced task no room that keeps its margin, so it is left to the queue of
+// its cluster. It is released when it comes, and is in time.
+func TestAnnouncedWithoutRoomKeepsItsPlace(t *testing.T) {
+	a, b := task("a", at(1), at(4), 2*time.Hour), task("b", at(1), at(8), 3*time.Hour)
+	for _, x := range []*decide.Task{&a, &b} {
+		x.Kind, x.NotBefore = workload.Interruptible, at(1)
+	}
+	a.Request = map[string]float64{"cpu": 1}
+	s := snapshot(t, at(0), a, b)
+	s.Slot, s.Margin = time.Hour, 20*time.Minute
+	s.Clusters[0].Capacity = map[string]float64{"cpu": 2}
+	load := []float64{2, 2, 0, 0, 2, 0, 1}
+	s.Clusters[0].LoadAt = map[string][]float64{"cpu": load}
+	d := must(t, s, vcc.Planner{})
+	expectValid(t, s, d)
+	if got := d.Actions[0].Reason.Code; got != decide.CodeNoRoom {
+		t.Fatalf("%s; want NoRoom, or the test shows nothing", brief(&d.Actions[0]))
+	}
+	for i := range s.Tasks {
+		s.Tasks[i].Standing, s.Tasks[i].NotBefore = d.Actions[i].Stands(&s.Tasks[i]), time.Time{}
+	}
+	s.Now, s.Clusters[0].LoadAt = at(1), map[string][]float64{"cpu": load[1:]}
+	for _, replan := range []bool{false, true} {
+		s.Tasks[0].Replan = replan
+		d = must(t, s, vcc.Planner{})
+		expectValid(t, s, d)
+		if x := &d.Actions[0]; x.Verb != decide.Release || len(x.Phases) != 1 || x.Phases[0].To.After(at(4)) {
+			t.Errorf("replan %v: %s; want it released, and done by 04:00", replan, brief(x))
+		}
 	}
 }

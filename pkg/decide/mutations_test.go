@@ -262,7 +262,11 @@ func mutate(t *testing.T, rng *rand.Rand, s *decide.Snapshot, d *decide.Decision
 // each. A change that leaves the decision valid, by a definition that does not use Verify, does not count.
 func TestVerifyNoticesMutations(t *testing.T) {
 	tried, noticed, decisions := make([]int, len(mutations)), make([]int, len(mutations)), 0
+	seeds := []uint64{245} // a plan of one phase that ends when its least pause does
 	for seed := range 40 * worlds() {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		step := 0
 		eachDecision(t, seed, func(s decide.Snapshot, d decide.Decision) {

@@ -275,11 +275,11 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 	return w
 }
 
-// onAfterPlan is the phase of a running task without a plan ahead: it goes on as it is. One that lacks workers, as it started late and its
-// plan has ended, asks for those that its plan had last (intends).
+// onAfterPlan is the phase of a running task without a plan ahead: it goes on as it is. One that started late, so that its plan has ended,
+// asks for the workers that its plan had last (intends).
 func (w *decider) onAfterPlan(i int) Phase {
 	t := &w.s.Tasks[i]
-	if t.Scaling == nil || t.Lacking == 0 || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
+	if t.Scaling == nil || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
 		return w.on(i)
 	}
 	phases := t.Standing.Phases

@@ -109,6 +109,22 @@ func TestForeseesWorkersThatLackRoom(t *testing.T) {
 	}
 }
 
+// TestALateStartDoesWhatWasForeseen: a task was released by a plan of one worker and then two, and waits in a queue until the plan is over.
+// Once it has started with one worker, a decision that makes no plan has it do what was foreseen while it waited.
+func TestALateStartDoesWhatWasForeseen(t *testing.T) {
+	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)
+	x := standing("late", t0, -3, 9)
+	x.Kind, x.State, x.Cluster, x.Request = workload.Elastic, Running, "c", map[string]float64{"cpu": 1}
+	x.Scaling, x.Workers, x.Unscheduled = &Scaling{MinWorkers: 1, MaxWorkers: 2, Curve: []float64{1, 1}}, 1, true
+	x.Standing.Phases = append(x.Standing.Phases, Phase{From: t0.Add(-2 * time.Hour), To: t0.Add(-time.Hour), Cluster: "c", Workers: 2})
+	waits := goingOn(t, t0, 2, x).goOn(false).foresee()[0]
+	x.Unscheduled = false
+	runs := goingOn(t, t0, 2, x).goOn(false).foresee()[0]
+	if len(waits) != 1 || waits[0].Workers != 2 || !closePhases(waits, runs) {
+		t.Errorf("foreseen while it waits: %+v; once it runs: %+v; want both to run with 2 workers", waits, runs)
+	}
+}
+
 // TestQueueWaitsForTheLeastPause: a paused task that is left to the queue of a cluster is not resumed before its least pause is over.
 func TestQueueWaitsForTheLeastPause(t *testing.T) {
 	t0 := time.Date(2023, 5, 10, 0, 0, 0, 0, time.UTC)

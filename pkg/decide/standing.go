@@ -141,5 +141,9 @@ func (s Snapshot) withPossible() Snapshot {
 // leftToQueue reports whether a task that has not started is released as submitted, so that the queue of a
 // cluster starts it: its standing plan says when that is expected to be, but it is released when it arrives.
 func (t *Task) leftToQueue() bool {
-	return t.State == Waiting && !t.Paused && t.Standing != nil && t.Standing.Reason.Code == CodeClusterQueue
+	if t.State != Waiting || t.Paused || t.Standing == nil {
+		return false
+	}
+	code := t.Standing.Reason.Code
+	return code == CodeClusterQueue || code == CodeNoRoom
 }

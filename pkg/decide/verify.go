@@ -102,7 +102,7 @@ type verifier struct {
 // promises. It recomputes everything from the snapshot and the actions.
 //
 // Complexity: O(tasks x log steps + steps), for each task that is late O(steps) more, and that of queue.Model.Run if
-// released tasks wait, once and for each late task with room.
+// released tasks wait, or one that may not wait is said to start without room, once and for each late task with room.
 func Verify(s Snapshot, d Decision) []Violation {
 	s = s.withSaved().withScales().withPossible()
 	v := &verifier{d: &d}
@@ -308,10 +308,10 @@ func (v *verifier) mayLag(i int, missing time.Duration) bool {
 	return stands && (missing <= v.s.Slot+rounding || v.s.soft() || !t.LatestStart.IsZero() || a.Reason.Code == CodeDeadlineAtRisk)
 }
 
-// verifyHeld checks the latest safe start of a task that is held.
+// verifyHeld checks the latest safe start of a task that is held, or will be when it comes.
 func (v *verifier) verifyHeld(i int) {
 	t, a := &v.s.Tasks[i], &v.d.Actions[i]
-	if a.Verb.runs() || v.must(i) || v.s.soft() || !v.arrived(i) {
+	if a.Verb.runs() || v.must(i) || v.s.soft() {
 		return
 	}
 	latest, planned := a.Reason.LatestStart, len(a.Phases) > 0 && !a.Reason.LatestStart.After(a.Keeps()[0].From)
@@ -323,7 +323,7 @@ func (v *verifier) verifyHeld(i int) {
 		last = at // where the capacity changes, a run that is to end earlier may start later
 	}
 	switch {
-	case !latest.After(v.s.Now):
+	case v.arrived(i) && !latest.After(v.s.Now):
 		v.report(RuleLatestStart, i, "%s, although its latest safe start was %s", a.Verb, stamp(latest))
 	case !planned && latest.After(last):
 		v.report(RuleLatestStart, i, "from its latest safe start %s on, it cannot be done by its deadline %s", stamp(latest), stamp(t.Deadline))

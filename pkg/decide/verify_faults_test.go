@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -89,4 +90,37 @@ func TestWakesForAnAnnouncedTaskWithoutAPlace(t *testing.T) {
 	if d.Wake.After(at(3)) {
 		t.Errorf("wakes at %s; want 03:00", d.Wake)
 	}
+}
+
+// expectNoticed checks that Verify reports a rule of a task about a decision that is right of another snapshot.
+func expectNoticed(t *testing.T, s decide.Snapshot, d decide.Decision, rule decide.Rule, task string) {
+	t.Helper()
+	found := decide.Verify(s, d)
+	if !slices.ContainsFunc(found, func(v decide.Violation) bool { return v.Rule == rule && v.Task == task }) {
+		t.Errorf("Verify reports %v; want %s of %s", found, rule, task)
+	}
+}
+
+// TestVerifyNoticesAFalseStart: two tasks that may not wait are said to start now, and there is room for one.
+func TestVerifyNoticesAFalseStart(t *testing.T) {
+	a, b := task("a", at(8), time.Time{}, time.Hour), task("b", at(9), time.Time{}, time.Hour)
+	s := snapshot(t, at(9), a, b)
+	s.Clusters[0].Capacity = map[string]float64{"cpu": 2}
+	expectValid(t, s, must(t, s, cheapest.Planner{}))
+
+	wrong := s
+	wrong.Clusters = slices.Clone(s.Clusters)
+	wrong.Clusters[0].Capacity = map[string]float64{"cpu": 4}
+	expectNoticed(t, s, must(t, wrong, cheapest.Planner{}), decide.RuleQueue, "b")
+}
+
+// TestVerifyNoticesALatestStartTooLate: a task that is announced is said to be able to start later than it can.
+func TestVerifyNoticesALatestStartTooLate(t *testing.T) {
+	x := task("a", at(9), at(12), time.Hour)
+	x.NotBefore = at(9)
+	s := snapshot(t, at(8), x)
+	d := must(t, s, cheapest.Planner{})
+	expectValid(t, s, d)
+	d.Actions[0].Reason.LatestStart = at(11.5)
+	expectNoticed(t, s, d, decide.RuleLatestStart, "a")
 }

@@ -126,6 +126,7 @@ func (v *verifier) verifySchedule() {
 		if v.queued(i) {
 			v.take(v.ledger, i, v.d.Actions[i].Phases, 1)
 		}
+		waits = waits || v.forcedIn(i) && v.overcommits(i)
 	}
 	if waits {
 		v.verifyQueue()
@@ -136,6 +137,13 @@ func (v *verifier) verifySchedule() {
 	}
 }
 
+// forcedIn reports whether a task that Lull does not decide on is said to start: now, or once it has come. If there is no room for it, it
+// waits in the queue of a cluster until there is.
+func (v *verifier) forcedIn(i int) bool {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	return a.Reason.Code.forced() && t.State == Waiting && len(a.Phases) > 0
+}
+
 // span is a part of time.
 type span struct{ from, to time.Time }
 
@@ -144,7 +152,7 @@ type span struct{ from, to time.Time }
 //
 // Queues start what fits at the moment, whatever the capacity will be. If one starts something, what runs on and what has
 // begun before the capacity falls does not count, unless Lull gives an elastic task more workers than the cluster has
-// room for if it is alone.
+// room for if it is alone. Neither does what has begun by then and has no other place in time: a cluster by itself would start it too.
 func (v *verifier) verifyCapacity() {
 	began := map[[2]string]span{} // of the excess that a step goes on with, by cluster and resource
 	for _, x := range v.ledger.Excesses(v.s.Now) {
@@ -165,7 +173,7 @@ func (v *verifier) verifyCapacity() {
 				continue
 			}
 			for k, p := range a.Phases {
-				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || v.leaves && falls && p.From.Before(excess.from) && (a.Plan != nil || t.Scaling == nil || v.fits(v.empty, i, a.Phases)) {
+				if v.runsOnto(i, k) && (v.leaves || v.overfull(x.Cluster)) || falls && p.From.Before(excess.from) && v.mayFallShort(i) {
 					continue // more runs than there is room for, or a queue would have the room of a pause
 				}
 				if p.Cluster == x.Cluster && p.From.Add(tick).Before(orForever(x.To)) && p.To.After(x.From.Add(tick)) { // the ledger rounds times
@@ -175,6 +183,21 @@ func (v *verifier) verifyCapacity() {
 			}
 		}
 	}
+}
+
+// mayFallShort reports whether a task may have begun where its room ends before it does, as the capacity falls or the load of others rises.
+func (v *verifier) mayFallShort(i int) bool {
+	t, a := &v.s.Tasks[i], &v.d.Actions[i]
+	if a.Plan == nil && t.Scaling != nil && !v.fits(v.empty, i, a.Phases) {
+		return false
+	}
+	if v.leaves {
+		return true
+	}
+	v.take(v.ledger, i, a.Phases, -1)
+	_, elsewhere := v.soonestFit(v.ledger, i, t.Deadline)
+	v.take(v.ledger, i, a.Phases, 1)
+	return v.inTime(i, a.Phases) && !elsewhere
 }
 
 // runsOnto reports whether a running task goes on until the end of a phase, without a pause, move or more workers.
@@ -221,7 +244,7 @@ func (v *verifier) verifyQueue() {
 		case (!v.queued(i) || a.Plan != nil) && !a.Reason.Code.forced() && t.savedIn == 0 && !closePhases(seen, a.Phases):
 			v.report(RuleQueue, i, "%s (%s): stated %v, and with the queues of the clusters it does %v", a.Verb, a.Reason.Code, a.Phases, seen)
 			continue
-		case !v.queued(i) || t.State == Running: // it may wait for others in the queue if it is in time
+		case !v.queued(i) && !v.forcedIn(i) || t.State == Running: // it may wait for others in the queue if it is in time
 		case len(seen) == 0 != (len(a.Phases) == 0), len(seen) > 0 && seen[0].From.Sub(a.Phases[0].From).Abs() > rounding:
 			v.report(RuleQueue, i, "%s: stated %v, and the queues of the clusters do %v", a.Verb, a.Phases, seen)
 			continue
@@ -309,7 +332,7 @@ func (s *Snapshot) count(l *capacity.Ledger, phases func(i int) []Phase) {
 	}
 }
 
-// displaced finds tasks that lost a plan in time although all standing plans together, beside
+// displaced finds tasks that lost a plan by which they were expected to be in time, although all standing plans together, beside
 // what runs and may not be paused, were still possible. While released tasks wait in the queue
 // of a cluster, which starts them when it likes, nothing is reported.
 func displaced(s *Snapshot, actions []Action) (out []Violation) {
@@ -327,7 +350,7 @@ func displaced(s *Snapshot, actions []Action) (out []Violation) {
 			continue
 		}
 		mine := t.Standing.from(s.Now)
-		if len(mine) == 0 || mine[len(mine)-1].To.After(t.Deadline) || t.lags(mine, s.Now) {
+		if t.Standing.Reason.Code == CodeDeadlineAtRisk || len(mine) == 0 || mine[len(mine)-1].To.After(t.Deadline) || t.lags(mine, s.Now) {
 			continue
 		}
 		l := s.ledger()
