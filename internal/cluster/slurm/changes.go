@@ -31,6 +31,8 @@ type Update struct {
 	// Otherwise is the AdminComment. See Split.
 	Saw       int
 	Otherwise string
+	// Left says why Lull leaves jobs to Slurm that it releases; empty for others.
+	Left Why
 }
 
 // Changes are what a decision changes, in the order in which to carry them out.
@@ -121,6 +123,9 @@ func order(u *Update) int {
 
 // codeDepends is the reason of a job that waits for other jobs first.
 const codeDepends decide.Code = "Depends"
+
+// textLeft is in what the mark of a job says that is left to Slurm.
+const textLeft = "left to Slurm"
 
 // textDepends begins what the mark of such a job says.
 const textDepends = "waits for other jobs"
@@ -237,10 +242,11 @@ func (c *changes) left(l *Left, now time.Time) {
 	j, m, u := l.Job, l.mark, Update{}
 	switch {
 	case l.Why == BeginChanged && m.Phase != HandedOver:
-		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
+		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, textLeft+": "+l.Message
 	case l.releases(now):
 		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
-		m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
+		m.Text = fmt.Sprintf("released at %s: %s (%s)", clock(now), textLeft, l.Why)
+		u.Left = l.Why
 	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}

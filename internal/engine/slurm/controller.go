@@ -365,6 +365,7 @@ func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[stri
 		return err
 	}
 	note(applied, u, change(u))
+	c.reportLeft(u)
 	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "tasks", tasksText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
@@ -393,6 +394,8 @@ func note(applied map[string]bool, u *slurm.Update, change string) {
 // change names a change in metrics.
 func change(u *slurm.Update) string {
 	switch {
+	case u.Left != "":
+		return "left"
 	case u.Now:
 		return "released"
 	case !u.Begin.IsZero():
