@@ -18,8 +18,9 @@ const queuedFor = 2 * time.Minute
 
 // keptMessages say why Lull sets no number of tasks any more.
 var keptMessages = map[Kept]string{
-	OwnSize:     "its number of tasks stays as its user or an operator has set it",
-	RefusedSize: "its number of tasks stays as it is, since Slurm has refused another one",
+	OwnSize:        "its number of tasks stays as its user or an operator has set it",
+	RefusedSize:    "its number of tasks stays as it is, since Slurm has refused another one",
+	UnlicensedSize: "its number of tasks stays as it is, since " + unlicensed,
 }
 
 // starts reports whether a decision starts a job now, or a job is being requeued, which needs the room that it had or more.
@@ -50,6 +51,15 @@ func (s *Size) withTasks(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(", with %d of its %d tasks", n, s.User)
+}
+
+// withoutTasks is a text of a mark without what withTasks has said.
+func withoutTasks(text string) string {
+	if i := strings.LastIndex(text, ", with "); i >= 0 && strings.Contains(text[i:], "of its") {
+		_, after, _ := strings.Cut(text[i:], "tasks")
+		return text[:i] + after
+	}
+	return text
 }
 
 // size carries out what is decided on a job that may have fewer tasks than its user asked for.
@@ -146,8 +156,8 @@ func (c *changes) unsize(g *Governed) bool {
 	u, m, changed := Update{}, g.Mark, true
 	if !m.ofLull(g.Job) {
 		m.Kept, m.Size, m.Was = OwnSize, 0, 0
-	} else {
-		changed = c.giveBack(&u, g.Job, &m)
+	} else if changed = c.giveBack(&u, g.Job, &m); changed && g.unsized == unlicensed { // else, it would be sized again at the next look
+		m.Kept, m.Text = UnlicensedSize, withoutTasks(m.Text)
 	}
 	if changed {
 		u.Comment = m.String()
@@ -190,10 +200,7 @@ func Refused(err error) bool {
 func (u Update) WithoutSize() Update {
 	m := ReadMark(u.Comment)
 	m.Size, m.Was, m.Kept = m.Was, 0, RefusedSize
-	if i := strings.LastIndex(m.Text, ", with "); i >= 0 && strings.Contains(m.Text[i:], "of its") {
-		_, after, _ := strings.Cut(m.Text[i:], "tasks")
-		m.Text = m.Text[:i] + after
-	}
+	m.Text = withoutTasks(m.Text)
 	if u.Licences != "" {
 		m.Licences = u.licensedBefore()
 	}

@@ -52,6 +52,8 @@ const (
 	likely = 1.5
 	// textScript begins what job_submit.lua writes into the mark.
 	textScript = "waits for the plan of Lull"
+	// unlicensed says why a job keeps its tasks whose licences do not go with them.
+	unlicensed = "it has not one licence of the capacity for each of its CPUs"
 )
 
 // tasks is how many tasks a number of workers is.
@@ -117,7 +119,7 @@ func newSize(in *Input, g *Governed) *Size {
 	case j.GPUs > 0, j.Size < 1, j.Nodes != 1:
 		return nil
 	case in.places.licence != "" && !j.licensed(in.places.licence, m):
-		g.unsized = "it has not one licence of the capacity for each of its CPUs"
+		g.unsized = unlicensed
 		return nil
 	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe as Slurm has given it more CPUs: those that its user asked for are not known
 		return nil
