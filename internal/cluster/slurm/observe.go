@@ -39,6 +39,8 @@ type Input struct {
 	Interval time.Duration
 	// Kept is how long the licences of the capacity stay reserved at most if no controller goes on; 0 without a capacity.
 	Kept time.Duration
+	// Leaves is how many licences of the capacity all jobs may have now by the number that an operator has reserved; nil if the number is that of Lull.
+	Leaves *int
 	// NoConfig says that Config is not that of the controller, as no file was stated: the controller may have defaults that let jobs wait. See View.Explain.
 	NoConfig bool
 

@@ -76,14 +76,14 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 		if begin := planned(g, a, now); begin.After(now) {
 			wanted := s.User
 			if keeps := a.Keeps(); len(keeps) > 0 {
-				wanted = s.tasks(keeps[0].Workers)
+				wanted = s.wanted(keeps[0].Workers)
 			}
 			c.waitWith(g, now, begin, a.Reason.Code, s.need(wanted, begin, s.restarts(g)))
 			return
 		}
 		blind = true // its latest safe start has come
 	}
-	wanted, queued := s.tasks(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
+	wanted, queued := s.wanted(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
 	if queued {
 		wanted = s.queued(g, wanted, now)
 	}
@@ -120,17 +120,23 @@ func (g *Governed) lacksLicences() bool {
 	return g.Size.bound != "" && g.Job.Pending() && strings.HasPrefix(g.Job.Reason, reasonLicences)
 }
 
+// beyond reports whether a plan pauses a job to go on with more tasks than an operator leaves licences for. It would go on with fewer, and be paused again and again.
+func (s *Size) beyond(a *decide.Action) bool {
+	keeps := a.Keeps()
+	return s.leaves > 0 && len(keeps) > 0 && s.tasks(keeps[0].Workers) > s.leaves
+}
+
 // sizeOfRunning requeues a running job that is to be paused, or to go on with another number of tasks: one in a look, as it needs the room that it leaves.
 func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, now time.Time, blind bool) {
 	s := g.Size
-	if a.Verb == decide.Pause && g.Latest.After(now) && s.mayPause(now) {
+	if a.Verb == decide.Pause && g.Latest.After(now) && s.mayPause(now) && !s.beyond(a) {
 		s.requeues = true
 		c.pause(g, t, now, a)
 		return
 	}
 	n := s.Now
 	if a.Verb == decide.Scale && !blind && !c.starts {
-		n = s.resized(s.tasks(a.Workers), now)
+		n = s.resized(s.wanted(a.Workers), now)
 	}
 	if s.limitNear() {
 		n = s.User

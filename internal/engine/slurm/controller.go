@@ -130,7 +130,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	in := c.o.Input
 	in.Interval = c.o.Interval
 	if c.o.Capacity != nil {
-		in.Kept = c.kept()
+		in.Kept, in.Leaves = c.kept(), c.o.Capacity.leaves()
 	}
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)
