@@ -179,7 +179,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	number(f, &o.wattsPerGPU, "watts-per-gpu", 0, between(0, power.MaxWatts), "power of a GPU that is in use")
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
 	duration(f, &o.decisionTime, "decision-time", 10*time.Second, "how long a decision may take; after that planner cheapest plans")
-	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
+	f.StringVar(&o.ledger, "ledger", "", "database of the ledger, which says what was saved, with a --source of published intensities: a file, or postgres://USER@HOST/NAME with the password in $PGPASSWORD or a passfile (default: none)")
 	f.StringVar(&o.completions, "completions", "", "file of JobCompType=jobcomp/filetxt, which says how jobs ended that Slurm forgot while no controller ran (default: sacct, if Slurm has slurmdbd)")
 	f.StringVar(&o.energy, "energy", energyModel, "where the energy of jobs in the ledger is from: model, which is --watts-per-cpu and --watts-per-gpu; slurm, which is what Slurm measured (acct_gather_energy) of jobs that had their nodes to themselves, and the model for others")
 	f.StringVar(&o.metrics, "metrics-bind-address", "0", `address of /metrics, "0" for none`)
@@ -245,7 +245,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("Slurm answers", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "lull", version.String(), "zone", zone.cfg.Zone)
+	log.Info("Slurm answers", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "version", version.String(), "zone", zone.cfg.Zone)
 	if !about.Tested {
 		log.Warn("This version of Slurm is not among those that Lull is tested on", "commands", about.Version, "slurmrestd", cmp.Or(about.REST, "not used"), "tested", "22.05")
 	}
@@ -296,6 +296,9 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 func (o *slurmController) keep(ctx context.Context, about *slurm.About, log *slog.Logger) (entries *keeper.Keeper, done func(), err error) {
 	if o.ledger == "" || o.dryRun {
 		return nil, func() {}, nil
+	}
+	if o.source == "climatology" {
+		log.Warn("--ledger without --source: the ledger has the jobs, their runs and their energy, but no emissions and no savings, as it counts only published intensities. Accepted: --source with a provider or a file", "source", o.source)
 	}
 	if least := 4 * o.interval; about.MinJobAge > 0 && about.MinJobAge < least {
 		log.Warn("Slurm forgets jobs soon after their end: the ledger may miss ends, which it then infers. Set MinJobAge in slurm.conf", "MinJobAge", about.MinJobAge.String(), "least", least.String())
@@ -352,6 +355,10 @@ func newSlurmExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain JOBID",
 		Short: "Say why a job of Slurm waits, and until when at the latest",
+		Long: `Explain says what a job does, why, and until when it waits at the latest, by the queue, the
+comment of the job and what the controller has written into its AdminComment. State the
+configuration file of the controller with --config. Without it, the answer leaves out the
+defaults of that file, and says so if they may matter.`,
 		Example: `  lull slurm explain 4711
   lull slurm explain 4711_3 --config /etc/slurm/lull.yaml -o json`,
 		Args: takes(1, 1, "the number of a job"),
@@ -369,7 +376,7 @@ func newSlurmExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, Slot: time.Hour, Memory: about.Memory, Boot: about.ResumeTimeout})
+			view := slurm.Observe(slurm.Input{Now: time.Now(), Queue: q, Config: config, NoConfig: o.config == "", Slot: time.Hour, Memory: about.Memory, Boot: about.ResumeTimeout})
 			found := view.Explain(args[0], time.Now())
 			if len(found) == 0 && about.Hidden != "" {
 				return errors.New("JOBID: " + quoted(args[0]) + "; accepted: a job of yours, as 12, 12_3 or, for all of an array, its number. Slurm hides those of others (PrivateData): " + about.Hidden)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,23 @@ func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 		var out, problem bytes.Buffer
 		if status := Main(append([]string{"slurm"}, strings.Fields(args)...), nil, &out, &problem); status != exitError || !strings.Contains(problem.String(), want) {
 			t.Errorf("lull slurm %s: %d, %s; want %q", args, status, problem.String(), want)
+		}
+	}
+}
+
+// TestSlurmSaysWhatALedgerWithoutASourceHas: emissions need intensities that somebody has published.
+func TestSlurmSaysWhatALedgerWithoutASourceHas(t *testing.T) {
+	for source, warns := range map[string]bool{"climatology": true, "electricityMaps": false, "intensity.csv": false} {
+		var log bytes.Buffer
+		o := slurmController{ledger: filepath.Join(t.TempDir(), "ledger.db")}
+		o.source = source
+		_, done, err := o.keep(t.Context(), &slurm.About{}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+		if got := strings.Contains(log.String(), "no emissions and no savings"); got != warns {
+			t.Errorf("--source %s: %q; want a warning: %v", source, log.String(), warns)
 		}
 	}
 }

@@ -216,10 +216,16 @@ func registered(t *testing.T) {
 	}
 }
 
-// explain runs lull slurm explain, as an ordinary user does.
+// explain runs lull slurm explain with the configuration of the controller, as an ordinary user does.
 func explain(t *testing.T, id string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("LULL_BIN"), append([]string{"slurm", "explain", id, "--slurm-bin", lab.root + "/usr/bin", "--config", lab.configFile()}, args...)...)
+	return explainAlone(t, id, append([]string{"--config", lab.configFile()}, args...)...)
+}
+
+// explainAlone runs lull slurm explain without a configuration.
+func explainAlone(t *testing.T, id string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("LULL_BIN"), append([]string{"slurm", "explain", id, "--slurm-bin", lab.root + "/usr/bin"}, args...)...)
 	cmd.Dir = lab.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()

@@ -208,7 +208,7 @@ var (
 	}, []string{"state"})
 	SlurmChanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lull_slurm_changes_total",
-		Help: "Jobs of the Slurm cluster that were changed: held (a begin time to come was set), released, requeued, throttled (the throttle of an array), licences (more of them, for CPUs that were added), noted (only the AdminComment).",
+		Help: "Jobs of the Slurm cluster that were changed: held (a begin time to come was set), released, left (released because Lull leaves them to Slurm, such as when the configuration does not let them wait any more), requeued, throttled (the throttle of an array), licences (more of them, for CPUs that were added), noted (only the AdminComment).",
 	}, []string{"change"})
 	SlurmCapacity = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_slurm_capacity_cpus",

@@ -31,6 +31,8 @@ type Update struct {
 	// Otherwise is the AdminComment. See Split.
 	Saw       int
 	Otherwise string
+	// Left says why Lull leaves jobs to Slurm that it releases; empty for others.
+	Left Why
 }
 
 // Changes are what a decision changes, in the order in which to carry them out.
@@ -91,7 +93,7 @@ func Plan(v *View, d *decide.Decision) Changes {
 		case decide.Release, decide.Resume:
 			c.release(g, now, a)
 		case decide.Continue:
-			if (g.Mark.Phase != Released || g.ahead(now)) && !t.Changing {
+			if (g.Mark.Phase != Released || g.ahead(now) || g.wasLeft()) && !t.Changing {
 				c.release(g, now, a)
 			}
 		}
@@ -121,6 +123,9 @@ func order(u *Update) int {
 
 // codeDepends is the reason of a job that waits for other jobs first.
 const codeDepends decide.Code = "Depends"
+
+// textLeft is in what the mark of a job says that is left to Slurm.
+const textLeft = "left to Slurm"
 
 // textDepends begins what the mark of such a job says.
 const textDepends = "waits for other jobs"
@@ -232,21 +237,41 @@ func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, 
 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
 // has come. One that waits by a begin time of Lull or of job_submit.lua, such as one whose comment cannot be read, is released: what nobody plans must not wait.
-// A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user.
+// A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user. What is wrong with a comment is noted, so that the
+// user can read it after the end too.
 func (c *changes) left(l *Left, now time.Time) {
 	j, m, u := l.Job, l.mark, Update{}
 	switch {
 	case l.Why == BeginChanged && m.Phase != HandedOver:
-		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, "left to Slurm: "+l.Message
+		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, textLeft+": "+l.Message
 	case l.releases(now):
 		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
-		m.Text = fmt.Sprintf("released at %s: left to Slurm (%s)", clock(now), l.Why)
+		m.Text = fmt.Sprintf("released at %s: %s (%s)", clock(now), textLeft, l.Why)
+		if l.Why == BadComment {
+			m.Text += ": " + clippedTo(l.Message, mostReason)
+		}
+		u.Left = l.Why
+	case l.notes():
+		if m.Text = textLeft + ": " + clippedTo(l.Message, mostReason); m.Phase == "" {
+			m.Phase = Released
+		}
 	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}
 	c.giveBack(&u, j, &m)
 	u.throttle(j, restore(j, &m), m, m.Text)
 	c.add(j.ID, u)
+}
+
+// mostReason bounds what the mark of a job says of its comment: squeue shows adminWidth characters.
+const mostReason = 150
+
+// notes reports whether the mark of a job is to say what is wrong with its comment, and does not yet. Of an array, only the tasks that have not started get the note: each
+// other one would need an update.
+func (l *Left) notes() bool {
+	j, m := l.Job, &l.mark
+	alive := j.Pending() || j.uses() && j.State != stateCompleting && !j.ofArray()
+	return l.Why == BadComment && alive && m.Phase != Pausing && !strings.Contains(m.Text, textLeft) && len(j.AdminComment)+len(textLeft)+mostReason < adminWidth-len(" lull: :  [phase=released]")
 }
 
 func (l *Left) releases(now time.Time) bool {
@@ -270,6 +295,9 @@ func (c *changes) startNow(g *Governed, now time.Time) {
 	c.add(g.Job.ID, Update{Now: true, Comment: m.String()})
 }
 
+// wasLeft reports whether the mark of a job says that it is left to Slurm, which is so no more: its user has mended its comment.
+func (g *Governed) wasLeft() bool { return strings.Contains(g.Mark.Text, textLeft) }
+
 // ahead reports whether a job would wait for its begin time.
 func (g *Governed) ahead(now time.Time) bool { return g.Job.Pending() && g.Job.Begin.After(now) }
 
@@ -286,7 +314,7 @@ func (g *Governed) justRequeued(now time.Time) bool {
 // release lets a job start now, and notes that. Also one whose begin time has come gets the begin time now: Slurm looks at begin times once in
 // a minute by default, but at once at a job that is changed.
 func (c *changes) release(g *Governed, now time.Time, a *decide.Action) {
-	if g.Mark.Phase == Released && !g.ahead(now) || g.justRequeued(now) {
+	if g.Mark.Phase == Released && !g.ahead(now) && !g.wasLeft() || g.justRequeued(now) {
 		return
 	}
 	m := g.next(Released)

@@ -354,6 +354,52 @@ func TestExplainSaysWhatAJobDoes(t *testing.T) {
 		if x := got[0]; (x.LatestStart != nil) != (does == doesWait) || (x.Begin != nil) != (does == doesWait || does == doesLeft) || (x.Why == NotOptedIn) != (does == doesLeft) {
 			t.Errorf("%s: %+v", does, x)
 		}
+		if x := got[0]; does == doesLeft && (!strings.Contains(x.Message, "neither its comment nor the administrator lets it wait; its begin time is 2026-06-01T10:00:00Z. A controller with this configuration starts it at its next look") || x.Note != "") {
+			t.Errorf("%s: %+v", does, x)
+		}
+	}
+}
+
+// TestExplainWithoutAConfiguration: what lets a job wait may be in the file of the controller, which explain has not read. What the controller has written says whether it
+// lets the job wait; if it has written nothing, the answer says what it leaves out.
+func TestExplainWithoutAConfiguration(t *testing.T) {
+	wait := "waits until 2026-06-01T10:00Z for cleaner power; starts by 2026-06-01T16:00Z at the latest"
+	for name, tc := range map[string]struct {
+		change func(*Job)
+		does   string
+		why    Why
+		note   string
+		want   string
+	}{
+		"waits by a default":              {func(j *Job) { j.Comment = "" }, doesWait, "", noteWaits, "Job 12 " + wait + ". Slurm starts it from 2026-06-01T10:00:00Z on, with or without Lull. " + noteWaits + " To start it now: scontrol update JobId=12 StartTime=now"},
+		"waits by the delay of a default": {func(j *Job) { j.Comment = "lull:runtime=1h" }, doesWait, "", noteWaits, wait},
+		"saves its work by a default":     {func(j *Job) { j.Comment = "lull:max-delay=8h,checkpoint=1h" }, doesWait, "", noteWaits, wait},
+		"waits by its comment":            {func(*Job) {}, doesWait, "", "", "Its latest safe start is 2026-06-01T16:00:00Z"},
+		"was released": {func(j *Job) {
+			j.Comment, j.Begin, j.AdminComment = "", at("08:30:00"), Mark{Phase: Released, Text: "released at X"}.String()
+		}, doesQueue, "", noteWaits, "released at X"},
+		"runs":                           {func(j *Job) { j.Comment, j.State, j.Started = "", stateRunning, at("08:30:00") }, doesRun, "", noteWaits, ""},
+		"its user holds it":              {func(j *Job) { j.Comment, j.Reason = "", "JobHeldUser" }, doesLeft, UserHold, "", "its user or an operator holds it"},
+		"its user has changed its begin": {func(j *Job) { j.Comment, j.Begin = "", at("11:00:00") }, doesLeft, BeginChanged, "", "somebody else has changed its begin time"},
+		"waits for others": {func(j *Job) {
+			j.Comment, j.Reason, j.AdminComment = "", reasonDepends, Mark{Phase: Held, Begin: j.Begin, Text: textDepends + ", then for cleaner power"}.String()
+		}, doesWait, "", noteWaits, textDepends},
+		"the controller has let it go": {func(j *Job) {
+			j.Comment, j.Begin, j.AdminComment = "", at("08:30:00"), Mark{Phase: Released, Text: "released at X: left to Slurm (NotOptedIn)"}.String()
+		}, doesLeft, NotOptedIn, noteDefaults, noteDefaults},
+		"Lull has written nothing":           {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "", at("08:00:00"), "" }, doesLeft, NotOptedIn, noteDefaults, "Job 12 (pending) is left to Slurm: its comment does not let it wait. " + noteDefaults},
+		"its comment says that it is not to": {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "lull:off", at("08:00:00"), "" }, doesLeft, NoSlack, "", "it opts out."},
+	} {
+		j := waiting()
+		j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: wait}.String()
+		tc.change(&j)
+		in := inputAt(t, j)
+		in.NoConfig = true
+		v := Observe(in)
+		x := v.Explain("12", at("09:00:00"))
+		if len(x) != 1 || x[0].Does != tc.does || x[0].Why != tc.why || x[0].Note != tc.note || !strings.Contains(x[0].Message, tc.want) || !strings.Contains(x[0].Message, tc.note) || (x[0].LatestStart != nil) != (name == "waits by its comment") {
+			t.Errorf("%s: %+v", name, x)
+		}
 	}
 }
 

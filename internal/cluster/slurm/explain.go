@@ -30,6 +30,8 @@ type Explanation struct {
 	Request map[string]float64 `json:"request"`
 	// Message says it in words.
 	Message string `json:"message"`
+	// Note says what the answer leaves out, if it was made without the configuration of the controller. Message has it too.
+	Note string `json:"note,omitempty"`
 }
 
 // The words of Explanation.Does.
@@ -46,7 +48,7 @@ func (v *View) Explain(name string, now time.Time) []Explanation {
 	var out []Explanation
 	add := func(g *Governed) {
 		if g.Job.named(name) {
-			does, message := g.explain(now)
+			does, message := g.explain(now, "")
 			x := v.explanation(g, does, message, now)
 			if does == doesWait {
 				x.LatestStart = &g.Latest
@@ -70,15 +72,50 @@ func (v *View) Explain(name string, now time.Time) []Explanation {
 		if !l.Job.named(name) || l.Why == Depends && v.dependent(l.Job) {
 			continue
 		}
-		line := fmt.Sprintf("Job %s (%s) is left to Slurm: %s", l.Job.ID, strings.ToLower(l.Job.State), l.Message)
-		x := v.explanation(&Governed{Job: l.Job, Mark: l.mark}, doesLeft, "", now)
-		if x.Begin != nil {
-			line += "; its begin time is " + x.Begin.Format(time.RFC3339)
-		}
-		x.Why, x.Message = l.Why, line+"."
-		out = append(out, x)
+		out = append(out, v.left(l, now))
 	}
 	return out
+}
+
+// The notes of an answer that was made without the configuration of the controller.
+const (
+	noteDefaults = "This answer leaves out the defaults of a configuration file, which may let the job wait. State the file of the controller with --config."
+	noteWaits    = "A configuration of the controller lets it wait, which this answer leaves out. State its file with --config."
+)
+
+// left explains a job that is left to Slurm by the configuration that is known. If none is, its mark says what the controller has done to it.
+func (v *View) left(l *Left, now time.Time) Explanation {
+	g := &Governed{Job: l.Job, Mark: l.mark, Options: l.options}
+	why, message, note := l.Why, l.Message, ""
+	permits := l.Why == NotOptedIn || l.Why == NoSlack && !l.options.Off || l.Why == BadComment
+	if permits && v.noConfig {
+		note = noteDefaults
+		if marked := g.Mark.Phase != "" && !strings.Contains(g.Mark.Text, textLeft); marked {
+			other := g.leftTo(now, l.Why != NotOptedIn)
+			if other == "" || other == Depends && g.WaitedForOthers() {
+				does, message := g.explain(now, noteWaits)
+				x := v.explanation(g, does, message, now)
+				x.Note = noteWaits
+				return x
+			}
+			why, message, note = other, messages[other], ""
+		} else if l.Why == NotOptedIn {
+			message = "its comment does not let it wait"
+		}
+	}
+	line := fmt.Sprintf("Job %s (%s) is left to Slurm: %s", l.Job.ID, strings.ToLower(l.Job.State), message)
+	x := v.explanation(g, doesLeft, "", now)
+	if x.Begin != nil {
+		line += "; its begin time is " + x.Begin.Format(time.RFC3339)
+	}
+	x.Why, x.Message, x.Note = why, line+".", note
+	switch {
+	case note != "":
+		x.Message += " " + note
+	case permits && l.releases(now):
+		x.Message += " A controller with this configuration starts it at its next look at the queue; if it still waits then, the controller has another configuration."
+	}
+	return x
 }
 
 func (v *View) explanation(g *Governed, does, message string, now time.Time) Explanation {
@@ -141,9 +178,12 @@ func listed(list string, n int) bool {
 	return false
 }
 
-// explain says what a job does that Lull decides on, in one word and in a line.
-func (g *Governed) explain(now time.Time) (does, message string) {
-	j := g.Job
+// explain says what a job does that Lull decides on, in one word and in a line, with a note if there is one.
+func (g *Governed) explain(now time.Time, note string) (does, message string) {
+	j, noted := g.Job, ""
+	if note != "" {
+		noted = " " + note
+	}
 	text := g.Mark.Text
 	if text == "" {
 		text = "waits: Lull has not planned it yet"
@@ -156,14 +196,19 @@ func (g *Governed) explain(now time.Time) (does, message string) {
 	}
 	switch {
 	case !j.Pending():
-		return doesRun, fmt.Sprintf("Job %s (%s): %s.", j.ID, strings.ToLower(j.State), text)
+		return doesRun, fmt.Sprintf("Job %s (%s): %s.%s", j.ID, strings.ToLower(j.State), text, noted)
 	case g.released(now):
-		return doesQueue, fmt.Sprintf("Job %s is in the queue of Slurm (%s): %s.", j.ID, j.Reason, text)
+		return doesQueue, fmt.Sprintf("Job %s is in the queue of Slurm (%s): %s.%s", j.ID, j.Reason, text, noted)
 	}
 	begin := ""
 	if j.Begin.After(now) {
 		begin = fmt.Sprintf("Slurm starts it from %s on, with or without Lull. ", j.Begin.Format(time.RFC3339))
 	}
-	return doesWait, fmt.Sprintf("Job %s %s. %sIts latest safe start is %s. To start it now: scontrol update JobId=%s StartTime=now",
-		j.ID, text, begin, g.Latest.Format(time.RFC3339), j.ID)
+	if !g.Latest.IsZero() {
+		begin += fmt.Sprintf("Its latest safe start is %s. ", g.Latest.Format(time.RFC3339))
+	}
+	if note != "" {
+		begin += note + " "
+	}
+	return doesWait, fmt.Sprintf("Job %s %s. %sTo start it now: scontrol update JobId=%s StartTime=now", j.ID, text, begin, j.ID)
 }

@@ -1,4 +1,4 @@
--- Made by "lull slurm install" (Lull @VERSION@). It holds jobs that may wait for clean power until Lull has planned them:
+-- Made by "lull slurm install" (@VERSION@). It holds jobs that may wait for clean power until Lull has planned them:
 -- for @GRACE@ s, or for the delay that they state if that is shorter. After that Slurm starts them, with or without Lull.
 -- Another job_submit.lua can load this file with pcall(dofile, FILE), and call lull_job_submit(job_desc, part_list) from its slurm_job_submit.
 -- Touch the other file after each change of this one: slurmctld compares the time of the other one only.

@@ -150,7 +150,7 @@ func (v *View) Beside(in *Input, until time.Time) (licences int, known bool) {
 // Needed is how many licences that bound the capacity are to be left in use, so that jobs get theirs that must start before a time: those, and all that running jobs have. The
 // floor of a curve counts no jobs that run and may be paused, but these have their licences until they are. 0 if no job must start.
 func (v *View) Needed(in *Input, until time.Time) int {
-	due, used := 0, 0
+	due := 0
 	for i := range v.Jobs {
 		switch g := &v.Jobs[i]; {
 		case !g.Job.Pending() || g.Latest.Add(-in.Margin).After(until):
@@ -170,17 +170,22 @@ func (v *View) Needed(in *Input, until time.Time) int {
 	if due == 0 {
 		return 0
 	}
+	return min(mostCount, due+in.used(v.places.licence, until))
+}
+
+// used is how many of a licence the jobs have that have started, and those take whose lines cannot be read in full and that may start before a time.
+func (in *Input) used(licence string, until time.Time) (n int) {
 	for i := range in.Queue.Jobs {
 		if j := &in.Queue.Jobs[i]; !j.Pending() {
-			used = min(mostCount, used+j.takes(v.places.licence, until))
+			n = min(mostCount, n+j.takes(licence, until))
 		}
 	}
 	for i := range in.Queue.Bad {
 		if j := in.Queue.Bad[i].Job; j != nil {
-			used = min(mostCount, used+j.takes(v.places.licence, until))
+			n = min(mostCount, n+j.takes(licence, until))
 		}
 	}
-	return min(mostCount, due+used)
+	return n
 }
 
 // licenceName is the name of an entry such as power:4, power=4 or power.

@@ -69,6 +69,8 @@ const (
 	OwnSize Kept = "own"
 	// RefusedSize: Slurm has refused a number of tasks.
 	RefusedSize Kept = "refused"
+	// UnlicensedSize: the licences of the capacity have not followed the number of tasks that Lull has set, as an operator has lowered them or the site keeps them.
+	UnlicensedSize Kept = "licences"
 )
 
 // ReadMark reads an AdminComment. One that has no mark, or one that cannot be read, is all Before.
@@ -91,7 +93,7 @@ func ReadMark(comment string) Mark {
 			continue
 		}
 		if key == "tasks" {
-			if k := Kept(value); k == OwnSize || k == RefusedSize {
+			if k := Kept(value); k == OwnSize || k == RefusedSize || k == UnlicensedSize {
 				m.Kept = k
 			}
 			continue

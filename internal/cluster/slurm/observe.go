@@ -39,6 +39,10 @@ type Input struct {
 	Interval time.Duration
 	// Kept is how long the licences of the capacity stay reserved at most if no controller goes on; 0 without a capacity.
 	Kept time.Duration
+	// Leaves is how many licences of the capacity all jobs may have now by the number that an operator has reserved; nil if the number is that of Lull.
+	Leaves *int
+	// NoConfig says that Config is not that of the controller, as no file was stated: the controller may have defaults that let jobs wait. See View.Explain.
+	NoConfig bool
 
 	places *places
 	// waiting are the numbers of jobs that may take room at any time, two at most.
@@ -133,7 +137,8 @@ type View struct {
 	Left      []Left
 	Dependent []Governed
 
-	places *places
+	places   *places
+	noConfig bool
 }
 
 // Request is what a job asks for, by resource and place, as the requests of the snapshot: cpu, memory in bytes, gpu, and the same at its partition, as
@@ -157,7 +162,7 @@ func Observe(in Input) View {
 	for number, n := range in.throttles {
 		here.Capacity[throttleOf(number)] = float64(n)
 	}
-	v := View{places: in.places, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	v := View{places: in.places, noConfig: in.NoConfig, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
 	ids := map[string]bool{}
 	lines := make([]queued, len(in.Queue.Jobs))
 	for i := range in.Queue.Jobs {
@@ -274,6 +279,16 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 		return g, BadComment, err.Error()
 	case o.Off || o.MaxDelay == 0 && j.Deadline.IsZero():
 		why = NoSlack
+	default:
+		why = g.leftTo(in.Now, stated)
+	}
+	return g, why, messages[why]
+}
+
+// leftTo says why a job is left to Slurm that may wait; empty if it is not. stated says that its comment has a part for Lull.
+func (g *Governed) leftTo(now time.Time, stated bool) (why Why) {
+	j, m := g.Job, &g.Mark
+	switch {
 	case j.Held():
 		why = UserHold
 	case j.Het:
@@ -291,9 +306,9 @@ func govern(in *Input, j *Job) (g Governed, why Why, message string) {
 	case j.Restarts > 0 && m.Since.IsZero():
 		why = Requeued
 	case j.Pending():
-		why = begins(j, &m, in.Now)
+		why = begins(j, m, now)
 	}
-	return g, why, messages[why]
+	return why
 }
 
 // moves is how far ahead of the clock Slurm moves the begin time of tasks that the throttle of their array keeps waiting, at most: a second, and one for the grain

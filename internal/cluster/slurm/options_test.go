@@ -98,7 +98,7 @@ func TestTheScriptHasTheDefaults(t *testing.T) {
 		t.Fatalf("%+v, %v", c.Capacity, err)
 	}
 	text := JobSubmit(&c, "v1")
-	for _, want := range []string{JobSubmitBegins, "local lull_grace = 120\n", "\t{ partition = \"batch\", qos = \"low\", delay = 86400 },\n}", "local lull_licence = { name = \"power\", most = 64 }\n"} {
+	for _, want := range []string{JobSubmitBegins + " (v1). ", "local lull_grace = 120\n", "\t{ partition = \"batch\", qos = \"low\", delay = 86400 },\n}", "local lull_licence = { name = \"power\", most = 64 }\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -18,8 +18,9 @@ const queuedFor = 2 * time.Minute
 
 // keptMessages say why Lull sets no number of tasks any more.
 var keptMessages = map[Kept]string{
-	OwnSize:     "its number of tasks stays as its user or an operator has set it",
-	RefusedSize: "its number of tasks stays as it is, since Slurm has refused another one",
+	OwnSize:        "its number of tasks stays as its user or an operator has set it",
+	RefusedSize:    "its number of tasks stays as it is, since Slurm has refused another one",
+	UnlicensedSize: "its number of tasks stays as it is, since " + unlicensed,
 }
 
 // starts reports whether a decision starts a job now, or a job is being requeued, which needs the room that it had or more.
@@ -52,6 +53,15 @@ func (s *Size) withTasks(n int) string {
 	return fmt.Sprintf(", with %d of its %d tasks", n, s.User)
 }
 
+// withoutTasks is a text of a mark without what withTasks has said.
+func withoutTasks(text string) string {
+	if i := strings.LastIndex(text, ", with "); i >= 0 && strings.Contains(text[i:], "of its") {
+		_, after, _ := strings.Cut(text[i:], "tasks")
+		return text[:i] + after
+	}
+	return text
+}
+
 // size carries out what is decided on a job that may have fewer tasks than its user asked for.
 func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.Time) {
 	s := g.Size
@@ -66,14 +76,14 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 		if begin := planned(g, a, now); begin.After(now) {
 			wanted := s.User
 			if keeps := a.Keeps(); len(keeps) > 0 {
-				wanted = s.tasks(keeps[0].Workers)
+				wanted = s.wanted(keeps[0].Workers)
 			}
 			c.waitWith(g, now, begin, a.Reason.Code, s.need(wanted, begin, s.restarts(g)))
 			return
 		}
 		blind = true // its latest safe start has come
 	}
-	wanted, queued := s.tasks(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
+	wanted, queued := s.wanted(a.Workers), g.Mark.Phase == Released && !g.ahead(now)
 	if queued {
 		wanted = s.queued(g, wanted, now)
 	}
@@ -110,17 +120,23 @@ func (g *Governed) lacksLicences() bool {
 	return g.Size.bound != "" && g.Job.Pending() && strings.HasPrefix(g.Job.Reason, reasonLicences)
 }
 
+// beyond reports whether a plan pauses a job to go on with more tasks than an operator leaves licences for. It would go on with fewer, and be paused again and again.
+func (s *Size) beyond(a *decide.Action) bool {
+	keeps := a.Keeps()
+	return s.leaves > 0 && len(keeps) > 0 && s.tasks(keeps[0].Workers) > s.leaves
+}
+
 // sizeOfRunning requeues a running job that is to be paused, or to go on with another number of tasks: one in a look, as it needs the room that it leaves.
 func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, now time.Time, blind bool) {
 	s := g.Size
-	if a.Verb == decide.Pause && g.Latest.After(now) && s.mayPause(now) {
+	if a.Verb == decide.Pause && g.Latest.After(now) && s.mayPause(now) && !s.beyond(a) {
 		s.requeues = true
 		c.pause(g, t, now, a)
 		return
 	}
 	n := s.Now
 	if a.Verb == decide.Scale && !blind && !c.starts {
-		n = s.resized(s.tasks(a.Workers), now)
+		n = s.resized(s.wanted(a.Workers), now)
 	}
 	if s.limitNear() {
 		n = s.User
@@ -146,8 +162,8 @@ func (c *changes) unsize(g *Governed) bool {
 	u, m, changed := Update{}, g.Mark, true
 	if !m.ofLull(g.Job) {
 		m.Kept, m.Size, m.Was = OwnSize, 0, 0
-	} else {
-		changed = c.giveBack(&u, g.Job, &m)
+	} else if changed = c.giveBack(&u, g.Job, &m); changed && g.unsized == unlicensed { // else, it would be sized again at the next look
+		m.Kept, m.Text = UnlicensedSize, withoutTasks(m.Text)
 	}
 	if changed {
 		u.Comment = m.String()
@@ -190,10 +206,7 @@ func Refused(err error) bool {
 func (u Update) WithoutSize() Update {
 	m := ReadMark(u.Comment)
 	m.Size, m.Was, m.Kept = m.Was, 0, RefusedSize
-	if i := strings.LastIndex(m.Text, ", with "); i >= 0 && strings.Contains(m.Text[i:], "of its") {
-		_, after, _ := strings.Cut(m.Text[i:], "tasks")
-		m.Text = m.Text[:i] + after
-	}
+	m.Text = withoutTasks(m.Text)
 	if u.Licences != "" {
 		m.Licences = u.licensedBefore()
 	}

@@ -23,6 +23,7 @@ type Size struct {
 
 	parallel float64       // see Options.Parallel; 1 for all of the work
 	crowded  bool          // other jobs may take room that it leaves
+	leaves   int           // how many tasks the licences are for that an operator leaves it now; 0 if that bounds nothing
 	fits     int           // how many tasks find room on one node now: if it runs, on its own
 	limit    time.Duration // its time limit; 0 for none
 	window   time.Duration // how long before its time limit a run with fewer tasks is requeued
@@ -52,6 +53,8 @@ const (
 	likely = 1.5
 	// textScript begins what job_submit.lua writes into the mark.
 	textScript = "waits for the plan of Lull"
+	// unlicensed says why a job keeps its tasks whose licences do not go with them.
+	unlicensed = "it has not one licence of the capacity for each of its CPUs"
 )
 
 // tasks is how many tasks a number of workers is.
@@ -60,6 +63,15 @@ func (s *Size) tasks(workers int) int {
 		return s.User
 	}
 	return max(workers, s.Least) * s.Step
+}
+
+// wanted is how many tasks a number of workers of a plan is, and no more than an operator leaves licences for: with more, the job would wait in the queue for them. Plans do not
+// count with the number of an operator, as nobody knows how long it stands: jobs that wait would be released at once if it left no room for them in time.
+func (s *Size) wanted(workers int) int {
+	if s.leaves > 0 {
+		return min(s.tasks(workers), s.leaves)
+	}
+	return s.tasks(workers)
 }
 
 // workers is the number of workers of some tasks.
@@ -117,7 +129,7 @@ func newSize(in *Input, g *Governed) *Size {
 	case j.GPUs > 0, j.Size < 1, j.Nodes != 1:
 		return nil
 	case in.places.licence != "" && !j.licensed(in.places.licence, m):
-		g.unsized = "it has not one licence of the capacity for each of its CPUs"
+		g.unsized = unlicensed
 		return nil
 	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe as Slurm has given it more CPUs: those that its user asked for are not known
 		return nil
@@ -143,6 +155,13 @@ func newSize(in *Input, g *Governed) *Size {
 	s.Most = max(s.Least, s.User/s.Step)
 	s.leastRun = max(leastSizedRun, runsPerStart*s.start, in.MinRun)
 	s.fits = in.room(g, s)
+	if in.Leaves != nil && s.bound != "" {
+		free, least := *in.Leaves-in.used(s.bound, in.Now), s.Least*s.Step
+		if !j.Pending() {
+			free, least = free+j.takes(s.bound, in.Now), max(least, s.Now)
+		}
+		s.leaves = max(least, free/s.Each)
+	}
 	s.crowded = slices.ContainsFunc(in.waiting, func(number int) bool { return number != j.Number })
 	return s
 }

@@ -53,6 +53,15 @@ type bounded struct {
 // kept is how long licences are reserved. Those that jobs need for a latest start before are not.
 func (c *Controller) kept() time.Duration { return max(keptFor, c.o.Interval+keptPast) }
 
+// leaves is how many licences all jobs may have by the number of an operator in the reservation; nil if the number is that of Lull.
+func (k *Capacity) leaves() *int {
+	if k.theirs == 0 {
+		return nil
+	}
+	n := max(0, k.Total-k.theirs)
+	return &n
+}
+
 // look asks the curve, and bounds the snapshot by it.
 func (c *Controller) look(ctx context.Context, in *slurm.Input, view *slurm.View) bounded {
 	s := &view.Snapshot

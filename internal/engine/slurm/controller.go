@@ -130,7 +130,7 @@ func (c *Controller) Reconcile(ctx context.Context) (wake time.Time, err error) 
 	in := c.o.Input
 	in.Interval = c.o.Interval
 	if c.o.Capacity != nil {
-		in.Kept = c.kept()
+		in.Kept, in.Leaves = c.kept(), c.o.Capacity.leaves()
 	}
 	in.Now, in.Queue = c.o.Clock.Now().Round(0), q
 	out := c.o.Outlook(in.Now)
@@ -365,6 +365,7 @@ func (c *Controller) make(ctx context.Context, u *slurm.Update, applied map[stri
 		return err
 	}
 	note(applied, u, change(u))
+	c.reportLeft(u)
 	c.o.Log.Info("Changed jobs", "jobs", names(u.IDs), "begin", beginText(*u), "throttle", throttleText(*u), "tasks", tasksText(*u), "licences", u.Licences, "adminComment", u.Comment)
 	return nil
 }
@@ -393,6 +394,8 @@ func note(applied map[string]bool, u *slurm.Update, change string) {
 // change names a change in metrics.
 func change(u *slurm.Update) string {
 	switch {
+	case u.Left != "":
+		return "left"
 	case u.Now:
 		return "released"
 	case !u.Begin.IsZero():

@@ -1,0 +1,21 @@
+package slurm
+
+import "lull.dev/lull/internal/cluster/slurm"
+
+// reportLeft logs jobs that the controller has released as it leaves them to Slurm.
+func (c *Controller) reportLeft(u *slurm.Update) {
+	if u.Left != "" {
+		c.o.Log.Warn("Released jobs that waited: Lull leaves them to Slurm", "jobs", names(u.IDs), "number", len(u.IDs), "reason", u.Left, "message", c.leaves(u.Left))
+	}
+}
+
+// leaves says why the controller releases jobs that one before it, or job_submit.lua, has had wait.
+func (c *Controller) leaves(why slurm.Why) string {
+	switch {
+	case why != slurm.NotOptedIn && why != slurm.NoSlack:
+		return "lull slurm explain says of each why"
+	case len(c.o.Input.Config.Defaults) == 0:
+		return "their comments do not let them wait, and this controller has no defaults; if those of a configuration file are to count, start it with --config"
+	}
+	return "neither their comments nor the defaults of this controller let them wait; if the defaults of before are to count, restore them in the file of --config"
+}
