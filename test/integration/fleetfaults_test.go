@@ -15,6 +15,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -60,12 +61,18 @@ func fleetFaults(t *testing.T, dir string, at map[string]client.Client) {
 		b.submit(j)
 	}
 	b.eventually("the first to be sent", func() bool { return slices.ContainsFunc(names, func(name string) bool { return len(pods(name)) > 0 }) })
-	must(t, syscall.Kill(stateOf(t, dir).Components["kube-apiserver"], syscall.SIGKILL))
+	server := stateOf(t, dir).Components["kube-apiserver"]
+	must(t, syscall.Kill(server, syscall.SIGKILL))
 	must(t, ctl.Process.Kill())
-	b.eventually("the hub to answer again", func() bool {
-		return env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: names[0]}, &batchv1.Job{}) == nil
+	gone(t, map[string]int{"kube-apiserver": server})
+	hub, err := discovery.NewDiscoveryClientForConfig(env.config)
+	must(t, err)
+	// Before it is ready, an API server answers its administrator and forbids the controller's account everything, because
+	// it has not read the roles yet. A controller that starts then ends, and a kubelet would start it again.
+	b.eventually("the hub to be ready again", func() bool {
+		return hub.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
 	})
-	ctl = startController(t) // one that finds no API server ends, and a kubelet would start it again
+	ctl = startController(t)
 	b.eventually("all to finish", func() bool {
 		for _, name := range names {
 			if !b.finished(name) {

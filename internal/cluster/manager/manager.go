@@ -3,7 +3,9 @@ package manager
 
 import (
 	"context"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,7 +39,12 @@ func newManager(ctx context.Context, config *rest.Config, o ctrl.Options, certai
 		}
 		return &endingCache{Cache: c, program: ctx}, nil
 	}
-	return ctrl.NewManager(config, o)
+	mgr, err := ctrl.NewManager(config, o)
+	if apierrors.IsForbidden(err) { // the client says no more than "unknown"
+		return nil, fmt.Errorf("the API server forbids this account to read the list of API groups: an API server that has just started does so until "+
+			"it has read its roles; if it lasts, check the ClusterRoleBinding system:discovery: %w", err)
+	}
+	return mgr, err
 }
 
 // ReportLeader keeps the metric lull_leader of a program, controller or failsafe, while the manager runs.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -147,4 +148,31 @@ func TestEndsWhileCachesFill(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // for timers of client-go that no context ends
 	})
+}
+
+// forbidding is an API server that has not read its roles yet: it forbids everything.
+type forbidding struct{}
+
+func (forbidding) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"forbidden: cannot get path","reason":"Forbidden","code":403}`
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: req,
+	}, nil
+}
+
+// The client says no more than "unknown" when the list of API groups is forbidden.
+func TestNewExplainsForbiddenDiscovery(t *testing.T) {
+	_, err := New(t.Context(), &rest.Config{Host: "http://server.invalid", Transport: forbidding{}}, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Scheme: scheme.Scheme,
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {}}},
+	})
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("New returned %v; want an error that says that it is forbidden", err)
+	}
+	for _, want := range []string{"forbids", "system:discovery", "has just started"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
 }
