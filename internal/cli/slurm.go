@@ -298,7 +298,7 @@ func (o *slurmController) keep(ctx context.Context, about *slurm.About, log *slo
 		return nil, func() {}, nil
 	}
 	if o.source == "climatology" {
-		log.Warn("--ledger without --source: the ledger has the jobs, their runs and their energy, but no emissions and no savings, as it counts only published intensities. Accepted: --source with a provider or a file", "source", o.source)
+		log.Warn("The ledger will have no emissions and no savings: --source climatology has no published intensities. Accepted: --source with a provider or a file", "source", o.source)
 	}
 	if least := 4 * o.interval; about.MinJobAge > 0 && about.MinJobAge < least {
 		log.Warn("Slurm forgets jobs soon after their end: the ledger may miss ends, which it then infers. Set MinJobAge in slurm.conf", "MinJobAge", about.MinJobAge.String(), "least", least.String())

@@ -2,7 +2,7 @@
 // forward to foresee when each task runs, and the simulator chooses clusters by the same rule (LeastUsed).
 //
 // Clusters start what is released in the order of release, each task whenever there is room at that moment, on the cluster with
-// the least share in use, whatever Lull has planned in that room. What starts runs until it is done or is paused. No tasks come
+// the least share in use of the resources that the task asks for, whatever Lull has planned in that room. What starts runs until it is done or is paused. No tasks come
 // that the model does not know, and run times are as expected.
 //
 // At each moment, in this order: what is done leaves, what waits starts, intents change what runs, what waits starts, and what

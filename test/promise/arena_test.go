@@ -13,7 +13,6 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/power"
-	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -99,10 +98,12 @@ func (a *arenaRun) fits(t *arenaTask, c, workers int) bool {
 	return true
 }
 
-// share is the largest share of a resource that is in use on a cluster.
-func (a *arenaRun) share(c int) (most float64) {
-	for r, all := range a.clusters[c].capacity {
-		most = max(most, a.used(c, r)/max(all, 1))
+// share is the largest share in use on a cluster of a resource that a task asks for.
+func (a *arenaRun) share(t *arenaTask, c int) (most float64) {
+	for r, amount := range t.Request {
+		if all := a.clusters[c].capacity[r]; amount > 0 && all > 0 {
+			most = max(most, a.used(c, r)/all)
+		}
 	}
 	return most
 }
@@ -156,7 +157,7 @@ func (a *arenaRun) queue() {
 		}
 		best, share := -1, 0.0
 		for c := range a.clusters {
-			name, s := a.clusters[c].name, a.share(c)
+			name, s := a.clusters[c].name, a.share(t, c)
 			may := t.cluster == name || t.cluster == "" && (t.Clusters == nil || slices.Contains(t.Clusters, name))
 			if may && a.fits(t, c, workers) && (best < 0 || s < share-1e-9 || s < share+1e-9 && a.clusters[c].starts < a.clusters[best].starts) {
 				best, share = c, s
@@ -442,21 +443,6 @@ func newArena(seed uint64) *arena {
 	return a
 }
 
-// arenaSeries jumps between 0 and the largest intensity that there is, at boundaries that are not those of slots.
-func arenaSeries(rng *rand.Rand, start time.Time, slot time.Duration) *carbon.Series {
-	step := []time.Duration{15 * time.Minute, 37 * time.Minute, time.Hour}[rng.IntN(3)]
-	var samples []carbon.Sample
-	for from := start.Add(-3 * step).Truncate(step); from.Before(start.Add(60 * slot)); from = from.Add(step) {
-		value := []float64{0, float64(units.MaxCarbonIntensity), float64(rng.IntN(1000))}[rng.IntN(3)]
-		samples = append(samples, carbon.Sample{From: from, To: from.Add(step), Value: units.CarbonIntensity(value)})
-	}
-	s, err := carbon.NewSeries(carbon.Provenance{Zone: "z", Source: "test"}, samples)
-	if err != nil {
-		panic(err)
-	}
-	return s
-}
-
 // TestArenaKeepsDeadlines: whenever Decide is called, and whatever is to be planned anew, no deadline is lost that running as submitted
 // keeps. By default it plays 600 worlds for each planner; LULL_PROMISE_JOBS and LULL_PROMISE_SKIP say how many tasks and from which seed on.
 func TestArenaKeepsDeadlines(t *testing.T) {
@@ -494,7 +480,7 @@ func TestArenaKeepsDeadlines(t *testing.T) {
 			}
 		}
 	}
-	if deadlines < 100 {
+	if wanted == 0 && deadlines < 100 {
 		t.Errorf("%d deadlines; want at least 100, or the test shows nothing", deadlines)
 	}
 }

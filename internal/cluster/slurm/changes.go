@@ -247,7 +247,7 @@ func (c *changes) left(l *Left, now time.Time) {
 	case l.releases(now):
 		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
 		m.Text = fmt.Sprintf("released at %s: %s (%s)", clock(now), textLeft, l.Why)
-		if l.Why == BadComment {
+		if l.Why == BadComment && len(j.AdminComment)+len(textLeft)+mostReason < adminWidth-len(" released at 00:00:00:  ()  [phase=released]") {
 			m.Text += ": " + clippedTo(l.Message, mostReason)
 		}
 		u.Left = l.Why

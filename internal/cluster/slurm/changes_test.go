@@ -354,7 +354,7 @@ func TestExplainSaysWhatAJobDoes(t *testing.T) {
 		if x := got[0]; (x.LatestStart != nil) != (does == doesWait) || (x.Begin != nil) != (does == doesWait || does == doesLeft) || (x.Why == NotOptedIn) != (does == doesLeft) {
 			t.Errorf("%s: %+v", does, x)
 		}
-		if x := got[0]; does == doesLeft && (!strings.Contains(x.Message, "neither its comment nor the administrator lets it wait; its begin time is 2026-06-01T10:00:00Z. A controller with this configuration starts it at its next look") || x.Note != "") {
+		if x := got[0]; does == doesLeft && (!strings.Contains(x.Message, "neither its comment nor the administrator lets it wait; its begin time is 2026-06-01T10:00:00Z. A controller with this configuration releases it within --interval") || x.Note != "") {
 			t.Errorf("%s: %+v", does, x)
 		}
 	}

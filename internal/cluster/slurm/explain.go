@@ -113,7 +113,7 @@ func (v *View) left(l *Left, now time.Time) Explanation {
 	case note != "":
 		x.Message += " " + note
 	case permits && l.releases(now):
-		x.Message += " A controller with this configuration starts it at its next look at the queue; if it still waits then, the controller has another configuration."
+		x.Message += " A controller with this configuration releases it within --interval. If it still waits after that, no controller runs, or it has another configuration."
 	}
 	return x
 }

@@ -20,7 +20,7 @@ const queuedFor = 2 * time.Minute
 var keptMessages = map[Kept]string{
 	OwnSize:        "its number of tasks stays as its user or an operator has set it",
 	RefusedSize:    "its number of tasks stays as it is, since Slurm has refused another one",
-	UnlicensedSize: "its number of tasks stays as it is, since " + unlicensed,
+	UnlicensedSize: "its number of tasks stays as it is, since its licences did not follow another number",
 }
 
 // starts reports whether a decision starts a job now, or a job is being requeued, which needs the room that it had or more.
@@ -120,7 +120,7 @@ func (g *Governed) lacksLicences() bool {
 	return g.Size.bound != "" && g.Job.Pending() && strings.HasPrefix(g.Job.Reason, reasonLicences)
 }
 
-// beyond reports whether a plan pauses a job to go on with more tasks than an operator leaves licences for. It would go on with fewer, and be paused again and again.
+// beyond reports whether a plan pauses a job to go on with more tasks than an operator leaves licences for. The job could not get them: it would be paused again and again.
 func (s *Size) beyond(a *decide.Action) bool {
 	keeps := a.Keeps()
 	return s.leaves > 0 && len(keeps) > 0 && s.tasks(keeps[0].Workers) > s.leaves

@@ -65,8 +65,9 @@ func (s *Size) tasks(workers int) int {
 	return max(workers, s.Least) * s.Step
 }
 
-// wanted is how many tasks a number of workers of a plan is, and no more than an operator leaves licences for: with more, the job would wait in the queue for them. Plans do not
-// count with the number of an operator, as nobody knows how long it stands: jobs that wait would be released at once if it left no room for them in time.
+// wanted is how many tasks a number of workers of a plan is, and no more than an operator leaves licences for: with more, the job would wait in the queue for them. The
+// planner ignores the number of an operator, because nobody knows when the operator removes it. If the planner counted with it, it would release each waiting job that
+// finds no room in time.
 func (s *Size) wanted(workers int) int {
 	if s.leaves > 0 {
 		return min(s.tasks(workers), s.leaves)
@@ -160,7 +161,12 @@ func newSize(in *Input, g *Governed) *Size {
 		if !j.Pending() {
 			free, least = free+j.takes(s.bound, in.Now), max(least, s.Now)
 		}
-		s.leaves = max(least, free/s.Each)
+		n := free / s.Each
+		if n < s.User {
+			n -= n % s.Step
+		}
+		s.leaves = max(least, n)
+		s.fits = min(s.fits, s.leaves)
 	}
 	s.crowded = slices.ContainsFunc(in.waiting, func(number int) bool { return number != j.Number })
 	return s

@@ -205,3 +205,27 @@ func TestLicencesNeededForALatestStart(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for four tasks, or for three and a half. It never goes on with
+// more, neither while it is late nor if only all of its tasks would end it in time.
+func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
+	requeues := 0
+	for _, leaves := range []int{7, 8} {
+		for minute := 60; minute < 11*60; minute += 5 {
+			now := at("08:00:00").Add(time.Duration(minute) * time.Minute)
+			in := within(t, "64", licensed(sizedSince(2, now.Add(-50*time.Minute), 0), 4, 4))
+			in.Now, in.Leaves = now, &leaves
+			for wanted := 2; wanted <= 8; wanted++ {
+				for _, p := range planOf(in, decide.Action{Verb: decide.Scale, Workers: wanted}).Pauses {
+					requeues++
+					if m := ReadMark(p.Comment); m.To > leaves/2 {
+						t.Fatalf("at %v, it is to go on with %d tasks; accepted: at most %d", now, m.To, leaves/2)
+					}
+				}
+			}
+		}
+	}
+	if requeues < 10 {
+		t.Errorf("%d requeues; want 10 and more, or this tests little", requeues)
+	}
+}

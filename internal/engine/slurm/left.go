@@ -13,9 +13,9 @@ func (c *Controller) reportLeft(u *slurm.Update) {
 func (c *Controller) leaves(why slurm.Why) string {
 	switch {
 	case why != slurm.NotOptedIn && why != slurm.NoSlack:
-		return "lull slurm explain says of each why"
+		return "run lull slurm explain JOBID for the reason"
 	case len(c.o.Input.Config.Defaults) == 0:
-		return "their comments do not let them wait, and this controller has no defaults; if those of a configuration file are to count, start it with --config"
+		return "their comments do not let them wait, and this controller has no defaults; to keep them waiting by the defaults of a configuration file, start it with --config"
 	}
-	return "neither their comments nor the defaults of this controller let them wait; if the defaults of before are to count, restore them in the file of --config"
+	return "neither their comments nor the defaults of this controller let them wait; to keep them waiting, restore the defaults of before in the file of --config"
 }

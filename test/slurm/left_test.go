@@ -1,0 +1,50 @@
+//go:build slurm
+
+package slurm
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlurmKeepsWhatIsWrongWithAComment, where its user can read it after the end: with slurmdbd, and for a while without.
+func TestSlurmKeepsWhatIsWrongWithAComment(t *testing.T) {
+	accounted(t)
+	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}))
+	const why = `left to Slurm: invalid comment: max-delay: "8x" is not a duration`
+	id := submit(t, "sleep 5", "--comment=lull:max-delay=8x")
+	if j := until(t, id, "completed", completed); !strings.Contains(j["AdminComment"], why) {
+		t.Errorf("scontrol show job: %s", j["AdminComment"])
+	}
+	told := ""
+	if err := wait("sacct to say what is wrong", func() bool {
+		told = must(t, "sacct", "-n", "-P", "-X", "-j", id, "-o", "AdminComment")
+		return strings.Contains(told, why)
+	}); err != nil {
+		t.Errorf("%v: %q", err, told)
+	}
+}
+
+// TestAControllerWithoutTheDefaultsReleasesTheirJobs, and says so.
+func TestAControllerWithoutTheDefaultsReleasesTheirJobs(t *testing.T) {
+	empty(t)
+	intensities := curve(t, [2]time.Duration{50 * time.Second, 10 * time.Minute})
+	l := controller(t, intensities)
+	id := submit(t, "sleep 1", "--partition=green")
+	until(t, id, "planned", planned)
+	l.kill()
+	config := t.TempDir() + "/none.yaml"
+	if err := os.WriteFile(config, []byte("margin: 10s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l = controller(t, intensities, "--config", config)
+	if err := wait("the log to say what is released", func() bool {
+		text := l.log.String()
+		return strings.Contains(text, "Released jobs that waited: Lull leaves them to Slurm") && strings.Contains(text, `"jobs":"`+id+`"`) && strings.Contains(text, "start it with --config")
+	}); err != nil {
+		t.Fatalf("%v\n%s", err, l.log)
+	}
+	until(t, id, "completed", completed)
+}
