@@ -24,7 +24,6 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 		"alone":            {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 0.5}, {Slot: 6, Workers: 1, Fraction: 1}}, false, []Phase{{From: at(3), To: at(3.5), Workers: 2}, {From: at(6), To: at(7), Workers: 1}}},
 		"two scales":       {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, false, []Phase{{From: at(3), To: at(3.75), Workers: 4}, {From: at(3.75), To: at(4), Workers: 3}, {From: at(4), To: at(5), Workers: 2}}},
 		"nothing at first": {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 1e-15}, {Slot: 3, Workers: 3, Fraction: 0.5}}, false, []Phase{{From: at(3), To: at(3.5), Workers: 3}}},
-		"a moment":         {[]plan.Segment{{Slot: 3, Workers: 2, Fraction: 1 - 1e-8}, {Slot: 4, Workers: 2, Fraction: 1e-8}}, false, []Phase{{From: at(3), To: at(4), Workers: 2}}},
 		"now, waiting":     {now, false, []Phase{{From: at(0.5), To: at(2), Workers: 2}}},
 		"now, running":     {now, true, []Phase{{From: at(0), To: at(0.5), Workers: 2}, {From: at(1), To: at(2), Workers: 2}}},
 	} {
