@@ -238,7 +238,7 @@ func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
 // has come. One that waits by a begin time of Lull or of job_submit.lua, such as one whose comment cannot be read, is released: what nobody plans must not wait.
 // A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user. What is wrong with a comment is noted, so that the
-// user can read it after the end too.
+// user can read it after the end too. If the comment is mended, and the job is left to Slurm all the same, the note says why.
 func (c *changes) left(l *Left, now time.Time) {
 	j, m, u := l.Job, l.mark, Update{}
 	switch {
@@ -253,8 +253,14 @@ func (c *changes) left(l *Left, now time.Time) {
 		u.Left = l.Why
 	case l.notes():
 		if m.Text = textLeft + ": " + clippedTo(l.Message, mostReason); m.Phase == "" {
-			m.Phase = Released
+			m.Phase = Noted
 		}
+	case m.Phase == Noted && l.Why != BadComment && j.Pending(): // its comment was mended
+		text := textLeft + ": " + clippedTo(l.Message, mostReason)
+		if m.Text == text {
+			return
+		}
+		m.Text = text
 	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}

@@ -185,7 +185,7 @@ func (g *Governed) explain(now time.Time, note string) (does, message string) {
 		noted = " " + note
 	}
 	text := g.Mark.Text
-	if text == "" {
+	if text == "" || g.Mark.Phase == Noted {
 		text = "waits: Lull has not planned it yet"
 	}
 	if why := keptMessages[g.Mark.Kept]; why != "" {

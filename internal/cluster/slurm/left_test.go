@@ -3,11 +3,12 @@ package slurm
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestWhatIsWrongWithACommentIsNoted in the AdminComment, which Slurm keeps after the end of the job, once. A job that Lull holds is released too.
 func TestWhatIsWrongWithACommentIsNoted(t *testing.T) {
-	const why = `left to Slurm: invalid comment: max-delay: "8x" is not a duration; accepted: as 8h, 1d12h or 90s [phase=released]`
+	const why = `left to Slurm: invalid comment: max-delay: "8x" is not a duration; accepted: as 8h, 1d12h or 90s [phase=noted]`
 	for name, tc := range map[string]struct {
 		change func(*Job)
 		want   string
@@ -61,5 +62,65 @@ func TestAMendedCommentHasNoNote(t *testing.T) {
 	j.AdminComment = got.Updates[0].Comment
 	if got := decided(t, inputAt(t, j)); !got.Empty() {
 		t.Errorf("changed again: %+v", got)
+	}
+}
+
+// TestAMendedCommentIsThatOfANewJob: Lull has done nothing to a job but to note what is wrong with its comment. Once that is mended, the job is treated as one without a note: the
+// begin time of its user stands, also when it has come, and a job in the queue waits for clean power.
+func TestAMendedCommentIsThatOfANewJob(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Job)
+		why    Why
+		begin  time.Time // that Lull sets
+	}{
+		"waits by --begin":                   {func(*Job) {}, OwnBegin, time.Time{}},
+		"waited by --begin":                  {func(j *Job) { j.Begin, j.Reason = at("08:30:00"), "Resources" }, OwnBegin, time.Time{}},
+		"an array waits by --begin":          {func(j *Job) { j.ID, j.Tasks = "12_[3-4]", 2 }, OwnBegin, time.Time{}},
+		"waits in the queue":                 {func(j *Job) { j.Begin, j.Reason = j.Submitted, "Resources" }, "", at("14:00:00")},
+		"others have written of it too":      {func(j *Job) { j.AdminComment = "ticket 7" }, OwnBegin, time.Time{}},
+		"others have written, and it queues": {func(j *Job) { j.Begin, j.AdminComment = j.Submitted, "ticket 7" }, "", at("14:00:00")},
+	} {
+		j := waiting()
+		j.AdminComment = ""
+		tc.change(&j)
+		fresh := Observe(inputAt(t, j))
+		j.Comment = "lull:max-delay=8x"
+		noted := decided(t, inputAt(t, j))
+		if len(noted.Updates) != 1 {
+			t.Fatalf("%s: %+v; want a note", name, noted)
+		}
+		j.AdminComment, j.Comment = noted.Updates[0].Comment, "lull:max-delay=8h"
+		in, note := inputAt(t, j), ReadMark(j.AdminComment)
+		v, got := Observe(in), decided(t, in)
+		why := Why("")
+		if len(v.Left) == 1 {
+			why = v.Left[0].Why
+		}
+		if why != tc.why || len(v.Left) != len(fresh.Left) || len(v.Left) == 1 && fresh.Left[0].Why != why {
+			t.Errorf("%s: left for %q; want %q, as a new job: %+v", name, why, tc.why, fresh.Left)
+		}
+		if x := v.Explain("12", in.Now); len(x) != 1 || strings.Contains(x[0].Message, "invalid comment") {
+			t.Errorf("%s: explain: %+v", name, x)
+		}
+		switch begin := tc.begin; {
+		case begin.IsZero() && (len(got.Updates) != 1 || got.Updates[0].Now || !got.Updates[0].Begin.IsZero() || !strings.HasPrefix(got.Updates[0].Comment, note.Before) ||
+			!strings.Contains(got.Updates[0].Comment, "left to Slurm: it was submitted with a begin time of its own [phase=noted]")):
+			t.Errorf("%s: %+v; want another note, and no other change", name, got)
+		case !begin.IsZero() && (len(got.Updates) != 1 || !got.Updates[0].Begin.Equal(begin) || !strings.HasPrefix(got.Updates[0].Comment, note.Before) || strings.Contains(got.Updates[0].Comment, textLeft)):
+			t.Errorf("%s: %+v; want the begin time %v, and no note", name, got, begin)
+		}
+		if len(got.Updates) != 1 {
+			continue
+		}
+		if j.AdminComment = got.Updates[0].Comment; tc.why != "" {
+			if again := decided(t, inputAt(t, j)); !again.Empty() {
+				t.Errorf("%s: noted again: %+v", name, again)
+			}
+		}
+		ended := j
+		ended.State, ended.Started, ended.Ended = stateCompleted, at("10:00:00"), at("11:00:00")
+		if _, governed := Ran(&in, &ended); governed != (tc.why == "") {
+			t.Errorf("%s: the ledger has it as a job of Lull: %v", name, governed)
+		}
 	}
 }

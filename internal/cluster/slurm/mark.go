@@ -22,6 +22,8 @@ const (
 	Paused Phase = "paused"
 	// HandedOver: somebody else has given it another begin time. Lull leaves it to Slurm from then on.
 	HandedOver Phase = "left"
+	// Noted: Lull has changed nothing of it. The mark only says why the job is left to Slurm, such as what is wrong with its comment.
+	Noted Phase = "noted"
 )
 
 // Mark is what Lull keeps of a job in its AdminComment, behind the words that people read:
@@ -59,6 +61,9 @@ type Mark struct {
 }
 
 const markWord = "lull: "
+
+// untouched reports whether Lull has changed nothing of the job, and job_submit.lua has not either: its begin time is Slurm's or its user's.
+func (m *Mark) untouched() bool { return m.Phase == "" || m.Phase == Noted }
 
 // Kept says why Lull leaves the number of tasks of a job as it is from now on.
 type Kept string
@@ -130,7 +135,7 @@ func ReadMark(comment string) Mark {
 		}
 	}
 	switch m.Phase {
-	case Held, Released, Pausing, Paused, HandedOver:
+	case Held, Released, Pausing, Paused, HandedOver, Noted:
 		return m
 	}
 	return none

@@ -329,7 +329,7 @@ func Ran(in *Input, j *Job) (Governed, bool) {
 	o, stated, err := ReadComment(j.Comment, defaults, j.ofArray())
 	m := ReadMark(j.AdminComment)
 	waits := !o.Off && (o.MaxDelay > 0 || !j.Deadline.IsZero())
-	own := m.Phase == HandedOver || m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly))
+	own := m.Phase == HandedOver || m.untouched() && j.Begin.After(j.Submitted.Add(promptly))
 	return Governed{Job: j, Mark: m, Options: o}, err == nil && (stated || byDefault) && waits && !own && !j.Het && !j.Interactive
 }
 
@@ -361,7 +361,7 @@ func begins(j *Job, m *Mark, now time.Time) Why {
 	switch {
 	case m.Phase == Pausing: // Slurm sets one for a requeue
 		return ""
-	case m.Phase == "" && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
+	case m.untouched() && j.Begin.After(j.Submitted.Add(promptly)): // also once it has come: the cluster may be full
 		return OwnBegin
 	case (m.Phase == Held || m.Phase == Paused) && changed, m.Phase == Released && j.Begin.After(now) && !m.setBack(j):
 		return BeginChanged
