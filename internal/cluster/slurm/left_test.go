@@ -124,3 +124,48 @@ func TestAMendedCommentIsThatOfANewJob(t *testing.T) {
 		}
 	}
 }
+
+// TestAMendedCommentMayHaveFewerTasks: a note is no plan of Lull, whether the job waits or runs. A job that Lull had planned without min-tasks keeps its tasks.
+func TestAMendedCommentMayHaveFewerTasks(t *testing.T) {
+	queued := func(j *Job) { j.AdminComment, j.Begin, j.Reason = "", j.Submitted, "Resources" }
+	for name, tc := range map[string]struct {
+		change func(*Job)
+		sized  bool
+	}{
+		"waits in the queue": {queued, true},
+		"runs": {func(j *Job) {
+			j.State, j.Reason, j.Node, j.Started, j.Begin, j.AdminComment = stateRunning, "None", "n1", at("08:02:00"), j.Submitted, ""
+		}, true},
+		"others have written of it too": {func(j *Job) {
+			queued(j)
+			j.AdminComment = "ticket 7"
+		}, true},
+		"Lull had released it": {func(j *Job) {
+			queued(j)
+			j.AdminComment = Mark{Phase: Released, Begin: j.Begin, Text: "released at X: waits in the queue of Slurm"}.String()
+		}, false},
+		"Lull had planned it": {func(j *Job) {
+			j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: textWaits + " X for cleaner power"}.String()
+		}, false},
+	} {
+		j := sizing()
+		good := j.Comment
+		tc.change(&j)
+		j.Comment = "lull:max-delay=8x"
+		in := inputAt(t, j)
+		in.Queue.Nodes[0].CPUs = 64 // a job with all CPUs of a node may have got more than its user asked for
+		noted := decided(t, in)
+		if len(noted.Updates) != 1 {
+			t.Fatalf("%s: %+v; want a note", name, noted)
+		}
+		if j.AdminComment, j.Comment = noted.Updates[0].Comment, good; noted.Updates[0].Now {
+			j.Begin = in.Now
+		}
+		in = inputAt(t, j)
+		in.Queue.Nodes[0].CPUs = 64
+		v := Observe(in)
+		if len(v.Jobs) != 1 || (v.Jobs[0].Size != nil) != tc.sized {
+			t.Errorf("%s: %+v %+v; want its number of tasks to be set: %v", name, v.Jobs, v.Left, tc.sized)
+		}
+	}
+}

@@ -134,7 +134,7 @@ func newSize(in *Input, g *Governed) *Size {
 		return nil
 	case m.User == 0 && j.CPUs > j.Size && in.hasWholeNode(j): // maybe as Slurm has given it more CPUs: those that its user asked for are not known
 		return nil
-	case m.Phase != "" && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
+	case !m.untouched() && m.User == 0 && !strings.HasPrefix(m.Text, textScript) && !g.WaitedForOthers():
 		return nil
 	}
 	s := &Size{Now: j.Size, User: j.Size, Each: j.CPUs / j.Size, limit: j.Limit, start: g.restart(), parallel: g.Options.Parallel, window: 2*time.Minute + 2*in.Interval, bound: in.places.licence}
