@@ -387,7 +387,22 @@ func TestExplainWithoutAConfiguration(t *testing.T) {
 		"the controller has let it go": {func(j *Job) {
 			j.Comment, j.Begin, j.AdminComment = "", at("08:30:00"), Mark{Phase: Released, Text: "released at X: left to Slurm (NotOptedIn)"}.String()
 		}, doesLeft, NotOptedIn, noteDefaults, noteDefaults},
-		"Lull has written nothing":           {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "", at("08:00:00"), "" }, doesLeft, NotOptedIn, noteDefaults, "Job 12 (pending) is left to Slurm: its comment does not let it wait. " + noteDefaults},
+		"Lull has written nothing":                           {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "", at("08:00:00"), "" }, doesLeft, NotOptedIn, noteDefaults, "Job 12 (pending) is left to Slurm: its comment does not let it wait. " + noteDefaults},
+		"its comment is wrong, and Lull has written nothing": {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "lull:max-delay=8x", at("08:00:00"), "" }, doesLeft, BadComment, "", `Job 12 (pending) is left to Slurm: invalid comment: max-delay: "8x" is not a duration; accepted: as 8h, 1d12h or 90s.`},
+		"its comment is wrong since it waits":                {func(j *Job) { j.Comment = "lull:max-delay=8h,sleepy" }, doesLeft, BadComment, "", `invalid comment: "sleepy"; accepted: ` + acceptedKeys + "; its begin time is 2026-06-01T10:00:00Z. The controller releases it within --interval. If it still waits after that, no controller runs."},
+		"its comment is wrong, and noted": {func(j *Job) {
+			j.Comment, j.Begin, j.AdminComment = "lull:checkpoint=8x", at("08:00:00"), Mark{Phase: Noted, Text: textLeft + ": X"}.String()
+		}, doesLeft, BadComment, "", `invalid comment: checkpoint: "8x" is not a duration`},
+		"a share that is none": {func(j *Job) { j.Comment = "lull:max-delay=8h,parallel=2" }, doesLeft, BadComment, "", `invalid comment: parallel: "2"`},
+		"a checkpoint may need a default": {func(j *Job) {
+			j.Comment, j.Begin, j.AdminComment = "lull:max-delay=8h,checkpoint=1h", at("08:00:00"), ""
+		}, doesLeft, BadComment, noteDefaults, "checkpoint without interruptible. " + noteDefaults},
+		"a restart may need defaults":        {func(j *Job) { j.Comment = "lull:max-delay=8h,restart=5m" }, doesWait, "", noteWaits, wait},
+		"a share may need defaults":          {func(j *Job) { j.Comment = "lull:max-delay=8h,interruptible,parallel=0.9" }, doesWait, "", noteWaits, wait},
+		"a checkpoint, and it opts out":      {func(j *Job) { j.Comment = "lull:off,checkpoint=1h" }, doesLeft, BadComment, "", "checkpoint without interruptible"},
+		"a restart of an array":              {func(j *Job) { j.ID, j.Tasks, j.Comment = "12_[3-4]", 2, "lull:max-delay=8h,restart=5m" }, doesLeft, BadComment, "", "restart or parallel; accepted: with interruptible and min-tasks"},
+		"a checkpoint of an array":           {func(j *Job) { j.ID, j.Tasks, j.Comment = "12_[3-4]", 2, "lull:max-delay=8h,checkpoint=1h" }, doesWait, "", noteWaits, wait},
+		"both of an array":                   {func(j *Job) { j.ID, j.Tasks, j.Comment = "12_[3-4]", 2, "lull:max-delay=8h,checkpoint=1h,min-tasks=2" }, doesLeft, BadComment, "", "checkpoint without interruptible"},
 		"its comment says that it is not to": {func(j *Job) { j.Comment, j.Begin, j.AdminComment = "lull:off", at("08:00:00"), "" }, doesLeft, NoSlack, "", "it opts out."},
 	} {
 		j := waiting()

@@ -87,8 +87,8 @@ const (
 func (v *View) left(l *Left, now time.Time) Explanation {
 	g := &Governed{Job: l.Job, Mark: l.mark, Options: l.options}
 	why, message, note := l.Why, l.Message, ""
-	permits := l.Why == NotOptedIn || l.Why == NoSlack && !l.options.Off || l.Why == BadComment
-	if permits && v.noConfig {
+	depends := l.dependsOnDefaults()
+	if depends && v.noConfig {
 		note = noteDefaults
 		if marked := g.Mark.Phase != "" && !strings.Contains(g.Mark.Text, textLeft); marked {
 			other := g.leftTo(now, l.Why != NotOptedIn)
@@ -112,10 +112,27 @@ func (v *View) left(l *Left, now time.Time) Explanation {
 	switch {
 	case note != "":
 		x.Message += " " + note
-	case permits && l.releases(now):
+	case v.noConfig && l.Why == BadComment && l.releases(now):
+		x.Message += " The controller releases it within --interval. If it still waits after that, no controller runs."
+	case (depends || l.Why == BadComment) && l.releases(now):
 		x.Message += " A controller with this configuration releases it within --interval. If it still waits after that, no controller runs, or it has another configuration."
 	}
 	return x
+}
+
+// dependsOnDefaults reports whether the defaults of another configuration may let a job wait. They may complete what its comment states, such as a checkpoint without interruptible,
+// but correct no entry that cannot be read.
+func (l *Left) dependsOnDefaults() bool {
+	switch l.Why {
+	case NotOptedIn:
+		return true
+	case NoSlack:
+		return !l.options.Off
+	case BadComment:
+		o, _, err := ReadComment(l.Job.Comment, Options{Interruptible: true, MinTasks: 1}, l.Job.ofArray())
+		return err == nil && !o.Off
+	}
+	return false
 }
 
 func (v *View) explanation(g *Governed, does, message string, now time.Time) Explanation {
