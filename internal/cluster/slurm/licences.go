@@ -215,6 +215,14 @@ func (u *Update) Relicense(now map[string]string) []Update {
 	return out
 }
 
+// Again is an update as it is to be made again after Slurm has refused it for some of its jobs, for one that has these licences by now: if it has those of the update already, they stay.
+func (u Update) Again(now string) Update {
+	if _, has := merged(u.Licences, u.SawLicences, now); has {
+		u.SawLicences = u.Licences
+	}
+	return u
+}
+
 // Marked divides an update by how many licences its jobs have been given since it was decided on, by name: their marks state that number. A job that has been given
 // none, or whose mark cannot be read, gets the update as it is.
 func (u *Update) Marked(licensed map[string]int) []Update {

@@ -307,15 +307,21 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 }
 
 // refuse makes a change again after Slurm has refused its number of tasks for at least one job. It makes the change job by job. If Slurm refuses the number for a
-// job, it makes the other changes of that job, which keeps the tasks that it has from then on.
+// job, it makes the other changes of that job, which keeps the tasks that it has from then on. It takes no licences back before that: Slurm may have changed the other jobs, which
+// have their new licences and tasks.
 func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
+	now := map[string]string{}
+	if u.Licences != "" {
+		var err error
+		if now, err = c.o.Client.LicencesOf(ctx, u.IDs); err != nil {
+			return err
+		}
+	}
 	for _, id := range u.IDs {
 		of := *u
 		of.IDs = []string{id}
-		if err := c.unlicense(ctx, &of, applied, licensed); err != nil {
-			return err
-		}
-		err := c.update(ctx, &of, applied, licensed)
+		again := of.Again(now[id])
+		err := c.update(ctx, &again, applied, licensed)
 		if slurm.Refused(err) && ctx.Err() == nil {
 			metrics.SlurmErrors.Inc()
 			c.o.Log.Error("Slurm has refused a number of tasks; the job keeps those that it has", "jobs", id, "tasks", u.Size, "error", err.Error())
