@@ -216,6 +216,16 @@ func registered(t *testing.T) {
 	}
 }
 
+// patient is a configuration that lets jobs of a partition wait for longer than that of the lab.
+func patient(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(open(t), "lull.yaml")
+	if err := os.WriteFile(file, []byte("margin: 10s\ndefaults:\n- partition: green\n  maxDelay: 18m\n  runtime: 4s\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // explain runs lull slurm explain with the configuration of the controller, as an ordinary user does.
 func explain(t *testing.T, id string, args ...string) string {
 	t.Helper()

@@ -30,8 +30,8 @@ func TestSlurmKeepsWhatIsWrongWithAComment(t *testing.T) {
 // TestAControllerWithoutTheDefaultsReleasesTheirJobs, and says so.
 func TestAControllerWithoutTheDefaultsReleasesTheirJobs(t *testing.T) {
 	empty(t)
-	intensities := curve(t, [2]time.Duration{50 * time.Second, 10 * time.Minute})
-	l := controller(t, intensities)
+	intensities := curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute})
+	l := controller(t, intensities, "--config", patient(t))
 	id := submit(t, "sleep 1", "--partition=green")
 	until(t, id, "planned", planned)
 	l.kill()
@@ -47,4 +47,22 @@ func TestAControllerWithoutTheDefaultsReleasesTheirJobs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, l.log)
 	}
 	until(t, id, "completed", completed)
+}
+
+// TestAMendedCommentKeepsTheBeginTimeOfItsUser: what was wrong with it is noted, and no more.
+func TestAMendedCommentKeepsTheBeginTimeOfItsUser(t *testing.T) {
+	empty(t)
+	controller(t, curve(t, [2]time.Duration{-time.Minute, 15 * time.Minute}))
+	id := asNobody(t, "sbatch", "--parsable", "--output=/dev/null", "--begin=now+600", "--comment=lull:max-delay=8x", "--wrap", "sleep 1")
+	noted := until(t, id, "noted", func(j job) bool { return strings.Contains(j["AdminComment"], "phase=noted") })
+	asNobody(t, "scontrol", "update", "JobId="+id, "Comment=lull:max-delay=15m,runtime=4s")
+	j := until(t, id, "left with another reason", func(j job) bool {
+		return strings.Contains(j["AdminComment"], "it was submitted with a begin time of its own [phase=noted]")
+	})
+	if j.state() != "PENDING" || j["StartTime"] != noted["StartTime"] || j["EligibleTime"] != noted["EligibleTime"] {
+		t.Errorf("noted: %v; mended: %v", noted, j)
+	}
+	if text := explain(t, id); !strings.Contains(text, "begin time of its own") {
+		t.Errorf("explain: %s", text)
+	}
 }
