@@ -91,6 +91,9 @@ func (c *changes) size(g *Governed, t *decide.Task, a *decide.Action, now time.T
 	if !blind {
 		n = s.need(wanted, now, s.restarts(g))
 	}
+	if g.Job.Restarts > 0 { // with fewer tasks than it needs, it ends late, but goes on; one that has not started waits for the licences
+		n = s.within(n)
+	}
 	if queued && (n == s.Now || n < s.Now && n > s.fits) || g.justRequeued(now) {
 		return
 	}
@@ -138,10 +141,11 @@ func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, n
 	if a.Verb == decide.Scale && !blind && !c.starts {
 		n = s.resized(s.wanted(a.Workers), now)
 	}
-	if s.limitNear() {
-		n = s.User
+	near := s.limitNear(g.saved())
+	if near {
+		n = s.within(s.User)
 	}
-	if n != s.Now {
+	if n != s.Now || near { // also with as many tasks: after a requeue, Slurm counts the time limit anew
 		c.starts, s.requeues = true, true
 		m := g.requeued()
 		m.To = n

@@ -68,11 +68,14 @@ func (s *Size) tasks(workers int) int {
 // wanted is how many tasks a number of workers of a plan is, and no more than an operator leaves licences for: with more, the job would wait in the queue for them. The
 // planner ignores the number of an operator, because nobody knows when the operator removes it. If the planner counted with it, it would release each waiting job that
 // finds no room in time.
-func (s *Size) wanted(workers int) int {
+func (s *Size) wanted(workers int) int { return s.within(s.tasks(workers)) }
+
+// within is a number of tasks, but no more than an operator leaves licences for.
+func (s *Size) within(tasks int) int {
 	if s.leaves > 0 {
-		return min(s.tasks(workers), s.leaves)
+		return min(tasks, s.leaves)
 	}
-	return s.tasks(workers)
+	return tasks
 }
 
 // workers is the number of workers of some tasks.
@@ -312,9 +315,11 @@ func (s *Size) restarts(g *Governed) time.Duration {
 	return 0
 }
 
-// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit. Two looks come before it does.
-func (s *Size) limitNear() bool {
-	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-s.window
+// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit, and is to be requeued before. Two looks come before it does. While an
+// operator leaves no licences for all of its tasks, it may be requeued again and again: only until its runs, which have saved some work before this one, have done as much as all of
+// its tasks do within the limit. Then Slurm ends it, as it would with all of them.
+func (s *Size) limitNear(saved time.Duration) bool {
+	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-s.window && (s.within(s.User) == s.User || saved+s.runSaved < s.limit)
 }
 
 // mayPause reports whether a job may be paused now: if Lull dies, Slurm starts it again with the tasks that it has.

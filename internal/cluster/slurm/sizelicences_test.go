@@ -206,26 +206,88 @@ func TestLicencesNeededForALatestStart(t *testing.T) {
 	}
 }
 
-// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for four tasks, or for three and a half. It never goes on with
-// more, neither while it is late nor if only all of its tasks would end it in time.
+// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for two to four tasks. It never goes on with more: neither while it is
+// late, nor if only all of its tasks would end it in time, nor if its time limit is near; nor at the looks after its requeue, whatever the plan says.
 func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
-	requeues := 0
-	for _, leaves := range []int{7, 8} {
-		for minute := 60; minute < 11*60; minute += 5 {
-			now := at("08:00:00").Add(time.Duration(minute) * time.Minute)
-			in := within(t, "64", licensed(sizedSince(2, now.Add(-50*time.Minute), 0), 4, 4))
-			in.Now, in.Leaves = now, &leaves
-			for wanted := 2; wanted <= 8; wanted++ {
-				for _, p := range planOf(in, decide.Action{Verb: decide.Scale, Workers: wanted}).Pauses {
-					requeues++
-					if m := ReadMark(p.Comment); m.To > leaves/2 {
-						t.Fatalf("at %v, it is to go on with %d tasks; accepted: at most %d", now, m.To, leaves/2)
+	requeues, near := 0, 0
+	for _, leaves := range []int{4, 5, 7, 8} {
+		for minute := 60; minute < 11*60; minute += 15 {
+			for _, limit := range []time.Duration{13 * time.Hour, 51 * time.Minute} {
+				now := at("08:00:00").Add(time.Duration(minute) * time.Minute)
+				j := licensed(sizedSince(2, now.Add(-50*time.Minute), 0), 4, 4)
+				j.Limit = limit
+				in := within(t, "64", j)
+				in.Now, in.Leaves = now, &leaves
+				for wanted := 2; wanted <= 8; wanted++ {
+					c := planOf(in, decide.Action{Verb: decide.Scale, Workers: wanted})
+					if limit < time.Hour {
+						if near++; len(c.Pauses) != 1 { // Slurm would end it
+							t.Fatalf("at %v, its time limit is near: %+v; want a requeue", now, c)
+						}
+					}
+					for _, p := range c.Pauses {
+						requeues++
+						if m := ReadMark(p.Comment); m.To > leaves/2 || m.To < 2 {
+							t.Fatalf("at %v, it is to go on with %d tasks; accepted: 2 to %d", now, m.To, leaves/2)
+						}
+						goesOnWithin(t, in, j, p.Comment, leaves/2, wanted)
 					}
 				}
 			}
 		}
 	}
-	if requeues < 10 {
-		t.Errorf("%d requeues; want 10 and more, or this tests little", requeues)
+	if requeues < 10 || near < 10 {
+		t.Errorf("%d requeues, the time limit is near %d times; want 10 and more, or this tests little", requeues, near)
+	}
+}
+
+// goesOnWithin fails if a job that was requeued gets more than some tasks at the next looks: when it is back in the queue, and while it waits there for a licence or for a node.
+func goesOnWithin(t *testing.T, in Input, j Job, mark string, most, wanted int) {
+	t.Helper()
+	requeued := in.Now
+	j.State, j.Reason, j.Node, j.AdminComment, j.Started = statePending, "BeginTime", "", mark, time.Time{}
+	j.Restarts, j.Submitted, j.Begin = j.Restarts+1, requeued, requeued.Add(121*time.Second)
+	in.Now = requeued.Add(10 * time.Second)
+	for i, a := range []decide.Action{
+		{Verb: decide.Resume, Workers: wanted}, {Verb: decide.Continue, Workers: wanted}, {Verb: decide.Continue, Workers: 8}, {Verb: decide.Release, Workers: 8, Reason: decide.Reason{Code: decide.CodePlannerFailed}},
+	} {
+		in.Queue.Jobs = []Job{j}
+		for _, u := range planOf(in, a).Updates {
+			if u.Size > 0 {
+				j.Size, j.CPUs, j.Licences = u.Size, u.CPUs, u.Licences
+			}
+			if j.AdminComment = u.Comment; u.Now {
+				j.Begin = in.Now
+			}
+		}
+		if j.Size > most || j.licences("power") != j.CPUs || j.Begin.After(in.Now) {
+			t.Fatalf("look %d after %v: %d tasks, %s, begins at %v; want at most %d tasks, at once: %s", i+1, requeued, j.Size, j.Licences, j.Begin, most, j.AdminComment)
+		}
+		j.Reason = []string{reasonLicences, "Priority", reasonResources, ""}[i]
+		in.Now = in.Now.Add(time.Minute)
+	}
+}
+
+// TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences: a job with two of its tasks whose runs have done what all of them do within the time limit, such as one that hangs, is not requeued
+// for ever. It gets all of its tasks once the operator leaves licences for them.
+func TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences(t *testing.T) {
+	for _, tc := range []struct {
+		done   time.Duration
+		leaves int
+		to     int // 0 if it is not requeued
+	}{
+		{30 * time.Minute, 4, 2}, {30 * time.Minute, 8, 4}, {30 * time.Minute, 16, 8}, {2 * time.Hour, 4, 0}, {2 * time.Hour, 8, 0}, {2 * time.Hour, 16, 8},
+	} {
+		j := licensed(sizedSince(2, at("08:00:00"), tc.done), 4, 4)
+		j.Limit = 61 * time.Minute
+		in := within(t, "64", j)
+		in.Leaves = &tc.leaves
+		to := 0
+		for _, p := range planOf(in, decide.Action{Verb: decide.Continue, Workers: 2}).Pauses {
+			to = ReadMark(p.Comment).To
+		}
+		if to != tc.to {
+			t.Errorf("%v done, %d licences: it goes on with %d tasks; want %d", tc.done, tc.leaves, to, tc.to)
+		}
 	}
 }
