@@ -21,15 +21,16 @@ func TestNodesThatSlurmSwitchesOffAreCapacity(t *testing.T) {
 	if err := wait("the node to be off", func() bool { return stateOf() == "idle~" }); err != nil {
 		t.Fatalf("%v: %s", err, stateOf())
 	}
-	// On a busy machine, it takes long until this test sees that a job is planned: until then it must not be clean.
-	controller(t, curve(t, [2]time.Duration{time.Minute, 10 * time.Minute}))
+	l := controller(t, curve(t, [2]time.Duration{9 * time.Minute, 15 * time.Minute}))
 	// Together they need all CPUs of both nodes.
-	small := submit(t, "sleep 1", "--comment=lull:max-delay=5m,runtime=4s", "-n16", "-N1")
-	large := submit(t, "sleep 1", "--comment=lull:max-delay=5m,runtime=4s", "-n32", "-N2")
+	small := submit(t, "sleep 1", "--comment=lull:max-delay=10m,runtime=4s", "-n16", "-N1")
+	large := submit(t, "sleep 1", "--comment=lull:max-delay=10m,runtime=4s", "-n32", "-N2")
 	until(t, large, "planned", planned)
 	if text := explain(t, large); !strings.Contains(text, "latest safe start") {
 		t.Errorf("explain: %s", text)
 	}
+	l.kill()
+	controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute})) // power is clean now
 	for _, id := range []string{small, large} {
 		until(t, id, "completed", completed)
 	}

@@ -188,20 +188,23 @@ func asNobodyLull(args ...string) (string, error) {
 func TestTheControllerUsesSlurmrestd(t *testing.T) {
 	empty(t)
 	flags, _ := restd(t)
-	l := controller(t, curve(t, [2]time.Duration{30 * time.Second, 10 * time.Minute}), flags...)
+	l := controller(t, curve(t, [2]time.Duration{9 * time.Minute, 15 * time.Minute}), flags...)
 	if text := l.log.String(); !strings.Contains(text, `"slurmrestd":"22.05.8"`) {
 		t.Errorf("%s", text)
 	}
-	id := submit(t, "sleep 1", "--comment=lull:max-delay=5m,runtime=4s")
-	array := submit(t, "sleep 1", "--array=1-4%2", "--comment=lull:max-delay=5m,runtime=4s")
+	id := submit(t, "sleep 1", "--comment=lull:max-delay=10m,runtime=4s")
+	array := submit(t, "sleep 1", "--array=1-4%2", "--comment=lull:max-delay=10m,runtime=4s")
 	until(t, id, "planned", planned)
+	l.kill()
+	before := l.log
+	l = controller(t, curve(t, [2]time.Duration{0, 15 * time.Minute}), flags...) // power is clean now
 	for _, id := range []string{id, array + "_1", array + "_4"} {
 		// On a busy machine a job may end before Lull has seen it run: its mark still says held then.
 		if j := until(t, id, "completed", completed); !strings.Contains(j["AdminComment"], "phase=released") && !strings.Contains(j["AdminComment"], "phase=held") {
 			t.Errorf("%v", j)
 		}
 	}
-	if text := l.log.String(); strings.Contains(text, "slurmrestd failed") {
+	if text := before.String() + l.log.String(); strings.Contains(text, "slurmrestd failed") {
 		t.Errorf("%s", text)
 	}
 	l.kill()
