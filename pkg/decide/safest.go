@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lull.dev/lull/pkg/capacity"
+	"lull.dev/lull/pkg/workload"
 )
 
 // queueMatters reports whether the queue of a cluster may start a task in room that Lull has planned
@@ -205,7 +206,7 @@ func (w *decider) foreseenLedger() *capacity.Ledger {
 func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch {
-	case x.left:
+	case x.left, x.state == kept:
 		return false
 	case t.State == Running && !t.Unscheduled:
 		x.state, x.code, x.phases = kept, CodeRunning, w.priced([]Phase{w.on(i)})
@@ -220,8 +221,12 @@ func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 func (w *decider) mayBePlaced(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch x.state {
-	case committed, kept:
+	case committed:
 		return false
+	case kept:
+		if t.Kind == workload.Rigid || t.Unscheduled {
+			return false
+		}
 	case unplaced:
 	default:
 		if x.left {
@@ -276,10 +281,10 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 }
 
 // onAfterPlan is the phase of a running task without a plan ahead: it goes on as it is. One that started late, so that its plan has ended,
-// asks for the workers that its plan had last (intends).
+// asks for the workers that its plan had last (intends), unless they restart it.
 func (w *decider) onAfterPlan(i int) Phase {
 	t := &w.s.Tasks[i]
-	if t.Scaling == nil || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
+	if t.Scaling == nil || t.restartsToScale() || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
 		return w.on(i)
 	}
 	phases := t.Standing.Phases
