@@ -94,3 +94,19 @@ func TestWhatIsSavedFirstKeepsWhatIsForeseen(t *testing.T) {
 		t.Errorf("the action is %s, %s; want %s, %s", a.Verb, a.Reason.Code, Continue, CodeTooSoon)
 	}
 }
+
+// TestAPauseLosesWhatWasPlanned: a decision that makes no plan goes through with a pause that loses work if the plan does that work again, and not otherwise.
+func TestAPauseLosesWhatWasPlanned(t *testing.T) {
+	s := restartsToScale(t)
+	x := &s.Tasks[0]
+	for _, tc := range []struct {
+		hours float64
+		want  bool
+	}{{3, false}, {4.17, true}} {
+		from := s.Now.Add(time.Hour)
+		x.Standing = &Standing{Phases: []Phase{{From: from, To: from.Add(time.Duration(tc.hours * float64(time.Hour))), Cluster: "c", Workers: 4}}, Reason: Reason{Code: CodeTooSoon}}
+		if got := newDecider(&s).followsStanding(0); got != tc.want {
+			t.Errorf("a plan of %v h: followed %v; want %v", tc.hours, got, tc.want)
+		}
+	}
+}

@@ -217,23 +217,17 @@ func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	return true
 }
 
-// mayBePlaced reports whether a task may wait and may be given another place than its plan or a queue has for it.
+// mayBePlaced reports whether a task may wait, or runs on as submitted, and may be given another place than its plan or a queue has for it.
 func (w *decider) mayBePlaced(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	switch x.state {
-	case committed:
+	runs := t.runs() && t.Kind != workload.Rigid
+	switch {
+	case t.Deadline.IsZero(), x.state == committed && (!runs || x.code != CodeClusterQueue):
 		return false
-	case kept:
-		if t.Kind == workload.Rigid || t.Unscheduled {
-			return false
-		}
-	case unplaced:
-	default:
-		if x.left {
-			return false
-		}
+	case x.state == unplaced:
+		return true
 	}
-	return !t.Deadline.IsZero()
+	return runs || x.state != kept && !x.left
 }
 
 // goOn is the decision that makes no plan: each task follows its standing plan; one that has none
@@ -304,7 +298,7 @@ func (w *decider) followsStanding(i int) bool {
 			return false
 		}
 		phase, _, _ := t.Standing.At(w.s.Now)
-		return phase != nil || !t.PauseLoses() // a pause that loses work is not gone through with
+		return phase != nil || !t.PauseLoses() || !t.lags(t.Standing.from(x.arrival), w.s.Now) // a pause that loses more work than planned is not gone through with
 	}
 	return t.LatestStart.IsZero() || w.s.Now.Before(x.latest) || !t.Standing.from(w.items[i].arrival)[0].From.After(w.s.Now)
 }
