@@ -167,6 +167,10 @@ func (w *decider) problem(list []int) (*plan.Problem, []int) {
 		if cl.Intensity = w.filled[i].Values; p.Objective.Kind == plan.MOSP {
 			cl.Intensity = atLeast(cl.Intensity, leastIntensity)
 		}
+		if v, covered := c.Carbon.Mean(p.Grid.Start.Add(-p.Grid.Slot), p.Grid.Start); covered > 0 {
+			before := float64(v)
+			cl.Before = &before
+		}
 		if c.CarbonLow != nil && c.CarbonHigh != nil {
 			cl.IntensityLow = w.barsOf(i, c.CarbonLow, math.Min)
 			cl.IntensityHigh = w.barsOf(i, c.CarbonHigh, math.Max)
