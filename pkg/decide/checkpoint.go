@@ -57,24 +57,32 @@ func (w *decider) saveFirst(i int, a *Action) {
 		return
 	}
 	until := w.s.Now.Add(t.savedIn)
-	phases := []Phase{w.phase(i, w.place(t.Cluster), w.s.Now, 0, max(t.Workers, t.least()))}
-	phases[0].To = until
-	end := until
-	for _, p := range a.Keeps() {
-		if after := end.Sub(p.From); after > 0 {
-			p.From, p.To = end, p.To.Add(after)
-		}
-		phases, end = append(phases, p), p.To
-	}
+	saves := w.phase(i, w.place(t.Cluster), w.s.Now, 0, max(t.Workers, t.least()))
+	saves.To = until
 	code := CodeTooSoon
 	if a.Reason.Code == CodeDeadlineAtRisk {
 		code = CodeDeadlineAtRisk // the reason that matters more
 	}
-	a.Verb, a.Cluster, a.Workers, a.Phases, a.Plan, a.Reason.Code = Continue, t.Cluster, 0, w.priced(phases), nil, code
+	a.Verb, a.Cluster, a.Workers, a.Reason.Code = Continue, t.Cluster, 0, code
+	if a.Phases = w.priced(behind(saves, a.Phases)); a.Plan != nil {
+		a.Plan = w.priced(behind(saves, a.Plan))
+	}
 	if t.Scaling != nil {
 		a.Workers = t.Workers
 	}
 	w.soonest(until)
+}
+
+// behind returns a phase and those that follow it: what would begin before it ends begins later, as long as it is.
+func behind(first Phase, phases []Phase) []Phase {
+	out, end := []Phase{first}, first.To
+	for _, p := range phases {
+		if after := end.Sub(p.From); after > 0 {
+			p.From, p.To = end, p.To.Add(after)
+		}
+		out, end = append(out, p), p.To
+	}
+	return out
 }
 
 // progress returns the work of phases that remains done if they are followed from now on, as run time at

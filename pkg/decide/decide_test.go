@@ -425,3 +425,21 @@ func TestSlotsBeginNow(t *testing.T) {
 		}
 	}
 }
+
+// TestPlannersSeeTheSlotBefore: the problem has the intensity before its first slot, if the series has it.
+func TestPlannersSeeTheSlotBefore(t *testing.T) {
+	for _, now := range []float64{0, 2.1} {
+		s := snapshot(t, at(now), task("a", at(now), at(20), 2*time.Hour))
+		planner := &seesBars{}
+		if _, err := decide.Decide(context.Background(), s, planner); err != nil {
+			t.Fatal(err)
+		}
+		want, covered := s.Clusters[0].Carbon.Mean(s.Now.Add(-s.Slot), s.Now)
+		switch got := planner.p.Clusters[0].Before; {
+		case (got != nil) != (covered > 0) || (got != nil) != (now > 0):
+			t.Errorf("at hour %v: %v; want one only if the series covers it (%v)", now, got, covered)
+		case got != nil && *got != float64(want):
+			t.Errorf("at hour %v: %v; want %v", now, *got, want)
+		}
+	}
+}

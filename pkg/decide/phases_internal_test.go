@@ -25,7 +25,10 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 		"two scales":       {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 0.75}, {Slot: 3, Workers: 3, Fraction: 0.25}, {Slot: 4, Workers: 2, Fraction: 1}}, false, []Phase{{From: at(3), To: at(3.75), Workers: 4}, {From: at(3.75), To: at(4), Workers: 3}, {From: at(4), To: at(5), Workers: 2}}},
 		"nothing at first": {[]plan.Segment{{Slot: 3, Workers: 4, Fraction: 1e-15}, {Slot: 3, Workers: 3, Fraction: 0.5}}, false, []Phase{{From: at(3), To: at(3.5), Workers: 3}}},
 		"now, waiting":     {now, false, []Phase{{From: at(0.5), To: at(2), Workers: 2}}},
-		"now, running":     {now, true, []Phase{{From: at(0), To: at(0.5), Workers: 2}, {From: at(1), To: at(2), Workers: 2}}},
+		"now, for a moment less": {
+			[]plan.Segment{{Slot: 0, Workers: 2, Fraction: 1 - 1e-12}, {Slot: 1, Workers: 2, Fraction: 1}}, false, []Phase{{From: at(0), To: at(2), Workers: 2}},
+		},
+		"now, running": {now, true, []Phase{{From: at(0), To: at(0.5), Workers: 2}, {From: at(1), To: at(2), Workers: 2}}},
 	} {
 		task := Task{ID: "a", Kind: workload.Elastic, Deadline: at(24), State: Waiting, Request: map[string]float64{"cpu": 1}, Scaling: &Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}}
 		if tc.running {
@@ -42,7 +45,7 @@ func TestPartialSlotsJoinTheNext(t *testing.T) {
 			continue
 		}
 		for i := range got {
-			if !got[i].From.Equal(tc.want[i].From) || !got[i].To.Equal(tc.want[i].To) || got[i].Workers != tc.want[i].Workers {
+			if !got[i].From.Equal(tc.want[i].From) || !got[i].To.Round(tick).Equal(tc.want[i].To) || got[i].Workers != tc.want[i].Workers {
 				t.Errorf("%s: phase %d: %+v, want %+v", name, i, got[i], tc.want[i])
 			}
 		}

@@ -167,6 +167,10 @@ func (w *decider) problem(list []int) (*plan.Problem, []int) {
 		if cl.Intensity = w.filled[i].Values; p.Objective.Kind == plan.MOSP {
 			cl.Intensity = atLeast(cl.Intensity, leastIntensity)
 		}
+		if v, covered := c.Carbon.Mean(p.Grid.Start.Add(-p.Grid.Slot), p.Grid.Start); covered > 0 {
+			before := float64(v)
+			cl.Before = &before
+		}
 		if c.CarbonLow != nil && c.CarbonHigh != nil {
 			cl.IntensityLow = w.barsOf(i, c.CarbonLow, math.Min)
 			cl.IntensityHigh = w.barsOf(i, c.CarbonHigh, math.Max)
@@ -341,7 +345,10 @@ func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, inde
 		before := k > 0 && segments[k-1].Slot >= seg.Slot-1
 		after := k+1 < len(segments) && segments[k+1].Slot == seg.Slot+1
 		if after && !before && (from.After(w.s.Now) || t.State != Running) {
-			from, to = from.Add(g.Time(seg.Slot+1).Sub(to)), g.Time(seg.Slot+1)
+			if idle := g.Time(seg.Slot + 1).Sub(to); idle > rounding || from.After(w.s.Now) { // a start now is not put off for a moment
+				from = from.Add(idle)
+			}
+			to = g.Time(seg.Slot + 1)
 		}
 		rate, name := t.rate(seg.Workers), w.s.Clusters[index[seg.Cluster]].Name
 		left += rate * float64(starts(Phase{From: from, To: from, Cluster: name, Workers: seg.Workers}))

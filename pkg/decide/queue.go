@@ -56,10 +56,10 @@ func (w *decider) asSubmitted(l *capacity.Ledger, list []int) schedule {
 	return out
 }
 
-// queuedWorkers is the scale of a task in a queue: the one that it asked for if it waits there already, else
-// its least.
+// queuedWorkers is the scale of a task in a queue: the one that it asked for if it waits there already, or if it runs and another one restarts it;
+// else its least.
 func (t *Task) queuedWorkers() int {
-	if t.State == Running && t.Unscheduled {
+	if t.State == Running && (t.Unscheduled || t.restartsToScale()) {
 		return max(t.Workers, t.least())
 	}
 	return t.least()

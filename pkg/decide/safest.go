@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lull.dev/lull/pkg/capacity"
+	"lull.dev/lull/pkg/workload"
 )
 
 // queueMatters reports whether the queue of a cluster may start a task in room that Lull has planned
@@ -205,7 +206,7 @@ func (w *decider) foreseenLedger() *capacity.Ledger {
 func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	switch {
-	case x.left:
+	case x.left, x.state == kept:
 		return false
 	case t.State == Running && !t.Unscheduled:
 		x.state, x.code, x.phases = kept, CodeRunning, w.priced([]Phase{w.on(i)})
@@ -216,19 +217,17 @@ func (w *decider) leaveAsSubmitted(_ *capacity.Ledger, i int) bool {
 	return true
 }
 
-// mayBePlaced reports whether a task may wait and may be given another place than its plan or a queue has for it.
+// mayBePlaced reports whether a task may wait, or runs on as submitted, and may be given another place than its plan or a queue has for it.
 func (w *decider) mayBePlaced(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	switch x.state {
-	case committed, kept:
+	runs := t.runs() && t.Kind != workload.Rigid
+	switch {
+	case t.Deadline.IsZero(), x.state == committed && (!runs || x.code != CodeClusterQueue):
 		return false
-	case unplaced:
-	default:
-		if x.left {
-			return false
-		}
+	case x.state == unplaced:
+		return true
 	}
-	return !t.Deadline.IsZero()
+	return runs || x.state != kept && !x.left
 }
 
 // goOn is the decision that makes no plan: each task follows its standing plan; one that has none
@@ -276,10 +275,10 @@ func (s *Snapshot) goOn(asSubmitted bool) *decider {
 }
 
 // onAfterPlan is the phase of a running task without a plan ahead: it goes on as it is. One that started late, so that its plan has ended,
-// asks for the workers that its plan had last (intends).
+// asks for the workers that its plan had last (intends), unless they restart it.
 func (w *decider) onAfterPlan(i int) Phase {
 	t := &w.s.Tasks[i]
-	if t.Scaling == nil || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
+	if t.Scaling == nil || t.restartsToScale() || t.Standing == nil || len(t.Standing.from(w.s.Now)) > 0 {
 		return w.on(i)
 	}
 	phases := t.Standing.Phases
@@ -299,7 +298,7 @@ func (w *decider) followsStanding(i int) bool {
 			return false
 		}
 		phase, _, _ := t.Standing.At(w.s.Now)
-		return phase != nil || !t.PauseLoses() // a pause that loses work is not gone through with
+		return phase != nil || !t.PauseLoses() || !t.lags(t.Standing.from(x.arrival), w.s.Now) // a pause that loses more work than planned is not gone through with
 	}
 	return t.LatestStart.IsZero() || w.s.Now.Before(x.latest) || !t.Standing.from(w.items[i].arrival)[0].From.After(w.s.Now)
 }

@@ -87,7 +87,7 @@ type verifier struct {
 	everyone bool
 	// leaves reports that the queue of a cluster starts something: see anyLeft.
 	leaves bool
-	// seen is what the queues of the clusters make of the decision, if tasks wait in them.
+	// seen is what the queues of the clusters make of the decision; nil until it is needed.
 	seen schedule
 	// counted is what the ledger has of each task: what it is expected to do.
 	counted schedule

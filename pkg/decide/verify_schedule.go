@@ -269,13 +269,16 @@ func (v *verifier) verifyDeadline(i int) {
 	v.take(v.ledger, i, v.counted[i], 1)
 }
 
-// helps reports whether a task is in time by other phases, and no task that was in time becomes late. Where tasks wait in the
-// queues of clusters, it runs these forward: they start others at other times then. tried counts how often, mostTried at most.
+// helps reports whether a task is in time by other phases, and no task that was in time becomes late. Where tasks are left to the
+// queues of clusters, now or once they come, it runs these forward: they start others at other times or elsewhere then. tried counts how often, mostTried at most.
 //
 // Complexity: that of queue.Model.Run if tasks wait.
 func (v *verifier) helps(i int, phases []Phase, tried *int) bool {
-	if v.seen == nil {
+	if !v.leaves {
 		return true
+	}
+	if v.seen == nil {
+		v.seen = v.withQueues()
 	}
 	if *tried++; *tried > v.mostTried() {
 		return false

@@ -58,6 +58,9 @@ type Cluster struct {
 	PUE float64
 	// Intensity is the carbon intensity of every slot, gCO2eq/kWh.
 	Intensity []float64
+	// Before is the intensity of the slot before the first one, gCO2eq/kWh; nil where it is not known. Planners that look at how intensities rise and
+	// fall use it.
+	Before *float64
 	// Price is the money that one unit of a resource costs for an hour, N values each;
 	// a resource without an entry is free.
 	Price map[string][]float64
@@ -276,6 +279,9 @@ func (c *Cluster) validate(n int, objective ObjectiveKind) error {
 		if v == 0 && objective == MOSP {
 			return fault(fmt.Sprintf("intensity[%d]", t), v, "above 0 for the mosp objective, which divides by it")
 		}
+	}
+	if c.Before != nil && !(finite(*c.Before) && *c.Before >= 0) {
+		return fault("before", *c.Before, "0 to 1e+18, or none")
 	}
 	for k, bound := range [][]float64{c.IntensityLow, c.IntensityHigh} {
 		field := [...]string{"intensityLow", "intensityHigh"}[k]

@@ -237,6 +237,8 @@ func newFeatures(p *plan.Problem) *features {
 		for t := range ci {
 			if t > 0 {
 				gradient[t] = ci[t] - ci[t-1]
+			} else if before := p.Clusters[c].Before; before != nil {
+				gradient[t] = ci[t] - *before
 			}
 			rank[t] = Rank(ci[t:min(len(ci), t+day)])
 		}
@@ -320,6 +322,9 @@ func Learn(ctx context.Context, p *plan.Problem, shifts ...int) ([]Case, error) 
 		for c := range q.Clusters {
 			ci := p.Clusters[c].Intensity
 			by := ((shift % len(ci)) + len(ci)) % len(ci)
+			if by > 0 {
+				q.Clusters[c].Before = &ci[by-1]
+			}
 			q.Clusters[c].Intensity = append(append([]float64(nil), ci[by:]...), ci[:by]...)
 		}
 		res, err := Oracle{}.Plan(ctx, &q)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -306,6 +307,21 @@ func BenchmarkFlex(b *testing.B) {
 	for b.Loop() {
 		if _, err := pl.Plan(context.Background(), p); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestGradientOfTheFirstSlot: how the intensity has risen up to the first slot of a problem is known if the slot before it is, and not otherwise.
+func TestGradientOfTheFirstSlot(t *testing.T) {
+	p := plantest.OneCluster(4, []float64{300, 250, 260})
+	before := 220.0
+	for _, tc := range []struct {
+		before *float64
+		want   []float64
+	}{{nil, []float64{0, -50, 10}}, {&before, []float64{80, -50, 10}}} {
+		p.Clusters[0].Before = tc.before
+		if got := newFeatures(p).gradient[0]; !slices.Equal(got, tc.want) {
+			t.Errorf("before %v: %v; want %v", tc.before, got, tc.want)
 		}
 	}
 }
