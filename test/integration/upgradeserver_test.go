@@ -13,7 +13,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"lull.dev/lull/api/v1alpha1"
@@ -26,11 +25,7 @@ import (
 // accounts makes kubeconfigs of the accounts of the controller and lull admission.
 func accounts(t *testing.T) {
 	t.Helper()
-	clientset, err := kubernetes.NewForConfig(env.config)
-	must(t, err)
-	env.restricted, env.admission = filepath.Join(env.dir, "controller-kubeconfig"), filepath.Join(env.dir, "admission-kubeconfig")
-	must(t, restrict(context.Background(), env.config, clientset, "lull-controller", env.restricted))
-	must(t, restrict(context.Background(), env.config, clientset, "lull-admission", env.admission))
+	env.restricted, env.admission = account(t, "lull-controller"), account(t, "lull-admission")
 }
 
 // TestControlPlaneIsUpgraded: a control plane before 1.36, where the webhook holds, becomes one of 1.36 with the same data. What was held stays held, with its marks,
