@@ -36,8 +36,8 @@ func account(t *testing.T, name string) (file string) {
 	return file
 }
 
-// objects are those that manifests with options have, by kind and name.
-func objects(t *testing.T, o charts.Options) map[string]*unstructured.Unstructured {
+// rendered are the objects that the manifests with some options have, by kind and name.
+func rendered(t *testing.T, o charts.Options) map[string]*unstructured.Unstructured {
 	t.Helper()
 	text, err := charts.Manifests(kinds.Builtin(), o)
 	must(t, err)
@@ -56,8 +56,8 @@ func objects(t *testing.T, o charts.Options) map[string]*unstructured.Unstructur
 func reinstall(t *testing.T, before, after charts.Options) (deleted []string) {
 	t.Helper()
 	must(t, demo.Install(context.Background(), env.client, kinds.Builtin(), after))
-	stay := objects(t, after)
-	for name, obj := range objects(t, before) {
+	stay := rendered(t, after)
+	for name, obj := range rendered(t, before) {
 		if stay[name] == nil {
 			must(t, client.IgnoreNotFound(env.client.Delete(context.Background(), obj)))
 			deleted = append(deleted, name)
@@ -150,7 +150,8 @@ func TestAdmissionModeIsSwitched(t *testing.T) {
 	})
 }
 
-// TestRetire: lull retire releases all that is held, whoever holds at creation, and pauses the policies: what comes then runs at once. Resumed, the policies hold again.
+// TestRetire: lull retire releases all that is held, whoever holds at creation, and pauses the policies: what comes then runs at once. If Lull is installed again and the policies
+// are resumed, they hold again.
 func TestRetire(t *testing.T) {
 	bareLab(t)
 	o := charts.Options{Webhook: older() != ""}
@@ -195,6 +196,7 @@ func TestRetire(t *testing.T) {
 		must(t, env.client.Delete(context.Background(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		return false
 	})
+	must(t, demo.Install(context.Background(), env.client, kinds.Builtin(), o)) // lull retire takes the rights away too
 	t.Log(lull("release", "--all", "--undo"))
 	b.heldJobs("again", 3)
 }
