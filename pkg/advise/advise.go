@@ -175,7 +175,10 @@ func (s Study) move(p *plan.Problem, i int) {
 		values = s.Place.Intensity
 	}
 	p.Grid = timegrid.Grid{Start: s.Place.Start.Add(time.Duration(at) * s.Slot), Slot: s.Slot, N: n}
-	p.Clusters[0].Intensity = values[at : at+n]
+	p.Clusters[0].Intensity, p.Clusters[0].Before = values[at:at+n], nil
+	if at > 0 {
+		p.Clusters[0].Before = &values[at-1]
+	}
 }
 
 func (s Study) start(ctx context.Context, p *plan.Problem, i int, o *Outcome) error {

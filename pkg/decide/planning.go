@@ -304,14 +304,14 @@ var single = []float64{1}
 // minLength keeps a job that is all but done a job.
 const minLength = 1e-3
 
-// leastIdle is the part of a slot for which a start now is not put off. Decisions that plan anew each time would else put it off again and again, by moments that save
-// nothing.
+// leastIdle is the part of a slot for which a start now is not put off. Decisions that plan anew each time would else put it off again
+// and again, by moments that save nothing.
 const leastIdle = 100
 
 // phasesOf turns the segments of a task into phases. Slots that follow one another at the same
 // cluster and scale become one phase. A slot to come that is used in part is used at its end if
-// the slot after it is used and the one before is not: that saves a restart. A waiting task uses the slot that begins now in the same way, if that puts its start off by
-// more than 1/leastIdle of the slot. The last phase ends when the work is done; pauses are at checkpoints. It returns nil without segments.
+// the slot after it is used and the one before is not: that saves a restart. A waiting task uses the slot that begins now in the same
+// way, if that puts its start off by more than 1/leastIdle of the slot. The last phase ends when the work is done; pauses are at checkpoints. It returns nil without segments.
 func (w *decider) phasesOf(i int, g timegrid.Grid, segments []plan.Segment, index []int) []Phase {
 	if len(segments) == 0 {
 		return nil

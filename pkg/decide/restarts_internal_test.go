@@ -110,3 +110,23 @@ func TestAPauseLosesWhatWasPlanned(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsPutOffOfWhatIsLeftToAQueue: a task that runs on as submitted, and changed its scale a moment ago, is still said to be left to the queue: nothing changes.
+func TestNothingIsPutOffOfWhatIsLeftToAQueue(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		s := restartsToScale(t)
+		x := &s.Tasks[0]
+		x.AtRisk, x.Checkpoint, x.Restart, x.Scaling.Restarts = 0, 0, 0, restarts
+		x.Changed, s.MinRun = s.Now.Add(-10*time.Minute), time.Hour
+		w := newDecider(&s)
+		w.releaseAll([]int{0}, w.asSubmitted(w.ledger.Clone(), []int{0}))
+		w.foreseen = w.foresee()
+		protected := w.foreseenInTime()
+		w.placeForeseenLate(protected)
+		w.putOffForeseen(protected)
+		w.judgeForeseen()
+		if a := w.action(0); a.Reason.Code != CodeClusterQueue || a.Workers != x.Workers {
+			t.Errorf("restarts to scale: %v: %s %s at %d workers; want %s at %d", restarts, a.Verb, a.Reason.Code, a.Workers, CodeClusterQueue, x.Workers)
+		}
+	}
+}

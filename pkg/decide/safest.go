@@ -174,7 +174,7 @@ func (w *decider) placeBeside(l *capacity.Ledger, i int) bool {
 // change.
 func (w *decider) putOffBeside(l *capacity.Ledger, i int) bool {
 	x := &w.items[i]
-	if len(x.phases) == 0 || x.queued || x.code == CodeLatestStart {
+	if len(x.phases) == 0 || x.queued || x.left || x.code == CodeLatestStart {
 		return false
 	}
 	until, early := w.tooSoon(i)
@@ -298,7 +298,8 @@ func (w *decider) followsStanding(i int) bool {
 			return false
 		}
 		phase, _, _ := t.Standing.At(w.s.Now)
-		return phase != nil || !t.PauseLoses() || !t.lags(t.Standing.from(x.arrival), w.s.Now) // a pause that loses more work than planned is not gone through with
+		// A pause that loses more work than planned is not gone through with.
+		return phase != nil || !t.PauseLoses() || !t.lags(t.Standing.from(x.arrival), w.s.Now)
 	}
 	return t.LatestStart.IsZero() || w.s.Now.Before(x.latest) || !t.Standing.from(w.items[i].arrival)[0].From.After(w.s.Now)
 }

@@ -87,7 +87,7 @@ func (v *verifier) mayBeLate(i int) bool {
 func (v *verifier) anyLeft() bool {
 	for i := range v.d.Actions {
 		a := &v.d.Actions[i]
-		if v.left(i) || (a.Reason.Code.forced() || a.Reason.Code == CodeClusterQueue) && (a.Verb == Release || a.Verb == Resume) {
+		if v.left(i) || a.Plan != nil || (a.Reason.Code.forced() || a.Reason.Code == CodeClusterQueue) && (a.Verb == Release || a.Verb == Resume) {
 			return true
 		}
 	}
@@ -270,9 +270,10 @@ func (v *verifier) verifyDeadline(i int) {
 }
 
 // helps reports whether a task is in time by other phases, and no task that was in time becomes late. Where tasks are left to the
-// queues of clusters, now or once they come, it runs these forward: they start others at other times or elsewhere then. tried counts how often, mostTried at most.
+// queues of clusters, now or once they come, it runs these forward: they start others at other times or elsewhere then. tried counts
+// how often, mostTried at most.
 //
-// Complexity: that of queue.Model.Run if tasks wait.
+// Complexity: that of queue.Model.Run if tasks are left to a queue.
 func (v *verifier) helps(i int, phases []Phase, tried *int) bool {
 	if !v.leaves {
 		return true

@@ -289,7 +289,8 @@ func (j jobJSON) job() workload.Job {
 }
 
 // WriteInstance writes p so that ReadInstance gives it back. Load, priority
-// classes and time waited are not part of the format and are an error when present.
+// classes and time waited are not part of the format and are an error when present. The intensity before the first slot is not part of it either,
+// and is left out.
 func WriteInstance(w io.Writer, p *plan.Problem) error {
 	out := instanceJSON{
 		Version: version, Start: p.Grid.Start.Format(time.RFC3339Nano), Slot: p.Grid.Slot.String(), Horizon: p.Grid.N,
