@@ -146,6 +146,22 @@ type OpenMeteoSource struct {
 	// +kubebuilder:validation:Minimum=-180
 	// +kubebuilder:validation:Maximum=180
 	Longitude float64 `json:"longitude"`
+	// morePlaces are further places, at most 9. Lull uses the mean of the weather of all places. For a
+	// GridZone, choose places all over the zone: near its wind farms, its solar parks and its cities.
+	// +kubebuilder:validation:MaxItems=9
+	// +listType=atomic
+	// +optional
+	MorePlaces []Place `json:"morePlaces,omitempty"`
+}
+
+// Place is a place on Earth, in degrees.
+type Place struct {
+	// +kubebuilder:validation:Minimum=-90
+	// +kubebuilder:validation:Maximum=90
+	Latitude float64 `json:"latitude"`
+	// +kubebuilder:validation:Minimum=-180
+	// +kubebuilder:validation:Maximum=180
+	Longitude float64 `json:"longitude"`
 }
 
 // Endpoint is the address of a service: scheme, host, port and path, without a
