@@ -140,6 +140,10 @@ type OpenMeteoSource struct {
 	// +kubebuilder:default="https://api.open-meteo.com"
 	// +optional
 	Endpoint Endpoint `json:"endpoint,omitempty"`
+	// historyEndpoint is asked for the weather of the past year as it had been forecast. By default it is
+	// https://previous-runs-api.open-meteo.com, or endpoint if that is your own server. ComputeClusters do not use it.
+	// +optional
+	HistoryEndpoint Endpoint `json:"historyEndpoint,omitempty"`
 	// +kubebuilder:validation:Minimum=-90
 	// +kubebuilder:validation:Maximum=90
 	Latitude float64 `json:"latitude"`

@@ -18,7 +18,7 @@ func (s *Server) sunAt(latitude, longitude float64, at time.Time) (float64, bool
 	return 0, false
 }
 
-// serveOpenMeteo makes a weather that fits, of one place or of a list.
+// serveOpenMeteo makes a weather that fits, of one place or of a list. It serves the last and the coming days, and days by date.
 func (s *Server) serveOpenMeteo(r *http.Request, f Fault) answer {
 	q := r.URL.Query()
 	refused := document(map[string]any{"error": true, "reason": "Parameters out of range"})
@@ -34,7 +34,7 @@ func (s *Server) serveOpenMeteo(r *http.Request, f Fault) answer {
 		if err1 != nil || err2 != nil || math.Abs(latitude) > 90 {
 			return refused
 		}
-		list = append(list, s.weatherOf(latitude, longitude, from, to, f))
+		list = append(list, s.weatherOf(latitude, longitude, from, to, f, strings.Split(q.Get("hourly"), ",")))
 	}
 	if len(list) == 1 {
 		return document(list[0])
@@ -45,6 +45,11 @@ func (s *Server) serveOpenMeteo(r *http.Request, f Fault) answer {
 // weatherDays are the days that a query asks for.
 func (s *Server) weatherDays(get func(string) string, f Fault) (from, to time.Time, ok bool) {
 	today := s.clock(f).UTC().Truncate(24 * time.Hour)
+	if get("start_date") != "" {
+		from, err1 := time.Parse(time.DateOnly, get("start_date"))
+		to, err2 := time.Parse(time.DateOnly, get("end_date"))
+		return from, to.AddDate(0, 0, 1), err1 == nil && err2 == nil && !to.Before(from) && get("past_days") == "" && !to.After(today.AddDate(0, 0, 16))
+	}
 	past, err1 := strconv.Atoi(get("past_days"))
 	ahead, err2 := strconv.Atoi(get("forecast_days"))
 	return today.AddDate(0, 0, -past), today.AddDate(0, 0, ahead), err1 == nil && err2 == nil && past <= 92 && ahead <= 16
@@ -52,7 +57,7 @@ func (s *Server) weatherDays(get func(string) string, f Fault) (from, to time.Ti
 
 // weatherOf is the weather of a place: the sun of the hour and latitude (where none was
 // recorded), and the more wind the cleaner the first zone is.
-func (s *Server) weatherOf(latitude, longitude float64, from, to time.Time, f Fault) map[string]any {
+func (s *Server) weatherOf(latitude, longitude float64, from, to time.Time, f Fault, variables []string) map[string]any {
 	zone, _ := s.zoneNamed(func(string) bool { return true })
 	times, sun, wind, warm := []string{}, []any{}, []any{}, []any{}
 	for i, at := 0, from; at.Before(to); i, at = i+1, at.Add(time.Hour) {
@@ -81,12 +86,15 @@ func (s *Server) weatherOf(latitude, longitude float64, from, to time.Time, f Fa
 	if f.Kind == FaultEmpty {
 		times, sun, wind, warm = []string{}, []any{}, []any{}, []any{}
 	}
-	unit := "m/s"
+	known := map[string][]any{"shortwave_radiation": sun, "wind_speed_10m": wind, "temperature_2m": warm}
+	unit := map[string]string{"shortwave_radiation": "W/m²", "wind_speed_10m": "m/s", "temperature_2m": "°C"}
 	if f.Kind == FaultUnits {
-		unit = "km/h"
+		unit["wind_speed_10m"] = "km/h"
 	}
-	return map[string]any{
-		"latitude": latitude, "longitude": longitude, "hourly_units": map[string]string{"shortwave_radiation": "W/m²", "wind_speed_10m": unit, "temperature_2m": "°C"},
-		"hourly": map[string]any{"time": times, "shortwave_radiation": sun, "wind_speed_10m": wind, "temperature_2m": warm},
+	units, hourly := map[string]string{}, map[string]any{"time": times}
+	for _, name := range variables {
+		of, _, _ := strings.Cut(name, "_previous_day") // what had been forecast is what came
+		units[name], hourly[name] = unit[of], known[of]
 	}
+	return map[string]any{"latitude": latitude, "longitude": longitude, "hourly_units": units, "hourly": hourly}
 }

@@ -123,7 +123,7 @@ func FuzzOpenMeteo(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, places := range []int{1, 2} {
-			w, err := decodeOpenMeteo(body, places)
+			w, err := decodeOpenMeteo(body, places, []string{"", openMeteoLead}[places-1])
 			if err != nil {
 				checkSamples(t, nil, err)
 				continue

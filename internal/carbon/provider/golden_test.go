@@ -228,7 +228,7 @@ func TestUndocumentedAnswerIsRefused(t *testing.T) {
 			return decodePrometheusRange([]byte(`{"status":"error","error":"bad query"}`), carbon.Provenance{})
 		},
 		`hourly_units.wind_speed_10m: "km/h"; accepted: m/s`: func() ([]carbon.Sample, error) {
-			_, err := decodeOpenMeteo([]byte(`{"hourly_units":{"shortwave_radiation":"W/m²","wind_speed_10m":"km/h","temperature_2m":"°C"},"hourly":{"time":["2024-01-01T00:00"],"shortwave_radiation":[0],"wind_speed_10m":[1],"temperature_2m":[2]}}`), 1)
+			_, err := decodeOpenMeteo([]byte(`{"hourly_units":{"shortwave_radiation":"W/m²","wind_speed_10m":"km/h","temperature_2m":"°C"},"hourly":{"time":["2024-01-01T00:00"],"shortwave_radiation":[0],"wind_speed_10m":[1],"temperature_2m":[2]}}`), 1, "")
 			return nil, err
 		},
 		`0 forecasts`: func() ([]carbon.Sample, error) {

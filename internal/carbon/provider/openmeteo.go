@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"lull.dev/lull/internal/carbon/fetch"
+	"lull.dev/lull/pkg/carbon"
 )
 
 // OpenMeteo asks Open-Meteo for the weather of places, which drives forecasts
@@ -20,6 +22,8 @@ import (
 // Documentation: https://open-meteo.com/en/docs.
 type OpenMeteo struct {
 	Endpoint string // e.g. https://api.open-meteo.com
+	// HistoryEndpoint is asked for forecasts of the past, e.g. https://previous-runs-api.open-meteo.com.
+	HistoryEndpoint string
 	// Places are 1 to MostPlaces; the weather is the mean over them.
 	Places []Place
 }
@@ -30,8 +34,11 @@ type Place struct{ Latitude, Longitude float64 }
 // MostPlaces is how many places an OpenMeteo may have.
 const MostPlaces = 10
 
-// OpenMeteoEndpoint is where the public service answers.
-const OpenMeteoEndpoint = "https://api.open-meteo.com"
+// OpenMeteoEndpoint and OpenMeteoHistoryEndpoint are where the public service answers.
+const (
+	OpenMeteoEndpoint        = "https://api.open-meteo.com"
+	OpenMeteoHistoryEndpoint = "https://previous-runs-api.open-meteo.com"
+)
 
 // Weather is hourly weather; NaN where unknown. All slices have one length.
 type Weather struct {
@@ -52,12 +59,19 @@ const (
 	openMeteoSun  = "shortwave_radiation"
 	openMeteoWind = "wind_speed_10m"
 	openMeteoWarm = "temperature_2m"
+	// openMeteoLead ends the name of a variable as it was forecast three days before: the error of a forecast of the weather
+	// that forecasts of the intensity learn from should be that of the coming days.
+	openMeteoLead = "_previous_day3"
 )
+
+// openMeteoQuota leaves room for several zones that begin at the same time: a month of ten places counts as 14 of the 600 calls that
+// the free service answers in a minute.
+var openMeteoQuota = fetch.Quota{Requests: 60, Per: time.Minute}
 
 // Fetch returns the weather of the given days before today and ahead. It returns ErrConfig
 // for places that it cannot ask about.
 func (m OpenMeteo) Fetch(ctx context.Context, get Getter, past, ahead int, fresh time.Duration) (Weather, error) {
-	query, err := m.query()
+	query, err := m.query("")
 	if err != nil {
 		return Weather{}, err
 	}
@@ -67,11 +81,37 @@ func (m OpenMeteo) Fetch(ctx context.Context, get Getter, past, ahead int, fresh
 	if err != nil {
 		return Weather{}, err
 	}
-	return decodeOpenMeteo(res.Body, len(m.Places))
+	return decodeOpenMeteo(res.Body, len(m.Places), "")
 }
 
-// query is what all requests have in common.
-func (m OpenMeteo) query() (url.Values, error) {
+// Past returns the weather of whole days of the past as it had been forecast three days before, or, where the service does not know
+// that, as it was analysed; kept says that no bytes came over the network for it. Errors are those of Fetch, and ErrNoData if the
+// service knows nothing of these days.
+func (m OpenMeteo) Past(ctx context.Context, get Getter, days carbon.Interval, fresh time.Duration) (w Weather, kept bool, err error) {
+	query, err := m.query(openMeteoLead)
+	if err != nil {
+		return w, false, err
+	}
+	query.Set("start_date", days.From.UTC().Format(time.DateOnly))
+	query.Set("end_date", days.To.Add(-1).UTC().Format(time.DateOnly))
+	res, err := get.Get(ctx, fetch.Request{URL: m.HistoryEndpoint + "/v1/forecast?" + query.Encode(), Fresh: fresh, Quota: openMeteoQuota})
+	if err != nil {
+		return w, false, err
+	}
+	if w, err = decodeOpenMeteo(res.Body, len(m.Places), openMeteoLead); err != nil {
+		return Weather{}, false, err
+	}
+	if hours := int(days.To.Sub(days.From) / time.Hour); !w.Start.Equal(days.From) || len(w.Wind) != hours {
+		return Weather{}, false, fmt.Errorf("%w: %d hours from %s; accepted: %d from %s, those asked for", ErrWire, len(w.Wind), stamp(w.Start), hours, stamp(days.From))
+	}
+	if !slices.ContainsFunc(slices.Concat(w.Wind, w.Irradiance, w.Temperature), finite) {
+		return Weather{}, false, fmt.Errorf("%w: %w: no weather from %s to %s", ErrWire, ErrNoData, stamp(days.From), stamp(days.To))
+	}
+	return w, res.Kept, nil
+}
+
+// query is what all requests have in common. With a lead, variables are asked for with it as well.
+func (m OpenMeteo) query(lead string) (url.Values, error) {
 	if n := len(m.Places); n == 0 || n > MostPlaces {
 		return nil, fmt.Errorf("%w: places: %d; accepted: 1 to %d", ErrConfig, n, MostPlaces)
 	}
@@ -83,9 +123,15 @@ func (m OpenMeteo) query() (url.Values, error) {
 		latitudes = append(latitudes, strconv.FormatFloat(p.Latitude, 'f', -1, 64))
 		longitudes = append(longitudes, strconv.FormatFloat(p.Longitude, 'f', -1, 64))
 	}
+	variables := []string{openMeteoSun, openMeteoWind, openMeteoWarm}
+	if lead != "" {
+		for _, name := range variables[:3:3] {
+			variables = append(variables, name+lead)
+		}
+	}
 	return url.Values{
 		"latitude": {strings.Join(latitudes, ",")}, "longitude": {strings.Join(longitudes, ",")},
-		"hourly": {strings.Join([]string{openMeteoSun, openMeteoWind, openMeteoWarm}, ",")}, "wind_speed_unit": {"ms"}, "timezone": {"GMT"},
+		"hourly": {strings.Join(variables, ",")}, "wind_speed_unit": {"ms"}, "timezone": {"GMT"},
 	}, nil
 }
 
@@ -98,8 +144,8 @@ type openMeteoPlace struct {
 }
 
 // decodeOpenMeteo reads the weather of a number of places, the mean over those that know a
-// value. The service answers with a list if there is more than one.
-func decodeOpenMeteo(body []byte, places int) (Weather, error) {
+// value. The service answers with a list if there is more than one. With a lead, the variables with it stand over those without.
+func decodeOpenMeteo(body []byte, places int, lead string) (Weather, error) {
 	var list []openMeteoPlace
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
 		if err := decode(body, &list); err != nil {
@@ -117,7 +163,7 @@ func decodeOpenMeteo(body []byte, places int) (Weather, error) {
 	all := make([]Weather, len(list))
 	for i, x := range list {
 		var err error
-		if all[i], err = x.weather(); err != nil {
+		if all[i], err = x.weather(lead); err != nil {
 			return Weather{}, fmt.Errorf("place %d: %w", i+1, err)
 		}
 		if !all[i].Start.Equal(all[0].Start) || len(all[i].Wind) != len(all[0].Wind) {
@@ -146,7 +192,7 @@ func decodeOpenMeteo(body []byte, places int) (Weather, error) {
 }
 
 // weather reads a place.
-func (x openMeteoPlace) weather() (w Weather, err error) {
+func (x openMeteoPlace) weather(lead string) (w Weather, err error) {
 	if x.Error {
 		return w, fmt.Errorf("%w: %q", ErrWire, clip(x.Reason))
 	}
@@ -161,11 +207,20 @@ func (x openMeteoPlace) weather() (w Weather, err error) {
 	}{
 		{openMeteoSun, "W/m²", 0, 2000, &w.Irradiance}, {openMeteoWind, "m/s", 0, 150, &w.Wind}, {openMeteoWarm, "°C", -90, 70, &w.Temperature},
 	} {
-		if unit := x.Units[c.name]; unit != c.unit {
-			return w, fmt.Errorf("%w: hourly_units.%s: %q; accepted: %s", ErrWire, c.name, clip(unit), c.unit)
-		}
-		if *c.into, err = x.column(c.name, n, c.least, c.most); err != nil {
+		if *c.into, err = x.column(c.name, c.unit, n, c.least, c.most); err != nil {
 			return w, err
+		}
+		if lead == "" {
+			continue
+		}
+		forecast, err := x.column(c.name+lead, c.unit, n, c.least, c.most)
+		if err != nil {
+			return w, err
+		}
+		for i, v := range forecast {
+			if finite(v) {
+				(*c.into)[i] = v
+			}
 		}
 	}
 	return w, nil
@@ -196,8 +251,14 @@ func (x openMeteoPlace) times() (start time.Time, n int, err error) {
 	return start, n, nil
 }
 
+// openMeteoUndefined is the unit of a variable of which the service knows no value.
+const openMeteoUndefined = "undefined"
+
 // column reads n values of a variable. What no weather has is unknown.
-func (x openMeteoPlace) column(name string, n int, least, most float64) ([]float64, error) {
+func (x openMeteoPlace) column(name, unit string, n int, least, most float64) ([]float64, error) {
+	if has := x.Units[name]; has != unit && has != openMeteoUndefined {
+		return nil, fmt.Errorf("%w: hourly_units.%s: %q; accepted: %s", ErrWire, name, clip(has), unit)
+	}
 	var values []*float64
 	if raw := x.Hourly[name]; raw != nil {
 		if err := decode(raw, &values); err != nil {
@@ -210,6 +271,9 @@ func (x openMeteoPlace) column(name string, n int, least, most float64) ([]float
 	out := make([]float64, n)
 	for i, v := range values {
 		out[i] = orNaN(v, least, most)
+		if x.Units[name] == openMeteoUndefined {
+			out[i] = math.NaN()
+		}
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lull.dev/lull/internal/carbon/fetch"
+	"lull.dev/lull/pkg/carbon"
 )
 
 // openMeteoText is what the service answers about a place: two hours, of which the second is not known in full.
@@ -19,7 +20,7 @@ func openMeteoText(start, wind string) string {
 }
 
 func TestOpenMeteo(t *testing.T) {
-	w, err := decodeOpenMeteo([]byte(openMeteoText("2024-01-01", "[3.2,4]")), 1)
+	w, err := decodeOpenMeteo([]byte(openMeteoText("2024-01-01", "[3.2,4]")), 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestOpenMeteo(t *testing.T) {
 // or about other hours of one of them, is refused.
 func TestOpenMeteoOfPlaces(t *testing.T) {
 	list := func(texts ...string) []byte { return []byte("[" + strings.Join(texts, ",") + "]") }
-	w, err := decodeOpenMeteo(list(openMeteoText("2024-01-01", "[3,4]"), openMeteoText("2024-01-01", "[5,null]"), openMeteoText("2024-01-01", "[10,8]")), 3)
+	w, err := decodeOpenMeteo(list(openMeteoText("2024-01-01", "[3,4]"), openMeteoText("2024-01-01", "[5,null]"), openMeteoText("2024-01-01", "[10,8]")), 3, "")
 	if err != nil || len(w.Wind) != 2 || w.Wind[0] != 6 || w.Wind[1] != 6 || w.Temperature[0] != -1.5 || !math.IsNaN(w.Irradiance[1]) {
 		t.Errorf("%+v, %v", w, err)
 	}
@@ -47,7 +48,7 @@ func TestOpenMeteoOfPlaces(t *testing.T) {
 		"Cannot initialize":       []byte(`{"error":true,"reason":"Cannot initialize WeatherVariable from invalid String value x"}`),
 		`place 1: unexpected ans`: []byte(`[{},{}]`),
 	} {
-		if _, err := decodeOpenMeteo(body, 2); !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
+		if _, err := decodeOpenMeteo(body, 2, ""); !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
@@ -86,5 +87,50 @@ func TestOpenMeteoAsksOnce(t *testing.T) {
 	}
 	if len(get.asked) != 1 {
 		t.Errorf("asked %v", get.asked)
+	}
+}
+
+// TestOpenMeteoOfThePast: what had been forecast stands over what was analysed, which stands in where nothing had been forecast.
+func TestOpenMeteoOfThePast(t *testing.T) {
+	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	days := carbon.Interval{From: at, To: at.AddDate(0, 0, 1)}
+	hours := func(first string, rest string) string { return "[" + first + strings.Repeat(","+rest, 23) + "]" }
+	times := []string{}
+	for i := range 24 {
+		times = append(times, at.Add(time.Duration(i)*time.Hour).Format(`"2006-01-02T15:04"`))
+	}
+	answer := func(sunUnit, wind, lead string) string {
+		return `{"latitude":52.52,"longitude":13.42,"hourly_units":{"time":"iso8601","shortwave_radiation":"W/m²","wind_speed_10m":"m/s","temperature_2m":"°C",
+"shortwave_radiation_previous_day3":"` + sunUnit + `","wind_speed_10m_previous_day3":"m/s","temperature_2m_previous_day3":"°C"},"hourly":{"time":[` + strings.Join(times, ",") + `],
+"shortwave_radiation":` + hours("100", "200") + `,"wind_speed_10m":` + wind + `,"temperature_2m":` + hours("1", "2") + `,
+"shortwave_radiation_previous_day3":` + hours("null", "null") + `,"wind_speed_10m_previous_day3":` + lead + `,"temperature_2m_previous_day3":` + hours("3", "null") + `}}`
+	}
+	get := &addresses{text: answer("undefined", hours("5", "6"), hours("7", "8"))}
+	m := OpenMeteo{Endpoint: "http://127.0.0.1:1", HistoryEndpoint: "http://127.0.0.1:2", Places: []Place{{52.5, 13.4}}}
+	w, kept, err := m.Past(context.Background(), get, days, time.Hour)
+	if err != nil || kept || !w.Start.Equal(at) || w.Wind[0] != 7 || w.Wind[23] != 8 || w.Irradiance[0] != 100 || w.Temperature[0] != 3 || w.Temperature[1] != 2 {
+		t.Errorf("%+v, %v, %v", w, kept, err)
+	}
+	if q := get.asked[0]; !strings.HasPrefix(q, "http://127.0.0.1:2/v1/forecast?end_date=2024-01-01&") || !strings.Contains(q, "start_date=2024-01-01") || strings.Contains(q, "past_days") {
+		t.Errorf("asked %s", q)
+	}
+	for want, tc := range map[string]struct {
+		text string
+		days carbon.Interval
+	}{
+		"24 hours from 2024-01-01T00:00:00Z; accepted: 48": {get.text, carbon.Interval{From: at, To: at.AddDate(0, 0, 2)}},
+		"24 hours from 2024-01-01T00:00:00Z; accepted: 24": {get.text, carbon.Interval{From: at.AddDate(0, 0, 1), To: at.AddDate(0, 0, 2)}},
+		`_previous_day3: "kW"; accepted: W/m²`:             {answer("kW", hours("5", "6"), hours("7", "8")), days},
+		"hourly.wind_speed_10m_previous_day3: 1 values":    {answer("W/m²", hours("5", "6"), "[7]"), days},
+	} {
+		get.text = tc.text
+		if _, _, err := m.Past(context.Background(), get, tc.days, 0); !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	none := strings.NewReplacer(hours("100", "200"), hours("null", "null"), hours("1", "2"), hours("null", "null"), hours("3", "null"), hours("null", "null"))
+	get.text = none.Replace(answer("W/m²", hours("null", "null"), hours("null", "null")))
+	if _, _, err := m.Past(context.Background(), get, days, 0); !errors.Is(err, ErrNoData) {
+		t.Errorf("of no weather: %v", err)
 	}
 }

@@ -146,6 +146,9 @@ func key(zone *v1alpha1.GridZone, cfg source.Config) string {
 			}
 			text += fmt.Sprint(p.Latitude, p.Longitude)
 		}
+		if history := zone.Spec.Weather.OpenMeteo.HistoryEndpoint; history != "" {
+			text += ";" + string(history)
+		}
 		parts = append(parts, text)
 	}
 	if !cfg.Timeline.Identity() {
@@ -181,6 +184,10 @@ func Weather(w *v1alpha1.WeatherSource) provider.OpenMeteo {
 	out := provider.OpenMeteo{
 		Endpoint: endpoint(w.OpenMeteo.Endpoint, provider.OpenMeteoEndpoint),
 		Places:   []provider.Place{{Latitude: w.OpenMeteo.Latitude, Longitude: w.OpenMeteo.Longitude}},
+	}
+	out.HistoryEndpoint = endpoint(w.OpenMeteo.HistoryEndpoint, out.Endpoint)
+	if out.HistoryEndpoint == provider.OpenMeteoEndpoint {
+		out.HistoryEndpoint = provider.OpenMeteoHistoryEndpoint // the other one gives the last 92 days only
 	}
 	for _, p := range w.OpenMeteo.MorePlaces {
 		out.Places = append(out.Places, provider.Place(p))
