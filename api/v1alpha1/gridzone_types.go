@@ -129,25 +129,6 @@ type Fallback struct {
 	High *float64 `json:"high,omitempty"`
 }
 
-// WeatherSource is where the weather of a place comes from.
-type WeatherSource struct {
-	OpenMeteo OpenMeteoSource `json:"openMeteo"`
-}
-
-// OpenMeteoSource reads from Open-Meteo (no key, non-commercial use only), or from
-// your own Open-Meteo server.
-type OpenMeteoSource struct {
-	// +kubebuilder:default="https://api.open-meteo.com"
-	// +optional
-	Endpoint Endpoint `json:"endpoint,omitempty"`
-	// +kubebuilder:validation:Minimum=-90
-	// +kubebuilder:validation:Maximum=90
-	Latitude float64 `json:"latitude"`
-	// +kubebuilder:validation:Minimum=-180
-	// +kubebuilder:validation:Maximum=180
-	Longitude float64 `json:"longitude"`
-}
-
 // Endpoint is the address of a service: scheme, host, port and path, without a
 // slash at the end.
 // +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-])?$`

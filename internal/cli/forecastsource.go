@@ -49,7 +49,7 @@ func (o forecastOptions) config() (cfg source.Config, err error) {
 		return cfg, errors.New("--latitude and --longitude: one without the other")
 	}
 	if !math.IsNaN(o.latitude) {
-		cfg.Weather = &provider.OpenMeteo{Endpoint: o.address("https://api.open-meteo.com"), Latitude: o.latitude, Longitude: o.longitude}
+		cfg.Weather = &provider.OpenMeteo{Endpoint: o.address(provider.OpenMeteoEndpoint), HistoryEndpoint: o.address(provider.OpenMeteoHistoryEndpoint), Places: []provider.Place{{Latitude: o.latitude, Longitude: o.longitude}}}
 	}
 	return cfg, o.setProvider(&cfg, zone, code)
 }

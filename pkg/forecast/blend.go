@@ -21,6 +21,10 @@ func tooShort(model string, days int) error {
 // that is learnt; memory O(models x leads^2) for the forecasts under way.
 type Blend struct {
 	Models []Model
+	// Window is how many days of a long history the models learn from: that many, or up to a third
+	// more, so that what was learnt stands for a month or so. A WeatherRidge learns from all. 0 means
+	// all for all.
+	Window int
 
 	memo    memo
 	leads   int
@@ -85,7 +89,22 @@ func (m *Blend) predictInTurn(h History, out []float64) error {
 	if h.Weather.known() {
 		return m.withWeather(h, out)
 	}
-	return m.memo.run(m, h, out)
+	recent, _, err := m.recent(h)
+	if err != nil {
+		return err
+	}
+	return m.memo.run(m, recent, out)
+}
+
+// recent is the part of h that the models learn from, and the slot at which it begins.
+func (m *Blend) recent(h History) (History, int, error) {
+	perDay, err := h.perDay()
+	if err != nil || m.Window <= 0 {
+		return h, 0, err
+	}
+	window, move := m.Window*perDay, max(1, m.Window*perDay/3)
+	from := max(0, len(h.Values)-window) / move * move
+	return h.since(from), from, nil
 }
 
 // pastErrors returns the errors of the models that made the last prediction.

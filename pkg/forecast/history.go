@@ -69,6 +69,34 @@ func (h History) until(n int) History {
 	return h
 }
 
+// since is the history from slot n on.
+func (h History) since(n int) History {
+	if n == 0 {
+		return h
+	}
+	h.Start = h.Start.Add(time.Duration(n) * h.Step)
+	h.Values, h.Exogenous = h.Values[n:], columnsSince(h.Exogenous, n)
+	h.offsets = h.offsets[min(n, len(h.offsets)):]
+	if h.Weather != nil {
+		w := *h.Weather
+		w.Wind, w.Temperature, w.DewPoint, w.Irradiance = columnSince(w.Wind, n), columnSince(w.Temperature, n), columnSince(w.DewPoint, n), columnSince(w.Irradiance, n)
+		w.Generation = columnsSince(w.Generation, n)
+		h.Weather = &w
+	}
+	return h
+}
+
+// columnSince is a column from slot n on; nil if it is not known at all.
+func columnSince(v []float64, n int) []float64 { return v[min(n, len(v)):] }
+
+func columnsSince(columns [][]float64, n int) [][]float64 {
+	var out [][]float64
+	for _, c := range columns {
+		out = append(out, columnSince(c, n))
+	}
+	return out
+}
+
 // utcOffset is how far the local clock is ahead of UTC when slot i begins.
 func (h History) utcOffset(i int) time.Duration {
 	if h.Location == nil {

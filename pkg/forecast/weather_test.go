@@ -299,3 +299,43 @@ func TestPathsAreOfTheirForecast(t *testing.T) {
 		}
 	}
 }
+
+// TestWindow: the other models learn from the last days of a long history alone, as if there were no more, and the regression
+// with weather from all of it.
+func TestWindow(t *testing.T) {
+	h := weatherYear(170)
+	windowed := func(n int) *Blend {
+		m := NewBlend()
+		m.Window = n
+		return m
+	}
+	blind := h.until(165 * 24)
+	blind.Weather = nil
+	short := blind
+	short.Start, short.Values = h.Start.AddDate(0, 0, 60), blind.Values[60*24:]
+	if got, want := predict(t, windowed(90), blind, 48), predict(t, NewBlend(), short, 48); !reflect.DeepEqual(got, want) {
+		t.Errorf("of a window: %v\nof the last days: %v", got[:5], want[:5])
+	}
+	if got, want := predict(t, windowed(200), h.until(165*24), 48), predict(t, NewBlend(), h.until(165*24), 48); !reflect.DeepEqual(got, want) {
+		t.Errorf("of a window longer than the history: %v\nof none: %v", got[:5], want[:5])
+	}
+	followed := windowed(90)
+	for n := 115 * 24; n <= 160*24; n += 12 {
+		_ = followed.Predict(h.until(n), make([]float64, 48))
+	}
+	if got, want := predict(t, followed, h.until(165*24), 48), predict(t, windowed(90), h.until(165*24), 48); !reflect.DeepEqual(got, want) {
+		t.Errorf("followed: %v\nnew: %v", got[:5], want[:5])
+	}
+	score := func(m *Blend, h History, start int) float64 {
+		s, err := Backtest(m, h, start, 96, 24, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.MAE
+	}
+	long := h.until(170 * 24)
+	all, some := score(NewBlend(), long, 155*24), score(windowed(60), long, 155*24)
+	if some > 1.1*all {
+		t.Errorf("mean absolute error %.2f with a window, %.2f without", some, all)
+	}
+}

@@ -50,14 +50,18 @@ func (m *Blend) withWeather(h History, out []float64) error {
 	if h.Exogenous == nil {
 		h.Exogenous = h.Weather.covariates()
 	}
-	if err := m.memo.run(m, h, out); err != nil {
+	recent, from, err := m.recent(h)
+	if err != nil {
+		return err
+	}
+	if err := m.memo.run(m, recent, out); err != nil {
 		return err
 	}
 	m.memo.mu.Lock()
 	defer m.memo.mu.Unlock()
 	x, n := &m.weather, len(h.Values)
 	x.errors, x.ratios = nil, nil
-	past, err := x.past(h, len(out), m.perDay)
+	past, err := x.past(h, from, len(out), m.perDay)
 	if err != nil {
 		return err
 	}
@@ -138,18 +142,18 @@ type pastForecast struct {
 
 // past returns the forecasts issued at the same slot of the last mixDays days, oldest
 // first: those of the ridge are made now where they were not before, from what was known
-// then.
-func (x *weatherMix) past(h History, leads, perDay int) ([]pastForecast, error) {
+// then. The other models learnt from slot from on.
+func (x *weatherMix) past(h History, from, leads, perDay int) ([]pastForecast, error) {
 	if x.tried == nil {
 		x.tried = map[int][]float64{}
 	}
 	n := len(h.Values)
 	var out []pastForecast
 	for at := n - mixDays*perDay; at < n; at += perDay {
-		if at < weatherWarmup*perDay || x.rows == nil {
+		if at < weatherWarmup*perDay || at < from || x.rows == nil {
 			continue
 		}
-		others := x.rows[at%len(x.rows)]
+		others := x.rows[(at-from)%len(x.rows)]
 		if len(others) < leads || hasGap(others) {
 			continue
 		}

@@ -317,7 +317,7 @@ func TestLatestValueIsAskedForAlone(t *testing.T) {
 
 func TestWeather(t *testing.T) {
 	b := newBench(t)
-	p := provider.OpenMeteo{Endpoint: b.url, Latitude: 50.1, Longitude: 8.7}
+	p := provider.OpenMeteo{Endpoint: b.url, Places: []provider.Place{{Latitude: 50.1, Longitude: 8.7}}}
 	get := func() (provider.Weather, error) { return p.Fetch(context.Background(), b.client, 30, 5, 0) }
 	w, err := get()
 	if err != nil || len(w.Wind) != 35*24 {

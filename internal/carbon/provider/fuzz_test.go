@@ -122,13 +122,15 @@ func FuzzOpenMeteo(f *testing.F) {
 		f.Add([]byte(g.text))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w, err := decodeOpenMeteo(body)
-		if err != nil {
-			checkSamples(t, nil, err)
-			return
-		}
-		if n := len(w.Irradiance); n == 0 || len(w.Wind) != n || len(w.Temperature) != n {
-			t.Fatalf("%d, %d and %d values", n, len(w.Wind), len(w.Temperature))
+		for _, places := range []int{1, 2} {
+			w, err := decodeOpenMeteo(body, places, []string{"", openMeteoLead}[places-1])
+			if err != nil {
+				checkSamples(t, nil, err)
+				continue
+			}
+			if n := len(w.Irradiance); n == 0 || len(w.Wind) != n || len(w.Temperature) != n {
+				t.Fatalf("%d, %d and %d values", n, len(w.Wind), len(w.Temperature))
+			}
 		}
 	})
 }

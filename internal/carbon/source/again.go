@@ -27,8 +27,9 @@ const (
 	EarlierReach = 90 * day
 )
 
-// again returns the days before since that have gaps or estimates and are due, the newest ones of them, as intervals in
-// order of time.
+// again returns the days before since that have gaps or estimates, or are not known at all, and are due: the newest ones of them, as
+// intervals in order of time. So a history that the own forecast learns from with weather grows to a year, by some days at each
+// refresh.
 //
 // Complexity: O(days + samples).
 func (f *Feed) again(now, since time.Time) []carbon.Interval {
@@ -36,6 +37,9 @@ func (f *Feed) again(now, since time.Time) []carbon.Interval {
 		return nil
 	}
 	first := now.Add(-historyWanted)
+	if f.cfg.Weather != nil {
+		first = now.Add(-hours(learnLong))
+	}
 	if f.history[0].From.Before(first) {
 		first = f.history[0].From
 	}

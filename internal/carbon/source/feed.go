@@ -30,8 +30,6 @@ const (
 	// for at the start: what the forecasters learn from.
 	historyKept   = 400 * 24 * time.Hour
 	historyWanted = 60 * 24 * time.Hour
-	// weatherWanted is how many days of past weather are asked for: all that Open-Meteo gives.
-	weatherWanted = 92
 	// overlap is asked for again at each refresh: providers revise what is recent.
 	overlap = 6 * time.Hour
 	// clockTolerance is how far a provider's clock may be ahead.
@@ -54,6 +52,7 @@ type Feed struct {
 	issuedAt   time.Time       // of forecast
 	fetchedAt  time.Time       // when it came
 	weather    provider.Weather
+	past       pastWeather
 	issues     []issue
 	scored     time.Time // until when issues are compared with the history
 	errors     *forecast.Errors
@@ -152,12 +151,9 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	f.mu.Unlock()
 
 	answer, err := cfg.Provider.Fetch(ctx, f.get, q)
-	var weather provider.Weather
-	if cfg.Weather != nil {
-		var weatherErr error
-		if weather, weatherErr = cfg.Weather.Fetch(ctx, f.get, weatherWanted, int(cfg.Horizon/(24*time.Hour))+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute))); weatherErr != nil {
-			err = errors.Join(err, fmt.Errorf("weather: %w", weatherErr))
-		}
+	weather := f.fetchWeather(ctx, cfg, now, fresh)
+	if weather.err != nil {
+		err = errors.Join(err, fmt.Errorf("weather: %w", weather.err))
 	}
 
 	f.mu.Lock()
@@ -170,9 +166,7 @@ func (f *Feed) Refresh(ctx context.Context, now time.Time) error {
 	}
 	doubtErr := f.doubt(&answer, now)
 	err = errors.Join(err, doubtErr)
-	if len(weather.Wind) > 0 {
-		f.weather = joinWeather(f.weather, weather)
-	}
+	f.takeWeather(weather, now)
 	f.take(answer, now)
 	// What the plan does not include will not come by asking again.
 	partial := errors.Is(err, fetch.ErrRefused) && len(answer.Past) > 0 && doubtErr == nil

@@ -157,7 +157,7 @@ func TestBrokenRecordIsLikeNone(t *testing.T) {
 // used; without it being there, the feed goes on.
 func TestWeatherFailsAlone(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.Weather = &provider.OpenMeteo{Endpoint: w.url, Latitude: 50, Longitude: 9}
+	w.cfg.Weather = &provider.OpenMeteo{Endpoint: w.url, HistoryEndpoint: w.url, Places: []provider.Place{{Latitude: 50, Longitude: 9}}}
 	o := w.hours(2)
 	w.whole(o)
 	if o.Degraded || len(w.feed().weather.Wind) < 60*24 {

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"time"
 
-	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/climatology"
 	"lull.dev/lull/pkg/forecast"
@@ -27,10 +25,11 @@ const (
 	past = 8 * 24 * time.Hour
 	// ownLeads is how far, in hours, the own forecast reaches beyond the history.
 	ownLeads = 6 * 24
-	// learnFrom is the longest history that the own forecast learns from, and
+	// learnFrom is the longest history, in hours, that the own forecast learns from, and
 	// learnAtMost when it drops the older part; between the two it goes on with
-	// what it has learnt.
-	learnFrom, learnAtMost = 90 * 24, 120 * 24
+	// what it has learnt. learnLong and learnLongAtMost are those of the regression with weather.
+	learnFrom, learnAtMost     = 90 * 24, 120 * 24
+	learnLong, learnLongAtMost = 365 * 24, 395 * 24
 	// liveFor is how many refreshes a forecast counts as live.
 	liveFor = 3
 )
@@ -231,6 +230,8 @@ func (f *Feed) judge(o *Outlook, all []piece, now time.Time, live bool) {
 		o.Degraded, o.Why = true, "the provider has published no new forecast"
 	case o.Basis != best && o.Basis != carbon.Measured:
 		o.Degraded, o.Why = true, fmt.Sprintf("the hours to come rest on %s", o.Basis)
+	case f.past.err != nil:
+		o.Degraded, o.Why = true, fmt.Sprintf("the own forecast knows less weather than it should: %v", f.past.err)
 	}
 }
 
@@ -363,6 +364,7 @@ type ownForecast struct {
 	start  time.Time
 	values []float64
 	wind   time.Time // end of the weather that was used
+	months int       // of past weather that were used
 	pieces []piece
 }
 
@@ -379,14 +381,19 @@ func (f *Feed) ownPieces() []piece {
 	if err != nil {
 		return nil
 	}
-	if f.own.blend == nil {
-		f.own.blend = forecast.NewBlend()
+	if f.own.blend == nil || f.own.months != len(f.past.months) { // with weather of other months, all was learnt from other weather
+		f.own = ownForecast{blend: forecast.NewBlend(), months: len(f.past.months)}
+	}
+	most, atMost := learnFrom, learnAtMost
+	if f.cfg.Weather != nil {
+		f.own.blend.Window = learnFrom / 24
+		most, atMost = learnLong, learnLongAtMost
 	}
 	// The start moves rarely: what has been learnt stands for one start.
 	start := f.own.start
-	if start.Before(s.Start().Add(-time.Hour)) || start.IsZero() || s.Start().Before(start.Add(-time.Hour)) && end.Sub(start) < learnFrom*time.Hour || end.Sub(start) > learnAtMost*time.Hour {
+	if start.Before(s.Start().Add(-time.Hour)) || start.IsZero() || s.Start().Before(start.Add(-time.Hour)) && end.Sub(start) < hours(most) || end.Sub(start) > hours(atMost) {
 		start = s.Start().Truncate(time.Hour)
-		if floor := end.Add(-learnFrom * time.Hour); start.Before(floor) {
+		if floor := end.Add(-hours(most)); start.Before(floor) {
 			start = floor
 		}
 	}
@@ -402,7 +409,7 @@ func (f *Feed) ownPieces() []piece {
 		return f.own.pieces
 	}
 	h.Location, _ = zones.Clock(f.cfg.Zone)
-	h.Weather = onGrid(f.weather, start, n+ownLeads)
+	h.Weather = f.weatherOn(start, n+ownLeads)
 	band, err := f.own.blend.Band(h, ownLeads)
 	f.own.start, f.own.values, f.own.wind, f.own.pieces = start, h.Values, weatherEnd(f.weather), nil
 	if err != nil {
@@ -417,6 +424,8 @@ func (f *Feed) ownPieces() []piece {
 	}
 	return f.own.pieces
 }
+
+func hours(n int) time.Duration { return time.Duration(n) * time.Hour }
 
 func (f *Feed) sourceName() string {
 	if f.cfg.Provider != nil {
@@ -436,42 +445,4 @@ func same(a, b []float64) bool {
 		}
 	}
 	return true
-}
-
-// onGrid puts weather on n hours from start; NaN where it is not known.
-func onGrid(w provider.Weather, start time.Time, n int) *forecast.Weather {
-	if len(w.Wind) == 0 {
-		return nil
-	}
-	shift := int(start.Sub(w.Start) / time.Hour)
-	move := func(values []float64) []float64 {
-		out := make([]float64, n)
-		for i := range out {
-			out[i] = math.NaN()
-			if k := i + shift; k >= 0 && k < len(values) {
-				out[i] = values[k]
-			}
-		}
-		return out
-	}
-	return &forecast.Weather{Wind: move(w.Wind), Temperature: move(w.Temperature), Irradiance: move(w.Irradiance)}
-}
-
-func weatherEnd(w provider.Weather) time.Time {
-	return w.Start.Add(time.Duration(len(w.Wind)) * time.Hour)
-}
-
-// joinWeather is newer with the hours before it that older has, at most as many as the own
-// forecast learns from.
-func joinWeather(older, newer provider.Weather) provider.Weather {
-	ahead := int(newer.Start.Sub(older.Start) / time.Hour)
-	if len(older.Wind) == 0 || ahead <= 0 || ahead > len(older.Wind) {
-		return newer
-	}
-	from := max(0, ahead-learnAtMost)
-	join := func(old, recent []float64) []float64 { return slices.Concat(old[from:ahead], recent) }
-	return provider.Weather{
-		Start:      older.Start.Add(time.Duration(from) * time.Hour),
-		Irradiance: join(older.Irradiance, newer.Irradiance), Wind: join(older.Wind, newer.Wind), Temperature: join(older.Temperature, newer.Temperature),
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,105 @@ func TestOwnForecastKnowsTheWeather(t *testing.T) {
 	}
 	if with, without := off(w), off(provider.Weather{}); with > 0.5*without {
 		t.Errorf("off by %.1f with weather, %.1f without", with, without)
+	}
+}
+
+// windyWorld is a world of 430 days in which the wind makes the intensity: Open-Meteo's wind fits the intensity of each hour. Its
+// source publishes no forecast.
+func windyWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorldOf(t, 430)
+	w.cfg.Provider = provider.Prometheus{Endpoint: w.url, Query: `ci{zone="DE"}`, Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle}
+	w.cfg.Weather = &provider.OpenMeteo{Endpoint: w.url, HistoryEndpoint: w.url, Places: []provider.Place{{Latitude: 50, Longitude: 9}, {Latitude: 53, Longitude: 8}}}
+	return w
+}
+
+// off is the mean error of the own forecast on the third day, gCO2eq/kWh.
+func (w *world) off() float64 {
+	w.t.Helper()
+	f := w.feed()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pieces := f.ownPieces()
+	if len(pieces) != ownLeads {
+		w.t.Fatalf("%d hours of forecast", len(pieces))
+	}
+	sum := 0.0
+	for _, p := range pieces[48:72] {
+		truth, known := w.grid.Zones["DE"].Mean(p.From, p.To)
+		if known == 0 {
+			w.t.Fatalf("nothing is known of %v", p.From)
+		}
+		sum += math.Abs(float64(p.Value-truth)) / 24
+	}
+	return sum
+}
+
+// TestAYearOfWeatherSurvivesARestart: a feed with weather learns from a year of intensities and of weather that had been forecast.
+// After a restart, one refresh brings both back without a request for any month, and the forecast is that of the regression with weather.
+func TestAYearOfWeatherSurvivesARestart(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(24)
+	f := w.feed()
+	if days := w.at.Sub(f.history[0].From).Hours() / 24; days < 364 || len(f.past.months) < 13 || f.past.err != nil {
+		t.Fatalf("%.0f days of intensities, %d months of weather, %v", days, len(f.past.months), f.past.err)
+	}
+	before := w.off()
+	w.restart()
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(1)
+	f = w.feed()
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; n > 1 || len(f.past.months) < 13 {
+		t.Errorf("after a restart, %d requests brought %d months of weather; want one, for the coming days", n, len(f.past.months))
+	}
+	h := f.weatherOn(w.at.Add(-hours(learnLong)).Truncate(time.Hour), learnLong+ownLeads)
+	for name, column := range map[string][]float64{"wind": h.Wind, "temperature": h.Temperature, "irradiance": h.Irradiance} {
+		if i := slices.IndexFunc(column[:learnLong+96], math.IsNaN); i >= 0 {
+			t.Errorf("%s is not known %d hours after the beginning of the year", name, i)
+		}
+	}
+	with := w.off()
+	w.cfg.Weather = nil
+	w.restart()
+	w.pass(1)
+	if without := w.off(); with > 0.3*without || before > 0.3*without {
+		t.Errorf("off by %.1f gCO2eq/kWh with a year of weather, %.1f after a restart, %.1f without weather", before, with, without)
+	}
+}
+
+// TestPastWeatherFailsAlone: if there are no forecasts of the past, the feed goes on with the 92 days that it had before, says what is
+// missing, and asks again an hour later.
+func TestPastWeatherFailsAlone(t *testing.T) {
+	w := windyWorld(t)
+	w.cfg.Weather.HistoryEndpoint = w.url + "/nothing"
+	o := w.hours(3)
+	f := w.feed()
+	if !o.Degraded || !strings.Contains(o.Why, "less weather than it should") || !strings.Contains(o.Why, "404") || o.Err != nil || f.failures > 0 || len(f.weather.Wind) < 92*24 {
+		t.Errorf("degraded %v (%s), %v, %d failures, %d hours of weather", o.Degraded, o.Why, o.Err, f.failures, len(f.weather.Wind))
+	}
+	w.cfg.Weather.HistoryEndpoint = w.url
+	if o = w.hours(2); o.Degraded || len(f.past.months) == 0 {
+		t.Errorf("then: degraded %v (%s), %d months of weather", o.Degraded, o.Why, len(f.past.months))
+	}
+}
+
+// TestMonthsAreAskedForOnce: months of weather are asked for two at a time, and each one once; of this month, yesterday is asked for
+// every day.
+func TestMonthsAreAskedForOnce(t *testing.T) {
+	w := windyWorld(t)
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(1)
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; n != 1+monthsAtOnce {
+		t.Errorf("%d requests in the first hour, want one for the coming days and %d for months", n, monthsAtOnce)
+	}
+	w.pass(9)
+	months := len(w.feed().past.months)
+	asked = w.grid.Requests("openMeteo", "forecast")
+	w.pass(24)
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; n != 25 || months < 13 || len(w.feed().past.months) != months {
+		t.Errorf("%d requests in a day, %d months, then %d; want one an hour and one for yesterday", n, months, len(w.feed().past.months))
+	}
+	if end := w.feed().past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)); !end.Equal(w.at.Truncate(day)) {
+		t.Errorf("this month is known until %v, now it is %v", end, w.at)
 	}
 }

@@ -102,7 +102,8 @@ func (z *ZoneReader) Config(ctx context.Context, zone *v1alpha1.GridZone) (sourc
 		}
 	}
 	if w := zone.Spec.Weather; w != nil {
-		cfg.Weather = &provider.OpenMeteo{Endpoint: endpoint(w.OpenMeteo.Endpoint, "https://api.open-meteo.com"), Latitude: w.OpenMeteo.Latitude, Longitude: w.OpenMeteo.Longitude}
+		weather := Weather(w)
+		cfg.Weather = &weather
 	}
 	if cfg.Provider, err = z.provider(ctx, zone, cfg); err != nil {
 		cfg.Provider = nil
@@ -138,7 +139,17 @@ func key(zone *v1alpha1.GridZone, cfg source.Config) string {
 		parts = append(parts, "zone "+zone.Name)
 	}
 	if w := cfg.Weather; w != nil {
-		parts = append(parts, fmt.Sprint("weather ", w.Endpoint, w.Latitude, w.Longitude))
+		text := fmt.Sprint("weather ", w.Endpoint)
+		for i, p := range w.Places {
+			if i > 0 { // with one place, the key is that of earlier versions
+				text += ";"
+			}
+			text += fmt.Sprint(p.Latitude, p.Longitude)
+		}
+		if history := zone.Spec.Weather.OpenMeteo.HistoryEndpoint; history != "" {
+			text += ";" + string(history)
+		}
+		parts = append(parts, text)
 	}
 	if !cfg.Timeline.Identity() {
 		parts = append(parts, fmt.Sprint("replay ", cfg.Timeline.Wall.UnixNano(), cfg.Timeline.Grid.UnixNano(), cfg.Timeline.Factor))
@@ -166,6 +177,22 @@ func factorOf(zone *v1alpha1.GridZone) carbon.Factor {
 		return carbon.Direct
 	}
 	return carbon.Lifecycle
+}
+
+// Weather says whom to ask for the weather, and about which places.
+func Weather(w *v1alpha1.WeatherSource) provider.OpenMeteo {
+	out := provider.OpenMeteo{
+		Endpoint: endpoint(w.OpenMeteo.Endpoint, provider.OpenMeteoEndpoint),
+		Places:   []provider.Place{{Latitude: w.OpenMeteo.Latitude, Longitude: w.OpenMeteo.Longitude}},
+	}
+	out.HistoryEndpoint = endpoint(w.OpenMeteo.HistoryEndpoint, out.Endpoint)
+	if out.HistoryEndpoint == provider.OpenMeteoEndpoint {
+		out.HistoryEndpoint = provider.OpenMeteoHistoryEndpoint // the other one gives the last 92 days only
+	}
+	for _, p := range w.OpenMeteo.MorePlaces {
+		out.Places = append(out.Places, provider.Place(p))
+	}
+	return out
 }
 
 func endpoint(set v1alpha1.Endpoint, standard string) string {

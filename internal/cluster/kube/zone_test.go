@@ -105,3 +105,24 @@ func TestZoneOfGreatBritain(t *testing.T) {
 		}
 	}
 }
+
+// TestWeatherOfAZone: all places of a zone are asked about. Feeds of other places are others; that of one place has the name that
+// earlier versions gave it, so that an upgrade keeps what it knows.
+func TestWeatherOfAZone(t *testing.T) {
+	zone := fileZone("/x.csv")
+	keyOf := func(more ...v1alpha1.Place) string {
+		zone.Spec.Weather = &v1alpha1.WeatherSource{OpenMeteo: v1alpha1.OpenMeteoSource{Latitude: 50.1, Longitude: 8.7, MorePlaces: more}}
+		cfg, err := (&ZoneReader{}).Config(context.Background(), zone)
+		if err != nil || len(cfg.Weather.Places) != 1+len(more) || cfg.Weather.Endpoint != "https://api.open-meteo.com" {
+			t.Errorf("%+v, %v", cfg.Weather, err)
+		}
+		return cfg.Key
+	}
+	one := keyOf()
+	if !strings.HasSuffix(one, "\x1fweather https://api.open-meteo.com50.1 8.7") {
+		t.Errorf("key %q", one)
+	}
+	if two, other := keyOf(v1alpha1.Place{Latitude: 8, Longitude: 9}), keyOf(v1alpha1.Place{Latitude: 8, Longitude: 19}); two == one || two == other {
+		t.Errorf("keys %q, %q, %q", one, two, other)
+	}
+}

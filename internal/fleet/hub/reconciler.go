@@ -304,7 +304,7 @@ func (r *Reconciler) askWeather(ctx context.Context, k *known, cc *v1alpha1.Comp
 		return
 	}
 	k.weatherAt = now
-	from := provider.OpenMeteo{Endpoint: string(w.OpenMeteo.Endpoint), Latitude: w.OpenMeteo.Latitude, Longitude: w.OpenMeteo.Longitude}
+	from := kube.Weather(w)
 	name := cc.Name
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weatherTimeout)
