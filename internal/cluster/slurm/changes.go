@@ -382,7 +382,7 @@ func (g *Governed) next(p Phase) Mark {
 	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
 	m.Size, m.User, m.Each, m.Kept = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.Kept
 	if s := g.Size; s != nil {
-		m.Size, m.User, m.Each = s.Now, s.User, s.Each // not that of Mark.Was
+		m.Size, m.User, m.Each, m.Kept = s.Now, s.User, s.Each, "" // not the size of Mark.Was
 		if s.bound != "" {
 			m.Licences = g.Job.CPUs
 		}
