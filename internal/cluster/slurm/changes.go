@@ -243,8 +243,8 @@ func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
 // has come. One that waits by a begin time of Lull or of job_submit.lua, such as one whose comment cannot be read, is released: what nobody plans must not wait.
 // A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user. What is wrong with a comment is noted, so that the
-// user can read it after the end too. If the comment is mended, and the job is left to Slurm all the same, the note says why. A job that waits for other jobs, and for clean
-// power after them, has the mark of wait instead.
+// user can read it after the end too. If the comment is mended, and the job is left to Slurm all the same, the note says why. A job that waits for other jobs,
+// and for clean power after them, has the mark of wait instead.
 func (c *changes) left(l *Left, waits bool, now time.Time) {
 	j, m, u := l.Job, l.mark, Update{}
 	switch {
@@ -270,7 +270,9 @@ func (c *changes) left(l *Left, waits bool, now time.Time) {
 }
 
 // fitsWith reports whether squeue shows all of a mark with a text, also if it gets the number of tasks that the job had before (was=).
-func (m *Mark) fitsWith(text string) bool { return len(m.String())-len(m.Text)+len(text)+len("was=512 ") < adminWidth }
+func (m *Mark) fitsWith(text string) bool {
+	return len(m.String())-len(m.Text)+len(text)+len("was=512 ") < adminWidth
+}
 
 // mostReason bounds what the mark of a job says of its comment: squeue shows adminWidth characters.
 const mostReason = 150
@@ -278,8 +280,8 @@ const mostReason = 150
 // note is the text of a mark that says why a job is left to Slurm.
 func (l *Left) note() string { return textLeft + ": " + clippedTo(l.Message, mostReason) }
 
-// notes reports whether the mark of a job is to say what is wrong with its comment, and does not yet, or says what was wrong with another one. Of an array, only the tasks
-// that have not started get the note: each other one would need an update.
+// notes reports whether the mark of a job is to say what is wrong with its comment, and does not yet, or says what was wrong with another one. Of an array,
+// only the tasks that have not started get the note: each other one would need an update.
 func (l *Left) notes() bool {
 	j, m := l.Job, &l.mark
 	alive := j.Pending() || j.uses() && j.State != stateCompleting && !j.ofArray()
@@ -287,8 +289,8 @@ func (l *Left) notes() bool {
 	return l.Why == BadComment && alive && m.Phase != Pausing && !said && m.fitsWith(l.note())
 }
 
-// mended reports whether a note is to say why a job whose comment can be read is left to Slurm all the same, and says something else. A job whose begin time somebody
-// has changed may have got a note on its comment since.
+// mended reports whether a note is to say why a job whose comment can be read is left to Slurm all the same, and says something else. A job whose begin time
+// somebody has changed may have got a note on its comment since.
 func (l *Left) mended() bool {
 	m := &l.mark
 	noted := m.Phase == Noted && l.Why != BadComment || m.Phase == HandedOver && l.Why == BeginChanged

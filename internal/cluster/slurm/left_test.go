@@ -65,8 +65,8 @@ func TestAMendedCommentHasNoNote(t *testing.T) {
 	}
 }
 
-// TestAMendedCommentIsThatOfANewJob: Lull has done nothing to a job but to note what is wrong with its comment. Once that is mended, the job is treated as one without a note: the
-// begin time of its user stands, also when it has come, and a job in the queue waits for clean power.
+// TestAMendedCommentIsThatOfANewJob: Lull has done nothing to a job but to note what is wrong with its comment. Once that is mended, the job is treated as one
+// without a note: the begin time of its user stands, also when it has come, and a job in the queue waits for clean power.
 func TestAMendedCommentIsThatOfANewJob(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Job)
@@ -170,7 +170,8 @@ func TestAMendedCommentMayHaveFewerTasks(t *testing.T) {
 	}
 }
 
-// TestANoteFollowsTheComment of a job that waits: it says what is wrong with the present one, or why the job is left to Slurm all the same. No look writes the same note again.
+// TestANoteFollowsTheComment of a job that waits: it says what is wrong with the present one, or why the job is left to Slurm all the same. No look writes the
+// same note again.
 func TestANoteFollowsTheComment(t *testing.T) {
 	const good, own = "lull:max-delay=8h", "it was submitted with a begin time of its own"
 	queued := func(j *Job) { j.Begin, j.Reason = j.Submitted, reasonResources }

@@ -175,8 +175,8 @@ func newSize(in *Input, g *Governed) *Size {
 	return s
 }
 
-// keeps reports whether Lull sets the number of tasks of a job no more. A job that could not be requeued for LimitSize, or that Slurm has started before it got all of its
-// tasks, is requeued for them again.
+// keeps reports whether Lull sets the number of tasks of a job no more. A job that could not be requeued for LimitSize, or that Slurm has started before it got
+// all of its tasks, is requeued for them again.
 func (g *Governed) keeps() bool {
 	j, m := g.Job, &g.Mark
 	again := m.Kept == LimitSize && m.Phase == Pausing && !j.Pending() && j.Size < m.User
@@ -323,10 +323,10 @@ func (s *Size) restarts(g *Governed) time.Duration {
 	return 0
 }
 
-// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit, and is to be requeued before. Two looks come before it does.
-// While an operator leaves no licences for all of its tasks, it may be requeued again and again: only until its runs, which have saved some work before this one, have
-// done as much as all of its tasks do within the limit. Then Slurm ends it, as it would with all of them. A run that saves nothing is requeued for all of its tasks,
-// which it keeps: see LimitSize.
+// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit, and is to be requeued before. Two looks come
+// before it does. While an operator leaves no licences for all of its tasks, it may be requeued again and again: only until its runs, which have saved some
+// work before this one, have done as much as all of its tasks do within the limit. Then Slurm ends it, as it would with all of them. A run that saves nothing
+// is requeued for all of its tasks, which it keeps: see LimitSize.
 func (s *Size) limitNear(saved time.Duration) bool {
 	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-s.window && (s.within(s.User) == s.User || saved+s.runSaved < s.limit)
 }

@@ -206,8 +206,9 @@ func TestLicencesNeededForALatestStart(t *testing.T) {
 	}
 }
 
-// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for two to four tasks. It never goes on with more: neither while it is
-// late, nor if only all of its tasks would end it in time, nor if its time limit is near; nor at the looks after its requeue, whatever the plan says.
+// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for two to four tasks. It never goes on with
+// more: neither while it is late, nor if only all of its tasks would end it in time, nor if its time limit is near; nor at the looks after its requeue,
+// whatever the plan says.
 func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
 	requeues, near := 0, 0
 	for _, leaves := range []int{4, 5, 7, 8} {
@@ -241,7 +242,8 @@ func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
 	}
 }
 
-// goesOnWithin fails if a job that was requeued gets more than some tasks at the next looks: when it is back in the queue, and while it waits there for a licence or for a node.
+// goesOnWithin fails if a job that was requeued gets more than some tasks at the next looks: when it is back in the queue, and while it waits there for a
+// licence or for a node.
 func goesOnWithin(t *testing.T, in Input, j Job, mark string, most, wanted int) {
 	t.Helper()
 	requeued := in.Now
@@ -268,8 +270,8 @@ func goesOnWithin(t *testing.T, in Input, j Job, mark string, most, wanted int) 
 	}
 }
 
-// TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences: a job with two of its tasks whose runs have done what all of them do within the time limit, such as one that hangs, is not requeued
-// for ever. It gets all of its tasks once the operator leaves licences for them.
+// TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences: a job with two of its tasks whose runs have done what all of them do within the time limit, such as
+// one that hangs, is not requeued for ever. It gets all of its tasks once the operator leaves licences for them.
 func TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences(t *testing.T) {
 	for _, tc := range []struct {
 		done   time.Duration
@@ -362,8 +364,8 @@ func (s *simulated) look(t *testing.T, o *Options, now time.Time) {
 	}
 }
 
-// TestRequeuesForATimeLimitEnd: a job with two of its eight tasks is requeued before its time limit only while its runs save work. If a run saves nothing, the job gets all of
-// its tasks, and keeps them: while an operator leaves no licences for them, it waits.
+// TestRequeuesForATimeLimitEnd: a job with two of its eight tasks is requeued before its time limit only while its runs save work. If a run saves nothing, the
+// job gets all of its tasks, and keeps them: while an operator leaves no licences for them, it waits.
 func TestRequeuesForATimeLimitEnd(t *testing.T) {
 	const hour = time.Hour
 	begun, back := at("08:00:00"), at("08:00:00").Add(48*time.Hour)
