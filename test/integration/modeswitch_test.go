@@ -95,8 +95,8 @@ func (b bed) stillHeld(when string, jobs []*batchv1.Job) {
 	}
 }
 
-// TestAdmissionModeIsSwitched: a chart whose policies hold is upgraded so that the webhook holds, and back. What was held in either mode stays held, with its marks, work
-// that comes is held by the mode of the time, and all runs in the clean hours.
+// TestAdmissionModeIsSwitched: a chart whose policies hold is upgraded so that the webhook holds, and back. What was held in either mode
+// stays held, with its marks. Work that comes is held by the mode of the time, and all runs in the clean hours.
 func TestAdmissionModeIsSwitched(t *testing.T) {
 	if older() != "" {
 		t.Skip("this server has no policies that hold: TestControlPlaneIsUpgraded switches there")
@@ -150,8 +150,8 @@ func TestAdmissionModeIsSwitched(t *testing.T) {
 	})
 }
 
-// TestRetire: lull retire releases all that is held, whoever holds at creation, and pauses the policies: what comes then runs at once. If Lull is installed again and the policies
-// are resumed, they hold again.
+// TestRetire: lull retire releases all that is held, whoever holds at creation, and pauses the policies: what comes then runs at once. If
+// Lull is installed again and the policies are resumed, they hold again.
 func TestRetire(t *testing.T) {
 	bareLab(t)
 	o := charts.Options{Webhook: older() != ""}

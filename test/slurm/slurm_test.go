@@ -461,7 +461,8 @@ func TestArraysDependenciesAndDefaults(t *testing.T) {
 	}
 }
 
-// TestExplainWithoutTheConfigurationOfTheController: a default lets a job wait that explain does not know. Power is clean in ten minutes, so the job waits while it is explained.
+// TestExplainWithoutTheConfigurationOfTheController: a default lets a job wait that explain does not know. Power is clean in ten minutes, so the job waits
+// while it is explained.
 func TestExplainWithoutTheConfigurationOfTheController(t *testing.T) {
 	empty(t)
 	controller(t, curve(t, [2]time.Duration{10 * time.Minute, 15 * time.Minute}), "--config", patient(t))

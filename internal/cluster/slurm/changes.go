@@ -103,8 +103,13 @@ func Plan(v *View, d *decide.Decision) Changes {
 		c.licences(g)
 		c.wait(g, now, g.Latest, codeDepends)
 	}
+	dependent := v.Dependent
 	for i := range v.Left {
-		c.left(&v.Left[i], now)
+		waits := len(dependent) > 0 && dependent[0].Job == v.Left[i].Job
+		if waits {
+			dependent = dependent[1:]
+		}
+		c.left(&v.Left[i], waits, now)
 	}
 	slices.SortStableFunc(c.Updates, func(a, b Update) int { return order(&a) - order(&b) })
 	return c.Changes
@@ -238,29 +243,24 @@ func (c *changes) waitWith(g *Governed, now, begin time.Time, code decide.Code, 
 // left changes a job that Lull does not plan. One whose begin time somebody else has changed gets a note of that: without it nobody could tell once that time
 // has come. One that waits by a begin time of Lull or of job_submit.lua, such as one whose comment cannot be read, is released: what nobody plans must not wait.
 // A job that is held, or that waits for other jobs, does not start. An array gets back the throttle of its user. What is wrong with a comment is noted, so that the
-// user can read it after the end too. If the comment is mended, and the job is left to Slurm all the same, the note says why.
-func (c *changes) left(l *Left, now time.Time) {
+// user can read it after the end too. If the comment is mended, and the job is left to Slurm all the same, the note says why. A job that waits for other jobs,
+// and for clean power after them, has the mark of wait instead.
+func (c *changes) left(l *Left, waits bool, now time.Time) {
 	j, m, u := l.Job, l.mark, Update{}
 	switch {
 	case l.Why == BeginChanged && m.Phase != HandedOver:
 		m.Phase, m.Begin, m.Text = HandedOver, time.Time{}, textLeft+": "+l.Message
 	case l.releases(now):
-		m.Phase, m.Begin, u.Now = Released, time.Time{}, true
-		m.Text = fmt.Sprintf("released at %s: %s (%s)", clock(now), textLeft, l.Why)
-		if l.Why == BadComment && len(j.AdminComment)+len(textLeft)+mostReason < adminWidth-len(" released at 00:00:00:  ()  [phase=released]") {
-			m.Text += ": " + clippedTo(l.Message, mostReason)
-		}
-		u.Left = l.Why
-	case l.notes():
-		if m.Text = textLeft + ": " + clippedTo(l.Message, mostReason); m.Phase == "" {
-			m.Phase = Noted
-		}
-	case m.Phase == Noted && l.Why != BadComment && j.Pending(): // its comment was mended
-		text := textLeft + ": " + clippedTo(l.Message, mostReason)
-		if m.Text == text {
-			return
+		m.Phase, m.Begin, u.Now, u.Left = Released, time.Time{}, true, l.Why
+		text := fmt.Sprintf("released at %s: %s (%s)", clock(now), textLeft, l.Why)
+		if why := text + ": " + clippedTo(l.Message, mostReason); l.Why == BadComment && m.fitsWith(why) {
+			text = why
 		}
 		m.Text = text
+	case l.notes(), !waits && l.mended():
+		if m.Text = l.note(); m.Phase == "" {
+			m.Phase = Noted
+		}
 	case m.Set == 0 && !m.givesBack(j) || !j.Pending():
 		return
 	}
@@ -269,15 +269,32 @@ func (c *changes) left(l *Left, now time.Time) {
 	c.add(j.ID, u)
 }
 
+// fitsWith reports whether squeue shows all of a mark with a text, also if it gets the number of tasks that the job had before (was=).
+func (m *Mark) fitsWith(text string) bool {
+	return len(m.String())-len(m.Text)+len(text)+len("was=512 ") < adminWidth
+}
+
 // mostReason bounds what the mark of a job says of its comment: squeue shows adminWidth characters.
 const mostReason = 150
 
-// notes reports whether the mark of a job is to say what is wrong with its comment, and does not yet. Of an array, only the tasks that have not started get the note: each
-// other one would need an update.
+// note is the text of a mark that says why a job is left to Slurm.
+func (l *Left) note() string { return textLeft + ": " + clippedTo(l.Message, mostReason) }
+
+// notes reports whether the mark of a job is to say what is wrong with its comment, and does not yet, or says what was wrong with another one. Of an array,
+// only the tasks that have not started get the note: each other one would need an update.
 func (l *Left) notes() bool {
 	j, m := l.Job, &l.mark
 	alive := j.Pending() || j.uses() && j.State != stateCompleting && !j.ofArray()
-	return l.Why == BadComment && alive && m.Phase != Pausing && !strings.Contains(m.Text, textLeft) && len(j.AdminComment)+len(textLeft)+mostReason < adminWidth-len(" lull: :  [phase=released]")
+	said := strings.Contains(m.Text, textLeft) && strings.HasSuffix(m.Text, ": "+clippedTo(l.Message, mostReason))
+	return l.Why == BadComment && alive && m.Phase != Pausing && !said && m.fitsWith(l.note())
+}
+
+// mended reports whether a note is to say why a job whose comment can be read is left to Slurm all the same, and says something else. A job whose begin time
+// somebody has changed may have got a note on its comment since.
+func (l *Left) mended() bool {
+	m := &l.mark
+	noted := m.Phase == Noted && l.Why != BadComment || m.Phase == HandedOver && l.Why == BeginChanged
+	return noted && l.Job.Pending() && m.Text != l.note() && m.fitsWith(l.note())
 }
 
 func (l *Left) releases(now time.Time) bool {
@@ -382,7 +399,7 @@ func (g *Governed) next(p Phase) Mark {
 	m := Mark{Phase: p, Since: g.Mark.Since, Done: g.saved(), Before: g.Mark.Before, Limit: g.Mark.Limit, Set: g.Mark.Set, Of: g.Mark.Of, Own: g.Mark.Own, Licences: g.Mark.Licences}
 	m.Size, m.User, m.Each, m.Kept = g.Mark.Size, g.Mark.User, g.Mark.Each, g.Mark.Kept
 	if s := g.Size; s != nil {
-		m.Size, m.User, m.Each = s.Now, s.User, s.Each // not that of Mark.Was
+		m.Size, m.User, m.Each, m.Kept = s.Now, s.User, s.Each, "" // not the size of Mark.Was
 		if s.bound != "" {
 			m.Licences = g.Job.CPUs
 		}

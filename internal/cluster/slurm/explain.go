@@ -120,8 +120,8 @@ func (v *View) left(l *Left, now time.Time) Explanation {
 	return x
 }
 
-// dependsOnDefaults reports whether the defaults of another configuration may let a job wait. They may complete what its comment states, such as a checkpoint without interruptible,
-// but correct no entry that cannot be read.
+// dependsOnDefaults reports whether the defaults of another configuration may let a job wait. They may complete what its comment states, such as a checkpoint
+// without interruptible, but correct no entry that cannot be read.
 func (l *Left) dependsOnDefaults() bool {
 	switch l.Why {
 	case NotOptedIn:

@@ -65,8 +65,8 @@ func TestAMendedCommentHasNoNote(t *testing.T) {
 	}
 }
 
-// TestAMendedCommentIsThatOfANewJob: Lull has done nothing to a job but to note what is wrong with its comment. Once that is mended, the job is treated as one without a note: the
-// begin time of its user stands, also when it has come, and a job in the queue waits for clean power.
+// TestAMendedCommentIsThatOfANewJob: Lull has done nothing to a job but to note what is wrong with its comment. Once that is mended, the job is treated as one
+// without a note: the begin time of its user stands, also when it has come, and a job in the queue waits for clean power.
 func TestAMendedCommentIsThatOfANewJob(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Job)
@@ -166,6 +166,59 @@ func TestAMendedCommentMayHaveFewerTasks(t *testing.T) {
 		v := Observe(in)
 		if len(v.Jobs) != 1 || (v.Jobs[0].Size != nil) != tc.sized {
 			t.Errorf("%s: %+v %+v; want its number of tasks to be set: %v", name, v.Jobs, v.Left, tc.sized)
+		}
+	}
+}
+
+// TestANoteFollowsTheComment of a job that waits: it says what is wrong with the present one, or why the job is left to Slurm all the same. No look writes the
+// same note again.
+func TestANoteFollowsTheComment(t *testing.T) {
+	const good, own = "lull:max-delay=8h", "it was submitted with a begin time of its own"
+	queued := func(j *Job) { j.Begin, j.Reason = j.Submitted, reasonResources }
+	type look struct {
+		comment, reason string // a reason of "" is that of before
+		want            string // in the AdminComment
+	}
+	for name, tc := range map[string]struct {
+		change func(*Job)
+		looks  []look
+	}{
+		"waits by --begin": {func(*Job) {}, []look{{"lull:max-delay=8x", "", `"8x"`}, {good, "", own}, {"lull:runtime=7y", "", `"7y"`}, {"lull:runtime=6y", "", `"6y"`}, {good, "", own}, {"", "", "neither its comment"}}},
+		"in the queue":     {queued, []look{{"lull:max-delay=8x", "", `"8x"`}, {"lull:runtime=7y", "", `"7y"`}, {good, "JobHeldUser", "operator holds it"}, {"lull:runtime=6y", "", `"6y"`}, {good, reasonResources, "waits until"}, {"lull:runtime=5y", "", `"5y"`}}},
+		"an array":         {func(j *Job) { queued(j); j.ID, j.Tasks = "12_[3-4]", 2 }, []look{{"lull:max-delay=8x", "", `"8x"`}, {"lull:runtime=7y", "", `"7y"`}, {good, "", "waits until"}}},
+		"Lull holds it": {func(j *Job) { j.AdminComment = Mark{Phase: Held, Begin: j.Begin, Text: textScript}.String() },
+			[]look{{"lull:max-delay=8x", "", `released at 2026-06-01T09:00Z: left to Slurm (BadComment): invalid comment: max-delay: "8x"`}, {"lull:runtime=7y", "", `"7y"`}}},
+		"its begin time was changed": {func(j *Job) { j.AdminComment = Mark{Phase: Held, Begin: at("11:00:00"), Text: textScript}.String() },
+			[]look{{good, "", "somebody else has changed"}, {"lull:max-delay=8x", "", `"8x"`}, {good, "", "somebody else has changed"}}},
+		"others have written of it":   {func(j *Job) { j.AdminComment = strings.Repeat("y", 60) }, []look{{"lull:max-delay=8x", "", `"8x"`}, {"lull:runtime=7y", "", `"7y"`}, {good, "", own}}},
+		"waits for others then":       {queued, []look{{"lull:max-delay=8x", "", `"8x"`}, {good, reasonDepends, textDepends}, {good, reasonResources, "waits until"}}},
+		"waits for others in the end": {func(*Job) {}, []look{{"lull:max-delay=8x", reasonDepends, `"8x"`}, {good, "", "it waits for other jobs"}}},
+	} {
+		j := waiting()
+		j.AdminComment = ""
+		tc.change(&j)
+		for i, l := range tc.looks {
+			if j.Comment = l.comment; l.reason != "" {
+				j.Reason = l.reason
+			}
+			in := inputAt(t, j)
+			for k := range 3 {
+				got := decided(t, in)
+				if len(got.Updates) > 1 || k > 0 && !got.Empty() || len(got.Pauses) > 0 {
+					t.Fatalf("%s: look %d.%d: %+v", name, i+1, k+1, got)
+				}
+				for _, u := range got.Updates {
+					if j.AdminComment = u.Comment; u.Now {
+						j.Begin = in.Now
+					} else if !u.Begin.IsZero() {
+						j.Begin = u.Begin
+					}
+				}
+				in = inputAt(t, j)
+			}
+			if !strings.Contains(j.AdminComment, l.want) || len(j.AdminComment) >= adminWidth {
+				t.Errorf("%s: look %d: %q; want %q", name, i+1, j.AdminComment, l.want)
+			}
 		}
 	}
 }

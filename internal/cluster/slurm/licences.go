@@ -215,7 +215,8 @@ func (u *Update) Relicense(now map[string]string) []Update {
 	return out
 }
 
-// Again is an update as it is to be made again after Slurm has refused it for some of its jobs, for one that has these licences by now: if it has those of the update already, they stay.
+// Again is an update as it is to be made again after Slurm has refused it for some of its jobs, for one that has these licences by now: if it has those of the
+// update already, they stay.
 func (u Update) Again(now string) Update {
 	if _, has := merged(u.Licences, u.SawLicences, now); has {
 		u.SawLicences = u.Licences

@@ -76,6 +76,8 @@ const (
 	RefusedSize Kept = "refused"
 	// UnlicensedSize: the licences of the capacity have not followed the number of tasks that Lull has set, as an operator has lowered them or the site keeps them.
 	UnlicensedSize Kept = "licences"
+	// LimitSize: a run with fewer tasks has saved no work before its time limit. With as few, it would be requeued for ever and gain nothing: it has all of them.
+	LimitSize Kept = "limit"
 )
 
 // ReadMark reads an AdminComment. One that has no mark, or one that cannot be read, is all Before.
@@ -98,7 +100,7 @@ func ReadMark(comment string) Mark {
 			continue
 		}
 		if key == "tasks" {
-			if k := Kept(value); k == OwnSize || k == RefusedSize || k == UnlicensedSize {
+			if k := Kept(value); keptMessages[k] != "" {
 				m.Kept = k
 			}
 			continue

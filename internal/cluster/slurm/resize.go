@@ -21,6 +21,7 @@ var keptMessages = map[Kept]string{
 	OwnSize:        "its number of tasks stays as its user or an operator has set it",
 	RefusedSize:    "its number of tasks stays as it is, since Slurm has refused another one",
 	UnlicensedSize: "its number of tasks stays as it is, since its licences did not follow another number",
+	LimitSize:      "it keeps all of its tasks, since a run with fewer saved no work before its time limit",
 }
 
 // starts reports whether a decision starts a job now, or a job is being requeued, which needs the room that it had or more.
@@ -141,14 +142,17 @@ func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, n
 	if a.Verb == decide.Scale && !blind && !c.starts {
 		n = s.resized(s.wanted(a.Workers), now)
 	}
-	near := s.limitNear(g.saved())
-	if near {
+	near, kept := s.limitNear(g.saved()), Kept("")
+	switch {
+	case near && s.saves():
 		n = s.within(s.User)
+	case near: // if an operator leaves no licences for all of its tasks, it waits for them
+		n, kept = s.User, LimitSize
 	}
 	if n != s.Now || near { // also with as many tasks: after a requeue, Slurm counts the time limit anew
 		c.starts, s.requeues = true, true
 		m := g.requeued()
-		m.To = n
+		m.To, m.Kept = n, kept
 		m.Text = fmt.Sprintf("stops at %s to go on with %d of its %d tasks", clock(now), n, s.User)
 		c.Pauses = append(c.Pauses, Update{IDs: []string{g.Job.ID}, Comment: m.String()})
 		return
@@ -160,7 +164,7 @@ func (c *changes) sizeOfRunning(g *Governed, t *decide.Task, a *decide.Action, n
 
 // unsize gives back the tasks of a job that waits and is not sized any more, or notes that its user has changed their number.
 func (c *changes) unsize(g *Governed) bool {
-	if g.Size != nil || g.Mark.Size == 0 || g.Mark.Kept != "" || !g.Job.Pending() {
+	if g.Size != nil || g.Mark.Size == 0 || !g.Mark.gives() || !g.Job.Pending() {
 		return false
 	}
 	u, m, changed := Update{}, g.Mark, true
@@ -176,9 +180,12 @@ func (c *changes) unsize(g *Governed) bool {
 	return changed
 }
 
+// gives reports whether a job may get back the tasks that its user asked for.
+func (m *Mark) gives() bool { return m.Kept == "" || m.Kept == LimitSize }
+
 // givesBack reports whether a job waits with another number of tasks than its user asked for, from Lull.
 func (m *Mark) givesBack(j *Job) bool {
-	return m.Size > 0 && m.Size != m.User && m.Kept == "" && j.Pending() && m.ofLull(j)
+	return m.Size > 0 && m.Size != m.User && m.gives() && j.Pending() && m.ofLull(j)
 }
 
 // giveBack gives a job that waits the tasks that its user asked for, and the licences of the capacity for them, if it has another number from Lull. It reports whether it

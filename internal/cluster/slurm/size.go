@@ -125,7 +125,7 @@ func (s *Size) unit(work time.Duration) time.Duration { return s.takes(work, s.L
 func newSize(in *Input, g *Governed) *Size {
 	j, m := g.Job, &g.Mark
 	switch {
-	case g.Options.MinTasks == 0, !g.interruptible(), j.ofArray(), m.Kept != "", g.HeldOut(in.Config):
+	case g.Options.MinTasks == 0, !g.interruptible(), j.ofArray(), g.keeps(), g.HeldOut(in.Config):
 		return nil
 	case j.WholeNodes:
 		g.unsized = "it gets whole nodes (--exclusive, or OverSubscribe=EXCLUSIVE of its partition), so fewer tasks would free no CPUs"
@@ -173,6 +173,14 @@ func newSize(in *Input, g *Governed) *Size {
 	}
 	s.crowded = slices.ContainsFunc(in.waiting, func(number int) bool { return number != j.Number })
 	return s
+}
+
+// keeps reports whether Lull sets the number of tasks of a job no more. A job that could not be requeued for LimitSize, or that Slurm has started before it got
+// all of its tasks, is requeued for them again.
+func (g *Governed) keeps() bool {
+	j, m := g.Job, &g.Mark
+	again := m.Kept == LimitSize && m.Phase == Pausing && !j.Pending() && j.Size < m.User
+	return m.Kept != "" && !again
 }
 
 // hasWholeNode reports whether a job runs on a node and has all of its CPUs.
@@ -315,12 +323,16 @@ func (s *Size) restarts(g *Governed) time.Duration {
 	return 0
 }
 
-// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit, and is to be requeued before. Two looks come before it does. While an
-// operator leaves no licences for all of its tasks, it may be requeued again and again: only until its runs, which have saved some work before this one, have done as much as all of
-// its tasks do within the limit. Then Slurm ends it, as it would with all of them.
+// limitNear reports whether a run with fewer tasks than its user asked for is about to reach the time limit, and is to be requeued before. Two looks come
+// before it does. While an operator leaves no licences for all of its tasks, it may be requeued again and again: only until its runs, which have saved some
+// work before this one, have done as much as all of its tasks do within the limit. Then Slurm ends it, as it would with all of them. A run that saves nothing
+// is requeued for all of its tasks, which it keeps: see LimitSize.
 func (s *Size) limitNear(saved time.Duration) bool {
 	return s.limit > 0 && s.Now < s.User && s.elapsed > s.limit-s.window && (s.within(s.User) == s.User || saved+s.runSaved < s.limit)
 }
+
+// saves reports whether a requeue now keeps work of the present run. A mark states it in whole seconds.
+func (s *Size) saves() bool { return s.runSaved >= time.Second }
 
 // mayPause reports whether a job may be paused now: if Lull dies, Slurm starts it again with the tasks that it has.
 func (s *Size) mayPause(now time.Time) bool {
@@ -393,9 +405,7 @@ func (g *Governed) sized(in *Input) (decide.Task, track.Observation) {
 		seen.Wanted = t.Workers
 	case g.paused():
 		t.Paused, t.Cluster = true, ClusterName
-		if g.Mark.Phase != Pausing || g.Mark.To == 0 { // one that is to have another size goes on at once
-			t.Changed = j.Submitted // the time of the requeue
-		}
+		t.Changed = g.pausedAt()
 	}
 	return t, seen
 }

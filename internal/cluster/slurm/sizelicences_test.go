@@ -206,8 +206,9 @@ func TestLicencesNeededForALatestStart(t *testing.T) {
 	}
 }
 
-// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for two to four tasks. It never goes on with more: neither while it is
-// late, nor if only all of its tasks would end it in time, nor if its time limit is near; nor at the looks after its requeue, whatever the plan says.
+// TestNoMoreTasksThanAnOperatorLeaves: an operator leaves a job, with two tasks of two licences each, licences for two to four tasks. It never goes on with
+// more: neither while it is late, nor if only all of its tasks would end it in time, nor if its time limit is near; nor at the looks after its requeue,
+// whatever the plan says.
 func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
 	requeues, near := 0, 0
 	for _, leaves := range []int{4, 5, 7, 8} {
@@ -241,7 +242,8 @@ func TestNoMoreTasksThanAnOperatorLeaves(t *testing.T) {
 	}
 }
 
-// goesOnWithin fails if a job that was requeued gets more than some tasks at the next looks: when it is back in the queue, and while it waits there for a licence or for a node.
+// goesOnWithin fails if a job that was requeued gets more than some tasks at the next looks: when it is back in the queue, and while it waits there for a
+// licence or for a node.
 func goesOnWithin(t *testing.T, in Input, j Job, mark string, most, wanted int) {
 	t.Helper()
 	requeued := in.Now
@@ -268,8 +270,8 @@ func goesOnWithin(t *testing.T, in Input, j Job, mark string, most, wanted int) 
 	}
 }
 
-// TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences: a job with two of its tasks whose runs have done what all of them do within the time limit, such as one that hangs, is not requeued
-// for ever. It gets all of its tasks once the operator leaves licences for them.
+// TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences: a job with two of its tasks whose runs have done what all of them do within the time limit, such as
+// one that hangs, is not requeued for ever. It gets all of its tasks once the operator leaves licences for them.
 func TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences(t *testing.T) {
 	for _, tc := range []struct {
 		done   time.Duration
@@ -289,5 +291,139 @@ func TestATimeLimitEndsAJobThatAnOperatorLeavesFewLicences(t *testing.T) {
 		if to != tc.to {
 			t.Errorf("%v done, %d licences: it goes on with %d tasks; want %d", tc.done, tc.leaves, to, tc.to)
 		}
+	}
+}
+
+// simulated is a job in a Slurm with licences, for days: at its time limit, Slurm ends a run, and only what the run has saved stays. A look follows each 30 s.
+type simulated struct {
+	Job
+	in       Input
+	takes    time.Duration // the work, as run time of all tasks; 0 if the job hangs
+	left     int           // the licences that an operator leaves it
+	away     time.Duration // how long no look follows the first requeue
+	saved    time.Duration // work
+	requeues int
+	sizes    map[int]bool // with which it has run
+}
+
+// did is what the present run has done by a time, and how much of that it has saved.
+func (s *simulated) did(o *Options, now time.Time) (all, saved time.Duration) {
+	ran := now.Sub(s.Started)
+	if s.Restarts > 0 {
+		ran = max(0, ran-o.Restart)
+	}
+	return ran * time.Duration(s.Size) / 8, ran.Truncate(o.Checkpoint) * time.Duration(s.Size) / 8
+}
+
+// step is what Slurm does at a time.
+func (s *simulated) step(o *Options, now time.Time, licences int) {
+	if s.State == stateRunning {
+		switch all, _ := s.did(o, now); {
+		case s.takes > 0 && s.saved+all >= s.takes:
+			s.State = stateCompleted
+		case now.Sub(s.Started) >= s.Limit:
+			s.State = "TIMEOUT"
+		}
+		return
+	}
+	switch s.Reason = "BeginTime"; {
+	case s.Begin.After(now):
+	case s.licences("power") > licences:
+		s.Reason = reasonLicences
+	default:
+		s.State, s.Reason, s.Node, s.Started = stateRunning, "None", "n1", now
+		s.sizes[s.Size] = true
+	}
+}
+
+// look carries out what Lull decides on a plan that wants as few tasks as it may have.
+func (s *simulated) look(t *testing.T, o *Options, now time.Time) {
+	t.Helper()
+	s.in.Now, s.in.Queue.Jobs = now, []Job{s.Job}
+	a := decide.Action{Verb: decide.Continue, Workers: 2}
+	if phase := ReadMark(s.AdminComment).Phase; s.State == statePending && (phase == Pausing || phase == Paused) {
+		a.Verb = decide.Resume
+	}
+	c := planOf(s.in, a)
+	for _, u := range c.Updates {
+		if u.Size > 0 {
+			s.Size, s.CPUs, s.Licences = u.Size, u.CPUs, u.Licences
+		}
+		if s.AdminComment = u.Comment; u.Now {
+			s.Begin = now
+		}
+	}
+	for _, u := range c.Pauses {
+		_, saved := s.did(o, now)
+		s.saved += saved
+		s.State, s.Node, s.AdminComment, s.Started, s.Submitted, s.Begin = statePending, "", u.Comment, time.Time{}, now, now.Add(121*time.Second)
+		s.requeues, s.Restarts = s.requeues+1, s.Restarts+1
+	}
+	if s.licences("power") != s.CPUs {
+		t.Fatalf("%s for %d CPUs", s.Licences, s.CPUs)
+	}
+}
+
+// TestRequeuesForATimeLimitEnd: a job with two of its eight tasks is requeued before its time limit only while its runs save work. If a run saves nothing, the
+// job gets all of its tasks, and keeps them: while an operator leaves no licences for them, it waits.
+func TestRequeuesForATimeLimitEnd(t *testing.T) {
+	const hour = time.Hour
+	begun, back := at("08:00:00"), at("08:00:00").Add(48*time.Hour)
+	for name, tc := range map[string]struct {
+		comment string
+		limit   time.Duration
+		job     simulated
+		most    int    // requeues
+		state   string // at the end
+		waits   bool   // for the operator, with all of its tasks
+		few     bool   // never runs with all of its tasks
+	}{
+		"saves nothing":                        {"runtime=50m,checkpoint=1h,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 4}, 1, stateCompleted, true, false},
+		"a long start":                         {"runtime=2h,checkpoint=1h,restart=30m", 90 * time.Minute, simulated{takes: 50 * time.Minute, left: 4}, 1, stateCompleted, true, false},
+		"a short limit":                        {"runtime=3m,checkpoint=1m,restart=2m", 4 * time.Minute, simulated{takes: 90 * time.Second, left: 4}, 1, stateCompleted, true, false},
+		"has saved work before":                {"runtime=2h,checkpoint=1h,restart=5m", hour, simulated{takes: 80 * time.Minute, saved: 30 * time.Minute, left: 4}, 1, stateCompleted, true, false},
+		"hangs":                                {"runtime=50m,checkpoint=1h,restart=5m", hour, simulated{left: 4}, 1, "TIMEOUT", true, false},
+		"licences for half of its tasks":       {"runtime=50m,checkpoint=1h,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 8}, 1, stateCompleted, true, false},
+		"Slurm starts it with two again":       {"runtime=50m,checkpoint=1h,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 4, away: 4 * time.Minute}, 2, stateCompleted, true, false},
+		"saves work":                           {"runtime=50m,checkpoint=15m,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 4}, 5, stateCompleted, false, true},
+		"saves work at any time":               {"runtime=50m,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 4}, 5, stateCompleted, false, true},
+		"saves work, and hangs":                {"runtime=50m,checkpoint=15m,restart=5m", hour, simulated{left: 4}, 6, "TIMEOUT", false, true},
+		"all licences, longer than it says":    {"runtime=10m,checkpoint=1h,restart=5m", hour, simulated{takes: 50 * time.Minute, left: 64}, 1, stateCompleted, false, false},
+		"all licences, and hangs":              {"runtime=10m,checkpoint=1h,restart=5m", hour, simulated{left: 64}, 1, "TIMEOUT", false, false},
+		"all licences, hangs, with checkpoint": {"runtime=10m,checkpoint=5m,restart=5m", hour, simulated{left: 64}, 1, "TIMEOUT", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.job
+			s.Job = licensed(sizedSince(2, begun, s.saved), 4, 4)
+			s.Limit, s.Comment = tc.limit, "lull:max-delay=8h,interruptible,min-tasks=2,"+tc.comment
+			s.in, s.sizes = within(t, "64"), map[int]bool{}
+			o, _, err := ReadComment(s.Comment, Options{}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, away := begun, time.Time{}
+			for ; now.Before(back.Add(24*time.Hour)) && (s.State == stateRunning || s.State == statePending); now = now.Add(30 * time.Second) {
+				licences := 64
+				if s.in.Leaves = nil; s.left < 64 && now.Before(back) {
+					licences, s.in.Leaves = s.left, &s.left
+				}
+				s.step(&o, now, licences)
+				if now.Before(away) || s.State != stateRunning && s.State != statePending {
+					continue
+				}
+				if s.look(t, &o, now); s.requeues == 1 && away.IsZero() {
+					away = now.Add(s.away)
+				}
+				if s.requeues > tc.most {
+					t.Fatalf("requeued %d times by %v; want at most %d: %s", s.requeues, now, tc.most, s.AdminComment)
+				}
+			}
+			if s.State != tc.state || s.requeues == 0 || now.After(back) != tc.waits || s.sizes[8] == tc.few {
+				t.Errorf("%s at %v, after %d requeues, with %v tasks: %s", s.State, now, s.requeues, s.sizes, s.AdminComment)
+			}
+			if tc.waits && (len(s.sizes) > 1 && s.away == 0 || now.After(back.Add(s.Limit+2*time.Minute))) {
+				t.Errorf("with %v tasks, ended at %v; want only all of them, once the operator leaves licences for them, at %v", s.sizes, now, back)
+			}
+		})
 	}
 }

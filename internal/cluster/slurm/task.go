@@ -53,7 +53,7 @@ func (g *Governed) task(in *Input, capacity map[string]float64) (decide.Task, tr
 		t.State, t.Cluster, t.Unscheduled = decide.Running, ClusterName, true
 		seen.Wanted = 1
 	case g.paused():
-		t.Paused, t.Cluster, t.Changed = true, ClusterName, j.Submitted // the time of the requeue
+		t.Paused, t.Cluster, t.Changed = true, ClusterName, g.pausedAt()
 	}
 	return t, seen
 }
@@ -86,3 +86,11 @@ func (g *Governed) released(now time.Time) bool {
 }
 
 func (g *Governed) paused() bool { return g.Mark.Phase == Pausing || g.Mark.Phase == Paused }
+
+// pausedAt is when a paused job was requeued; zero for one that is to go on at once with another number of tasks.
+func (g *Governed) pausedAt() time.Time {
+	if g.Mark.Phase == Pausing && g.Mark.To > 0 {
+		return time.Time{}
+	}
+	return g.Job.Submitted
+}

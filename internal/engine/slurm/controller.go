@@ -307,8 +307,8 @@ func (c *Controller) update(ctx context.Context, u *slurm.Update, applied map[st
 }
 
 // refuse makes a change again after Slurm has refused its number of tasks for at least one job. It makes the change job by job. If Slurm refuses the number for a
-// job, it makes the other changes of that job, which keeps the tasks that it has from then on. It takes no licences back before that: Slurm may have changed the other jobs, which
-// have their new licences and tasks.
+// job, it makes the other changes of that job, which keeps the tasks that it has from then on. It takes no licences back before that: Slurm may have changed
+// the other jobs, which have their new licences and tasks.
 func (c *Controller) refuse(ctx context.Context, u *slurm.Update, applied map[string]bool, licensed map[string]int) error {
 	now := map[string]string{}
 	if u.Licences != "" {

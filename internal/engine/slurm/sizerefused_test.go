@@ -47,8 +47,8 @@ func TestRefusedSize(t *testing.T) {
 	}
 }
 
-// picky is a Slurm that refuses another number of tasks for job 2 only: it makes a change of several jobs for the others, and writes the AdminComment of job 2, and its licences if
-// halfway says so. It stops answering after some calls.
+// picky is a Slurm that refuses another number of tasks for job 2 only: it makes a change of several jobs for the others, and writes the AdminComment of job 2,
+// and its licences if halfway says so. It stops answering after some calls.
 type picky struct {
 	*fake
 	halfway bool
@@ -91,8 +91,8 @@ func (p *picky) Update(ctx context.Context, u slurm.Update) error {
 	return nil
 }
 
-// TestARefusalTakesNoLicencesFromOthers: Slurm changes the tasks of two jobs of an update, and refuses those of another one. The two have a licence for each CPU at each moment, also if
-// Slurm stops answering meanwhile, and the third keeps the licences that it had.
+// TestARefusalTakesNoLicencesFromOthers: Slurm changes the tasks of two jobs of an update, and refuses those of another one. The two have a licence for each
+// CPU at each moment, also if Slurm stops answering meanwhile, and the third keeps the licences that it had.
 func TestARefusalTakesNoLicencesFromOthers(t *testing.T) {
 	for _, to := range []int{2, 8} {
 		from := 10 - to
