@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
@@ -157,4 +159,31 @@ func TestCacheHoldsLittleOfAnObject(t *testing.T) {
 			t.Errorf("hold %q: %d bytes are kept, %v", hold, len(text), err)
 		}
 	}
+}
+
+// TestMarksWithoutAnOwnerAreCounted: a metric says how many Workloads of Kueue stay inactive though nothing of theirs is governed: those whose time
+// has not come, and those that cannot be written.
+func TestMarksWithoutAnOwnerAreCounted(t *testing.T) {
+	parked := func(until time.Duration) map[string]any {
+		return map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(until)}
+	}
+	b := newBed(t, workload("later", false, parked(time.Hour)), workload("due", false, parked(-time.Hour)))
+	count := func(when string, want float64) {
+		t.Helper()
+		var m dto.Metric
+		if err := metrics.OrphanMarks.Write(&m); err != nil || m.GetGauge().GetValue() != want {
+			t.Errorf("%s: %v marks without an owner, want %v; %v", when, m.GetGauge().GetValue(), want, err)
+		}
+	}
+	b.refused = "job-due"
+	if err := b.dog.Look(context.Background()); !apierrors.IsForbidden(err) {
+		t.Errorf("the look ends with %v", err)
+	}
+	count("one is later, one cannot be written", 2)
+	b.refused = ""
+	b.look()
+	count("one is later", 1)
+	b.clock.Step(2 * time.Hour)
+	b.look()
+	count("none is left", 0)
 }
