@@ -142,7 +142,7 @@ func (d *Watchdog) Transform(o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		if m, is := o.(client.Object); is {
-			m.SetManagedFields(nil)
+			kinds.TrimMetadata(m)
 		}
 		return o, nil
 	}

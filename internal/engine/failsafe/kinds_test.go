@@ -2,6 +2,7 @@ package failsafe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -157,6 +158,22 @@ func TestCacheHoldsLittleOfAnObject(t *testing.T) {
 		text, err := o.(*unstructured.Unstructured).MarshalJSON()
 		if err != nil || len(text) > 1024 {
 			t.Errorf("hold %q: %d bytes are kept, %v", hold, len(text), err)
+		}
+	}
+}
+
+// TestCacheHoldsLittleOfATypedObject: the cache keeps none of the annotations and labels that a tenant writes into a policy, or an administrator into a zone.
+func TestCacheHoldsLittleOfATypedObject(t *testing.T) {
+	huge := map[string]string{"mine": strings.Repeat("x", 240_000), v1alpha1.AnnotationPausedByRelease: strings.Repeat("x", 240_000)}
+	meta := metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "u", ResourceVersion: "7", Generation: 3, Annotations: huge, Labels: huge}
+	for _, x := range []client.Object{&v1alpha1.CarbonPolicy{ObjectMeta: meta}, &v1alpha1.GridZone{ObjectMeta: meta}, &v1alpha1.WorkloadKind{ObjectMeta: meta}} {
+		o, err := (&Watchdog{}).Transform(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(o)
+		if err != nil || len(text) > 1024 || x.GetUID() != "u" || x.GetGeneration() != 3 {
+			t.Errorf("%T: %d bytes are kept, %v", x, len(text), err)
 		}
 	}
 }
