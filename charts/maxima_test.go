@@ -2,6 +2,7 @@ package charts
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
@@ -21,35 +23,59 @@ type crdSchema struct {
 	Properties           map[string]*crdSchema
 	Items                *crdSchema
 	AdditionalProperties *crdSchema
-	Maximum              *float64
+	Minimum, Maximum     *float64
+	Default              any
 	MaxLength            *int64
 	Rules                []struct{ Rule string } `json:"x-kubernetes-validations"`
 }
 
-// TestEveryNumberHasAMaximum: each number, duration and amount in the specification of a custom resource has a maximum in its schema, and so have the values of
-// maps of texts.
-func TestEveryNumberHasAMaximum(t *testing.T) {
+// TestEveryNumberIsBounded: each number, duration and amount in the specification of a custom resource has a minimum and a maximum in its schema, and the values of
+// maps of texts have a maximum.
+func TestEveryNumberIsBounded(t *testing.T) {
 	for name, spec := range map[string]any{
 		"capacitycurves": v1alpha1.CapacityCurveSpec{}, "carbonpolicies": v1alpha1.CarbonPolicySpec{}, "computeclusters": v1alpha1.ComputeClusterSpec{}, "follows": v1alpha1.FollowSpec{},
 		"gridzones": v1alpha1.GridZoneSpec{}, "scalingprofiles": v1alpha1.ScalingProfileSpec{}, "workloadkinds": v1alpha1.WorkloadKindSpec{},
 	} {
-		text, err := os.ReadFile("lull/files/crd/lull.dev_" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd struct {
-			Spec struct {
-				Versions []struct {
-					Schema struct {
-						OpenAPIV3Schema crdSchema `json:"openAPIV3Schema"`
-					}
+		bounded(t, name+".spec", reflect.TypeOf(spec), specSchema(t, name))
+	}
+}
+
+// specSchema is the schema of the specification of a custom resource.
+func specSchema(t *testing.T, name string) *crdSchema {
+	t.Helper()
+	text, err := os.ReadFile("lull/files/crd/lull.dev_" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct {
+					OpenAPIV3Schema crdSchema `json:"openAPIV3Schema"`
 				}
 			}
 		}
-		if err := yaml.Unmarshal(text, &crd); err != nil {
-			t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+}
+
+// TestDefaultEndpointsAreTheSameEverywhere: a source that names no address asks the same service whether the API server has filled the address in or not.
+func TestDefaultEndpointsAreTheSameEverywhere(t *testing.T) {
+	want := map[string]string{
+		"electricityMaps": provider.ElectricityMapsEndpoint, "wattTime": provider.WattTimeEndpoint, "ukCarbonIntensity": provider.UKCarbonIntensityEndpoint,
+		"entsoE": provider.EntsoEEndpoint, "eia": provider.EIAEndpoint,
+	}
+	got := map[string]string{}
+	for name, source := range specSchema(t, "gridzones").Properties["source"].Properties {
+		if endpoint := source.Properties["endpoint"]; endpoint != nil && endpoint.Default != nil {
+			got[name], _ = endpoint.Default.(string)
 		}
-		bounded(t, name+".spec", reflect.TypeOf(spec), crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the API server fills in %v, want %v", got, want)
 	}
 }
 
@@ -81,6 +107,9 @@ func bounded(t *testing.T, path string, of reflect.Type, s *crdSchema) {
 	case reflect.TypeFor[metav1.Duration]():
 		if !strings.Contains(rules, "<= duration(") {
 			t.Errorf("%s: a duration without a maximum", path)
+		}
+		if !strings.Contains(rules, ">= duration(") && !strings.Contains(rules, "> duration(") {
+			t.Errorf("%s: a duration without a minimum", path)
 		}
 		return
 	case reflect.TypeFor[resource.Quantity]():
@@ -117,8 +146,8 @@ func bounded(t *testing.T, path string, of reflect.Type, s *crdSchema) {
 		}
 		bounded(t, path+"{}", of.Elem(), s.AdditionalProperties)
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Float64:
-		if s.Maximum == nil {
-			t.Errorf("%s: a number without a maximum", path)
+		if s.Minimum == nil || s.Maximum == nil {
+			t.Errorf("%s: a number without a minimum or a maximum", path)
 		}
 	}
 }

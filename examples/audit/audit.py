@@ -2,7 +2,7 @@
 """Recompute emissions and savings from the raw export of a ledger, and check its chain.
 
     lull ledger export --database ledger.db --entries -o ledger.jsonl
-    python3 audit.py ledger.jsonl [--from 2026-10-01] [--to 2026-11-01]
+    python3 audit.py ledger.jsonl [--from 2026-10-01] [--to 2026-11-01] [--head 4f0c...]
 
 It shares no code with Lull: it is how an auditor would do it, from docs/ledger.md alone. Exit status 0 only if the
 chain is whole and each figure agrees to 1e-9.
@@ -36,9 +36,9 @@ def nanoseconds(text):
     return timegm(datetime.fromisoformat(date).timetuple()) * 10**9 + int((fraction or "0").ljust(9, "0"))
 
 
-def entries(path):
-    """Yield entries; stop with an error where the chain is broken."""
-    before, last = "0" * 64, 0
+def entries(path, head):
+    """Yield entries; stop with an error where the chain is broken, or no entry has the hash head, if one is given."""
+    before, last, found = "0" * 64, 0, head is None
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -54,7 +54,10 @@ def entries(path):
             if (last or entry["seq"] == 1) and hashlib.sha256(text.encode()).hexdigest() != entry["hash"]:
                 sys.exit(f"entry {entry['seq']}: wrong hash")
             before, last = entry["hash"], entry["seq"]
+            found = found or before == head
             yield entry
+    if not found:
+        sys.exit(f"no entry has the hash {head}")
 
 
 class Zone:
@@ -244,6 +247,7 @@ def main():
     parser.add_argument("export")
     parser.add_argument("--from", dest="start", default="0001-01-01")
     parser.add_argument("--to", dest="end", default="9999-12-31")
+    parser.add_argument("--head", help="hash that an entry must have: the head that you noted before")
     options = parser.parse_args()
 
     works, pools, zones, zone_of, waiting = {}, {}, {}, {}, []
@@ -367,7 +371,7 @@ def main():
 
     # A settlement rests on the entries up to the one that it names.
     queue = []
-    for entry in entries(options.export):
+    for entry in entries(options.export, options.head):
         if entry["kind"] == "settled":
             while queue and queue[0]["seq"] <= entry["body"]["after"]:
                 read(queue.pop(0))

@@ -70,7 +70,7 @@ func (o forecastOptions) setProvider(cfg *source.Config, zone, code string) erro
 		if strings.HasSuffix(o.source, "-v4") {
 			version = "v4"
 		}
-		cfg.Provider = provider.ElectricityMaps{Endpoint: o.address("https://api.electricitymaps.com"), Version: version, Zone: zone, Factor: cfg.Factor, Token: secret}
+		cfg.Provider = provider.ElectricityMaps{Endpoint: o.address(provider.ElectricityMapsEndpoint), Version: version, Zone: zone, Factor: cfg.Factor, Token: secret}
 	case "wattTime":
 		signal := "co2_moer"
 		if o.signal == "average" {
@@ -79,20 +79,20 @@ func (o forecastOptions) setProvider(cfg *source.Config, zone, code string) erro
 			cfg.Signal = carbon.Marginal
 		}
 		cfg.Factor = carbon.Direct
-		cfg.Provider = &provider.WattTime{Endpoint: o.address("https://api.watttime.org"), Region: zone, SignalType: signal, Username: o.user, Password: secret}
+		cfg.Provider = &provider.WattTime{Endpoint: o.address(provider.WattTimeEndpoint), Region: zone, SignalType: signal, Username: o.user, Password: secret}
 	case "ukCarbonIntensity":
 		if zone != "GB" { // it would get the intensity of Great Britain
 			return fmt.Errorf("--zone: %q; accepted for ukCarbonIntensity: GB", o.zone)
 		}
 		cfg.Factor = carbon.Direct
-		cfg.Provider = provider.UKCarbonIntensity{Endpoint: o.address("https://api.carbonintensity.org.uk")}
+		cfg.Provider = provider.UKCarbonIntensity{Endpoint: o.address(provider.UKCarbonIntensityEndpoint)}
 	case "entsoE":
 		if code == "" {
 			return fmt.Errorf("--zone: %q; accepted for entsoE: ZONE=EIC, e.g. DE=10Y1001A1001A82H", o.zone)
 		}
-		cfg.Provider = provider.EntsoE{Endpoint: o.address("https://web-api.tp.entsoe.eu"), Domain: code, Zone: zone, Token: secret}
+		cfg.Provider = provider.EntsoE{Endpoint: o.address(provider.EntsoEEndpoint), Domain: code, Zone: zone, Token: secret}
 	case "eia":
-		cfg.Provider = provider.EIA{Endpoint: o.address("https://api.eia.gov"), Respondent: zone, Key: secret}
+		cfg.Provider = provider.EIA{Endpoint: o.address(provider.EIAEndpoint), Respondent: zone, Key: secret}
 	case "carbonAwareSDK":
 		if o.endpoint == "" || o.location == "" {
 			return errors.New("carbonAwareSDK: --endpoint and --location are needed")

@@ -114,6 +114,34 @@ func TestReportSaysWhatItLeavesOut(t *testing.T) {
 	}
 }
 
+// TestReportStatesWhatRanAsSubmitted: the report counts the workloads that Lull let run as submitted, and says what the others saved.
+func TestReportStatesWhatRanAsSubmitted(t *testing.T) {
+	file := bookOf(t)
+	if out := stdout(t, "report", "--database", file); strings.Contains(out, "ran as submitted") {
+		t.Errorf("nothing was held out, and yet:\n%s", out)
+	}
+	l, err := ledger.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 10, 1, 2, 0, 0, 0, time.UTC)
+	var held []ledger.New
+	for uid, of := range map[string]ledger.Submitted{"h": {HeldOut: true}, "s": {Shadow: true}} {
+		of.Kind, of.Namespace, of.Name, of.Policy, of.At = "Job", "batch", uid, "batch/clean", at
+		held = append(held, ledger.New{Kind: ledger.KindSettled, Key: "settled/" + uid + "/0", Workload: uid, Body: ledger.Settled{
+			Method: "3", Of: of, From: at, To: at.Add(time.Hour), Runs: 1, OnTime: true, KWh: 1, Grams: 500, Signal: "average", Factor: "lifecycle", Counterfactual: ledger.Counterfactual{From: at, To: at.Add(time.Hour), Grams: 500},
+		}})
+	}
+	_, err = l.Append(t.Context(), held...)
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "2 of 4 workloads (2.000 kWh) ran as submitted, as they were held out for comparison (holdOut) or their policy was in Shadow mode. All sums include them. Of the emissions of the others as submitted, 54.5 % was saved."
+	if out := stdout(t, "report", "--database", file); !strings.Contains(out, want) { // 400 - 150 and 40 - 50, of 440
+		t.Errorf("lacks %q:\n%s", want, out)
+	}
+}
+
 // TestVerifyNamesWhatIsMissing: a database without entries has nothing to verify, and a head that is no hash is
 // not looked for.
 func TestVerifyNamesWhatIsMissing(t *testing.T) {

@@ -264,6 +264,10 @@ func about(s *ledger.Summary) []string {
 	if lost := s.All.FailedHours + s.All.EvictedHours; lost > 0 {
 		lines = append(lines, fmt.Sprintf("Of %.4g pod hours, %.4g are of pods that failed and %.4g of pods that were evicted: their energy counts. As submitted, it counts only if no work was done again.", s.All.WorkerHours, s.All.FailedHours, s.All.EvictedHours))
 	}
+	if t := &s.All; t.Unplanned > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %d workloads (%.3f kWh) ran as submitted, as they were held out for comparison (holdOut) or their policy was in Shadow mode. All sums include them. Of the emissions of the others as submitted, %.1f %% was saved.",
+			t.Unplanned, t.Workloads, t.UnplannedKWh, 100*t.PlannedShare()))
+	}
 	return slices.Concat(lines, open, gapLines(s))
 }
 

@@ -100,8 +100,11 @@ type explanation struct {
 	plan     *v1alpha1.CarbonPlan // nil where there is none yet
 	profiles map[string]*v1alpha1.ScalingProfile
 	clusters []v1alpha1.ComputeCluster // to which the policy may send it; none for this one
-	missing  string                    // what is gone that a decision takes
+	missing  string                    // why Lull decides nothing about it: what is gone that a decision takes, or its user has suspended it
 }
+
+// suspendedByUser is why Lull decides nothing about a workload that is suspended without a mark of Lull.
+const suspendedByUser = "it is suspended, and not by Lull: Lull decides nothing about it, and does not resume it. Whoever has suspended it resumes it"
 
 func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanation, error) {
 	x := &explanation{w: w, profiles: map[string]*v1alpha1.ScalingProfile{}}
@@ -143,6 +146,10 @@ func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanatio
 		}
 	}
 	var p v1alpha1.CarbonPlan
+	if x.missing == "" && w.Facts.Suspended && !w.Held() && !w.Facts.Finished && w.Facts.Queue == "" {
+		x.missing = suspendedByUser
+		return x, nil // its plan is the one of when it ran
+	}
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace(), Name: kube.PlanName(w)}, &p)
 	if err == nil {
 		x.plan = &p
@@ -183,6 +190,8 @@ func (x *explanation) write(ctx context.Context, out io.Writer, now time.Time) e
 			fmt.Fprintf(out, "%s at %s: %s (%s)\n", last.Verb, last.At.UTC().Format(time.RFC3339), last.Message, last.Reason)
 		}
 		x.writePlan(out)
+	case told && x.missing != "":
+		fmt.Fprintf(out, "%s at %s: %s (%s)\n", last.Verb, last.At.UTC().Format(time.RFC3339), last.Message, last.Reason)
 	case told:
 		fmt.Fprintf(out, "%s: %s (%s)\n", last.Verb, last.Message, last.Reason)
 	default:

@@ -172,6 +172,29 @@ func TestExplainWithoutPolicyOrZone(t *testing.T) {
 	}
 }
 
+// TestExplainSuspendedByUser: a Job that its user has suspended after Lull released it is explained as that, and not by the plan of when it ran.
+func TestExplainSuspendedByUser(t *testing.T) {
+	job := jobKind(t)
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "a", Annotations: map[string]string{
+		v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationDecision: `{"verb":"Release","reason":"CleanNow","message":"power is clean now","at":"2026-03-01T12:00:00Z"}`,
+	}}, Spec: batchv1.JobSpec{Suspend: new(true)}}
+	w := kube.NewWorkload(job, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": "a", "namespace": "n", "uid": "a"}}})
+	plan := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Name: kube.PlanName(w), Namespace: "n"}, Status: v1alpha1.CarbonPlanStatus{State: v1alpha1.PlanRunning, Message: "no pods", Reason: "Unscheduled"}}
+	c := clusterOf(t, policy, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}}, j, plan)
+	w, err := kube.Fetch(t.Context(), c, job, client.ObjectKeyFromObject(j))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{formatText, formatJSON} {
+		var out bytes.Buffer
+		if err := explainWorkload(t.Context(), &out, c, w, format); err != nil || !strings.Contains(out.String(), "it is suspended, and not by Lull") ||
+			!strings.Contains(out.String(), "power is clean now") || strings.Contains(out.String(), "Unscheduled") || strings.Contains(out.String(), "no plan yet") {
+			t.Errorf("%s: %v\n%s", format, err, out.String())
+		}
+	}
+}
+
 // TestExplainCronJob: what would change a Job of a CronJob is found with the next run as its deadline.
 func TestExplainCronJob(t *testing.T) {
 	ctx := t.Context()

@@ -52,10 +52,15 @@ func TestAuditorFindsTheSameFigures(t *testing.T) {
 	if err := errors.Join(err, out.Close()); err != nil {
 		t.Fatal(err)
 	}
-	audit := func(file string) ([]byte, error) {
-		return exec.Command(python, child.Reads(t, auditor), file, "--from", "2026-03-01", "--to", "2026-04-01").CombinedOutput()
+	audit := func(file string, more ...string) ([]byte, error) {
+		args := append([]string{child.Reads(t, auditor), file, "--from", "2026-03-01", "--to", "2026-04-01"}, more...)
+		return exec.Command(python, args...).CombinedOutput()
 	}
-	text, err := audit(file)
+	chain, err := Verify(b.l.Read(context.Background(), Query{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := audit(file, "--head", chain.Head.String())
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -101,6 +106,13 @@ func TestAuditorFindsTheSameFigures(t *testing.T) {
 	}
 	if text, err := audit(wrong); err == nil || !strings.Contains(string(text), "wrong hash") {
 		t.Errorf("a changed figure: %v, %s", err, text)
+	}
+	lines := strings.SplitAfter(strings.TrimSpace(string(whole)), "\n")
+	if err := os.WriteFile(wrong, []byte(strings.Join(lines[:len(lines)-1], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := audit(wrong, "--head", chain.Head.String()); err == nil || !strings.Contains(string(text), "no entry has the hash "+chain.Head.String()) {
+		t.Errorf("the last entry is gone: %v, %s", err, text)
 	}
 }
 

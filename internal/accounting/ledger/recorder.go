@@ -202,7 +202,7 @@ func (r *Recorder) submitted(k *Look, w *kube.Workload, t *decide.Task, runtime 
 		Policy: o.policy, At: at, Workers: size.Workers, Others: size.Others, Request: size.Request, Watts: k.watts("", size.Request), Resumable: w.Resumable(),
 		Parts: w.Facts.Of > 1 && !w.Facts.Tandem && len(k.Policy.Spec.Clusters) == 0, Runtime: runtime.Seconds(), Deadline: kube.DeadlineOf(w, k.Policy, k.Timeline).UTC(), Zone: k.Policy.Spec.Zone, Clusters: k.Policy.Spec.Clusters,
 	}
-	b.HeldOut = kube.HeldOut(w, &k.Policy.Spec)
+	b.HeldOut, b.Shadow = kube.HeldOut(w, &k.Policy.Spec), k.Policy.Spec.Mode == v1alpha1.ModeShadow
 	if t != nil {
 		if !b.HeldOut {
 			b.Deadline = t.Deadline.UTC()

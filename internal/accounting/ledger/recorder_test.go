@@ -50,6 +50,7 @@ type scene struct {
 	object map[string]any
 	queued *kueue.Workload
 	room   float64 // beside that of the others
+	mode   v1alpha1.Mode
 }
 
 func newScene(t *testing.T) *scene {
@@ -114,7 +115,7 @@ func (s *scene) record(hour float64) {
 	}
 	w := kube.NewWorkload(named[0], &unstructured.Unstructured{Object: text})
 	w.Queued = s.queued
-	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z"}}
+	policy := &v1alpha1.CarbonPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1alpha1.CarbonPolicySpec{Zone: "z", Mode: s.mode}}
 	series, err := carbon.NewSeries(carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Basis: carbon.Measured}, []carbon.Sample{{From: at(0), To: at(1), Value: units.CarbonIntensity(s.value)}, {From: at(1), To: at(200), Value: 100}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -345,5 +346,18 @@ func TestRecordOfPartlyMeasured(t *testing.T) {
 	var e Energy
 	if story := s.story(KindEnergy); len(story) != 1 || json.Unmarshal([]byte(story[0]), &e) != nil || !near(e.KWh, 0.08) || !near(e.ModelKWh, 0.02) {
 		t.Errorf("%v; want 0.08 kWh, 0.02 of them by the model", story)
+	}
+}
+
+// TestShadowIsRecorded: the entry of a submission says that the policy was in Shadow mode, and says nothing of a policy that enforces.
+func TestShadowIsRecorded(t *testing.T) {
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeShadow, v1alpha1.ModeEnforce, ""} {
+		s := newScene(t)
+		s.mode = mode
+		s.look(1)
+		var b Submitted
+		if story := s.story(KindSubmitted); len(story) != 1 || json.Unmarshal([]byte(story[0]), &b) != nil || b.Shadow != (mode == v1alpha1.ModeShadow) {
+			t.Errorf("mode %q: %v", mode, story)
+		}
 	}
 }

@@ -57,6 +57,8 @@ type Submitted struct {
 	Resumable bool `json:"resumable,omitempty"`
 	// HeldOut says that it runs as submitted, to compare with.
 	HeldOut bool `json:"heldOut,omitempty"`
+	// Shadow says that its policy was in Shadow mode when it was seen first: Lull holds nothing then.
+	Shadow bool `json:"shadow,omitempty"`
 }
 
 func (b *Submitted) runtime() time.Duration {

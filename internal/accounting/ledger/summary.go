@@ -48,6 +48,12 @@ type Totals struct {
 	WithheldKWh float64 `json:"withheldKWh,omitempty"`
 	// Refused are those of the withheld whose energy is withheld too.
 	Refused int `json:"refused,omitempty"`
+	// Unplanned are the workloads that Lull let run as submitted: those that were held out, and those of policies in Shadow
+	// mode. All figures include them: UnplannedKWh of KWh, and so on.
+	Unplanned                 int     `json:"unplanned,omitempty"`
+	UnplannedKWh              float64 `json:"unplannedKWh,omitempty"`
+	UnplannedAsSubmittedGrams float64 `json:"unplannedAsSubmittedGCO2eq,omitempty"`
+	UnplannedSavedGrams       float64 `json:"unplannedSavedGCO2eq,omitempty"`
 
 	ran int // of the workloads, those that did
 }
@@ -71,6 +77,11 @@ func (t *Totals) add(b *Settlement, price float64) {
 	t.EvictedHours += b.EvictedHours
 	t.KWh += b.KWh
 	t.MeasuredKWh += b.MeasuredKWh
+	unplanned := b.Of.HeldOut || b.Of.Shadow
+	if unplanned {
+		t.Unplanned++
+		t.UnplannedKWh += b.KWh
+	}
 	if b.Withheld != "" {
 		t.Withheld++
 		t.WithheldKWh += b.KWh
@@ -82,6 +93,10 @@ func (t *Totals) add(b *Settlement, price float64) {
 		t.AsSubmittedGrams += b.Counterfactual.Grams
 		t.SavedGrams += b.SavedGrams
 		t.UncertainGrams += b.Uncertainty * b.Grams
+		if unplanned {
+			t.UnplannedAsSubmittedGrams += b.Counterfactual.Grams
+			t.UnplannedSavedGrams += b.SavedGrams
+		}
 		t.FilledHours += (b.FilledSeconds + b.Counterfactual.FilledSeconds) / 3600
 	}
 	if b.Runs == 0 {
@@ -111,12 +126,21 @@ func (t *Totals) CostPerKilogram() float64 {
 	return 1000 * t.DelayCost / t.SavedGrams
 }
 
-// Share is what was saved of what would have been emitted; 0 where that is nothing.
+// Share is what was saved of what would have been emitted, by all workloads, also those that Lull let run as submitted; 0 where that is nothing.
 func (t *Totals) Share() float64 {
 	if t.AsSubmittedGrams <= 0 {
 		return 0
 	}
 	return t.SavedGrams / t.AsSubmittedGrams
+}
+
+// PlannedShare is Share of the workloads that Lull planned, without those that it let run as submitted.
+func (t *Totals) PlannedShare() float64 {
+	as := t.AsSubmittedGrams - t.UnplannedAsSubmittedGrams
+	if as <= 0 {
+		return 0
+	}
+	return (t.SavedGrams - t.UnplannedSavedGrams) / as
 }
 
 // Summary is a report over a time.

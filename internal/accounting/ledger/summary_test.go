@@ -134,3 +134,30 @@ func TestIntervalCoversTheTruth(t *testing.T) {
 		t.Errorf("nobody held out: %+v, %v", s.HoldOut, err)
 	}
 }
+
+// TestUnplannedWorkIsStated: work that ran as submitted, held out or in Shadow mode, is in all sums; it is counted, and the share that the others saved is
+// known without it.
+func TestUnplannedWorkIsStated(t *testing.T) {
+	asSubmitted := func(change func(*Submitted)) func(*Settlement) {
+		return func(b *Settlement) {
+			b.Grams, b.SavedGrams = b.Counterfactual.Grams, 0
+			change(&b.Of)
+		}
+	}
+	list := []Settlement{
+		settlement("planned", nil),
+		settlement("held out", asSubmitted(func(of *Submitted) { of.HeldOut = true })),
+		settlement("shadow", asSubmitted(func(of *Submitted) { of.Shadow = true })),
+		settlement("withheld", func(b *Settlement) { b.Of.HeldOut, b.Withheld, b.SavedGrams = true, "no intensities", 0 }),
+	}
+	s, err := Summarize(list, Question{By: "policy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range []*Totals{&s.All, &s.Groups[0]} {
+		if all.Unplanned != 3 || !near(all.UnplannedKWh, 3) || !near(all.UnplannedAsSubmittedGrams, 600) || !near(all.UnplannedSavedGrams, 0) ||
+			!near(all.SavedGrams, 200) || !near(all.AsSubmittedGrams, 900) || !near(all.Share(), 200./900) || !near(all.PlannedShare(), 200./300) {
+			t.Errorf("%+v: shares %v and %v", all, all.Share(), all.PlannedShare())
+		}
+	}
+}

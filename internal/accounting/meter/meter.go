@@ -28,11 +28,12 @@ import (
 const (
 	// stale is how old a measured power may be.
 	stale = 5 * time.Minute
-	// mostQueries bounds the queries for progress that are asked in one round,
-	// atATime those in flight, patience each of them.
-	mostQueries = 2000
-	atATime     = 8
-	patience    = 10 * time.Second
+	// mostQueries bounds the queries for progress that are asked in one round, mostOfNamespace
+	// those of one namespace, atATime those in flight, patience each of them.
+	mostQueries     = 2000
+	mostOfNamespace = 200
+	atATime         = 8
+	patience        = 10 * time.Second
 )
 
 // Meter asks one Prometheus. Create it with New.
@@ -172,18 +173,38 @@ func (m *Meter) askPower(ctx context.Context, token string) error {
 	return nil
 }
 
-func (m *Meter) askProgress(ctx context.Context, token string) {
-	queries := map[types.UID]string{}
+// queries returns the queries for progress of a round by workload, and the workloads that are asked about: of each namespace the first, by UID.
+func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids []types.UID) {
+	queries = map[types.UID]string{}
+	namespaces := map[string][]types.UID{}
 	m.mu.Lock()
-	for _, of := range m.wanted {
+	for policy, of := range m.wanted {
 		maps.Copy(queries, of)
+		namespaces[policy.Namespace] = slices.AppendSeq(namespaces[policy.Namespace], maps.Keys(of))
 	}
 	m.mu.Unlock()
-	uids := slices.Sorted(maps.Keys(queries))
+	for namespace, all := range namespaces {
+		slices.Sort(all)
+		var err error
+		if len(all) > mostOfNamespace {
+			err = fmt.Errorf("%d workloads of namespace %s have a query for their progress; accepted: %d", len(all), namespace, mostOfNamespace)
+			all = all[:mostOfNamespace]
+		}
+		m.tell(ctx, "progress of "+namespace, err)
+		uids = append(uids, all...)
+	}
+	slices.Sort(uids)
+	var err error
 	if len(uids) > mostQueries {
-		m.tell(ctx, "progress", fmt.Errorf("%d workloads have a query for their progress; accepted: %d at a time", len(uids), mostQueries))
+		err = fmt.Errorf("%d workloads have a query for their progress; accepted: %d at a time", len(uids), mostQueries)
 		uids = uids[:mostQueries]
 	}
+	m.tell(ctx, "progress", err)
+	return queries, uids
+}
+
+func (m *Meter) askProgress(ctx context.Context, token string) {
+	queries, uids := m.queries(ctx)
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	for _, uid := range uids {

@@ -126,3 +126,54 @@ func TestMeterReadsThreeGenerationsOfExporters(t *testing.T) {
 		t.Errorf("a workload that is gone is remembered: %v", m.told)
 	}
 }
+
+// TestQueriesForProgressAreBoundedByNamespace: a namespace with many workloads keeps no other from being asked about, and all namespaces together have a bound.
+func TestQueriesForProgressAreBoundedByNamespace(t *testing.T) {
+	m := New("http://127.0.0.1:1", "", time.Second, nil, testclock.NewFakeClock(time.Unix(0, 0)))
+	fill := func(namespace string, policies, workloads int) {
+		for p := range policies {
+			of := map[types.UID]string{}
+			for i := range workloads {
+				of[types.UID(fmt.Sprintf("%s-%d-%04d", namespace, p, i))] = "q"
+			}
+			m.wanted[types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("p", p)}] = of
+		}
+	}
+	fill("a-greedy", 3, 900)
+	fill("small", 1, 5)
+	count := func() (by map[string]int, all int) {
+		by = map[string]int{}
+		queries, uids := m.queries(context.Background())
+		for _, uid := range uids {
+			if queries[uid] != "q" {
+				t.Errorf("%s: query %q", uid, queries[uid])
+			}
+			by[uidNamespace(uid)]++
+		}
+		return by, len(uids)
+	}
+	if by, _ := count(); by["a-greedy"] != mostOfNamespace || by["small"] != 5 {
+		t.Errorf("asked about %v; want %d of a-greedy and 5 of small", by, mostOfNamespace)
+	}
+	if text := m.told["progress of a-greedy"]; !strings.Contains(text, "2700 workloads of namespace a-greedy") {
+		t.Errorf("told %q", text)
+	}
+	for i := range 15 {
+		fill(fmt.Sprint("n", i), 1, 300)
+	}
+	if _, all := count(); all != mostQueries {
+		t.Errorf("asked about %d, want %d", all, mostQueries)
+	}
+	delete(m.wanted, types.NamespacedName{Namespace: "a-greedy", Name: "p0"})
+	fill("a-greedy", 3, 10)
+	count()
+	if text := m.told["progress of a-greedy"]; text != "" {
+		t.Errorf("a namespace within its bound: told %q", text)
+	}
+}
+
+// uidNamespace is the namespace in a UID that a test made.
+func uidNamespace(uid types.UID) string {
+	parts := strings.Split(string(uid), "-")
+	return strings.Join(parts[:len(parts)-2], "-")
+}

@@ -91,7 +91,7 @@ var (
 		Name: "lull_actions_total",
 		Help: "Writes to Jobs, by verb and reason.",
 	}, []string{"verb", "reason"})
-	// UnlistedKinds and OverdueHolds say what the watchdog cannot list or release.
+	// UnlistedKinds, OverdueHolds and OrphanMarks say what the watchdog cannot list or release, and what it finds without an owner.
 	UnlistedKinds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lull_failsafe_unlisted_kinds",
 		Help: "1 for a kind of workload that the watchdog cannot list, if new work of the kind is held, or if there were holds when the watchdog last listed it.",
@@ -99,6 +99,10 @@ var (
 	OverdueHolds = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_overdue_holds",
 		Help: "Holds past their latest safe start that the watchdog failed to release at its last try.",
+	})
+	OrphanMarks = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_failsafe_orphan_marks",
+		Help: "Workloads of Kueue that Lull has set inactive, of which the watchdog found no governed object and which are inactive still. Not updated while a kind cannot be listed.",
 	})
 	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors describe the state of the ledger.
 	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -242,7 +246,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, HeldAtCreation, Actions, UnlistedKinds, OverdueHolds, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, HeldAtCreation, Actions, UnlistedKinds, OverdueHolds, OrphanMarks, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

@@ -29,6 +29,9 @@ type CarbonAwareSDK struct {
 // Name implements Provider.
 func (m CarbonAwareSDK) Name() string { return "carbonAwareSDK" }
 
+// Identity implements Provider.
+func (m CarbonAwareSDK) Identity() []string { return []string{m.Endpoint} }
+
 // Forecasts implements Provider.
 func (m CarbonAwareSDK) Forecasts() bool { return true }
 

@@ -34,6 +34,9 @@ var eiaFactors = map[string]float64{
 // Name implements Provider.
 func (m EIA) Name() string { return "eia" }
 
+// Identity implements Provider.
+func (m EIA) Identity() []string { return []string{m.Endpoint} }
+
 // Forecasts implements Provider.
 func (m EIA) Forecasts() bool { return false }
 

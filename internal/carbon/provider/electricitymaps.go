@@ -32,6 +32,11 @@ type ElectricityMaps struct {
 // Name implements Provider.
 func (m ElectricityMaps) Name() string { return "electricityMaps" }
 
+// Identity implements Provider.
+func (m ElectricityMaps) Identity() []string {
+	return []string{m.Endpoint, strconv.FormatBool(m.DisableEstimations)}
+}
+
 // Forecasts implements Provider.
 func (m ElectricityMaps) Forecasts() bool { return true }
 

@@ -45,6 +45,9 @@ var weatherDriven = map[string]bool{"B16": true, "B18": true, "B19": true}
 // Name implements Provider.
 func (m EntsoE) Name() string { return "entsoE" }
 
+// Identity implements Provider.
+func (m EntsoE) Identity() []string { return []string{m.Endpoint, m.Domain} }
+
 // Forecasts implements Provider.
 func (m EntsoE) Forecasts() bool { return true }
 

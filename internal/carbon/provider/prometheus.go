@@ -34,6 +34,9 @@ const ForecastLabel = "forecast_time"
 // Name implements Provider.
 func (m Prometheus) Name() string { return "prometheus" }
 
+// Identity implements Provider.
+func (m Prometheus) Identity() []string { return []string{m.Endpoint, m.ForecastQuery} }
+
 // Forecasts implements Provider.
 func (m Prometheus) Forecasts() bool { return m.ForecastQuery != "" }
 

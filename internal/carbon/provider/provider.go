@@ -66,11 +66,29 @@ type Provider interface {
 	Name() string
 	// Provenance is what all its samples have in common.
 	Provenance() carbon.Provenance
+	// Identity has all else that its values depend on, but no credential: zones share a feed if name, provenance and identity are equal.
+	Identity() []string
 	// Forecasts says whether the service publishes forecasts at all.
 	Forecasts() bool
 	// Fetch asks. An error may come with what could be had all the same.
 	Fetch(ctx context.Context, get Getter, q Query) (Answer, error)
 }
+
+// Inheritor is a Provider that keeps something between requests, such as a token.
+type Inheritor interface {
+	Provider
+	// Inherit takes that over from the provider that it replaces, if that is one of its kind with the same account.
+	Inherit(old Provider)
+}
+
+// The addresses of the public services: those of GridZone.spec.source, if it states none, and of lull forecast.
+const (
+	ElectricityMapsEndpoint   = "https://api.electricitymaps.com"
+	WattTimeEndpoint          = "https://api.watttime.org"
+	UKCarbonIntensityEndpoint = "https://api.carbonintensity.org.uk"
+	EntsoEEndpoint            = "https://web-api.tp.entsoe.eu"
+	EIAEndpoint               = "https://api.eia.gov"
+)
 
 // maxPoints bounds the values of an answer: a year of five minutes.
 const maxPoints = 110_000

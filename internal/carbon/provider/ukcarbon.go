@@ -24,6 +24,9 @@ type UKCarbonIntensity struct {
 // Name implements Provider.
 func (m UKCarbonIntensity) Name() string { return "ukCarbonIntensity" }
 
+// Identity implements Provider.
+func (m UKCarbonIntensity) Identity() []string { return []string{m.Endpoint} }
+
 // Forecasts implements Provider.
 func (m UKCarbonIntensity) Forecasts() bool { return true }
 

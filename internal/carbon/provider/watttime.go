@@ -34,6 +34,9 @@ type WattTime struct {
 // Name implements Provider.
 func (m *WattTime) Name() string { return "wattTime" }
 
+// Identity implements Provider.
+func (m *WattTime) Identity() []string { return []string{m.Endpoint} }
+
 // Forecasts implements Provider.
 func (m *WattTime) Forecasts() bool { return true }
 
@@ -46,10 +49,10 @@ func (m *WattTime) Provenance() carbon.Provenance {
 	return p
 }
 
-// Inherit takes over the token of a provider with the same account, so that a new
-// configuration does not log in anew.
-func (m *WattTime) Inherit(old *WattTime) {
-	if m.Endpoint != old.Endpoint || m.Username != old.Username || m.Password != old.Password {
+// Inherit implements Inheritor: it takes over the token, so that a new configuration does not log in anew.
+func (m *WattTime) Inherit(before Provider) {
+	old, is := before.(*WattTime)
+	if !is || m.Endpoint != old.Endpoint || m.Username != old.Username || m.Password != old.Password {
 		return
 	}
 	old.mu.Lock()

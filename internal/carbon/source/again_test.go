@@ -29,7 +29,8 @@ func (p *publisher) Name() string { return "publisher" }
 func (p *publisher) Provenance() carbon.Provenance {
 	return carbon.Provenance{Zone: "DE", Signal: carbon.Average, Factor: carbon.Lifecycle, Source: "a test"}
 }
-func (p *publisher) Forecasts() bool { return false }
+func (p *publisher) Identity() []string { return nil }
+func (p *publisher) Forecasts() bool    { return false }
 
 func (p *publisher) Fetch(_ context.Context, _ provider.Getter, q provider.Query) (a provider.Answer, _ error) {
 	spans := append([]carbon.Interval(nil), q.Again...)

@@ -25,7 +25,8 @@ func (p wave) Name() string { return "wave" }
 func (p wave) Provenance() carbon.Provenance {
 	return carbon.Provenance{Zone: "X", Signal: p.signal, Factor: p.factor, Source: "a test"}
 }
-func (p wave) Forecasts() bool { return true }
+func (p wave) Identity() []string { return nil }
+func (p wave) Forecasts() bool    { return true }
 
 func (p wave) Fetch(_ context.Context, _ provider.Getter, q provider.Query) (a provider.Answer, _ error) {
 	of := p.Provenance()

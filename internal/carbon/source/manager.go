@@ -49,10 +49,8 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if renewed, ok := cfg.Provider.(*provider.WattTime); ok {
-		if old, ok := f.cfg.Provider.(*provider.WattTime); ok {
-			renewed.Inherit(old)
-		}
+	if renewed, ok := cfg.Provider.(provider.Inheritor); ok {
+		renewed.Inherit(f.cfg.Provider)
 	}
 	reach := f.cfg.Horizon
 	f.cfg = cfg.withDefaults()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kueue"
@@ -103,6 +104,15 @@ func (k *Kind) TrimAnnotations(obj map[string]any) {
 		trimmed[name] = value
 	}
 	metadata["annotations"] = trimmed
+}
+
+// TrimMetadata drops the annotations, the labels and the managed fields of an object in a cache, where none of them is read:
+// of Lull's own resources, and of what else is cached by its Go type or as CarbonPolicies are stored. Anybody who may
+// create such an object may fill them. Write a trimmed object by a patch only: an update would take them from its owner.
+func TrimMetadata(o metav1.Object) {
+	o.SetAnnotations(nil)
+	o.SetLabels(nil)
+	o.SetManagedFields(nil)
 }
 
 // heldLabels are the labels that holding and releasing an object depends on.

@@ -117,24 +117,8 @@ func (z *ZoneReader) Config(ctx context.Context, zone *v1alpha1.GridZone) (sourc
 func key(zone *v1alpha1.GridZone, cfg source.Config) string {
 	parts := []string{cfg.Zone, string(cfg.Signal), string(cfg.Factor)}
 	if p := cfg.Provider; p != nil {
-		s := zone.Spec.Source
 		parts = append(parts, p.Name(), p.Provenance().Zone, p.Provenance().Source)
-		switch {
-		case s.ElectricityMaps != nil:
-			parts = append(parts, string(s.ElectricityMaps.Endpoint), fmt.Sprint(s.ElectricityMaps.DisableEstimations))
-		case s.WattTime != nil:
-			parts = append(parts, string(s.WattTime.Endpoint))
-		case s.UKCarbonIntensity != nil:
-			parts = append(parts, string(s.UKCarbonIntensity.Endpoint))
-		case s.EntsoE != nil:
-			parts = append(parts, string(s.EntsoE.Endpoint), s.EntsoE.Domain)
-		case s.EIA != nil:
-			parts = append(parts, string(s.EIA.Endpoint))
-		case s.CarbonAwareSDK != nil:
-			parts = append(parts, string(s.CarbonAwareSDK.Endpoint))
-		case s.Prometheus != nil:
-			parts = append(parts, string(s.Prometheus.Endpoint), s.Prometheus.ForecastQuery)
-		}
+		parts = append(parts, p.Identity()...)
 	} else {
 		parts = append(parts, "zone "+zone.Name)
 	}
@@ -210,7 +194,7 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 		if hint := zones.Hint(cfg.Zone); hint != "" {
 			return nil, fmt.Errorf("spec.zone: %q; accepted: a zone as Electricity Maps names it%s", cfg.Zone, hint)
 		}
-		address := endpoint(s.ElectricityMaps.Endpoint, "https://api.electricitymaps.com")
+		address := endpoint(s.ElectricityMaps.Endpoint, provider.ElectricityMapsEndpoint)
 		token, err := z.secret(ctx, "spec.source.electricityMaps.tokenSecret", &s.ElectricityMaps.TokenSecret, address)
 		version := s.ElectricityMaps.Version
 		if version == "" {
@@ -221,7 +205,7 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 			DisableEstimations: s.ElectricityMaps.DisableEstimations, Token: token,
 		}, err
 	case s.WattTime != nil:
-		address := endpoint(s.WattTime.Endpoint, "https://api.watttime.org")
+		address := endpoint(s.WattTime.Endpoint, provider.WattTimeEndpoint)
 		password, err := z.secret(ctx, "spec.source.wattTime.passwordSecret", &s.WattTime.PasswordSecret, address)
 		signal := s.WattTime.SignalType
 		if signal == "" {
@@ -235,13 +219,13 @@ func (z *ZoneReader) provider(ctx context.Context, zone *v1alpha1.GridZone, cfg 
 		if cfg.Zone != "GB" && !strings.HasPrefix(cfg.Zone, "GB-") { // it would get the intensity of Great Britain
 			return nil, fmt.Errorf("spec.zone: %q; accepted for ukCarbonIntensity: GB, or GB-NAME for one of its regions", cfg.Zone)
 		}
-		return provider.UKCarbonIntensity{Endpoint: endpoint(s.UKCarbonIntensity.Endpoint, "https://api.carbonintensity.org.uk"), Region: int(s.UKCarbonIntensity.RegionID)}, nil
+		return provider.UKCarbonIntensity{Endpoint: endpoint(s.UKCarbonIntensity.Endpoint, provider.UKCarbonIntensityEndpoint), Region: int(s.UKCarbonIntensity.RegionID)}, nil
 	case s.EntsoE != nil:
-		address := endpoint(s.EntsoE.Endpoint, "https://web-api.tp.entsoe.eu")
+		address := endpoint(s.EntsoE.Endpoint, provider.EntsoEEndpoint)
 		token, err := z.secret(ctx, "spec.source.entsoE.tokenSecret", &s.EntsoE.TokenSecret, address)
 		return provider.EntsoE{Endpoint: address, Domain: s.EntsoE.Domain, Zone: cfg.Zone, Token: token}, err
 	case s.EIA != nil:
-		address := endpoint(s.EIA.Endpoint, "https://api.eia.gov")
+		address := endpoint(s.EIA.Endpoint, provider.EIAEndpoint)
 		key, err := z.secret(ctx, "spec.source.eia.keySecret", &s.EIA.KeySecret, address)
 		return provider.EIA{Endpoint: address, Respondent: s.EIA.Respondent, Key: key}, err
 	case s.CarbonAwareSDK != nil:

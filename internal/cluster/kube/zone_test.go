@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/internal/carbon/source"
 	"lull.dev/lull/pkg/carbon"
 )
@@ -124,5 +129,62 @@ func TestWeatherOfAZone(t *testing.T) {
 	}
 	if two, other := keyOf(v1alpha1.Place{Latitude: 8, Longitude: 9}), keyOf(v1alpha1.Place{Latitude: 8, Longitude: 19}); two == one || two == other {
 		t.Errorf("keys %q, %q, %q", one, two, other)
+	}
+}
+
+// TestZonesShareFeedsOfEqualSources: of each source that has an address, zones share a feed only if all fields are equal, except credentials. A provider that
+// keeps something between requests hands it over to its successor.
+func TestZonesShareFeedsOfEqualSources(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reader := &ZoneReader{Reader: fake.NewClientBuilder().WithScheme(scheme).Build(), Namespace: "lull-system"}
+	const account = "Username"
+	for f := range reflect.TypeFor[v1alpha1.GridZoneSource]().Fields() {
+		of := f.Type.Elem()
+		if _, remote := of.FieldByName("Endpoint"); !remote {
+			continue
+		}
+		keyOf := func(change string) string {
+			spec := reflect.New(of)
+			for g := range of.Fields() {
+				switch v := spec.Elem().FieldByName(g.Name); v.Kind() {
+				case reflect.String:
+					v.SetString("https://" + g.Name + ".example")
+					if g.Name == change {
+						v.SetString("https://other.example")
+					}
+				case reflect.Bool:
+					v.SetBool(g.Name == change)
+				case reflect.Int, reflect.Int32, reflect.Int64:
+					if g.Name == change {
+						v.SetInt(7)
+					}
+				}
+			}
+			zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "z"}, Spec: v1alpha1.GridZoneSpec{Zone: "GB"}}
+			reflect.ValueOf(&zone.Spec.Source).Elem().FieldByName(f.Name).Set(spec)
+			cfg := source.Config{Zone: "GB", Signal: carbon.Average, Factor: carbon.Lifecycle}
+			cfg.Provider, _ = reader.provider(context.Background(), zone, cfg) // without its Secret it comes with an error
+			if cfg.Provider == nil {
+				t.Fatalf("%s: no provider", f.Name)
+			}
+			if _, inherits := cfg.Provider.(provider.Inheritor); reflect.TypeOf(cfg.Provider).Kind() == reflect.Pointer && !inherits {
+				t.Errorf("%s: a provider that keeps something hands nothing over", f.Name)
+			}
+			return key(zone, cfg)
+		}
+		same := keyOf("")
+		if keyOf("") != same {
+			t.Errorf("%s: equal sources have two feeds", f.Name)
+		}
+		for g := range of.Fields() {
+			k := g.Type.Kind()
+			credential := g.Name == account || k == reflect.Struct || k == reflect.Pointer // references to Secrets
+			if got := keyOf(g.Name) != same; got == credential {
+				t.Errorf("%s: another %s makes another feed: %v", f.Name, g.Name, got)
+			}
+		}
 	}
 }

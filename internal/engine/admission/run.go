@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/manager"
 )
 
@@ -129,7 +130,7 @@ func strip(o any) (any, error) {
 		unstructured.RemoveNestedField(u.Object, "status")
 	}
 	if m, ok := o.(client.Object); ok {
-		m.SetManagedFields(nil)
+		kinds.TrimMetadata(m)
 	}
 	return o, nil
 }

@@ -24,9 +24,10 @@ func cacheOptions(transform toolscache.TransformFunc) cache.Options {
 	}
 }
 
-func stripManagedFields(o any) (any, error) {
+// stripMetadata drops of an object that is cached by its Go type what nothing reads from the cache, and its owner may fill.
+func stripMetadata(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
-		m.SetManagedFields(nil)
+		kinds.TrimMetadata(m)
 	}
 	return o, nil
 }

@@ -62,6 +62,8 @@ const (
 	look = time.Minute
 	// soonest keeps a fast replay from writing the status all the time.
 	soonest = time.Second
+	// withoutData is the time between two looks at a zone of which nothing is known: its ConfigMap may be created late.
+	withoutData = 5 * time.Second
 	// patience is how long to wait for the first answer about a zone before Jobs
 	// are decided without it: an API server, a volume or a provider that is slow
 	// after a restart must not open every hold.
@@ -115,7 +117,8 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		}
 		o = feed.Outlook(at, cfg)
 	}
-	if r.patient(zone.Name, feed, now) {
+	waiting := r.patient(zone.Name, feed, now)
+	if waiting {
 		o = source.Outlook{Why: "waiting for the first answer", Err: o.Err}
 	} else {
 		r.Zones.Set(zone.Name, Zone{Outlook: o.Outlook, Timeline: timeline, Paused: zone.Spec.Paused, Beside: zone.Spec.Beside})
@@ -127,7 +130,7 @@ func (r *GridZoneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if _, err := kube.PatchStatus(ctx, r.Client, &zone, before); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	return ctrl.Result{RequeueAfter: next(feed, o, timeline, now)}, nil
+	return ctrl.Result{RequeueAfter: next(feed, o, waiting, timeline, now)}, nil
 }
 
 // feed returns the feed of a zone, configured as the zone says now; the one it
@@ -233,10 +236,14 @@ func (r *GridZoneReconciler) patient(name string, feed *source.Feed, now time.Ti
 }
 
 // next is when to look again: at the next change of the intensity, when the
-// provider is to be asked, at the latest after look.
-func next(feed *source.Feed, o source.Outlook, tl timegrid.Timeline, now time.Time) time.Duration {
-	if o.Expected == nil {
+// provider is to be asked, at the latest after look. A zone of which nothing is known
+// is read again after soonest while its first answer is waited for, then after withoutData.
+func next(feed *source.Feed, o source.Outlook, waiting bool, tl timegrid.Timeline, now time.Time) time.Duration {
+	switch {
+	case waiting:
 		return soonest
+	case o.Expected == nil:
+		return withoutData
 	}
 	wait := look
 	at := tl.ToGrid(now)
@@ -275,6 +282,11 @@ func fillStatus(zone *v1alpha1.GridZone, o source.Outlook, cfg source.Config, tl
 		condition(&s.Conditions, v1alpha1.ConditionReady, err == nil, "SourceRead", "SourceUnreadable", errText(err), zone.Generation)
 	}
 	if o.Expected == nil {
+		if old.GridTime != nil { // the time alone is no news
+			if since := now.Sub(tl.ToWall(old.GridTime.Time)); since >= 0 && since < look {
+				s.GridTime = old.GridTime
+			}
+		}
 		condition(&s.Conditions, v1alpha1.ConditionStale, true, "NoData", "", "nothing is known of this zone", zone.Generation)
 		condition(&s.Conditions, v1alpha1.ConditionDegraded, true, "NoData", "", "nothing is known of this zone", zone.Generation)
 		return

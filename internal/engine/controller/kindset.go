@@ -87,7 +87,7 @@ func NewKindSet() *KindSet {
 func (s *KindSet) Transform(o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
-		return stripManagedFields(o)
+		return stripMetadata(o)
 	}
 	k := s.Of(u.GroupVersionKind())
 	switch {

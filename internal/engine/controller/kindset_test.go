@@ -110,3 +110,39 @@ func TestKindsAreAskedForInOneOrder(t *testing.T) {
 		}
 	}
 }
+
+// unserved is a cache of an API server that lacks the CustomResourceDefinition of WorkloadKinds.
+type unserved struct{ cache.Cache }
+
+func (unserved) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return &meta.NoKindMatchError{}
+}
+
+// TestMissingCustomResourcesAreNotReady: a leader is not ready while Lull's CustomResourceDefinitions are missing, as it decides nothing; one that does not lead is ready.
+func TestMissingCustomResourcesAreNotReady(t *testing.T) {
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewKindSet()
+	s.cache, s.live = unserved{}, nothing{}
+	s.sync(t.Context())
+	leads, follows := elected{make(chan struct{})}, elected{make(chan struct{})}
+	close(leads.c)
+	if err := checkKinds(leads, s); err == nil || !strings.Contains(err.Error(), "CustomResourceDefinitions of Lull") {
+		t.Errorf("without them a leader is ready: %v", err)
+	}
+	if err := checkKinds(follows, s); err != nil {
+		t.Errorf("a replica that does not lead: %v", err)
+	}
+	s.cache = listCache{client: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	s.sync(t.Context())
+	if err := checkKinds(leads, s); err != nil {
+		t.Errorf("with them: %v", err)
+	}
+}
+
+// elected is a manager of which only leadership is known.
+type elected struct{ c chan struct{} }
+
+func (e elected) Elected() <-chan struct{} { return e.c }

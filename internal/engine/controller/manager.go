@@ -229,7 +229,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 
 // checkKinds is a readiness check: a leader that does not watch the kinds of workloads yet decides nothing. A replica that
 // does not lead is ready.
-func checkKinds(mgr ctrl.Manager, set *KindSet) error {
+func checkKinds(mgr interface{ Elected() <-chan struct{} }, set *KindSet) error {
 	select {
 	case <-mgr.Elected():
 	default:

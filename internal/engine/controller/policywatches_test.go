@@ -2,12 +2,16 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"lull.dev/lull/api/v1alpha1"
 )
@@ -45,5 +49,30 @@ func TestOnlyDecisionChanged(t *testing.T) {
 	}
 	if before.GetAnnotations()[v1alpha1.AnnotationDecision] != "waits" || before.GetResourceVersion() != "1" {
 		t.Error("the objects of the cache have changed")
+	}
+}
+
+// requested are the requests that were added to a queue.
+type requested struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	all []reconcile.Request
+}
+
+func (q *requested) Add(r reconcile.Request) { q.all = append(q.all, r) }
+
+func (q *requested) AddAfter(r reconcile.Request, _ time.Duration) { q.all = append(q.all, r) }
+
+// TestReleaseByAnOperatorIsCounted: lull release takes a workload out of its policy. The policy is decided again, and counts it as waiting no more.
+func TestReleaseByAnOperatorIsCounted(t *testing.T) {
+	yes, no := true, false
+	job := func(suspend *bool, annotations map[string]string) client.Object {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Annotations: annotations}, Spec: batchv1.JobSpec{Suspend: suspend}}
+	}
+	held := job(&yes, map[string]string{v1alpha1.AnnotationPolicy: "late", v1alpha1.AnnotationHold: v1alpha1.HoldAdmission})
+	released := job(&no, map[string]string{v1alpha1.AnnotationDecision: `{"verb":"Release","reason":"Released"}`})
+	q := &requested{}
+	soon(policyOf).Update(t.Context(), event.UpdateEvent{ObjectOld: held, ObjectNew: released}, q)
+	if len(q.all) != 1 || q.all[0].Name != "late" || q.all[0].Namespace != "n" {
+		t.Errorf("asked to decide %v, want n/late", q.all)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/manager"
 )
 
@@ -95,7 +96,7 @@ func strip(o any) (any, error) {
 	case *corev1.Node:
 		x.ManagedFields, x.Annotations, x.Status.Images, x.Status.NodeInfo = nil, nil, nil, corev1.NodeSystemInfo{}
 	case client.Object:
-		x.SetManagedFields(nil)
+		kinds.TrimMetadata(x)
 	}
 	return o, nil
 }

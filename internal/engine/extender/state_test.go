@@ -5,10 +5,15 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"lull.dev/lull/api/v1alpha1"
 )
 
 // on is a Pod on a node.
@@ -74,5 +79,16 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 				bed.SetNode(n)
 			}
 		})
+	}
+}
+
+// TestCacheHoldsLittleOfATypedObject: the cache keeps none of the annotations and labels that their owners write into policies and zones.
+func TestCacheHoldsLittleOfATypedObject(t *testing.T) {
+	huge := map[string]string{"mine": strings.Repeat("x", 240_000)}
+	meta := metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "u", Annotations: huge, Labels: huge}
+	for _, x := range []client.Object{&v1alpha1.CarbonPolicy{ObjectMeta: meta}, &v1alpha1.GridZone{ObjectMeta: meta}} {
+		if _, err := strip(x); err != nil || x.GetAnnotations() != nil || x.GetLabels() != nil || x.GetUID() != "u" {
+			t.Errorf("%T: %d annotations and %d labels are kept, %v", x, len(x.GetAnnotations()), len(x.GetLabels()), err)
+		}
 	}
 }

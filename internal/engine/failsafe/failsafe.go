@@ -142,7 +142,7 @@ func (d *Watchdog) Transform(o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		if m, is := o.(client.Object); is {
-			m.SetManagedFields(nil)
+			kinds.TrimMetadata(m)
 		}
 		return o, nil
 	}
@@ -354,18 +354,25 @@ func ignoreRace(err error) error {
 }
 
 // unparkOrphans sets active what Lull has set inactive in a queue, and of which no governed object is known: when its
-// time has come, or at once where it does not say when and all objects are known.
+// time has come, or at once where it does not say when and all objects are known. It counts those that remain so.
 func (d *Watchdog) unparkOrphans(ctx context.Context, orphans []*kueue.Workload, complete bool) error {
 	var errs []error
+	stay := 0
 	for _, q := range orphans {
 		at, err := time.Parse(time.RFC3339, q.Annotations[v1alpha1.AnnotationLatestStart])
 		if err != nil && !complete || err == nil && d.Options.Clock.Now().Before(at.Add(d.Options.Grace)) {
+			stay++
 			continue
 		}
 		if err = d.Applier.UnparkQueued(ctx, q, false); err == nil {
 			d.tell(ctx, "Workload", q.Namespace, q.Name, "no policy governs its workload")
 		}
-		errs = append(errs, ignoreRace(err))
+		if err = ignoreRace(err); err != nil {
+			errs, stay = append(errs, err), stay+1
+		}
+	}
+	if complete {
+		metrics.OrphanMarks.Set(float64(stay))
 	}
 	return errors.Join(errs...)
 }

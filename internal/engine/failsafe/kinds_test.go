@@ -2,11 +2,13 @@ package failsafe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/cluster/kinds"
 )
 
@@ -157,4 +160,47 @@ func TestCacheHoldsLittleOfAnObject(t *testing.T) {
 			t.Errorf("hold %q: %d bytes are kept, %v", hold, len(text), err)
 		}
 	}
+}
+
+// TestCacheHoldsLittleOfATypedObject: the cache keeps none of the annotations and labels that a tenant writes into a policy, or an administrator into a zone.
+func TestCacheHoldsLittleOfATypedObject(t *testing.T) {
+	huge := map[string]string{"mine": strings.Repeat("x", 240_000), v1alpha1.AnnotationPausedByRelease: strings.Repeat("x", 240_000)}
+	meta := metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "u", ResourceVersion: "7", Generation: 3, Annotations: huge, Labels: huge}
+	for _, x := range []client.Object{&v1alpha1.CarbonPolicy{ObjectMeta: meta}, &v1alpha1.GridZone{ObjectMeta: meta}, &v1alpha1.WorkloadKind{ObjectMeta: meta}} {
+		o, err := (&Watchdog{}).Transform(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(o)
+		if err != nil || len(text) > 1024 || x.GetUID() != "u" || x.GetGeneration() != 3 {
+			t.Errorf("%T: %d bytes are kept, %v", x, len(text), err)
+		}
+	}
+}
+
+// TestMarksWithoutAnOwnerAreCounted: a metric says how many Workloads of Kueue stay inactive though nothing of theirs is governed: those whose time
+// has not come, and those that cannot be written.
+func TestMarksWithoutAnOwnerAreCounted(t *testing.T) {
+	parked := func(until time.Duration) map[string]any {
+		return map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(until)}
+	}
+	b := newBed(t, workload("later", false, parked(time.Hour)), workload("due", false, parked(-time.Hour)))
+	count := func(when string, want float64) {
+		t.Helper()
+		var m dto.Metric
+		if err := metrics.OrphanMarks.Write(&m); err != nil || m.GetGauge().GetValue() != want {
+			t.Errorf("%s: %v marks without an owner, want %v; %v", when, m.GetGauge().GetValue(), want, err)
+		}
+	}
+	b.refused = "job-due"
+	if err := b.dog.Look(context.Background()); !apierrors.IsForbidden(err) {
+		t.Errorf("the look ends with %v", err)
+	}
+	count("one is later, one cannot be written", 2)
+	b.refused = ""
+	b.look()
+	count("one is later", 1)
+	b.clock.Step(2 * time.Hour)
+	b.look()
+	count("none is left", 0)
 }

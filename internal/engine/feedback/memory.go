@@ -9,8 +9,6 @@ package feedback
 import (
 	"maps"
 	"math"
-	"sort"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +20,6 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/track"
-	"lull.dev/lull/pkg/workload"
 )
 
 // ControllerStarted is the reason for which a controller that has just started plans a workload anew
@@ -78,6 +75,7 @@ type Record struct {
 type Memory struct {
 	records  map[types.UID]*Record
 	families map[string]*family
+	uses     uint64 // counts the uses of families
 	finished map[types.UID]bool
 	// remembered are the workloads of whose run times an earlier controller has told; nil before it is asked.
 	remembered map[types.UID]bool
@@ -116,47 +114,9 @@ func (m *Memory) Used() Used {
 	return out
 }
 
-// family is what workloads alike have in common.
-type family struct {
-	lengths workload.Lengths
-	startup time.Duration
-	// running is how long those that run have run, in one go and at one scale, ascending.
-	running []time.Duration
-	// whole are the quantiles of a run that has not begun; nil until asked.
-	whole []workload.RunTimeQuantile
-}
-
 // New returns an empty memory.
 func New() *Memory {
 	return &Memory{records: map[types.UID]*Record{}, families: map[string]*family{}, finished: map[types.UID]bool{}, podless: map[types.UID]time.Time{}, used: Used{EnergyKWh: map[string]float64{}}}
-}
-
-// Family names the workloads that a workload is like: by the annotation lull.dev/family,
-// else by kind, owner and labels, without those that controllers add.
-func Family(w *kube.Workload) string {
-	if name := w.Annotations()[v1alpha1.AnnotationFamily]; name != "" {
-		return w.Namespace() + "/" + name
-	}
-	var parts []string
-	for k, v := range w.Objects[0].GetLabels() {
-		if !strings.Contains(k, "controller-uid") && !strings.Contains(k, "job-name") && k != v1alpha1.LabelGroup {
-			parts = append(parts, k+"="+v)
-		}
-	}
-	for _, o := range w.Objects[0].GetOwnerReferences() {
-		parts = append(parts, "owner "+o.Kind+"/"+o.Name)
-	}
-	sort.Strings(parts)
-	return w.Namespace() + "/" + w.Kind.Name + "/" + strings.Join(parts, ",")
-}
-
-func (m *Memory) family(name string) *family {
-	f := m.families[name]
-	if f == nil {
-		f = &family{}
-		m.families[name] = f
-	}
-	return f
 }
 
 func (m *Memory) record(w *kube.Workload) *Record {
@@ -363,6 +323,7 @@ func (m *Memory) Forget(view *kube.View) {
 		}
 	}
 	maps.DeleteFunc(m.podless, func(uid types.UID, _ time.Time) bool { return !keep[uid] })
+	m.forgetFamilies()
 }
 
 // Prepare gives each task of the view its standing plan, or none if the task is to be planned

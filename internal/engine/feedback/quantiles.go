@@ -19,6 +19,7 @@ func (m *Memory) Quantiles(w *kube.Workload, done time.Duration) []workload.RunT
 	if f == nil {
 		return nil
 	}
+	m.use(f)
 	if done == 0 && f.whole != nil {
 		return f.whole
 	}

@@ -151,6 +151,9 @@ func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (
 			}
 			return nil, false, err
 		}
+		if u.GetUID() != owner.UID {
+			return nil, false, nil // the owner is gone, and another object has its name: the Workload goes with its owner
+		}
 		annotations := u.GetAnnotations()
 		name := annotations[v1alpha1.AnnotationPolicy]
 		if name == "" {

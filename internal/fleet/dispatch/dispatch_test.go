@@ -1,10 +1,17 @@
 package dispatch
 
 import (
+	"context"
+	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kueue"
@@ -51,6 +58,23 @@ func TestAwaitsAndLeaves(t *testing.T) {
 	} {
 		if Awaits(&x.w) != x.awaits || Leaves(&x.w) != x.leaves {
 			t.Errorf("%s: awaits %v, leaves %v; want %v, %v", name, Awaits(&x.w), Leaves(&x.w), x.awaits, x.leaves)
+		}
+	}
+}
+
+// TestTargetIsOfTheOwner: a Workload goes where its own Job is planned. A later Job of the same name says nothing of it.
+func TestTargetIsOfTheOwner(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(batchv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "second", Annotations: map[string]string{v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationCluster: "toronto"}}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(job).Build()
+	d := &Dispatcher{Reader: c, Live: c, Client: c}
+	for owner, want := range map[types.UID][]string{"first": nil, "second": {"toronto"}} {
+		w := &kueue.Workload{Namespace: "n", OwnedBy: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "a", UID: owner}}}
+		if got, open, err := d.target(context.Background(), w, false); err != nil || open || !slices.Equal(got, want) {
+			t.Errorf("Workload of the %s Job goes to %v (any: %v), %v; want %v", owner, got, open, err, want)
 		}
 	}
 }
