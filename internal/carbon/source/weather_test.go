@@ -1,6 +1,8 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"lull.dev/lull/internal/carbon/fetch"
 	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
@@ -157,6 +160,59 @@ func TestPastWeatherFailsAlone(t *testing.T) {
 	if o = w.hours(2); o.Degraded || len(f.past.months) == 0 {
 		t.Errorf("then: degraded %v (%s), %d months of weather", o.Degraded, o.Why, len(f.past.months))
 	}
+}
+
+// TestMonthsOnDiskOutliveAnOutage: if the service does not answer after a restart, the months on disk are read all the same. The month
+// that failed does not keep others from being asked for, and none of those on disk is asked for again.
+func TestMonthsOnDiskOutliveAnOutage(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(10)
+	months := len(w.feed().past.months)
+	w.at = w.at.Add(day) // so one request is needed, for yesterday
+	w.restart()
+	down := errors.New("the service is down")
+	w.feeds.Get = getterFunc(func(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+		if strings.Contains(r.URL, "start_date=2023-05-01") {
+			return fetch.Response{}, down
+		}
+		return w.client.Get(ctx, r)
+	})
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(3)
+	f := w.feed()
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; len(f.past.months) != months-1 || !errors.Is(f.past.err, down) || n != 3 {
+		t.Errorf("%d requests, %d months of weather, %v; want 3 requests, for the coming days, %d months, and %v", n, len(f.past.months), f.past.err, months-1, down)
+	}
+}
+
+// TestUsedUpQuotaIsNoLongWait: if many zones use up the quota, those that get nothing ask at the next refresh.
+func TestUsedUpQuotaIsNoLongWait(t *testing.T) {
+	w := windyWorld(t)
+	w.cfg.Refresh = 5 * time.Minute
+	full := true
+	w.feeds.Get = getterFunc(func(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+		if full && r.Quota.Requests > 0 {
+			return fetch.Response{}, fetch.ErrQuota
+		}
+		return w.client.Get(ctx, r)
+	})
+	w.pass(1)
+	f := w.feed()
+	if !errors.Is(f.past.err, fetch.ErrQuota) {
+		t.Fatalf("%v, want %v", f.past.err, fetch.ErrQuota)
+	}
+	full = false
+	_ = f.Refresh(context.Background(), w.at.Add(5*time.Minute))
+	if f.past.err != nil || len(f.past.months) != monthsAtOnce {
+		t.Errorf("five minutes later: %v, %d months", f.past.err, len(f.past.months))
+	}
+}
+
+// getterFunc is a provider.Getter.
+type getterFunc func(context.Context, fetch.Request) (fetch.Response, error)
+
+func (g getterFunc) Get(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+	return g(ctx, r)
 }
 
 // TestMonthsAreAskedForOnce: months of weather are asked for two at a time, and each one once; of this month, yesterday is asked for
