@@ -27,27 +27,11 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.feeds == nil {
-		m.feeds, m.users = map[string]*Feed{}, map[string]string{}
-	}
-	if old := m.users[zone]; old != cfg.Key {
-		m.leave(zone)
-	}
-	m.users[zone] = cfg.Key
-	f, ok := m.feeds[cfg.Key]
-	if !ok {
-		path := ""
-		if m.Dir != "" {
-			sum := sha256.Sum256([]byte(cfg.Key))
-			path = filepath.Join(m.Dir, hex.EncodeToString(sum[:16])+".feed.json")
-		}
-		f = newFeed(cfg, m.Get, path)
-		m.feeds[cfg.Key] = f
+	f, isNew := m.use(zone, cfg)
+	if isNew {
 		return f, nil
 	}
-	f.mu.Lock()
+	f.mu.Lock() // not under m.mu: an outlook may hold it for seconds
 	defer f.mu.Unlock()
 	if renewed, ok := cfg.Provider.(*provider.WattTime); ok {
 		if old, ok := f.cfg.Provider.(*provider.WattTime); ok {
@@ -58,6 +42,30 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 	f.cfg = cfg.withDefaults()
 	f.cfg.Horizon = max(f.cfg.Horizon, reach) // of the zone that looks furthest
 	return f, nil
+}
+
+// use returns the feed of a configuration, made anew if there is none, and notes that a zone uses it.
+func (m *Feeds) use(zone string, cfg Config) (f *Feed, isNew bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.feeds == nil {
+		m.feeds, m.users = map[string]*Feed{}, map[string]string{}
+	}
+	if old := m.users[zone]; old != cfg.Key {
+		m.leave(zone)
+	}
+	m.users[zone] = cfg.Key
+	if f, ok := m.feeds[cfg.Key]; ok {
+		return f, false
+	}
+	path := ""
+	if m.Dir != "" {
+		sum := sha256.Sum256([]byte(cfg.Key))
+		path = filepath.Join(m.Dir, hex.EncodeToString(sum[:16])+".feed.json")
+	}
+	f = newFeed(cfg, m.Get, path)
+	m.feeds[cfg.Key] = f
+	return f, true
 }
 
 // Current returns the feed that a zone uses.

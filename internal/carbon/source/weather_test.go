@@ -235,3 +235,31 @@ func TestMonthsAreAskedForOnce(t *testing.T) {
 		t.Errorf("this month is known until %v, now it is %v", end, w.at)
 	}
 }
+
+// TestAFitKeepsNoOtherZoneWaiting: while the own forecast of a feed is computed, which takes seconds with a year of weather, other
+// zones get their feeds.
+func TestAFitKeepsNoOtherZoneWaiting(t *testing.T) {
+	w := newWorld(t)
+	f := w.feed()
+	f.mu.Lock() // as in Outlook
+	same := make(chan struct{})
+	go func() {
+		defer close(same)
+		_, _ = w.feeds.Feed("another zone of the same source", w.cfg)
+	}()
+	inside := func() bool {
+		if !w.feeds.mu.TryLock() {
+			return false
+		}
+		defer w.feeds.mu.Unlock()
+		return len(w.feeds.users) == 2
+	}
+	for end := time.Now().Add(limit); !inside(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			f.mu.Unlock()
+			t.Fatal("the feeds of all zones are locked while one of them is computed")
+		}
+	}
+	f.mu.Unlock()
+	<-same
+}
