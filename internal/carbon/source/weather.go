@@ -131,6 +131,7 @@ func (f *Feed) takeWeather(a weatherAnswer, now time.Time) {
 	}
 	for _, w := range a.months {
 		f.past.months[w.Start.Unix()] = w
+		f.dirty = true
 	}
 	for first := range f.past.months {
 		if first < now.Add(-hours(learnLongAtMost+32*24)).Unix() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -162,13 +164,14 @@ func TestPastWeatherFailsAlone(t *testing.T) {
 	}
 }
 
-// TestMonthsOnDiskOutliveAnOutage: if the service does not answer after a restart, the months on disk are read all the same. The month
-// that failed does not keep others from being asked for, and none of those on disk is asked for again.
+// TestMonthsOnDiskOutliveAnOutage: if the service does not answer after a restart, and the file of the feed is lost, the answers on disk
+// are read all the same. The month that failed does not keep others from being asked for, and none of those on disk is asked for again.
 func TestMonthsOnDiskOutliveAnOutage(t *testing.T) {
 	w := windyWorld(t)
 	w.pass(10)
 	months := len(w.feed().past.months)
 	w.at = w.at.Add(day) // so one request is needed, for yesterday
+	must(t, os.Remove(w.feed().path))
 	w.restart()
 	down := errors.New("the service is down")
 	w.feeds.Get = getterFunc(func(ctx context.Context, r fetch.Request) (fetch.Response, error) {
@@ -182,6 +185,47 @@ func TestMonthsOnDiskOutliveAnOutage(t *testing.T) {
 	f := w.feed()
 	if n := w.grid.Requests("openMeteo", "forecast") - asked; len(f.past.months) != months-1 || !errors.Is(f.past.err, down) || n != 3 {
 		t.Errorf("%d requests, %d months of weather, %v; want 3 requests, for the coming days, %d months, and %v", n, len(f.past.months), f.past.err, months-1, down)
+	}
+}
+
+// TestMonthsAreKeptWithTheFeed: the bounded cache of answers may have removed the months, as nobody reads them while the controller runs.
+// After a restart they are there all the same, value by value. Months that cannot be read are asked for again.
+func TestMonthsAreKeptWithTheFeed(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(8)
+	before := w.feed().past.months
+	before[begin.AddDate(0, -2, -9).Truncate(day).Unix()].Wind[5] = math.NaN() // the first of March
+	w.feed().dirty = true
+	w.pass(1)
+	must(t, os.RemoveAll(filepath.Join(w.dir, "answers")))
+	w.restart()
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(1)
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; n != 1 {
+		t.Errorf("%d requests after a restart, want 1, for the coming days", n)
+	}
+	after := w.feed().past.months
+	if len(after) != len(before) || len(after) < 13 {
+		t.Fatalf("%d months, want %d", len(after), len(before))
+	}
+	for first, want := range before {
+		got := after[first]
+		equal := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 || math.IsNaN(a) && math.IsNaN(b) }
+		if !got.Start.Equal(want.Start) || !slices.EqualFunc(got.Wind, want.Wind, equal) || !slices.EqualFunc(got.Temperature, want.Temperature, equal) ||
+			!slices.EqualFunc(got.Irradiance, want.Irradiance, equal) {
+			t.Errorf("%s: %d hours from %s differ", want.Start, len(got.Wind), got.Start)
+		}
+	}
+	w.cfg.Weather.Places = w.cfg.Weather.Places[:1]
+	w.restart()
+	if n := len(w.feed().past.months); n > 0 {
+		t.Errorf("%d months of the weather of other places", n)
+	}
+	good := toMonths(before)
+	bad := slices.Clone(good)
+	bad[0].Start, bad[1].Wind, bad[2].Temperature, bad[3].Irradiance = bad[0].Start+3600, bad[1].Wind[1:], nil, append(bad[3].Irradiance, 0, 0, 0, 0)
+	if got := fromMonths(bad); len(got) != len(good)-4 {
+		t.Errorf("%d of %d months are read, want %d", len(got), len(good), len(good)-4)
 	}
 }
 
