@@ -91,7 +91,8 @@ func (f *Feed) fetchWeather(ctx context.Context, cfg Config, now time.Time, fres
 	}
 	a.live, a.err = cfg.Weather.Fetch(ctx, f.get, days, int(cfg.Horizon/day)+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute)))
 	// After ErrQuota the client itself leaves the service alone for as long as needed.
-	if f.past.err != nil && !errors.Is(f.past.err, fetch.ErrQuota) && now.Sub(f.past.tried) < monthsAgain {
+	waits := !now.Before(f.past.tried) && now.Sub(f.past.tried) < monthsAgain
+	if f.past.err != nil && !errors.Is(f.past.err, fetch.ErrQuota) && waits {
 		return a
 	}
 	a.asked = true
@@ -133,8 +134,9 @@ func (f *Feed) takeWeather(a weatherAnswer, now time.Time) {
 		f.past.months[w.Start.Unix()] = w
 		f.dirty = true
 	}
-	for first := range f.past.months {
-		if first < now.Add(-hours(learnLongAtMost+32*24)).Unix() {
+	for first, w := range f.past.months {
+		// A month that ends in the future was asked for while the clock was ahead.
+		if first < now.Add(-hours(learnLongAtMost+32*24)).Unix() || weatherEnd(w).After(now) {
 			delete(f.past.months, first)
 		}
 	}

@@ -229,6 +229,29 @@ func TestMonthsAreKeptWithTheFeed(t *testing.T) {
 	}
 }
 
+// TestClockStepsBack: after a clock was days ahead, the feed forgets what it took for past weather, and does not wait for the hour of a
+// failure that lies in the future.
+func TestClockStepsBack(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(2)
+	w.at = w.at.Add(5 * day)
+	w.pass(1)
+	good := w.cfg.Weather.HistoryEndpoint
+	w.cfg.Weather.HistoryEndpoint = w.url + "/nothing"
+	w.pass(1)
+	f := w.feed()
+	if f.past.err == nil || !f.past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)).Equal(w.at.Truncate(day)) {
+		t.Fatalf("%v, %d months", f.past.err, len(f.past.months))
+	}
+	w.cfg.Weather.HistoryEndpoint = good
+	w.at = w.at.Add(-5 * day)
+	w.pass(2)
+	f = w.feed()
+	if end := f.past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)); f.past.err != nil || !end.Equal(w.at.Truncate(day)) {
+		t.Errorf("%v, this month is known until %v, now it is %v", f.past.err, end, w.at)
+	}
+}
+
 // TestUsedUpQuotaIsNoLongWait: if many zones use up the quota, those that get nothing ask at the next refresh.
 func TestUsedUpQuotaIsNoLongWait(t *testing.T) {
 	w := windyWorld(t)
