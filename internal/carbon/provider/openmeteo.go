@@ -54,6 +54,9 @@ const (
 	openMeteoAhead = 16
 )
 
+// openMeteoBytes bounds an answer: 108 days of ten places take about 1 MiB.
+const openMeteoBytes = 4 << 20
+
 // The variables of the service.
 const (
 	openMeteoSun  = "shortwave_radiation"
@@ -77,7 +80,7 @@ func (m OpenMeteo) Fetch(ctx context.Context, get Getter, past, ahead int, fresh
 	}
 	query.Set("past_days", strconv.Itoa(min(openMeteoPast, max(0, past))))
 	query.Set("forecast_days", strconv.Itoa(min(openMeteoAhead, max(1, ahead))))
-	res, err := get.Get(ctx, fetch.Request{URL: m.Endpoint + "/v1/forecast?" + query.Encode(), Fresh: fresh})
+	res, err := get.Get(ctx, fetch.Request{URL: m.Endpoint + "/v1/forecast?" + query.Encode(), Fresh: fresh, MaxBytes: openMeteoBytes})
 	if err != nil {
 		return Weather{}, err
 	}
@@ -94,7 +97,7 @@ func (m OpenMeteo) Past(ctx context.Context, get Getter, days carbon.Interval, f
 	}
 	query.Set("start_date", days.From.UTC().Format(time.DateOnly))
 	query.Set("end_date", days.To.Add(-1).UTC().Format(time.DateOnly))
-	res, err := get.Get(ctx, fetch.Request{URL: m.HistoryEndpoint + "/v1/forecast?" + query.Encode(), Fresh: fresh, Quota: openMeteoQuota})
+	res, err := get.Get(ctx, fetch.Request{URL: m.HistoryEndpoint + "/v1/forecast?" + query.Encode(), Fresh: fresh, Quota: openMeteoQuota, MaxBytes: openMeteoBytes})
 	if err != nil {
 		return w, false, err
 	}
@@ -146,16 +149,20 @@ type openMeteoPlace struct {
 // decodeOpenMeteo reads the weather of a number of places, the mean over those that know a
 // value. The service answers with a list if there is more than one. With a lead, the variables with it stand over those without.
 func decodeOpenMeteo(body []byte, places int, lead string) (Weather, error) {
-	var list []openMeteoPlace
+	// An array, since a hostile list of millions takes 80 times its text; decode skips what does not fit.
+	var some [MostPlaces + 1]*openMeteoPlace
+	var err error
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		if err := decode(body, &list); err != nil {
-			return Weather{}, err
-		}
+		err = decode(body, &some)
 	} else {
-		list = make([]openMeteoPlace, 1)
-		if err := decode(body, &list[0]); err != nil {
-			return Weather{}, err
-		}
+		err = decode(body, &some[0])
+	}
+	if err != nil {
+		return Weather{}, err
+	}
+	list := some[:]
+	if end := slices.Index(list, nil); end >= 0 {
+		list = list[:end]
 	}
 	if len(list) == 0 || len(list) != places && !list[0].Error {
 		return Weather{}, fmt.Errorf("%w: %d places; accepted: %d, those asked for", ErrWire, len(list), places)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,20 @@ func TestOpenMeteoOfPlaces(t *testing.T) {
 	} {
 		if _, err := decodeOpenMeteo(body, 2, ""); !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// TestOpenMeteoListTakesLittleMemory: an answer about millions of places takes about the memory of its text.
+func TestOpenMeteoListTakesLittleMemory(t *testing.T) {
+	for _, place := range []string{"{}", "null", `{"error":true}`} {
+		body := []byte("[" + strings.Repeat(place+",", openMeteoBytes/(len(place)+1)-1) + place + "]")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decodeOpenMeteo(body, 2, "")
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrWire) || took > openMeteoBytes {
+			t.Errorf("%s: %d bytes for an answer of %d, %v", place, took, len(body), err)
 		}
 	}
 }

@@ -27,6 +27,23 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	f, isNew := m.use(zone, cfg)
+	if isNew {
+		return f, nil
+	}
+	f.mu.Lock() // not under m.mu: an outlook may hold it for seconds
+	defer f.mu.Unlock()
+	if renewed, ok := cfg.Provider.(provider.Inheritor); ok {
+		renewed.Inherit(f.cfg.Provider)
+	}
+	reach := f.cfg.Horizon
+	f.cfg = cfg.withDefaults()
+	f.cfg.Horizon = max(f.cfg.Horizon, reach) // of the zone that looks furthest
+	return f, nil
+}
+
+// use returns the feed of a configuration, made anew if there is none, and notes that a zone uses it.
+func (m *Feeds) use(zone string, cfg Config) (f *Feed, isNew bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.feeds == nil {
@@ -36,26 +53,17 @@ func (m *Feeds) Feed(zone string, cfg Config) (*Feed, error) {
 		m.leave(zone)
 	}
 	m.users[zone] = cfg.Key
-	f, ok := m.feeds[cfg.Key]
-	if !ok {
-		path := ""
-		if m.Dir != "" {
-			sum := sha256.Sum256([]byte(cfg.Key))
-			path = filepath.Join(m.Dir, hex.EncodeToString(sum[:16])+".feed.json")
-		}
-		f = newFeed(cfg, m.Get, path)
-		m.feeds[cfg.Key] = f
-		return f, nil
+	if f, ok := m.feeds[cfg.Key]; ok {
+		return f, false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if renewed, ok := cfg.Provider.(provider.Inheritor); ok {
-		renewed.Inherit(f.cfg.Provider)
+	path := ""
+	if m.Dir != "" {
+		sum := sha256.Sum256([]byte(cfg.Key))
+		path = filepath.Join(m.Dir, hex.EncodeToString(sum[:16])+".feed.json")
 	}
-	reach := f.cfg.Horizon
-	f.cfg = cfg.withDefaults()
-	f.cfg.Horizon = max(f.cfg.Horizon, reach) // of the zone that looks furthest
-	return f, nil
+	f = newFeed(cfg, m.Get, path)
+	m.feeds[cfg.Key] = f
+	return f, true
 }
 
 // Current returns the feed that a zone uses.

@@ -1,8 +1,13 @@
 package source
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
 	"os"
+	"slices"
 	"time"
 
 	"lull.dev/lull/internal/carbon/fetch"
@@ -26,12 +31,74 @@ type record struct {
 	Revisions int
 	Fuels     provider.Fuels
 	Asked     map[int64]asked
+	Weather   []month `json:",omitempty"`
+	WeatherOf string  `json:",omitempty"` // whom Weather is from and which places it is of
 }
 
 const recordVersion = 1
 
 // row is a sample: start and length in seconds, value, 1 if estimated.
 type row [4]float64
+
+// month is a month of past weather: its first second, and a value for each hour, as columnOf writes them.
+type month struct {
+	Start                         int64
+	Wind, Temperature, Irradiance []byte
+}
+
+// weatherOf names the months of a configuration: feeds of one key, as those of the command line, may be of several places.
+func weatherOf(cfg Config) string {
+	if cfg.Weather == nil {
+		return ""
+	}
+	return fmt.Sprint(cfg.Weather.HistoryEndpoint, cfg.Weather.Places)
+}
+
+func toMonths(months map[int64]provider.Weather) []month {
+	var out []month
+	for _, first := range slices.Sorted(maps.Keys(months)) {
+		w := months[first]
+		out = append(out, month{first, columnOf(w.Wind), columnOf(w.Temperature), columnOf(w.Irradiance)})
+	}
+	return out
+}
+
+// fromMonths leaves out what is no month, or the beginning of one: it is asked for again.
+func fromMonths(rows []month) map[int64]provider.Weather {
+	out := map[int64]provider.Weather{}
+	for _, r := range rows {
+		w := provider.Weather{Start: time.Unix(r.Start, 0).UTC(), Wind: ofColumn(r.Wind), Temperature: ofColumn(r.Temperature), Irradiance: ofColumn(r.Irradiance)}
+		n := len(w.Wind)
+		begins := w.Start.Day() == 1 && w.Start.Equal(w.Start.Truncate(day))
+		if begins && n > 0 && n <= 31*24 && n == len(w.Temperature) && n == len(w.Irradiance) {
+			out[r.Start] = w
+		}
+	}
+	return out
+}
+
+// columnOf is values as 32-bit floating-point numbers, little-endian, since JSON has no NaN.
+func columnOf(values []float64) []byte {
+	out := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
+	}
+	return out
+}
+
+// ofColumn undoes columnOf. It returns nil for what columnOf has not written.
+func ofColumn(text []byte) []float64 {
+	if len(text)%4 != 0 {
+		return nil
+	}
+	out := make([]float64, len(text)/4)
+	for i := range out {
+		if out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(text[4*i:]))); math.IsInf(out[i], 0) {
+			return nil
+		}
+	}
+	return out
+}
 
 type issueRow struct {
 	At   time.Time
@@ -73,7 +140,7 @@ func (f *Feed) save(now time.Time) {
 	}
 	r := record{
 		Version: recordVersion, Key: f.cfg.Key, History: toRows(f.history), IssuedAt: f.issuedAt, FetchedAt: f.fetchedAt,
-		Forecast: toRows(f.forecast), Revisions: f.revisions, Fuels: f.fuels, Asked: f.asked,
+		Forecast: toRows(f.forecast), Revisions: f.revisions, Fuels: f.fuels, Asked: f.asked, Weather: toMonths(f.past.months), WeatherOf: weatherOf(f.cfg),
 	}
 	for _, x := range f.issues {
 		r.Issues = append(r.Issues, issueRow{x.At, toRows(x.samples)})
@@ -110,6 +177,9 @@ func (f *Feed) load() {
 	}
 	f.history, f.forecast, f.issuedAt, f.fetchedAt, f.revisions = history, published, r.IssuedAt, r.FetchedAt, r.Revisions
 	f.fuels, f.asked = r.Fuels, r.Asked
+	if r.WeatherOf == weatherOf(f.cfg) {
+		f.past.months = fromMonths(r.Weather)
+	}
 	for _, x := range r.Issues {
 		p.IssuedAt = x.At
 		if samples, err := fromRows(x.Rows, p); err == nil {

@@ -1,12 +1,15 @@
 package source
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"lull.dev/lull/internal/carbon/fetch"
 	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/forecast"
@@ -27,7 +30,8 @@ const (
 // pastWeather is the weather of the past as it had been forecast.
 type pastWeather struct {
 	months map[int64]provider.Weather // by the first second of the month; the newest one may end early
-	err    error                      // why the last months could not be had
+	err    error                      // why months could not be had at the last try
+	failed []time.Time                // when these months begin
 	tried  time.Time                  // when that was, in grid time
 }
 
@@ -71,7 +75,8 @@ type weatherAnswer struct {
 	err     error // of live
 	months  []provider.Weather
 	asked   bool  // whether months were asked for, if any are missing
-	pastErr error // of months
+	pastErr error // of the first month of failed
+	failed  []time.Time
 }
 
 // fetchWeather asks for the weather of the coming days, and for some months of the past that are missing. The caller holds refreshing.
@@ -85,22 +90,25 @@ func (f *Feed) fetchWeather(ctx context.Context, cfg Config, now time.Time, fres
 		days = weatherRenewed
 	}
 	a.live, a.err = cfg.Weather.Fetch(ctx, f.get, days, int(cfg.Horizon/day)+2, max(fresh, cfg.Timeline.WallDuration(30*time.Minute)))
-	keep := monthsFresh
-	if f.past.err != nil {
-		if now.Sub(f.past.tried) < monthsAgain {
-			return a
-		}
-		keep = 0 // what was kept may be the very answer that could not be read
+	// After ErrQuota the client itself leaves the service alone for as long as needed.
+	waits := !now.Before(f.past.tried) && now.Sub(f.past.tried) < monthsAgain
+	if f.past.err != nil && !errors.Is(f.past.err, fetch.ErrQuota) && waits {
+		return a
 	}
 	a.asked = true
 	asked := 0
 	for _, month := range f.past.missing(today) {
-		w, kept, err := cfg.Weather.Past(ctx, f.get, month, keep)
-		if err != nil {
-			a.pastErr = fmt.Errorf("weather that had been forecast for the past: %w", err)
-			return a
+		keep := monthsFresh
+		if slices.ContainsFunc(f.past.failed, month.From.Equal) {
+			keep = 0 // what was kept may be the very answer that could not be read
 		}
-		a.months = append(a.months, w)
+		w, kept, err := cfg.Weather.Past(ctx, f.get, month, keep)
+		if err == nil {
+			a.months = append(a.months, w)
+		} else { // older months may be on disk
+			a.failed = append(a.failed, month.From)
+			a.pastErr = cmp.Or(a.pastErr, fmt.Errorf("weather that had been forecast for the past: %w", err))
+		}
 		if !kept {
 			asked++
 		}
@@ -117,16 +125,18 @@ func (f *Feed) takeWeather(a weatherAnswer, now time.Time) {
 		f.weather = joinWeather(f.weather, a.live)
 	}
 	if a.asked {
-		f.past.tried, f.past.err = now, a.pastErr
+		f.past.tried, f.past.err, f.past.failed = now, a.pastErr, a.failed
 	}
 	if f.past.months == nil {
 		f.past.months = map[int64]provider.Weather{}
 	}
 	for _, w := range a.months {
 		f.past.months[w.Start.Unix()] = w
+		f.dirty = true
 	}
-	for first := range f.past.months {
-		if first < now.Add(-hours(learnLongAtMost+32*24)).Unix() {
+	for first, w := range f.past.months {
+		// A month that ends in the future was asked for while the clock was ahead.
+		if first < now.Add(-hours(learnLongAtMost+32*24)).Unix() || weatherEnd(w).After(now) {
 			delete(f.past.months, first)
 		}
 	}

@@ -1,13 +1,18 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"lull.dev/lull/internal/carbon/fetch"
 	"lull.dev/lull/internal/carbon/provider"
 	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/units"
@@ -159,6 +164,124 @@ func TestPastWeatherFailsAlone(t *testing.T) {
 	}
 }
 
+// TestMonthsOnDiskOutliveAnOutage: if the service does not answer after a restart, and the file of the feed is lost, the answers on disk
+// are read all the same. The month that failed does not keep others from being asked for, and none of those on disk is asked for again.
+func TestMonthsOnDiskOutliveAnOutage(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(10)
+	months := len(w.feed().past.months)
+	w.at = w.at.Add(day) // so one request is needed, for yesterday
+	must(t, os.Remove(w.feed().path))
+	w.restart()
+	down := errors.New("the service is down")
+	w.feeds.Get = getterFunc(func(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+		if strings.Contains(r.URL, "start_date=2023-05-01") {
+			return fetch.Response{}, down
+		}
+		return w.client.Get(ctx, r)
+	})
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(3)
+	f := w.feed()
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; len(f.past.months) != months-1 || !errors.Is(f.past.err, down) || n != 3 {
+		t.Errorf("%d requests, %d months of weather, %v; want 3 requests, for the coming days, %d months, and %v", n, len(f.past.months), f.past.err, months-1, down)
+	}
+}
+
+// TestMonthsAreKeptWithTheFeed: the bounded cache of answers may have removed the months, as nobody reads them while the controller runs.
+// After a restart they are there all the same, value by value. Months that cannot be read are asked for again.
+func TestMonthsAreKeptWithTheFeed(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(8)
+	before := w.feed().past.months
+	before[begin.AddDate(0, -2, -9).Truncate(day).Unix()].Wind[5] = math.NaN() // the first of March
+	w.feed().dirty = true
+	w.pass(1)
+	must(t, os.RemoveAll(filepath.Join(w.dir, "answers")))
+	w.restart()
+	asked := w.grid.Requests("openMeteo", "forecast")
+	w.pass(1)
+	if n := w.grid.Requests("openMeteo", "forecast") - asked; n != 1 {
+		t.Errorf("%d requests after a restart, want 1, for the coming days", n)
+	}
+	after := w.feed().past.months
+	if len(after) != len(before) || len(after) < 13 {
+		t.Fatalf("%d months, want %d", len(after), len(before))
+	}
+	for first, want := range before {
+		got := after[first]
+		equal := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 || math.IsNaN(a) && math.IsNaN(b) }
+		if !got.Start.Equal(want.Start) || !slices.EqualFunc(got.Wind, want.Wind, equal) || !slices.EqualFunc(got.Temperature, want.Temperature, equal) ||
+			!slices.EqualFunc(got.Irradiance, want.Irradiance, equal) {
+			t.Errorf("%s: %d hours from %s differ", want.Start, len(got.Wind), got.Start)
+		}
+	}
+	w.cfg.Weather.Places = w.cfg.Weather.Places[:1]
+	w.restart()
+	if n := len(w.feed().past.months); n > 0 {
+		t.Errorf("%d months of the weather of other places", n)
+	}
+	good := toMonths(before)
+	bad := slices.Clone(good)
+	bad[0].Start, bad[1].Wind, bad[2].Temperature, bad[3].Irradiance = bad[0].Start+3600, bad[1].Wind[1:], nil, append(bad[3].Irradiance, 0, 0, 0, 0)
+	if got := fromMonths(bad); len(got) != len(good)-4 {
+		t.Errorf("%d of %d months are read, want %d", len(got), len(good), len(good)-4)
+	}
+}
+
+// TestClockStepsBack: after a clock was days ahead, the feed forgets what it took for past weather, and does not wait for the hour of a
+// failure that lies in the future.
+func TestClockStepsBack(t *testing.T) {
+	w := windyWorld(t)
+	w.pass(2)
+	w.at = w.at.Add(5 * day)
+	w.pass(1)
+	good := w.cfg.Weather.HistoryEndpoint
+	w.cfg.Weather.HistoryEndpoint = w.url + "/nothing"
+	w.pass(1)
+	f := w.feed()
+	if f.past.err == nil || !f.past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)).Equal(w.at.Truncate(day)) {
+		t.Fatalf("%v, %d months", f.past.err, len(f.past.months))
+	}
+	w.cfg.Weather.HistoryEndpoint = good
+	w.at = w.at.Add(-5 * day)
+	w.pass(2)
+	f = w.feed()
+	if end := f.past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)); f.past.err != nil || !end.Equal(w.at.Truncate(day)) {
+		t.Errorf("%v, this month is known until %v, now it is %v", f.past.err, end, w.at)
+	}
+}
+
+// TestUsedUpQuotaIsNoLongWait: if many zones use up the quota, those that get nothing ask at the next refresh.
+func TestUsedUpQuotaIsNoLongWait(t *testing.T) {
+	w := windyWorld(t)
+	w.cfg.Refresh = 5 * time.Minute
+	full := true
+	w.feeds.Get = getterFunc(func(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+		if full && r.Quota.Requests > 0 {
+			return fetch.Response{}, fetch.ErrQuota
+		}
+		return w.client.Get(ctx, r)
+	})
+	w.pass(1)
+	f := w.feed()
+	if !errors.Is(f.past.err, fetch.ErrQuota) {
+		t.Fatalf("%v, want %v", f.past.err, fetch.ErrQuota)
+	}
+	full = false
+	_ = f.Refresh(context.Background(), w.at.Add(5*time.Minute))
+	if f.past.err != nil || len(f.past.months) != monthsAtOnce {
+		t.Errorf("five minutes later: %v, %d months", f.past.err, len(f.past.months))
+	}
+}
+
+// getterFunc is a provider.Getter.
+type getterFunc func(context.Context, fetch.Request) (fetch.Response, error)
+
+func (g getterFunc) Get(ctx context.Context, r fetch.Request) (fetch.Response, error) {
+	return g(ctx, r)
+}
+
 // TestMonthsAreAskedForOnce: months of weather are asked for two at a time, and each one once; of this month, yesterday is asked for
 // every day.
 func TestMonthsAreAskedForOnce(t *testing.T) {
@@ -178,4 +301,32 @@ func TestMonthsAreAskedForOnce(t *testing.T) {
 	if end := w.feed().past.end(time.Date(2023, 5, 1, 0, 0, 0, 0, time.UTC)); !end.Equal(w.at.Truncate(day)) {
 		t.Errorf("this month is known until %v, now it is %v", end, w.at)
 	}
+}
+
+// TestAFitKeepsNoOtherZoneWaiting: while the own forecast of a feed is computed, which takes seconds with a year of weather, other
+// zones get their feeds.
+func TestAFitKeepsNoOtherZoneWaiting(t *testing.T) {
+	w := newWorld(t)
+	f := w.feed()
+	f.mu.Lock() // as in Outlook
+	same := make(chan struct{})
+	go func() {
+		defer close(same)
+		_, _ = w.feeds.Feed("another zone of the same source", w.cfg)
+	}()
+	inside := func() bool {
+		if !w.feeds.mu.TryLock() {
+			return false
+		}
+		defer w.feeds.mu.Unlock()
+		return len(w.feeds.users) == 2
+	}
+	for end := time.Now().Add(limit); !inside(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			f.mu.Unlock()
+			t.Fatal("the feeds of all zones are locked while one of them is computed")
+		}
+	}
+	f.mu.Unlock()
+	<-same
 }

@@ -167,9 +167,12 @@ func (r *GridZoneReconciler) feed(ctx context.Context, zone *v1alpha1.GridZone) 
 // refresh asks the provider beside the reconciler, if that is due and not under
 // way.
 func (r *GridZoneReconciler) refresh(ctx context.Context, feed *source.Feed, name string, at time.Time) {
+	if feed.Due(at) > 0 { // not under r.mu: an outlook of the feed may keep Due waiting for seconds
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.busy[feed] || feed.Due(at) > 0 {
+	if r.busy[feed] {
 		return
 	}
 	if r.busy == nil {
