@@ -33,7 +33,7 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		r.plans++
 		r.loaded = false
 		r.expectedG = float64(a.Reason.ExpectedG)
-		grams, kwh, _ := r.ahead(t, p, s)
+		grams, kwh := r.ahead(t, p, s)
 		if r.baselineG == 0 {
 			atOnce := float64(a.Reason.ImmediateG)
 			if atOnce == 0 {
@@ -97,9 +97,8 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		}
 	}
 	r.whole = t.Kind == workload.Rigid || t.Kind == workload.Interruptible && r.starts <= 1
-	if grams, kwh, known := r.ahead(t, p, s); known {
-		out.ExpectedG, out.BaselineG = sig(r.emittedG+grams), sig(r.baseline(r.energyKWh+kwh))
-	}
+	grams, kwh := r.ahead(t, p, s)
+	out.ExpectedG, out.BaselineG = sig(r.emittedG+grams), sig(r.baseline(r.energyKWh+kwh))
 	withhold(&out)
 	out.Shown = shown(&out, s.Now)
 	return out
@@ -129,14 +128,12 @@ func (r *Record) baseline(kwh float64) float64 {
 	return r.baselineG * kwh / r.baselineKWh
 }
 
-// ahead is what the rest of the plan emits, and the energy that takes. The emissions are not known of work that remains without a plan, and where there is
-// no intensity.
-func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64, known bool) {
+// ahead is what the rest of the plan emits, and the energy that takes.
+func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64) {
 	standing := r.track.Standing()
 	if standing == nil {
-		return 0, 0, t.Remaining <= 0
+		return 0, 0
 	}
-	known = true
 	for _, ph := range standing.Phases {
 		from := ph.From
 		if from.Before(s.Now) {
@@ -145,7 +142,6 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		if !ph.To.After(from) {
 			continue
 		}
-		known = known && s.Place(ph.Cluster).Carbon != nil
 		watts, model := p.Watts, s.Place(ph.Cluster).Power
 		if ph.Cluster != t.Cluster && t.Scaling == nil {
 			watts = float64(model.Of(t.Request))
@@ -162,7 +158,7 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		kwh += energy
 		grams += energy * float64(ph.Intensity)
 	}
-	return grams, kwh, known
+	return grams, kwh
 }
 
 // shown puts figures into words.
