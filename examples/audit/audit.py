@@ -37,8 +37,11 @@ def nanoseconds(text):
 
 
 def entries(path, head):
-    """Yield entries; stop with an error where the chain is broken, or no entry has the hash head, if one is given."""
+    """Yield entries; stop with an error where the chain is broken, or no entry has the hash head, if one is given.
+
+    What lies before the first entry may be missing if a checkpoint says that it was dropped."""
     before, last, found = "0" * 64, 0, head is None
+    first = dropped = None
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -48,16 +51,28 @@ def entries(path, head):
             body = line[line.index('"body":') + 7 : line.rindex(',"hash":')]
             at = entry["at"].rstrip("Z").partition(".")
             at = at[0] + "." + at[2].ljust(9, "0") + "Z"
-            text = "\n".join([before, str(entry["seq"]), at, entry["kind"], entry["key"], entry.get("workload", ""), body])
+            after = [str(entry["seq"]), at, entry["kind"], entry["key"], entry.get("workload", ""), body]
             if last and entry["seq"] != last + 1:
                 sys.exit(f"entry {entry['seq']} follows {last}")
-            if (last or entry["seq"] == 1) and hashlib.sha256(text.encode()).hexdigest() != entry["hash"]:
+            if (last or entry["seq"] == 1) and chained(before, after) != entry["hash"]:
                 sys.exit(f"entry {entry['seq']}: wrong hash")
+            first = first or (entry["seq"], after, entry["hash"])
+            if entry["kind"] == "checkpoint" and entry["body"]["through"] == first[0] - 1:
+                if chained(entry["body"]["hash"], first[1]) != first[2]:
+                    sys.exit(f"entry {first[0]} does not follow the checkpoint of entry {entry['seq']}")
+                dropped = True
             before, last = entry["hash"], entry["seq"]
             found = found or before == head
             yield entry
+    if first and first[0] > 1 and not dropped:
+        sys.exit(f"what lies before entry {first[0]} is missing, and no checkpoint says that it was dropped")
     if not found:
         sys.exit(f"no entry has the hash {head}")
+
+
+def chained(before, after):
+    """The hash of an entry that follows the one with hash before."""
+    return hashlib.sha256("\n".join([before, *after]).encode()).hexdigest()
 
 
 class Zone:

@@ -17,6 +17,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/base/access"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/manager"
 )
 
@@ -64,12 +65,20 @@ const (
 	mostHeader = 64 << 10
 )
 
+// trim drops what the page does not read, and anybody who may create such an object may fill.
+func trim(o any) (any, error) {
+	if m, ok := o.(client.Object); ok {
+		kinds.TrimMetadata(m)
+	}
+	return o, nil
+}
+
 // Run serves the page until ctx ends.
 func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	objects, err := manager.NewCache(config, o.Namespaces.Bind(cache.Options{Scheme: scheme}))
+	objects, err := manager.NewCache(config, o.Namespaces.Bind(cache.Options{Scheme: scheme, DefaultTransform: trim}))
 	if err != nil {
 		return fmt.Errorf("create a cache: %w", err)
 	}

@@ -114,6 +114,27 @@ func TestAuditorFindsTheSameFigures(t *testing.T) {
 	if text, err := audit(wrong, "--head", chain.Head.String()); err == nil || !strings.Contains(string(text), "no entry has the hash "+chain.Head.String()) {
 		t.Errorf("the last entry is gone: %v, %s", err, text)
 	}
+	if err := os.WriteFile(wrong, []byte(lines[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := audit(wrong); err == nil || !strings.Contains(string(text), "what lies before entry 2 is missing") {
+		t.Errorf("the second entry alone: %v, %s", err, text)
+	}
+	// What a checkpoint accounts for may be missing.
+	if n, err := b.l.Drop(context.Background(), time.Now()); err != nil || n == 0 {
+		t.Fatalf("dropped %d entries, %v", n, err)
+	}
+	shorter := filepath.Join(t.TempDir(), "shorter.jsonl")
+	if out, err = os.Create(shorter); err != nil {
+		t.Fatal(err)
+	}
+	_, err = WriteEntries(out, b.l.Read(context.Background(), Query{}))
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := audit(shorter); err != nil {
+		t.Errorf("old entries are dropped: %v, %s", err, text)
+	}
 }
 
 // TestRecordsComeOutInEachFormat: what was settled comes out as a table in each format; the last settlement of a workload

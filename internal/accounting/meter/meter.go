@@ -48,6 +48,7 @@ type Meter struct {
 	progress map[types.UID]kube.Reading
 	power    podPowers
 	powerAt  time.Time
+	round    int               // how often progress was asked for
 	told     map[string]string // the last problem of each query, to tell each once
 }
 
@@ -173,7 +174,8 @@ func (m *Meter) askPower(ctx context.Context, token string) error {
 	return nil
 }
 
-// queries returns the queries for progress of a round by workload, and the workloads that are asked about: of each namespace the first, by UID.
+// queries returns the queries for progress of a round by workload, and the workloads that are asked about: in turns where there are more than a
+// namespace, or all of them, may have.
 func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids []types.UID) {
 	queries = map[types.UID]string{}
 	namespaces := map[string][]types.UID{}
@@ -182,13 +184,15 @@ func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids
 		maps.Copy(queries, of)
 		namespaces[policy.Namespace] = slices.AppendSeq(namespaces[policy.Namespace], maps.Keys(of))
 	}
+	round := m.round
+	m.round++
 	m.mu.Unlock()
 	for namespace, all := range namespaces {
 		slices.Sort(all)
 		var err error
 		if len(all) > mostOfNamespace {
 			err = fmt.Errorf("%d workloads of namespace %s have a query for their progress; accepted: %d", len(all), namespace, mostOfNamespace)
-			all = all[:mostOfNamespace]
+			all = inTurn(all, mostOfNamespace, round)
 		}
 		m.tell(ctx, "progress of "+namespace, err)
 		uids = append(uids, all...)
@@ -197,10 +201,16 @@ func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids
 	var err error
 	if len(uids) > mostQueries {
 		err = fmt.Errorf("%d workloads have a query for their progress; accepted: %d at a time", len(uids), mostQueries)
-		uids = uids[:mostQueries]
+		uids = inTurn(uids, mostQueries, round)
 	}
 	m.tell(ctx, "progress", err)
 	return queries, uids
+}
+
+// inTurn returns n of more workloads, in each round the ones that follow those of the round before.
+func inTurn(all []types.UID, n, round int) []types.UID {
+	first := int(int64(round) * int64(n) % int64(len(all)))
+	return slices.Concat(all[first:], all[:first])[:n]
 }
 
 func (m *Meter) askProgress(ctx context.Context, token string) {

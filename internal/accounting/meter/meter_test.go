@@ -155,6 +155,16 @@ func TestQueriesForProgressAreBoundedByNamespace(t *testing.T) {
 	if by, _ := count(); by["a-greedy"] != mostOfNamespace || by["small"] != 5 {
 		t.Errorf("asked about %v; want %d of a-greedy and 5 of small", by, mostOfNamespace)
 	}
+	asked := map[types.UID]bool{}
+	for range 14 { // 2,700 workloads, 200 at a time
+		_, uids := m.queries(context.Background())
+		for _, uid := range uids {
+			asked[uid] = true
+		}
+	}
+	if len(asked) != 2705 {
+		t.Errorf("asked about %d workloads in turn, want all 2705", len(asked))
+	}
 	if text := m.told["progress of a-greedy"]; !strings.Contains(text, "2700 workloads of namespace a-greedy") {
 		t.Errorf("told %q", text)
 	}

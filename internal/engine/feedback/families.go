@@ -64,8 +64,7 @@ const mostFamilies = 1000
 
 // forgetFamilies drops the families that were used least recently, and are of no workload that is remembered.
 func (m *Memory) forgetFamilies() {
-	surplus := len(m.families) - mostFamilies
-	if surplus <= 0 {
+	if len(m.families) <= mostFamilies {
 		return
 	}
 	needed := make(map[string]bool, len(m.records))
@@ -78,8 +77,12 @@ func (m *Memory) forgetFamilies() {
 			unused = append(unused, name)
 		}
 	}
+	surplus := len(unused) - mostFamilies
+	if surplus <= 0 {
+		return
+	}
 	slices.SortFunc(unused, func(a, b string) int { return cmp.Compare(m.families[a].used, m.families[b].used) })
-	for _, name := range unused[:min(surplus, len(unused))] {
+	for _, name := range unused[:surplus] {
 		delete(m.families, name)
 	}
 }
