@@ -42,13 +42,17 @@ func TestCarbonFlexSizesJobs(t *testing.T) {
 		t.Errorf("explain: %s", text)
 	}
 	lowered := malleable()
-	until(t, lowered, "sized", func(j job) bool { return planned(j) && strings.Contains(j["AdminComment"], "user=8") })
+	sized := until(t, lowered, "sized", func(j job) bool { return planned(j) && strings.Contains(j["AdminComment"], "user=8") })
 	must(t, "scontrol", "update", "JobId="+lowered, "Licenses=superpower:1,power:1")
 	if j := until(t, lowered, "one with all of its tasks", func(j job) bool { return j["NumTasks"] == "8" }); j["Licenses"] != "superpower:1,power:1" {
 		t.Errorf("an operator has lowered the licences of a job to 1; it has %s", j["Licenses"])
 	}
-	if text := explain(t, lowered, "--config", config); !strings.Contains(text, "one licence of the capacity for each of its CPUs") {
-		t.Errorf("explain: %s", text)
+	why := "its licences did not follow another number"
+	if sized["NumTasks"] == "8" { // by its plan: it had all of its tasks
+		why = "one licence of the capacity for each of its CPUs"
+	}
+	if text := explain(t, lowered, "--config", config); !strings.Contains(text, why) {
+		t.Errorf("with %s tasks by its plan: explain: %s; want %q", sized["NumTasks"], text, why)
 	}
 	l.kill()
 
