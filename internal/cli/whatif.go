@@ -104,7 +104,7 @@ type explanation struct {
 }
 
 // suspendedByUser is why Lull decides nothing about a workload that is suspended without a mark of Lull.
-const suspendedByUser = "it is suspended, and not by Lull: Lull decides nothing about it, and does not resume it. Whoever has suspended it resumes it"
+const suspendedByUser = "it is suspended, and not by Lull: Lull decides nothing about it, and does not resume it. The user who suspended it can resume it"
 
 func gather(ctx context.Context, c client.Client, w *kube.Workload) (*explanation, error) {
 	x := &explanation{w: w, profiles: map[string]*v1alpha1.ScalingProfile{}}

@@ -249,14 +249,14 @@ type HoldOut struct {
 // leastSample is how many workloads on each side a mean needs for its interval to hold.
 const leastSample = 30
 
-// compare compares planned workloads with those that were held out; nil where none was. The interval is that of
-// a difference of two ratio estimators (Cochran, Sampling Techniques, 1977, chapter 6).
+// compare compares planned workloads with those that were held out; nil where none was. Work of policies in Shadow mode is neither. The
+// interval is that of a difference of two ratio estimators (Cochran, Sampling Techniques, 1977, chapter 6).
 func compare(list []Settlement) *HoldOut {
 	var out HoldOut
 	var held, planned, model []Settlement
 	for _, b := range list {
 		switch {
-		case b.KWh <= 0 || b.Withheld != "":
+		case b.KWh <= 0 || b.Withheld != "" || b.Of.Shadow:
 		case b.Of.HeldOut:
 			held = append(held, b)
 		default:

@@ -160,4 +160,7 @@ func TestUnplannedWorkIsStated(t *testing.T) {
 			t.Errorf("%+v: shares %v and %v", all, all.Share(), all.PlannedShare())
 		}
 	}
+	if h := s.HoldOut; h == nil || h.HeldOut != 1 || h.Planned != 1 {
+		t.Errorf("%+v; want one held out beside one that Lull planned: work in Shadow mode is neither", h)
+	}
 }

@@ -102,7 +102,7 @@ var (
 	})
 	OrphanMarks = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_orphan_marks",
-		Help: "Workloads of Kueue that Lull has set inactive, of which the watchdog found no governed object and which are inactive still. Not updated while a kind cannot be listed.",
+		Help: "Workloads of Kueue that are inactive by a mark of Lull, though the watchdog found no governed object for them. Not updated while a kind cannot be listed.",
 	})
 	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors describe the state of the ledger.
 	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{

@@ -258,7 +258,7 @@ func (x openMeteoPlace) times() (start time.Time, n int, err error) {
 	return start, n, nil
 }
 
-// openMeteoUndefined is the unit of a variable of which the service knows no value.
+// openMeteoUndefined is the unit of a variable without any value.
 const openMeteoUndefined = "undefined"
 
 // column reads n values of a variable. What no weather has is unknown.

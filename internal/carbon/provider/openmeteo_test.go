@@ -13,7 +13,7 @@ import (
 	"lull.dev/lull/pkg/carbon"
 )
 
-// openMeteoText is what the service answers about a place: two hours, of which the second is not known in full.
+// openMeteoText is what the service answers about a place: two hours. The second one has gaps.
 func openMeteoText(start, wind string) string {
 	return `{"latitude":52.52,"longitude":13.42,"generationtime_ms":0.1,"utc_offset_seconds":0,"timezone":"GMT","timezone_abbreviation":"GMT","elevation":38,
 "hourly_units":{"time":"iso8601","shortwave_radiation":"W/m²","wind_speed_10m":"m/s","temperature_2m":"°C"},

@@ -62,7 +62,7 @@ const (
 	look = time.Minute
 	// soonest keeps a fast replay from writing the status all the time.
 	soonest = time.Second
-	// withoutData is the time between two looks at a zone of which nothing is known: its ConfigMap may be created late.
+	// withoutData is the time between two looks at a zone without data: its ConfigMap may be created late.
 	withoutData = 5 * time.Second
 	// patience is how long to wait for the first answer about a zone before Jobs
 	// are decided without it: an API server, a volume or a provider that is slow
@@ -239,7 +239,7 @@ func (r *GridZoneReconciler) patient(name string, feed *source.Feed, now time.Ti
 }
 
 // next is when to look again: at the next change of the intensity, when the
-// provider is to be asked, at the latest after look. A zone of which nothing is known
+// provider is to be asked, at the latest after look. A zone without data
 // is read again after soonest while its first answer is waited for, then after withoutData.
 func next(feed *source.Feed, o source.Outlook, waiting bool, tl timegrid.Timeline, now time.Time) time.Duration {
 	switch {

@@ -18,7 +18,7 @@ import (
 	"lull.dev/lull/internal/cluster/kube"
 )
 
-// TestZoneWithoutDataIsWrittenRarely: the status of a zone of which nothing can be read is written when it is first seen, when the wait for an answer
+// TestZoneWithoutDataIsWrittenRarely: the status of a zone without data is written when it is first seen, when the wait for an answer
 // ends, and then once a minute for the time alone.
 func TestZoneWithoutDataIsWrittenRarely(t *testing.T) {
 	scheme, err := NewScheme()

@@ -142,7 +142,7 @@ func TestMissingCustomResourcesAreNotReady(t *testing.T) {
 	}
 }
 
-// elected is a manager of which only leadership is known.
+// elected is a manager that only says when it leads.
 type elected struct{ c chan struct{} }
 
 func (e elected) Elected() <-chan struct{} { return e.c }
