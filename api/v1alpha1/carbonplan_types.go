@@ -85,8 +85,9 @@ type CarbonPlanStatus struct {
 	LatestStart *metav1.Time `json:"latestStart,omitempty"`
 
 	// expectedG is what the workload emits if it follows the plan, in gCO2eq. It includes what it has emitted already.
+	// It is absent while the carbon intensity of the remaining work is not known: no saving is stated then.
 	// +optional
-	ExpectedG float64 `json:"expectedG,omitempty"`
+	ExpectedG *float64 `json:"expectedG,omitempty"`
 	// baselineG is what the same work emits if it runs at once and in one piece from its submission, in gCO2eq. For
 	// work that runs in one piece, it follows the energy that the work turns out to use.
 	// +optional

@@ -512,6 +512,11 @@ func (in *CarbonPlanStatus) DeepCopyInto(out *CarbonPlanStatus) {
 		in, out := &in.LatestStart, &out.LatestStart
 		*out = (*in).DeepCopy()
 	}
+	if in.ExpectedG != nil {
+		in, out := &in.ExpectedG, &out.ExpectedG
+		*out = new(float64)
+		**out = **in
+	}
 	if in.Bound != nil {
 		in, out := &in.Bound, &out.Bound
 		*out = new(float64)

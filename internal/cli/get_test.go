@@ -38,7 +38,7 @@ func sampleCluster(t *testing.T) client.Client {
 		p := &v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-" + name}}
 		p.Spec.Workload, p.Spec.Policy = v1alpha1.WorkloadReference{Kind: "Job", Name: name}, "clean"
 		p.Status.State, p.Status.Phases, p.Status.Deadline = state, phases, &deadline
-		p.Status.Reason, p.Status.Message, p.Status.ExpectedG, p.Status.BaselineG, p.Status.Progress = "CleanerLater", "power is cleaner later", 60, 100, 0.25
+		p.Status.Reason, p.Status.Message, p.Status.ExpectedG, p.Status.BaselineG, p.Status.Progress = "CleanerLater", "power is cleaner later", new(60.0), 100, 0.25
 		return p
 	}
 	zone := &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: "de"}}

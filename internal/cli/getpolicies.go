@@ -76,9 +76,12 @@ func policyRows(policies []v1alpha1.CarbonPolicy, plans []v1alpha1.CarbonPlan) [
 	sums := map[client.ObjectKey]sum{}
 	for i := range plans {
 		p := &plans[i]
+		if p.Status.ExpectedG == nil {
+			continue
+		}
 		key := client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Policy}
 		s := sums[key]
-		sums[key] = sum{s.expected + p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
+		sums[key] = sum{s.expected + *p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
 	}
 	rows := make([]policyRow, len(policies))
 	for i := range policies {

@@ -27,7 +27,7 @@ type workloadRow struct {
 	Workers     int32              `json:"workers"`
 	Cluster     string             `json:"cluster,omitempty"`
 	EmittedG    float64            `json:"emittedG"`
-	ExpectedG   float64            `json:"expectedG"`
+	ExpectedG   *float64           `json:"expectedG,omitempty"` // nil while it is not known
 	BaselineG   float64            `json:"baselineG"`
 	Saving      *float64           `json:"saving,omitempty"`
 	Reason      string             `json:"reason,omitempty"`
@@ -48,7 +48,7 @@ var workloadColumns = []column[workloadRow]{
 	{head: "LATEST START", cell: func(r *workloadRow) string { return timeCell(r.LatestStart) }, wide: true},
 	{head: "WORKERS", cell: func(r *workloadRow) string { return fmt.Sprint(r.Workers) }, wide: true},
 	{head: "CLUSTER", cell: func(r *workloadRow) string { return r.Cluster }, wide: true},
-	{head: "EXPECTED", cell: func(r *workloadRow) string { return units.Emissions(r.ExpectedG).String() }, wide: true},
+	{head: "EXPECTED", cell: func(r *workloadRow) string { return emissionsCell(r.ExpectedG) }, wide: true},
 	{head: "AT ONCE", cell: func(r *workloadRow) string { return units.Emissions(r.BaselineG).String() }, wide: true},
 	{head: "MESSAGE", cell: func(r *workloadRow) string { return r.Message }, wide: true},
 }
@@ -60,13 +60,29 @@ func workloadRows(plans []v1alpha1.CarbonPlan) []workloadRow {
 		s := &p.Status
 		rows[i] = workloadRow{
 			p.Namespace, p.Spec.Workload.Kind, p.Spec.Workload.Name, p.Spec.Policy, s.State, stateUntil(s), s.Deadline, s.LatestStart, s.Progress, s.Workers, s.Cluster,
-			s.EmittedG, s.ExpectedG, s.BaselineG, savingOf(s.ExpectedG, s.BaselineG), s.Reason, s.Message,
+			s.EmittedG, s.ExpectedG, s.BaselineG, planSaving(s), s.Reason, s.Message,
 		}
 	}
 	slices.SortFunc(rows, func(a, b workloadRow) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return rows
+}
+
+// planSaving is the share of its baseline that a plan saves, nil if that is not known.
+func planSaving(s *v1alpha1.CarbonPlanStatus) *float64 {
+	if s.ExpectedG == nil {
+		return nil
+	}
+	return savingOf(*s.ExpectedG, s.BaselineG)
+}
+
+// emissionsCell is an amount in gCO2eq, "" if it is not known.
+func emissionsCell(grams *float64) string {
+	if grams == nil {
+		return ""
+	}
+	return units.Emissions(*grams).String()
 }
 
 // stateUntil is when the state of a workload changes by its plan: the start of what waits, the end of the present run of what

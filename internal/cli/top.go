@@ -73,8 +73,10 @@ func top(out io.Writer, plans []v1alpha1.CarbonPlan, by, format string) error {
 		r.Workloads++
 		r.Workers += p.Status.Workers
 		r.EmittedG += p.Status.EmittedG
-		r.ExpectedG += p.Status.ExpectedG
-		r.BaselineG += p.Status.BaselineG
+		if p.Status.ExpectedG != nil {
+			r.ExpectedG += *p.Status.ExpectedG
+			r.BaselineG += p.Status.BaselineG
+		}
 	}
 	sorted := make([]topRow, 0, len(rows))
 	for _, r := range rows {

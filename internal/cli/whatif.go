@@ -237,7 +237,11 @@ func (x *explanation) writePlan(out io.Writer) {
 		}
 		fmt.Fprintf(tw, "so far\t%s (by %s), %s\n", units.Energy(s.EnergyKWh), s.EnergySource, emitted)
 	}
-	fmt.Fprintf(tw, "emits\t%s", units.Emissions(s.ExpectedG))
+	expected := "unknown"
+	if s.ExpectedG != nil {
+		expected = units.Emissions(*s.ExpectedG).String()
+	}
+	fmt.Fprintf(tw, "emits\t%s", expected)
 	if s.BaselineG > 0 {
 		fmt.Fprintf(tw, ", at once and in one piece %s", units.Emissions(s.BaselineG))
 	}

@@ -46,7 +46,7 @@ type Policy struct {
 	Waiting   int32   `json:"waiting"`
 	Running   int32   `json:"running"`
 	Finished  int32   `json:"finished"`
-	ExpectedG float64 `json:"expectedG"` // of the workloads that wait or run
+	ExpectedG float64 `json:"expectedG"` // of the workloads that wait or run and have an estimate
 	BaselineG float64 `json:"baselineG"`
 	Problem   string  `json:"problem,omitempty"`
 }
@@ -149,12 +149,12 @@ func policiesOf(list []v1alpha1.CarbonPolicy, plans []v1alpha1.CarbonPlan) []Pol
 	open := map[[2]string]sums{}
 	for i := range plans {
 		p := &plans[i]
-		if p.Status.State == v1alpha1.PlanFinished {
+		if p.Status.State == v1alpha1.PlanFinished || p.Status.ExpectedG == nil {
 			continue
 		}
 		key := [2]string{p.Namespace, p.Spec.Policy}
 		s := open[key]
-		open[key] = sums{s.expected + p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
+		open[key] = sums{s.expected + *p.Status.ExpectedG, s.baseline + p.Status.BaselineG}
 	}
 	out := make([]Policy, 0, len(list))
 	for i := range list {

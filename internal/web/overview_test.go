@@ -59,7 +59,7 @@ func planOfJob(name string, state v1alpha1.PlanState, reason decide.Code, start,
 	p := &v1alpha1.CarbonPlan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "job-" + name},
 		Spec:       v1alpha1.CarbonPlanSpec{Policy: "clean", Workload: v1alpha1.WorkloadReference{Kind: "Job", Name: name, UID: "uid-1"}},
-		Status:     v1alpha1.CarbonPlanStatus{State: state, Reason: string(reason), Deadline: &end, ExpectedG: 60, BaselineG: 100},
+		Status:     v1alpha1.CarbonPlanStatus{State: state, Reason: string(reason), Deadline: &end, ExpectedG: new(60.0), BaselineG: 100},
 	}
 	if start > 0 {
 		p.Status.Phases = []v1alpha1.PlanPhase{{From: metav1.NewTime(noon.Add(start)), To: metav1.NewTime(noon.Add(start + time.Hour)), Workers: 2, Intensity: 200}}
@@ -96,6 +96,17 @@ func TestOverviewSaysWhatWaitsAndWhy(t *testing.T) {
 	}
 	if !o.Now.Equal(noon) || len(o.Problems) != 0 {
 		t.Errorf("at %v, problems %v; want noon, and none", o.Now, o.Problems)
+	}
+}
+
+// TestOverviewLeavesOutPlansWithoutEstimate: a plan that has a baseline, but no estimate, is counted, and is part of no sum.
+func TestOverviewLeavesOutPlansWithoutEstimate(t *testing.T) {
+	waits, runs := planOfJob("b", v1alpha1.PlanWaiting, decide.CodeCleanerLater, 3*time.Hour, 9*time.Hour), planOfJob("c", v1alpha1.PlanRunning, decide.CodeNoCarbonData, 0, 8*time.Hour)
+	waits.Status.ExpectedG, runs.Status.ExpectedG = nil, nil
+	o := overviewOf(t, &Server{Reader: readerOf(t, zoneAtNoon(), policyClean(), planOfJob("a", v1alpha1.PlanWaiting, decide.CodeCleanerLater, 3*time.Hour, 9*time.Hour), waits, runs)})
+	if w, p, r := o.Work, o.Policies[0], o.Reasons[0]; w.ExpectedG != 60 || w.BaselineG != 100 || w.Unpriced != 2 || p.ExpectedG != 60 || p.BaselineG != 100 ||
+		r.Workloads != 2 || r.ExpectedG != 60 || r.BaselineG != 100 {
+		t.Errorf("%+v, %+v", w, p)
 	}
 }
 

@@ -37,9 +37,10 @@ type Plan struct {
 	Workers   int32      `json:"workers"`
 	Progress  float64    `json:"progress"`
 	Deadline  *time.Time `json:"deadline"`
-	ExpectedG float64    `json:"expectedG"`
-	BaselineG float64    `json:"baselineG"`
-	EmittedG  float64    `json:"emittedG"`
+	// ExpectedG is nil while it is not known.
+	ExpectedG *float64 `json:"expectedG"`
+	BaselineG float64  `json:"baselineG"`
+	EmittedG  float64  `json:"emittedG"`
 	// UnpricedKWh is energy without a carbon intensity: where there is any, no emissions are stated.
 	UnpricedKWh float64 `json:"unpricedKWh,omitempty"`
 	EnergyKWh   float64 `json:"energyKWh"`

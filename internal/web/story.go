@@ -257,7 +257,7 @@ func (s *Server) settledPlan(ctx context.Context, namespace, name, uid string) (
 		_, policy, _ := strings.Cut(b.Of.Policy, "/")
 		out = Plan{
 			Namespace: namespace, Kind: b.Of.Kind, Name: b.Of.Name, Object: name, UID: id, Policy: policy, State: string(v1alpha1.PlanFinished), Progress: 1,
-			Message: "The workload has been deleted. The ledger has these entries of it.", EnergyKWh: b.KWh, EmittedG: b.Grams, ExpectedG: b.Grams,
+			Message: "The workload has been deleted. The ledger has these entries of it.", EnergyKWh: b.KWh, EmittedG: b.Grams, ExpectedG: &b.Grams,
 			BaselineG: b.Counterfactual.Grams, Phases: []Phase{},
 		}
 		if d := b.Of.Deadline; !d.IsZero() {

@@ -33,7 +33,7 @@ func manyPlans(n int) cached {
 	for i := range n {
 		at := metav1.NewTime(time.Date(2026, 10, 1, i*7919%5000, 0, 0, 0, time.UTC))
 		p := v1alpha1.CarbonPlan{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("team-", i%50), Name: fmt.Sprint("job-", i)}, Spec: v1alpha1.CarbonPlanSpec{Policy: "clean", Workload: v1alpha1.WorkloadReference{Kind: "Job", Name: fmt.Sprint("train-", i)}}}
-		p.Status = v1alpha1.CarbonPlanStatus{State: v1alpha1.PlanWaiting, Deadline: &at, ExpectedG: 1, BaselineG: 2, Phases: make([]v1alpha1.PlanPhase, 4)}
+		p.Status = v1alpha1.CarbonPlanStatus{State: v1alpha1.PlanWaiting, Deadline: &at, ExpectedG: new(1.0), BaselineG: 2, Phases: make([]v1alpha1.PlanPhase, 4)}
 		switch i % 10 {
 		case 0:
 			p.Status.State = v1alpha1.PlanFinished

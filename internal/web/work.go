@@ -18,7 +18,7 @@ type Work struct {
 	Waiting int `json:"waiting"`
 	Running int `json:"running"`
 	// ExpectedG is what it emits by its plans, in gCO2eq, BaselineG what it would emit if it all ran at once. Unpriced counts the
-	// workloads in neither, because they used energy in hours without a carbon intensity.
+	// workloads in neither: the intensity of the rest of their work is not known, or was not in hours in which they ran.
 	ExpectedG float64 `json:"expectedG"`
 	BaselineG float64 `json:"baselineG"`
 	Unpriced  int     `json:"unpriced,omitempty"`
@@ -59,10 +59,11 @@ func workOf(plans []v1alpha1.CarbonPlan) Work {
 		default:
 			continue
 		}
-		if s.UnpricedKWh > 0 {
+		if s.ExpectedG == nil {
 			out.Unpriced++
+			continue
 		}
-		out.ExpectedG += s.ExpectedG
+		out.ExpectedG += *s.ExpectedG
 		out.BaselineG += s.BaselineG
 	}
 	out.Reasons = make([]WaitingReason, 0, len(reasons))
@@ -77,8 +78,10 @@ func workOf(plans []v1alpha1.CarbonPlan) Work {
 
 func (w *WaitingReason) add(s *v1alpha1.CarbonPlanStatus) {
 	w.Workloads++
-	w.ExpectedG += s.ExpectedG
-	w.BaselineG += s.BaselineG
+	if s.ExpectedG != nil {
+		w.ExpectedG += *s.ExpectedG
+		w.BaselineG += s.BaselineG
+	}
 	if len(s.Phases) > 0 {
 		w.NextStart = earlier(w.NextStart, &s.Phases[0].From)
 	}

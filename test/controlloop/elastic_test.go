@@ -60,7 +60,7 @@ func TestElasticJobFollowsTheStaircase(t *testing.T) {
 		b.Create(j)
 		b.Until("a plan", func() bool { return len(b.plan("job-elastic").Status.Phases) > 0 })
 		p := b.plan("job-elastic")
-		if p.Status.State != v1alpha1.PlanWaiting || p.Status.Trigger.Reason != "Submitted" || p.Status.BaselineG <= p.Status.ExpectedG || p.Status.Bound == nil ||
+		if p.Status.State != v1alpha1.PlanWaiting || p.Status.Trigger.Reason != "Submitted" || p.Status.ExpectedG == nil || p.Status.BaselineG <= *p.Status.ExpectedG || p.Status.Bound == nil ||
 			len(p.OwnerReferences) != 1 || p.OwnerReferences[0].UID != j.UID || p.Status.Shown.Next == "" {
 			t.Errorf("plan %+v", p.Status)
 		}

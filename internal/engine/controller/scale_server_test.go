@@ -159,7 +159,7 @@ func scalePlan(i int) client.Object {
 	p.Status = v1alpha1.CarbonPlanStatus{
 		State: v1alpha1.PlanWaiting, Reason: "CleanerLater", Message: "starts 2026-03-03T00:00:00Z, about 42 % less CO2", Cluster: "local", Workers: 1,
 		Phases:   []v1alpha1.PlanPhase{{From: at, To: metav1.NewTime(at.Add(time.Hour)), Cluster: "local", Workers: 1}},
-		Deadline: &at, LatestStart: &at, ExpectedG: 123.4, BaselineG: 234.5, Plans: 1, ProgressSource: "model",
+		Deadline: &at, LatestStart: &at, ExpectedG: new(123.4), BaselineG: 234.5, Plans: 1, ProgressSource: "model",
 		Trigger: &v1alpha1.PlanTrigger{Reason: "Submitted", At: at},
 	}
 	if i < scaleRunning {

@@ -74,7 +74,7 @@ func TestCountingFillsOrWithholds(t *testing.T) {
 		if diff(status.EmittedG, tc.grams) || diff(status.UnpricedKWh, tc.unpriced) || diff(status.EnergyKWh, 0.4) || (status.Shown.Saves == "withheld") != (tc.unpriced > 0) {
 			t.Errorf("%s: %+v; want %v g, %v kWh without a price", name, status, tc.grams, tc.unpriced)
 		}
-		if tc.unpriced > 0 && (status.ExpectedG != 0 || status.BaselineG != 0) {
+		if tc.unpriced > 0 && (status.ExpectedG != nil || status.BaselineG != 0) {
 			t.Errorf("%s: %v g expected, %v g at once; want none stated", name, status.ExpectedG, status.BaselineG)
 		}
 		later := New()

@@ -262,7 +262,7 @@ func TestPlansAreWrittenWhenTheyDiffer(t *testing.T) {
 	if !m.ToWrite(w, &s, at(0)) {
 		t.Error("a first plan is not written")
 	}
-	if s.Shown.Next != "2026-03-01 04:00 done" || s.Workers != 2 || diff(s.ExpectedG, 160) {
+	if s.Shown.Next != "2026-03-01 04:00 done" || s.Workers != 2 || s.ExpectedG == nil || diff(*s.ExpectedG, 160) {
 		t.Errorf("status %+v", s)
 	}
 	m.Wrote(w, &s, at(0))

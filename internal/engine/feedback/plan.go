@@ -9,6 +9,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/track"
 	"lull.dev/lull/pkg/units"
@@ -33,15 +34,15 @@ func (m *Memory) Keep(view *kube.View, d *decide.Decision, due map[int]v1alpha1.
 		r.plans++
 		r.loaded = false
 		r.expectedG = float64(a.Reason.ExpectedG)
-		grams, kwh := r.ahead(t, p, s)
-		if r.baselineG == 0 {
-			atOnce := float64(a.Reason.ImmediateG)
-			if atOnce == 0 {
-				atOnce = grams // it runs as submitted
-			}
+		grams, kwh, known := r.ahead(t, p, s)
+		atOnce := float64(a.Reason.ImmediateG)
+		if atOnce == 0 {
+			atOnce = grams // it runs as submitted
+		}
+		if r.baselineG == 0 && (known || a.Reason.ImmediateG > 0) {
 			r.baselineG = r.emittedG + atOnce
 		}
-		if r.baselineKWh == 0 {
+		if r.baselineG > 0 && r.baselineKWh == 0 {
 			r.baselineKWh = r.energyKWh + kwh
 		}
 	})
@@ -97,8 +98,12 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 		}
 	}
 	r.whole = t.Kind == workload.Rigid || t.Kind == workload.Interruptible && r.starts <= 1
-	grams, kwh := r.ahead(t, p, s)
-	out.ExpectedG, out.BaselineG = sig(r.emittedG+grams), sig(r.baseline(r.energyKWh+kwh))
+	grams, kwh, known := r.ahead(t, p, s)
+	if known {
+		expected := sig(r.emittedG + grams)
+		out.ExpectedG = &expected
+	}
+	out.BaselineG = sig(r.baseline(r.energyKWh + kwh))
 	withhold(&out)
 	out.Shown = shown(&out, s.Now)
 	return out
@@ -107,7 +112,7 @@ func (m *Memory) Status(view *kube.View, i int, a *decide.Action) v1alpha1.Carbo
 // withhold takes emissions out of a status that rests on hours without an intensity.
 func withhold(s *v1alpha1.CarbonPlanStatus) {
 	if s.UnpricedKWh > 0 {
-		s.EmittedG, s.ExpectedG, s.BaselineG = 0, 0, 0
+		s.EmittedG, s.ExpectedG, s.BaselineG = 0, nil, 0
 	}
 }
 
@@ -128,12 +133,14 @@ func (r *Record) baseline(kwh float64) float64 {
 	return r.baselineG * kwh / r.baselineKWh
 }
 
-// ahead is what the rest of the plan emits, and the energy that takes.
-func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64) {
+// ahead is what the rest of the plan emits, and the energy that takes. The emissions are not known if work remains for
+// which there is no plan, or no carbon intensity.
+func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (grams, kwh float64, known bool) {
 	standing := r.track.Standing()
 	if standing == nil {
-		return 0, 0
+		return 0, 0, t.Remaining <= 0
 	}
+	planned, priced := t.Remaining <= 0, true
 	for _, ph := range standing.Phases {
 		from := ph.From
 		if from.Before(s.Now) {
@@ -142,6 +149,7 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		if !ph.To.After(from) {
 			continue
 		}
+		planned, priced = true, priced && isPriced(&ph, s.Place(ph.Cluster).Carbon)
 		watts, model := p.Watts, s.Place(ph.Cluster).Power
 		if ph.Cluster != t.Cluster && t.Scaling == nil {
 			watts = float64(model.Of(t.Request))
@@ -158,7 +166,16 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		kwh += energy
 		grams += energy * float64(ph.Intensity)
 	}
-	return grams, kwh
+	return grams, kwh, planned && priced
+}
+
+// isPriced reports whether the intensity of a phase is known. A phase without data has intensity 0, as one with clean power.
+func isPriced(ph *decide.Phase, zone *carbon.Series) bool {
+	if zone == nil {
+		return false
+	}
+	_, covered := zone.Mean(ph.From, ph.To)
+	return ph.Intensity > 0 || covered > 0
 }
 
 // shown puts figures into words.
@@ -166,8 +183,8 @@ func shown(p *v1alpha1.CarbonPlanStatus, now time.Time) v1alpha1.PlanShown {
 	out := v1alpha1.PlanShown{Progress: percent(p.Progress)}
 	if p.UnpricedKWh > 0 {
 		out.Saves = "withheld"
-	} else if p.BaselineG > 0 {
-		out.Saves = percent(1 - p.ExpectedG/p.BaselineG)
+	} else if p.BaselineG > 0 && p.ExpectedG != nil {
+		out.Saves = percent(1 - *p.ExpectedG/p.BaselineG)
 	}
 	if p.Bound != nil {
 		out.Bound = fmt.Sprintf("within %.1f%%", 100**p.Bound)
@@ -223,6 +240,7 @@ func (m *Memory) Settled(view *kube.View, i int, a *decide.Action) bool {
 func (m *Memory) Urgent(w *kube.Workload, next *v1alpha1.CarbonPlanStatus) bool {
 	last := &m.record(w).status
 	return last.State != next.State || last.Reason != next.Reason || last.Workers != next.Workers || last.Plans != next.Plans ||
+		(last.ExpectedG == nil) != (next.ExpectedG == nil) ||
 		!samePhases(last.Phases, next.Phases) || !last.Deadline.Equal(next.Deadline)
 }
 
@@ -274,7 +292,9 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out := *r.status.DeepCopy()
 	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
-	out.EmittedG, out.EnergyKWh, out.MeasuredKWh, out.ExpectedG = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh), sig(r.emittedG)
+	out.EmittedG, out.EnergyKWh, out.MeasuredKWh = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh)
+	emitted := out.EmittedG
+	out.ExpectedG = &emitted
 	out.BaselineG, out.UnpricedKWh = sig(r.baseline(r.energyKWh)), sig(r.unpricedKWh)
 	out.CountedAt = timeOf(r.counted)
 	withhold(&out)

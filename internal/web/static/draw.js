@@ -29,8 +29,8 @@ export function grams(g) {
   return `${size >= 10 ? g.toFixed(0) : number(g)} g`;
 }
 
-// share writes what a plan saves of the baseline, in percent; '' without a baseline.
-export const share = (emitted, baseline) => (baseline > 0 ? `${Math.round(100 * (1 - emitted / baseline))} %` : '');
+// share writes what a plan saves of the baseline, in percent; '' without a baseline, or if the emissions are not known (null).
+export const share = (emitted, baseline) => (emitted !== null && baseline > 0 ? `${Math.round(100 * (1 - emitted / baseline))} %` : '');
 
 // plusMinus writes a quantity with its uncertainty.
 export const plusMinus = (g, uncertain) => `${grams(g)} ± ${grams(uncertain)}`;

@@ -34,7 +34,7 @@ export async function workloads(fetchJSON, query) {
       : h('p', { class: 'soft' }, `${offset + 1} to ${last} of ${page.total}, the earliest deadline first`),
     gantt(page.items, zones[0]),
     table('Workloads', ['workload', 'state', '#workers', 'deadline', '#emits', '#saves', 'why'], page.items.map((p) => [
-      workloadLink(p), p.state, p.workers, p.deadline ? at(p.deadline) : 'may not wait', grams(p.expectedG), share(p.expectedG, p.baselineG), p.message]), ['why']),
+      workloadLink(p), p.state, p.workers, p.deadline ? at(p.deadline) : 'may not wait', p.expectedG === null ? 'unknown' : grams(p.expectedG), share(p.expectedG, p.baselineG), p.message]), ['why']),
     h('p', {}, offset > 0 && h('a', { href: to({ offset: Math.max(0, offset - pageSize) || '' }) }, 'Before'), ' ', last < page.total && h('a', { href: to({ offset: offset + pageSize }) }, 'Next')),
   ];
 }
@@ -68,6 +68,7 @@ function emissions(p, settled) {
     return `${grams(settled.grams)} CO2eq, ${grams(settled.counterfactual.grams)} as submitted: saved ${grams(settled.savedGrams)} ± ${grams(uncertain)} (${share(settled.grams, settled.counterfactual.grams) || 'nothing'})`;
   }
   if (p.unpricedKWh > 0) return `Emissions are withheld: ${number(p.unpricedKWh)} of ${number(p.energyKWh)} kWh were used in hours without a carbon intensity.`;
+  if (p.expectedG === null) return `${grams(p.emittedG)} CO2eq so far; the carbon intensity of the remaining work is not known.`;
   return `${grams(p.emittedG)} CO2eq so far, ${grams(p.expectedG)} expected, ${grams(p.baselineG)} at once${p.baselineG > 0 ? `: saves ${share(p.expectedG, p.baselineG)}` : ''}`;
 }
 
