@@ -140,19 +140,21 @@ func (d *Dispatcher) get(ctx context.Context, kind, name string) (*unstructured.
 }
 
 // target are the clusters to which the Workload is to go; open says that none is to be
-// preferred. What its policy holds goes nowhere.
+// preferred. What its policy holds goes nowhere. The first owner that Lull governs decides.
 func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (target []string, open bool, err error) {
+	replaced := 0
 	for _, owner := range w.OwnedBy {
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: owner.Name}, u); err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-				return nil, true, nil // not of a kind that Lull governs
+				continue // not of a kind that Lull governs
 			}
 			return nil, false, err
 		}
 		if u.GetUID() != owner.UID {
-			return nil, false, nil // the owner is gone, and another object has its name: the Workload goes with its owner
+			replaced++ // the owner is gone, and another object has its name
+			continue
 		}
 		annotations := u.GetAnnotations()
 		name := annotations[v1alpha1.AnnotationPolicy]
@@ -175,7 +177,8 @@ func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (
 		}
 		return Allowed(&list, policy.Spec.Clusters, annotations), false, nil
 	}
-	return nil, true, nil
+	// The garbage collector deletes a Workload of which all owners are gone.
+	return nil, len(w.OwnedBy) == 0 || replaced < len(w.OwnedBy), nil
 }
 
 // multiKueueOf is the MultiKueueCluster of a ComputeCluster; its own name where there is none.
@@ -227,7 +230,10 @@ func (d *Dispatcher) LetGo(ctx context.Context, w *kueue.Workload, ask HasCopy) 
 		u = &unstructured.Unstructured{}
 		u.SetGroupVersionKind(k.GVK())
 		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: o.Name}, u); err != nil {
-			return false, false, client.IgnoreNotFound(err)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return false, false, err
 		}
 		if u.GetUID() == o.UID {
 			patch = k.Quieten(u.Object)

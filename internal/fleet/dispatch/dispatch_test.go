@@ -5,15 +5,22 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"lull.dev/lull/api/v1alpha1"
+	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kueue"
 )
 
@@ -75,6 +82,99 @@ func TestTargetIsOfTheOwner(t *testing.T) {
 		w := &kueue.Workload{Namespace: "n", OwnedBy: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "a", UID: owner}}}
 		if got, open, err := d.target(context.Background(), w, false); err != nil || open || !slices.Equal(got, want) {
 			t.Errorf("Workload of the %s Job goes to %v (any: %v), %v; want %v", owner, got, open, err, want)
+		}
+	}
+}
+
+// TestTargetGoesOnToTheNextOwner: an owner that is gone, that Lull may not read, or whose name another object has, says nothing of the
+// other owners. A Workload of which all owners have been replaced goes nowhere.
+func TestTargetGoesOnToTheNextOwner(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(batchv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	job := func(name string, uid types.UID, annotations map[string]string) *batchv1.Job {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid, Annotations: annotations}}
+	}
+	governed := map[string]string{v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationCluster: "toronto"}
+	held := map[string]string{v1alpha1.AnnotationPolicy: "p", v1alpha1.AnnotationHold: "true"}
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		job("replaced", "later", governed), job("governed", "u", governed), job("held", "u", held), job("free", "u", nil), job("secret", "u", nil),
+	).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if key.Name == "secret" {
+			return apierrors.NewForbidden(schema.GroupResource{}, key.Name, nil)
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	d := &Dispatcher{Reader: c, Live: c, Client: c}
+	for _, tc := range []struct {
+		owners string
+		want   []string
+		open   bool
+	}{
+		{"replaced", nil, false},
+		{"replaced replaced", nil, false},
+		{"replaced governed", []string{"toronto"}, false},
+		{"replaced held", nil, false},
+		{"replaced free", nil, true},
+		{"gone governed", []string{"toronto"}, false},
+		{"gone held", nil, false},
+		{"secret held", nil, false},
+		{"secret governed", []string{"toronto"}, false},
+		{"free governed", []string{"toronto"}, false},
+		{"gone", nil, true},
+		{"secret", nil, true},
+		{"replaced secret", nil, true},
+		{"free", nil, true},
+		{"", nil, true},
+	} {
+		w := &kueue.Workload{Namespace: "n"}
+		for _, name := range strings.Fields(tc.owners) {
+			w.OwnedBy = append(w.OwnedBy, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: "u"})
+		}
+		if got, open, err := d.target(t.Context(), w, false); err != nil || open != tc.open || !slices.Equal(got, tc.want) {
+			t.Errorf("owned by %q, it goes to %v (any: %v), %v; want %v (any: %v)", tc.owners, got, open, err, tc.want, tc.open)
+		}
+	}
+}
+
+// TestLetGoGoesOnToTheNextOwner: the quota of a Workload that leaves a cluster is given back, though one of its owners is gone or
+// replaced.
+func TestLetGoGoesOnToTheNextOwner(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(batchv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	named := func(kind, name, at string, value any) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
+		u.SetGroupVersionKind(kueue.GroupVersion.WithKind(kind))
+		if err := unstructured.SetNestedField(u.Object, value, "spec", at); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	jobs, err := kinds.Named([]string{"Job"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{"gone", "replaced"} {
+		check := named("AdmissionCheck", "mk", "controllerName", multiKueue)
+		if err := unstructured.SetNestedField(check.Object, "all", "spec", "parameters", "name"); err != nil {
+			t.Fatal(err)
+		}
+		running := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "u"}, Status: batchv1.JobStatus{Active: 2}}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(running).WithObjects(
+			check, named("MultiKueueConfig", "all", "clusters", []any{"toronto"}), running,
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "replaced", UID: "later"}},
+		).Build()
+		d := &Dispatcher{Reader: c, Live: c, Client: c, Kind: func(schema.GroupVersionKind) *kinds.Kind { return jobs[0] }}
+		w := &kueue.Workload{Namespace: "n", Name: "w", Checks: map[string]string{"mk": kueue.CheckPending}, OwnedBy: []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: other, UID: "u"}, {APIVersion: "batch/v1", Kind: "Job", Name: "a", UID: "u"},
+		}}
+		wrote, wait, err := d.LetGo(t.Context(), w, func(context.Context, string, types.NamespacedName) (there, known bool, err error) { return false, true, nil })
+		var job batchv1.Job
+		if err := errors.Join(err, c.Get(t.Context(), client.ObjectKeyFromObject(running), &job)); err != nil || !wrote || wait || job.Status.Active != 0 {
+			t.Errorf("with an owner that is %s: wrote %v, wait %v, %d active, %v", other, wrote, wait, job.Status.Active, err)
 		}
 	}
 }
