@@ -133,11 +133,11 @@ func (m *Meter) Measure(ctx context.Context, namespace string, pods []string) ([
 // ask runs one round of queries.
 func (m *Meter) ask(ctx context.Context) {
 	token, err := m.token()
-	m.tell(ctx, "token", err)
+	m.tell(ctx, ofToken, err)
 	if err != nil {
 		return
 	}
-	m.tell(ctx, "power", m.askPower(ctx, token))
+	m.tell(ctx, ofPower, m.askPower(ctx, token))
 	m.askProgress(ctx, token)
 }
 
@@ -186,6 +186,7 @@ func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids
 	}
 	round := m.round
 	m.round++
+	m.forget(queries, namespaces)
 	m.mu.Unlock()
 	for namespace, all := range namespaces {
 		slices.Sort(all)
@@ -194,7 +195,7 @@ func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids
 			err = fmt.Errorf("%d workloads of namespace %s have a query for their progress; accepted: %d", len(all), namespace, mostOfNamespace)
 			all = inTurn(all, mostOfNamespace, round)
 		}
-		m.tell(ctx, "progress of "+namespace, err)
+		m.tell(ctx, ofNamespace+namespace, err)
 		uids = append(uids, all...)
 	}
 	slices.Sort(uids)
@@ -203,7 +204,7 @@ func (m *Meter) queries(ctx context.Context) (queries map[types.UID]string, uids
 		err = fmt.Errorf("%d workloads have a query for their progress; accepted: %d at a time", len(uids), mostQueries)
 		uids = inTurn(uids, mostQueries, round)
 	}
-	m.tell(ctx, "progress", err)
+	m.tell(ctx, ofProgress, err)
 	return queries, uids
 }
 
@@ -248,6 +249,28 @@ func reading(samples []provider.Sample) (kube.Reading, error) {
 		return kube.Reading{}, fmt.Errorf("progress %v; accepted: 0 to 1, the share of the work that is done", s.Value)
 	}
 	return kube.Reading{Share: math.Min(1, s.Value), At: s.At}, nil
+}
+
+// What a problem is about, if it is not a workload. ofNamespace stands before the name of a namespace.
+const (
+	ofToken     = "token"
+	ofPower     = "power"
+	ofProgress  = "progress"
+	ofNamespace = "progress of "
+)
+
+// forget drops the problems of workloads and namespaces that have no query any more. The caller holds mu.
+func (m *Meter) forget(queries map[types.UID]string, namespaces map[string][]types.UID) {
+	maps.DeleteFunc(m.told, func(what, _ string) bool {
+		switch what {
+		case ofToken, ofPower, ofProgress:
+			return false
+		}
+		if namespace, is := strings.CutPrefix(what, ofNamespace); is {
+			return namespaces[namespace] == nil
+		}
+		return queries[types.UID(what)] == ""
+	})
 }
 
 // tell logs a problem when it is new.

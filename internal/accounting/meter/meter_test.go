@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -179,6 +180,29 @@ func TestQueriesForProgressAreBoundedByNamespace(t *testing.T) {
 	count()
 	if text := m.told["progress of a-greedy"]; text != "" {
 		t.Errorf("a namespace within its bound: told %q", text)
+	}
+}
+
+// TestProblemsGoWithTheirNamespace: what was logged of namespaces and workloads that are gone is kept no longer.
+func TestProblemsGoWithTheirNamespace(t *testing.T) {
+	m := New("http://127.0.0.1:1", "", time.Second, nil, testclock.NewFakeClock(time.Unix(0, 0)))
+	for n := range 50 {
+		of := map[types.UID]string{}
+		for i := range mostOfNamespace + 1 {
+			of[types.UID(fmt.Sprintf("%d-%d", n, i))] = "q"
+		}
+		policy := types.NamespacedName{Namespace: fmt.Sprint("n", n), Name: "p"}
+		m.wanted[policy] = of
+		m.queries(t.Context())
+		if m.told["progress of "+policy.Namespace] == "" {
+			t.Errorf("nothing is said of namespace %s", policy.Namespace)
+		}
+		m.Want(policy, nil)
+		m.tell(t.Context(), fmt.Sprintf("%d-0", n), errors.New("the answer to a query that was under way"))
+	}
+	m.tell(t.Context(), "power", errors.New("no answer"))
+	if m.queries(t.Context()); len(m.told) != 1 || m.told["power"] == "" {
+		t.Errorf("%d problems are kept: %v", len(m.told), m.told)
 	}
 }
 

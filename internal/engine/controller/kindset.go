@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -153,6 +154,7 @@ func (s *KindSet) sync(ctx context.Context) {
 	for _, k := range usable {
 		all[k.GVK()] = k
 	}
+	s.forget(list.Items, usable)
 	for i := range list.Items {
 		w := &list.Items[i]
 		problem := cmp.Or(s.further[w.Name].err, refused[w.Name])
@@ -248,6 +250,19 @@ func (s *KindSet) drop(ctx context.Context, gvk schema.GroupVersionKind) {
 			log.FromContext(ctx).Error(err, "Failed to stop the watch", "kind", gvk.Kind)
 		}
 	}
+}
+
+// forget drops what is kept of WorkloadKinds that are gone.
+func (s *KindSet) forget(there []v1alpha1.WorkloadKind, usable []*kinds.Kind) {
+	names := map[string]bool{}
+	for i := range there {
+		names[there[i].Name] = true
+	}
+	maps.DeleteFunc(s.further, func(name string, _ compiled) bool { return !names[name] })
+	for _, k := range usable {
+		names[k.Name] = true
+	}
+	maps.DeleteFunc(s.told, func(name, _ string) bool { return !names[name] })
 }
 
 // tell logs a problem with a kind once.

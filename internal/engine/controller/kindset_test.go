@@ -77,6 +77,13 @@ func TestWorkloadKindsRefused(t *testing.T) {
 			t.Errorf("%s: %+v, want %s named", name, ready, want)
 		}
 	}
+	if err := c.DeleteAllOf(ctx, &v1alpha1.WorkloadKind{}); err != nil {
+		t.Fatal(err)
+	}
+	s.sync(ctx)
+	if _, told := s.told["furiko"]; told || len(s.further) > 0 {
+		t.Errorf("kept of WorkloadKinds that are gone: %v, %v", s.told, s.further)
+	}
 }
 
 // asked records which kinds are asked for, in their order.
