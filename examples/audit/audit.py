@@ -257,6 +257,13 @@ class Pool:
         return best
 
 
+def mode_at(modes, start):
+    """The mode of the policy at the last release before a run, or at the last decision before if none released the workload."""
+    before = [m for m in modes if m[0] <= start]
+    released = [m for m in before if m[2]] or before
+    return max(released, key=lambda m: m[0])[1] if released else ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("export")
@@ -289,6 +296,9 @@ def main():
             placed.add(entry["workload"])
             return
         of, c = w["submitted"], b["counterfactual"]
+        first = min((nanoseconds(s["at"]) for s in w["started"].values()), default=w["finished"])
+        if "mode" in b and b["mode"] != mode_at(w["modes"], first):
+            sys.exit(f"entry {entry['seq']} ({of['name']}): mode: stated {b['mode']}, found {mode_at(w['modes'], first)}")
         stretches = []
         for run in sorted(w["started"]):
             s = w["started"][run]
@@ -357,7 +367,7 @@ def main():
             early.setdefault(entry.get("workload", ""), []).append(entry)  # after a drop the submission may stand last
             return
         if kind == "submitted":
-            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "finished": None, "quarantined": False}
+            works[entry["workload"]] = {"submitted": b, "started": {}, "ended": {}, "energy": [], "lost": 0, "paused": False, "modes": [], "finished": None, "quarantined": False}
             for other in early.pop(entry["workload"], []):
                 read(other)
         elif kind == "started":
@@ -366,9 +376,12 @@ def main():
             w["ended"][b["run"]] = (nanoseconds(b["at"]), b.get("succeeded", False), b.get("lost", ""))
         elif kind == "energy":
             w["energy"].append((nanoseconds(b["from"]), nanoseconds(b["to"]), b["zone"], b["kWh"]))
-        elif kind == "decided" and b["applied"]:
-            w["lost"] += int(b.get("lostSeconds", 0) * 1e9)
-            w["paused"] = w["paused"] or b["verb"] == "Pause"
+        elif kind == "decided":
+            if b["applied"]:
+                w["lost"] += int(b.get("lostSeconds", 0) * 1e9)
+                w["paused"] = w["paused"] or b["verb"] == "Pause"
+            if b.get("mode"):
+                w["modes"].append((nanoseconds(b["at"]), b["mode"], b["applied"] and b["verb"] in ("Release", "Resume")))
         elif kind == "quarantined":
             w["quarantined"] = True
         elif kind == "finished":

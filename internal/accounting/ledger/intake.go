@@ -4,11 +4,9 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"time"
 
 	"lull.dev/lull/pkg/account"
 	"lull.dev/lull/pkg/carbon"
-	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/units"
 )
 
@@ -77,10 +75,7 @@ func (w *work) observe(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		if b.Applied {
-			w.lost += time.Duration(b.LostSeconds * float64(time.Second))
-			w.paused = w.paused || b.Verb == string(decide.Pause)
-		}
+		w.decided(&b)
 	case KindStarted:
 		b, err := bodyOf[Started](e)
 		if err != nil {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"sync"
@@ -240,7 +241,8 @@ func (r *Recorder) decided(k *Look, i int, o *observed, forecasts []string) {
 	w := k.View.Workloads[i]
 	applied := i < len(k.Applied) && k.Applied[i]
 	trigger := k.Due[i]
-	short := fmt.Sprint(a.Verb, a.Reason.Code, a.Workers, a.Cluster)
+	mode := cmp.Or(k.Policy.Spec.Mode, v1alpha1.ModeEnforce)
+	short := fmt.Sprint(a.Verb, a.Reason.Code, a.Workers, a.Cluster, mode)
 	if short == o.decision && !applied && (trigger.Reason == "" || !a.Planned) {
 		return
 	}
@@ -248,7 +250,7 @@ func (r *Recorder) decided(k *Look, i int, o *observed, forecasts []string) {
 	now := k.Timeline.ToGrid(k.Now).UTC()
 	b := Decided{
 		At: now, Verb: string(a.Verb), Reason: string(a.Reason.Code), Message: k.View.Progress[i].Message(a.Reason), Workers: a.Workers, Cluster: a.Cluster,
-		Trigger: trigger.Reason, Forecasts: forecasts, Applied: applied,
+		Trigger: trigger.Reason, Forecasts: forecasts, Applied: applied, Mode: mode,
 	}
 	if a.Verb == decide.Pause {
 		b.LostSeconds = t.AtRisk.Seconds()

@@ -1,6 +1,10 @@
 package ledger
 
-import "time"
+import (
+	"time"
+
+	"lull.dev/lull/api/v1alpha1"
+)
 
 // Kind says what an entry tells.
 type Kind string
@@ -57,7 +61,7 @@ type Submitted struct {
 	Resumable bool `json:"resumable,omitempty"`
 	// HeldOut says that it runs as submitted, to compare with.
 	HeldOut bool `json:"heldOut,omitempty"`
-	// Shadow says that its policy was in Shadow mode when it was seen first: Lull holds nothing then.
+	// Shadow says that its policy was in Shadow mode when it was seen first: Lull holds nothing then. Settled.Mode is the mode at its release.
 	Shadow bool `json:"shadow,omitempty"`
 }
 
@@ -93,6 +97,8 @@ type Decided struct {
 	// LostSeconds is work since the last checkpoint that a pause throws away.
 	LostSeconds float64 `json:"lostSeconds,omitempty"`
 	Applied     bool    `json:"applied"`
+	// Mode is the mode of the policy; "" in entries of earlier versions, and of Slurm.
+	Mode v1alpha1.Mode `json:"mode,omitempty"`
 }
 
 // Phase is a part of a plan.
@@ -209,6 +215,9 @@ type Settled struct {
 	After int64 `json:"after"`
 	// The workload, so that a report needs no other entry.
 	Of Submitted `json:"of"`
+	// Mode is the mode of the policy when Lull released the workload for its first run, whatever it was before or after: see
+	// work.mode. It is "" if no decision before that run says: Of.Shadow counts then.
+	Mode v1alpha1.Mode `json:"mode,omitempty"`
 	// Zones are those by whose intensities it is counted, in order, beside the one that Beside names; earlier versions did not write them.
 	Zones []string `json:"zones,omitempty"`
 	// From its first start To its last end; Runs counts its pods' runs, Inferred those whose end is.
@@ -250,6 +259,17 @@ type Settled struct {
 	SavedGrams float64 `json:"savedGrams"`
 	// Beside is the same by another signal or factor, where there is one: with nothing else changed.
 	Beside *Beside `json:"beside,omitempty"`
+}
+
+// unplanned reports whether Lull let the workload run as submitted: it was held out, or released in Shadow mode.
+func (b *Settled) unplanned() bool { return b.Of.HeldOut || b.shadow() }
+
+// shadow reports whether the workload was released in Shadow mode.
+func (b *Settled) shadow() bool {
+	if b.Mode == "" {
+		return b.Of.Shadow
+	}
+	return b.Mode == v1alpha1.ModeShadow
 }
 
 // Beside are emissions by the intensities of another GridZone of the same place.

@@ -299,6 +299,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	stretches, inferred := w.stretches()
 	b.Inferred = inferred
 	if len(stretches) == 0 { // it never ran
+		b.Mode = w.modeAt(w.finished.At)
 		b.From, b.To, b.Counterfactual.From, b.Counterfactual.To = w.finished.At, w.finished.At, w.finished.At, w.finished.At
 		b.Method, b.After, b.Zones = account.Method, s.after, zonesOf(&b, nil)
 		if w.quarantined != "" { // it may have run
@@ -307,6 +308,7 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 		return b, true
 	}
 	b.From = stretches[0].From
+	b.Mode = w.modeAt(b.From)
 	for _, x := range stretches {
 		hours := float64(x.Workers) * x.To.Sub(x.From).Hours()
 		b.WorkerHours += hours

@@ -48,8 +48,8 @@ type Totals struct {
 	WithheldKWh float64 `json:"withheldKWh,omitempty"`
 	// Refused are those of the withheld whose energy is withheld too.
 	Refused int `json:"refused,omitempty"`
-	// Unplanned are the workloads that Lull let run as submitted: those that were held out, and those of policies in Shadow
-	// mode. All figures include them: UnplannedKWh of KWh, and so on.
+	// Unplanned are the workloads that Lull let run as submitted: those that were held out, and those
+	// released in Shadow mode. All figures include them: UnplannedKWh of KWh, and so on.
 	Unplanned                 int     `json:"unplanned,omitempty"`
 	UnplannedKWh              float64 `json:"unplannedKWh,omitempty"`
 	UnplannedAsSubmittedGrams float64 `json:"unplannedAsSubmittedGCO2eq,omitempty"`
@@ -77,7 +77,7 @@ func (t *Totals) add(b *Settlement, price float64) {
 	t.EvictedHours += b.EvictedHours
 	t.KWh += b.KWh
 	t.MeasuredKWh += b.MeasuredKWh
-	unplanned := b.Of.HeldOut || b.Of.Shadow
+	unplanned := b.unplanned()
 	if unplanned {
 		t.Unplanned++
 		t.UnplannedKWh += b.KWh
@@ -249,14 +249,14 @@ type HoldOut struct {
 // leastSample is how many workloads on each side a mean needs for its interval to hold.
 const leastSample = 30
 
-// compare compares planned workloads with those that were held out; nil where none was. Work of policies in Shadow mode is neither. The
+// compare compares planned workloads with those that were held out; nil where none was. Work that was released in Shadow mode is neither. The
 // interval is that of a difference of two ratio estimators (Cochran, Sampling Techniques, 1977, chapter 6).
 func compare(list []Settlement) *HoldOut {
 	var out HoldOut
 	var held, planned, model []Settlement
 	for _, b := range list {
 		switch {
-		case b.KWh <= 0 || b.Withheld != "" || b.Of.Shadow:
+		case b.KWh <= 0 || b.Withheld != "" || b.shadow():
 		case b.Of.HeldOut:
 			held = append(held, b)
 		default:

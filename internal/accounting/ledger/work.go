@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/pkg/account"
+	"lull.dev/lull/pkg/decide"
 )
 
 // work is what is known of a workload.
@@ -18,6 +20,7 @@ type work struct {
 	energy   []Energy
 	lost     time.Duration
 	paused   bool
+	modes    []mode
 	finished *Finished
 	settled  *Settled
 	// quarantined is why an entry of it could not be written; "" where all could.
@@ -51,6 +54,37 @@ func (w *work) watts(stretches []stretch) float64 {
 		return w.of.Watts * float64(w.of.Workers)
 	}
 	return energy / hours
+}
+
+// mode is the mode of the policy at a decision; released says that the decision released the workload.
+type mode struct {
+	at       time.Time
+	mode     v1alpha1.Mode
+	released bool
+}
+
+// decided notes a decision. It keeps those that say something new of the mode.
+func (w *work) decided(b *Decided) {
+	if b.Applied {
+		w.lost += time.Duration(b.LostSeconds * float64(time.Second))
+		w.paused = w.paused || b.Verb == string(decide.Pause)
+	}
+	x := mode{b.At, b.Mode, b.Applied && (b.Verb == string(decide.Release) || b.Verb == string(decide.Resume))}
+	if n := len(w.modes); b.Mode != "" && (n == 0 || x.released || w.modes[n-1].mode != x.mode) {
+		w.modes = append(w.modes, x)
+	}
+}
+
+// modeAt is the mode of the policy when the workload was released for a run that starts at a time: that of the last release before, or of
+// the last decision before if none released it, as it was never held. It is "" if it is not known.
+func (w *work) modeAt(start time.Time) v1alpha1.Mode {
+	var out mode
+	for _, x := range w.modes {
+		if !x.at.After(start) && (x.released || !out.released) && !x.at.Before(out.at) {
+			out = x
+		}
+	}
+	return out.mode
 }
 
 // stretch is a run of a workload.
