@@ -225,10 +225,10 @@ func (r *releases) each(k *kinds.Kind, of []*kube.Workload, release func(*kube.W
 	_ = group.Wait() // each error has been recorded
 }
 
-// orphans activates the Workloads in queues that Lull has set inactive and whose governed object is gone.
+// orphans takes the marks off the Workloads in queues whose governed object is gone.
 func (r *releases) orphans(ctx context.Context, marks *kube.Marks) {
 	for _, q := range marks.Orphans() {
-		err := client.IgnoreNotFound(r.applier.UnparkQueued(ctx, q, false))
+		err := client.IgnoreNotFound(r.applier.UnparkOrphan(ctx, q))
 		r.record(fmt.Sprintf("Workload %s/%s", q.Namespace, q.Name), err == nil, err)
 	}
 }

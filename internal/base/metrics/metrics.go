@@ -102,7 +102,7 @@ var (
 	})
 	OrphanMarks = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_orphan_marks",
-		Help: "Workloads of Kueue that are inactive by a mark of Lull, though the watchdog found no governed object for them. Not updated while a kind cannot be listed.",
+		Help: "Marks of Lull without a policy: objects whose CarbonPolicy is gone, and Workloads of Kueue for which the watchdog found no governed object. Not updated while a kind or the policies cannot be listed.",
 	})
 	// LedgerPending, LedgerLag, LedgerSettled and LedgerErrors describe the state of the ledger.
 	LedgerPending = prometheus.NewGauge(prometheus.GaugeOpts{

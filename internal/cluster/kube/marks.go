@@ -27,11 +27,14 @@ type Marks struct {
 
 	queued map[types.UID]*kueue.Workload // by what they are of
 	found  map[types.UID]bool            // Workloads of which the object has been found
+	// ownerless are the Workloads that carry a mark and are of no object.
+	ownerless []*kueue.Workload
 }
 
 // ReadQueues reads the Workloads of Kueue, of one namespace or of all.
 func (m *Marks) ReadQueues(ctx context.Context, namespace string) error {
 	m.queued, m.found = map[types.UID]*kueue.Workload{}, map[types.UID]bool{}
+	m.ownerless = nil
 	var unreadable error // keeps the others from nothing
 	err := m.each(ctx, kueue.GroupVersion.WithKind("Workload"), namespace, func(u *unstructured.Unstructured) {
 		if !marked(u) && !slices.Contains(kueue.Gates(u.GetAnnotations()[kueue.AnnotationGates]), v1alpha1.Gate) {
@@ -45,6 +48,9 @@ func (m *Marks) ReadQueues(ctx context.Context, namespace string) error {
 		if q.Finished || q.OfHub { // a hub sees to its copies
 			return
 		}
+		if len(q.OwnedBy) == 0 {
+			m.ownerless = append(m.ownerless, &q)
+		}
 		for _, owner := range q.OwnedBy {
 			if before := m.queued[owner.UID]; before == nil || q.After(before) {
 				m.queued[owner.UID] = &q
@@ -55,7 +61,7 @@ func (m *Marks) ReadQueues(ctx context.Context, namespace string) error {
 }
 
 // Queued returns how many Workloads of Kueue carry a mark. They are known after ReadQueues.
-func (m *Marks) Queued() int { return len(m.queued) }
+func (m *Marks) Queued() int { return len(m.queued) + len(m.ownerless) }
 
 // Of returns the workloads of a kind that carry any mark, or that are governed if those are asked for. Those of queues are known after ReadQueues.
 func (m *Marks) Of(ctx context.Context, k *kinds.Kind, namespace string) ([]*Workload, error) {
@@ -76,12 +82,14 @@ func (m *Marks) Of(ctx context.Context, k *kinds.Kind, namespace string) ([]*Wor
 	return Group(out), err
 }
 
-// Orphans are the Workloads of Kueue that Lull has set inactive of which no object has been found, or none
-// that a policy governs. They are known when all kinds have been read.
+// Orphans are the Workloads of Kueue that Lull has set inactive of which no object has been found, and those with
+// any mark that no object owns. They are known when all kinds have been read.
 func (m *Marks) Orphans() []*kueue.Workload {
-	var out []*kueue.Workload
+	out := slices.Clone(m.ownerless)
+	seen := map[types.UID]bool{}
 	for _, q := range m.queued {
-		if Parked(q) && !m.found[q.UID] {
+		if Parked(q) && !m.found[q.UID] && !seen[q.UID] {
+			seen[q.UID] = true // another owner has it too
 			out = append(out, q)
 		}
 	}

@@ -152,6 +152,12 @@ func (w *Workload) keepsSize() bool {
 	return w.resizing() || w.inSlices() && !w.Facts.Suspended && w.Facts.Done > 0 && w.Facts.Of-w.Facts.Done < w.Facts.Workers
 }
 
+// UnparkOrphan takes Lull's marks off one of Marks.Orphans. If nothing owns it, the gate goes too: Kueue takes the gates of a Workload that has an
+// owner from there.
+func (ap *Applier) UnparkOrphan(ctx context.Context, q *kueue.Workload) error {
+	return ap.UnparkQueued(ctx, q, len(q.OwnedBy) == 0)
+}
+
 // UnparkQueued takes Lull's marks off a Workload of Kueue, its gate too where asked to.
 func (ap *Applier) UnparkQueued(ctx context.Context, q *kueue.Workload, gate bool) error {
 	annotations := map[string]any{v1alpha1.AnnotationHold: nil, v1alpha1.AnnotationLatestStart: nil}

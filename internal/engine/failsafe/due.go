@@ -64,13 +64,15 @@ type hold struct {
 	why  string
 	// lifted says that its policy holds nothing any more. The policy may be being replaced, so the grace counts.
 	lifted bool
+	// orphan says that its policy is gone.
+	orphan bool
 }
 
 func (p *policies) hold(w *kube.Workload) (hold, error) {
 	at, why, err := p.due(w)
 	key := client.ObjectKey{Namespace: w.Namespace(), Name: w.Annotations()[v1alpha1.AnnotationPolicy]}
 	since, lifted := p.lifted[key]
-	return hold{w, at, why, lifted && at.Equal(since)}, err
+	return hold{w, at, why, lifted && at.Equal(since), p.known && p.byName[key] == nil}, err
 }
 
 // due is when a workload must run at the latest, and why. A controller has written that down, from more than the

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/internal/cluster/kube"
@@ -202,23 +201,28 @@ func (d *Watchdog) Look(ctx context.Context) error {
 	errs = append(errs, err)
 	var running sync.WaitGroup // a kind whose writes are slow does not keep the others from it
 	released := make([]outcome, len(all))
+	orphans := 0
 	for i, k := range all {
 		marked, problem, err := d.list(ctx, marks, k)
 		if err == nil || problem != nil { // an API server that does not answer says nothing of the kind
 			d.report(ctx, k.GroupKind().String(), kube.AdmissionPolicy(k), problem)
 		}
 		complete = complete && err == nil && problem == nil
-		due, unknown := d.due(policies, kube.WithCronJobs(marked, func() kube.CronJobs { return d.cronJobs(ctx) }))
-		errs = append(errs, err, unknown)
+		due, waiting, unknown := d.due(policies, kube.WithCronJobs(marked, func() kube.CronJobs { return d.cronJobs(ctx) }))
+		errs, orphans = append(errs, err, unknown), orphans+waiting
 		running.Go(func() { released[i] = d.release(ctx, due) })
 	}
 	running.Wait()
 	overdue := 0
 	for _, o := range released {
-		overdue += o.overdue
+		overdue, orphans = overdue+o.overdue, orphans+o.orphans
 		errs = append(errs, o.err)
 	}
-	errs = append(errs, d.unparkOrphans(ctx, marks.Orphans(), complete))
+	stay, err := d.unparkOrphans(ctx, marks.Orphans(), complete)
+	errs = append(errs, err)
+	if complete && policies.known {
+		metrics.OrphanMarks.Set(float64(stay + orphans))
+	}
 	d.lifted = policies.lifted
 	metrics.OverdueHolds.Set(float64(overdue))
 	if queues {
@@ -236,16 +240,18 @@ type task struct {
 	workload *kube.Workload
 	due      bool
 	why      string
+	orphan   bool // no policy governs it
 }
 
-// outcome is what became of some tasks; overdue counts the workloads that could not be released.
+// outcome is what became of some tasks; overdue counts the workloads that could not be released, orphans those that keep a mark and that no
+// policy governs.
 type outcome struct {
-	err     error
-	overdue int
+	err              error
+	overdue, orphans int
 }
 
-// due returns those of some workloads that are to be written.
-func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task, err error) {
+// due returns those of some workloads that are to be written. waiting counts the others that no policy governs: they have their grace.
+func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task, waiting int, err error) {
 	var errs []error
 	holds := make([]hold, 0, len(marked))
 	var ends []time.Time
@@ -270,10 +276,12 @@ func (d *Watchdog) due(policies *policies, marked []*kube.Workload) (out []task,
 			}
 		}
 		if due || h.workload.Stale() {
-			out = append(out, task{h.workload, due, h.why})
+			out = append(out, task{h.workload, due, h.why, h.orphan})
+		} else if h.orphan {
+			waiting++
 		}
 	}
-	return out, few(errs)
+	return out, waiting, few(errs)
 }
 
 // release carries out tasks, so many at a time.
@@ -302,6 +310,9 @@ func (d *Watchdog) release(ctx context.Context, tasks []task) outcome {
 		}
 		if told = append(told, err); tasks[i].due {
 			out.overdue++
+		}
+		if tasks[i].orphan {
+			out.orphans++
 		}
 	}
 	out.err = few(told)
@@ -351,30 +362,6 @@ func ignoreRace(err error) error {
 		return nil
 	}
 	return err
-}
-
-// unparkOrphans sets active what Lull has set inactive in a queue, and of which no governed object is known: when its
-// time has come, or at once where it does not say when and all objects are known. It counts those that remain so.
-func (d *Watchdog) unparkOrphans(ctx context.Context, orphans []*kueue.Workload, complete bool) error {
-	var errs []error
-	stay := 0
-	for _, q := range orphans {
-		at, err := time.Parse(time.RFC3339, q.Annotations[v1alpha1.AnnotationLatestStart])
-		if err != nil && !complete || err == nil && d.Options.Clock.Now().Before(at.Add(d.Options.Grace)) {
-			stay++
-			continue
-		}
-		if err = d.Applier.UnparkQueued(ctx, q, false); err == nil {
-			d.tell(ctx, "Workload", q.Namespace, q.Name, "no policy governs its workload")
-		}
-		if err = ignoreRace(err); err != nil {
-			errs, stay = append(errs, err), stay+1
-		}
-	}
-	if complete {
-		metrics.OrphanMarks.Set(float64(stay))
-	}
-	return errors.Join(errs...)
 }
 
 const (

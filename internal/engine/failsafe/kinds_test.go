@@ -9,6 +9,7 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/base/metrics"
 	"lull.dev/lull/internal/cluster/kinds"
+	"lull.dev/lull/internal/cluster/kueue"
 )
 
 // TestUnknownKindsMakeNoOrphans: where it is not known which kinds there are, nothing counts as an orphan.
@@ -185,22 +187,100 @@ func TestMarksWithoutAnOwnerAreCounted(t *testing.T) {
 		return map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(until)}
 	}
 	b := newBed(t, workload("later", false, parked(time.Hour)), workload("due", false, parked(-time.Hour)))
-	count := func(when string, want float64) {
-		t.Helper()
-		var m dto.Metric
-		if err := metrics.OrphanMarks.Write(&m); err != nil || m.GetGauge().GetValue() != want {
-			t.Errorf("%s: %v marks without an owner, want %v; %v", when, m.GetGauge().GetValue(), want, err)
-		}
-	}
 	b.refused = "job-due"
 	if err := b.dog.Look(context.Background()); !apierrors.IsForbidden(err) {
 		t.Errorf("the look ends with %v", err)
 	}
-	count("one is later, one cannot be written", 2)
+	orphans(t, "one is later, one cannot be written", 2)
 	b.refused = ""
 	b.look()
-	count("one is later", 1)
+	orphans(t, "one is later", 1)
 	b.clock.Step(2 * time.Hour)
 	b.look()
-	count("none is left", 0)
+	orphans(t, "none is left", 0)
+}
+
+// TestMarksOfAnObjectWithoutPolicyAreCounted: the metric counts the held objects whose policy is gone too: in the grace of a policy that may be being
+// replaced, and while they cannot be written. It says nothing new while the policies cannot be read.
+func TestMarksOfAnObjectWithoutPolicyAreCounted(t *testing.T) {
+	other := func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationPolicy] = "gone" }
+	unnamed := func(j *batchv1.Job) { delete(j.Annotations, v1alpha1.AnnotationPolicy) }
+	stale := func(j *batchv1.Job) { *j.Spec.Suspend = false }
+	b := newBed(t, job("governed"), job("a", other), job("b", other, unnamed), job("open", other, stale))
+	b.refused = "a"
+	b.look()
+	orphans(t, "two in their grace", 2)
+	b.clock.Step(time.Minute)
+	cached := b.dog.Cache
+	b.dog.Cache = interceptor.NewClient(b.store.(client.WithWatch), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, policies := list.(*v1alpha1.CarbonPolicyList); policies {
+			return context.DeadlineExceeded
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	if err := b.dog.Look(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the look ends with %v", err)
+	}
+	orphans(t, "the policies cannot be read", 2)
+	b.dog.Cache = cached
+	if err := b.dog.Look(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("the look ends with %v", err)
+	}
+	orphans(t, "one cannot be written", 1)
+	b.refused = ""
+	b.look()
+	orphans(t, "none is left", 0)
+	if !*b.job("governed").Spec.Suspend || *b.job("a").Spec.Suspend || *b.job("b").Spec.Suspend {
+		t.Error("the governed Job is released, or another is held")
+	}
+}
+
+// TestWorkloadsOfKueueWithoutOwnerAreOrphans: a Workload of Kueue that nothing owns is counted, and Lull's hold and gate are taken off. One
+// with two owners is counted once.
+func TestWorkloadsOfKueueWithoutOwnerAreOrphans(t *testing.T) {
+	ownerless := func(name string, active bool, annotations map[string]any) *unstructured.Unstructured {
+		u := workload(name, active, annotations)
+		u.SetOwnerReferences(nil)
+		return u
+	}
+	twice := workload("twice", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(time.Hour)})
+	twice.SetOwnerReferences(append(twice.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "also", UID: "also"}))
+	b := newBed(t, twice,
+		ownerless("parked", false, map[string]any{v1alpha1.AnnotationHold: v1alpha1.HoldPaused, v1alpha1.AnnotationLatestStart: at(time.Hour)}),
+		ownerless("gated", true, map[string]any{kueue.AnnotationGates: "x/other," + v1alpha1.Gate}),
+		ownerless("theirs", false, map[string]any{kueue.AnnotationGates: "x/other"}),
+	)
+	b.refused = "job-gated"
+	if err := b.dog.Look(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("the look ends with %v", err)
+	}
+	orphans(t, "all have a mark", 3)
+	b.refused = ""
+	b.look()
+	orphans(t, "the gate is off", 2)
+	b.clock.Step(2 * time.Hour)
+	b.look()
+	orphans(t, "none is left", 0)
+	for name, want := range map[string]struct {
+		active bool
+		gates  string
+	}{"parked": {true, ""}, "twice": {true, ""}, "gated": {true, "x/other"}, "theirs": {false, "x/other"}} {
+		u := workload(name, false, nil)
+		if err := b.store.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+			t.Fatal(err)
+		}
+		active, _, _ := unstructured.NestedBool(u.Object, "spec", "active")
+		if active != want.active || u.GetAnnotations()[kueue.AnnotationGates] != want.gates || u.GetAnnotations()[v1alpha1.AnnotationHold] != "" {
+			t.Errorf("%s: active %v, %v", name, active, u.GetAnnotations())
+		}
+	}
+}
+
+// orphans fails the test if the metric counts another number of marks without an owner.
+func orphans(t *testing.T, when string, want float64) {
+	t.Helper()
+	var m dto.Metric
+	if err := metrics.OrphanMarks.Write(&m); err != nil || m.GetGauge().GetValue() != want {
+		t.Errorf("%s: %v marks without an owner, want %v; %v", when, m.GetGauge().GetValue(), want, err)
+	}
 }

@@ -171,7 +171,9 @@ func TestLetGoGoesOnToTheNextOwner(t *testing.T) {
 		w := &kueue.Workload{Namespace: "n", Name: "w", Checks: map[string]string{"mk": kueue.CheckPending}, OwnedBy: []metav1.OwnerReference{
 			{APIVersion: "batch/v1", Kind: "Job", Name: other, UID: "u"}, {APIVersion: "batch/v1", Kind: "Job", Name: "a", UID: "u"},
 		}}
-		wrote, wait, err := d.LetGo(t.Context(), w, func(context.Context, string, types.NamespacedName) (there, known bool, err error) { return false, true, nil })
+		wrote, wait, err := d.LetGo(t.Context(), w, func(context.Context, string, types.NamespacedName) (there, known bool, err error) {
+			return false, true, nil
+		})
 		var job batchv1.Job
 		if err := errors.Join(err, c.Get(t.Context(), client.ObjectKeyFromObject(running), &job)); err != nil || !wrote || wait || job.Status.Active != 0 {
 			t.Errorf("with an owner that is %s: wrote %v, wait %v, %d active, %v", other, wrote, wait, job.Status.Active, err)
