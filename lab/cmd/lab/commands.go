@@ -81,6 +81,7 @@ minor version. The first time, "make kubernetes" builds them: 4 to 15 minutes.`,
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "file of custom resources to install ahead of Kueue, which are those of its kinds; may be repeated")
 	f.IntVar(&o.Spokes, "spokes", 0, "number of clusters that this one, as their hub, sends work to")
 	f.BoolVar(&o.KeepData, "keep-data", false, "serve what an earlier lab in the same folder has stored, as after an upgrade of the control plane")
+	f.StringArrayVar(&o.APIServerFlags, "api-server-flag", nil, "further flag of kube-apiserver, --NAME=VALUE; may be repeated")
 	f.StringVar(&o.Kubernetes, "kubernetes", "", "run the control plane of an older minor version, such as 1.33 (default: the lab's own)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
 	f.BoolVar(&dryRun, "dry-run", false, "only say whether these options make sense on this machine")
@@ -125,6 +126,9 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 	}
 	for _, name := range o.Manifests {
 		args = append(args, "--manifests", name)
+	}
+	for _, text := range o.APIServerFlags {
+		args = append(args, "--api-server-flag", text)
 	}
 	if len(o.KueueFeatures) > 0 {
 		args = append(args, "--kueue-feature-gates", strings.Join(o.KueueFeatures, ","))
