@@ -408,7 +408,7 @@ func (b featureBed) listsFromCache() string {
 	answered := func() string {
 		text, err := b.clientset.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(b.ctx)
 		must(b.t, err)
-		return strings.Join(regexp.MustCompile(`(?m)^apiserver_watch_cache_consistent_read_total\{.*resource="configmaps".*success="true".*$`).FindAllString(string(text), -1), "\n")
+		return strings.Join(regexp.MustCompile(`(?m)^apiserver_watch_cache_consistent_read_total\{.*resource="/?configmaps".*success="true".*$`).FindAllString(string(text), -1), "\n")
 	}
 	before := answered()
 	_, err := b.clientset.CoreV1().ConfigMaps(b.ns).List(b.ctx, metav1.ListOptions{})
