@@ -303,6 +303,15 @@ func newStandingBed(t *testing.T, hourly []float64, change func(*v1alpha1.Carbon
 // newBedAt makes a bed whose series passes so many times as fast as the wall clock.
 func newBedAt(t *testing.T, factor int64, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
 	t.Helper()
+	b := newPolicyBed(t, hourly, change)
+	b.governed()
+	b.startZone(factor)
+	return b
+}
+
+// newPolicyBed makes a bed with a policy, whose zone is not there yet.
+func newPolicyBed(t *testing.T, hourly []float64, change func(*v1alpha1.CarbonPolicy)) bed {
+	t.Helper()
 	ctx := context.Background()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	must(t, env.client.Create(ctx, ns))
@@ -329,6 +338,13 @@ func newBedAt(t *testing.T, factor int64, hourly []float64, change func(*v1alpha
 		_ = env.client.Delete(ctx, ns)
 		_ = env.client.Delete(ctx, &v1alpha1.GridZone{ObjectMeta: metav1.ObjectMeta{Name: b.zone}})
 	})
+	return b
+}
+
+// governed waits until Lull holds what is created.
+func (b bed) governed() {
+	b.t.Helper()
+	ctx := context.Background()
 	b.eventually("the namespace to accept pods and the policy to be known to admission", func() bool {
 		if env.client.Get(ctx, client.ObjectKey{Namespace: b.ns, Name: "default"}, &corev1.ServiceAccount{}) != nil {
 			return false
@@ -336,7 +352,12 @@ func newBedAt(t *testing.T, factor int64, hourly []float64, change func(*v1alpha
 		probe := b.job("probe", nil)
 		return env.client.Create(ctx, probe, client.DryRunAll) == nil && probe.Annotations[v1alpha1.AnnotationPolicy] != ""
 	})
-	must(t, env.client.Create(ctx, &v1alpha1.GridZone{
+}
+
+// startZone makes the zone of a bed. Its series begins now, and passes so many times as fast as the wall clock.
+func (b bed) startZone(factor int64) {
+	b.t.Helper()
+	must(b.t, env.client.Create(context.Background(), &v1alpha1.GridZone{
 		ObjectMeta: metav1.ObjectMeta{Name: b.zone},
 		Spec: v1alpha1.GridZoneSpec{
 			Zone:   "TEST",
@@ -344,7 +365,6 @@ func newBedAt(t *testing.T, factor int64, hourly []float64, change func(*v1alpha
 			Replay: &v1alpha1.Replay{Start: metav1.NewTime(gridStart), Factor: factor},
 		},
 	}))
-	return b
 }
 
 // gridStart is hour 0 of every test's series.

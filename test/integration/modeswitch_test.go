@@ -150,6 +150,49 @@ func TestAdmissionModeIsSwitched(t *testing.T) {
 	})
 }
 
+// TestPoliciesThatHoldNothing: an API server serves admission policies and accepts them, but evaluates none, as its admission plugin is off. admission.mode=auto of the chart takes policies there.
+// The controller finds out by its dry run that nothing holds: the condition and lull status say so. With the webhook instead, work is held.
+func TestPoliciesThatHoldNothing(t *testing.T) {
+	if older() != "" {
+		t.Skip("this server does not serve the policies")
+	}
+	bareLab(t, "--api-server-flag", "--disable-admission-plugins=MutatingAdmissionPolicy")
+	policies, webhook := charts.Options{}, charts.Options{Webhook: true}
+	must(t, demo.Install(context.Background(), env.client, kinds.Builtin(), policies))
+	env.restricted = account(t, "lull-controller")
+	b := newPolicyBed(t, dirtyThenClean(), nil)
+	b.startZone(1)
+	startController(t)
+	says := func(status metav1.ConditionStatus, reason, words string) {
+		t.Helper()
+		b.eventually("the condition "+reason, func() bool {
+			c := b.heldAtCreation()
+			return c != nil && c.Status == status && c.Reason == reason
+		})
+		// Its exit status is about leases, which the programs of tests have not.
+		out, _ := exec.Command(os.Getenv("LULL_BIN"), "status", "--kubeconfig", env.kubeconfig, "-n", b.ns).CombinedOutput()
+		if !strings.Contains(string(out), words) {
+			t.Errorf("lull status: %s", out)
+		}
+		t.Logf("%+v\n%s", b.heldAtCreation(), out)
+	}
+	says(metav1.ConditionFalse, v1alpha1.ReasonNotHeld, "NOT HELD at creation since ")
+	job := b.job("unheld", map[string]string{v1alpha1.AnnotationMaxDelay: "20h"})
+	b.submit(job)
+	if _, held := job.Annotations[v1alpha1.AnnotationHold]; held {
+		t.Errorf("the Job is held: %v", job.Annotations)
+	}
+
+	reinstall(t, policies, webhook)
+	env.admission = account(t, "lull-admission")
+	address, err := loopback.FreeAddress()
+	must(t, err)
+	startAdmission(t, address)
+	b.governed()
+	says(metav1.ConditionTrue, v1alpha1.ReasonWebhook, "held at creation by the webhook since ")
+	b.stillHeld("by the webhook", b.heldJobs("held", 3))
+}
+
 // TestRetire: lull retire releases all that is held, whoever holds at creation, and pauses the policies: what comes then runs at once. If
 // Lull is installed again and the policies are resumed, they hold again.
 func TestRetire(t *testing.T) {

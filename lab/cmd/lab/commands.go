@@ -65,6 +65,14 @@ minor version. The first time, "make kubernetes" builds them: 4 to 15 minutes.`,
 			return up(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
+	optionFlags(cmd, &o)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether these options make sense on this machine")
+	cmd.Flags().BoolVar(&foreground, "foreground", false, "stay until interrupted, and end the lab then")
+	return cmd
+}
+
+// optionFlags adds a flag for each option of a lab.
+func optionFlags(cmd *cobra.Command, o *controlplane.Options) {
 	f := cmd.Flags()
 	dirFlag(cmd, &o.Dir)
 	f.IntVar(&o.Nodes, "nodes", o.Nodes, "number of fake nodes")
@@ -81,15 +89,36 @@ minor version. The first time, "make kubernetes" builds them: 4 to 15 minutes.`,
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "file of custom resources to install ahead of Kueue, which are those of its kinds; may be repeated")
 	f.IntVar(&o.Spokes, "spokes", 0, "number of clusters that this one, as their hub, sends work to")
 	f.BoolVar(&o.KeepData, "keep-data", false, "serve what an earlier lab in the same folder has stored, as after an upgrade of the control plane")
+	f.StringArrayVar(&o.APIServerFlags, "api-server-flag", nil, "further flag of kube-apiserver, --NAME=VALUE; may be repeated")
 	f.StringVar(&o.Kubernetes, "kubernetes", "", "run the control plane of an older minor version, such as 1.33 (default: the lab's own)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end by themselves, instead of ending the lab")
-	f.BoolVar(&dryRun, "dry-run", false, "only say whether these options make sense on this machine")
-	f.BoolVar(&foreground, "foreground", false, "stay until interrupted, and end the lab then")
-	return cmd
 }
 
 func dirFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", controlplane.DefaultOptions().Dir, "folder of the lab")
+}
+
+// optionArgs are the flags that give a supervisor the options: what optionFlags reads.
+func optionArgs(o controlplane.Options) []string {
+	args := []string{"--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
+		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode),
+		"--kueue=" + strconv.FormatBool(o.Kueue), "--spokes", strconv.Itoa(o.Spokes), "--kubernetes", o.Kubernetes, "--keep-data=" + strconv.FormatBool(o.KeepData)}
+	if o.SchedulerConfig != "" {
+		args = append(args, "--scheduler-config", o.SchedulerConfig)
+	}
+	for _, image := range o.Images {
+		args = append(args, "--image", image)
+	}
+	for _, name := range o.Manifests {
+		args = append(args, "--manifests", name)
+	}
+	for _, text := range o.APIServerFlags {
+		args = append(args, "--api-server-flag", text)
+	}
+	if len(o.KueueFeatures) > 0 {
+		args = append(args, "--kueue-feature-gates", strings.Join(o.KueueFeatures, ","))
+	}
+	return append(args, "--framework", strings.Join(o.Frameworks, ","))
 }
 
 // up starts a supervisor of its own session and waits until it says ready.
@@ -114,23 +143,7 @@ func up(ctx context.Context, out io.Writer, o controlplane.Options) error {
 		return err
 	}
 	defer log.Close()
-	args := []string{"up", "--foreground", "--dir", o.Dir, "--nodes", strconv.Itoa(o.Nodes), "--cpu", o.CPU,
-		"--memory", o.Memory, "--gpus", strconv.Itoa(o.GPUs), "--time-factor", strconv.FormatFloat(o.TimeFactor, 'g', -1, 64), "--restart=" + strconv.FormatBool(o.Restart), "--real-node=" + strconv.FormatBool(o.RealNode),
-		"--kueue=" + strconv.FormatBool(o.Kueue), "--spokes", strconv.Itoa(o.Spokes), "--kubernetes", o.Kubernetes}
-	if o.SchedulerConfig != "" {
-		args = append(args, "--scheduler-config", o.SchedulerConfig)
-	}
-	for _, image := range o.Images {
-		args = append(args, "--image", image)
-	}
-	for _, name := range o.Manifests {
-		args = append(args, "--manifests", name)
-	}
-	if len(o.KueueFeatures) > 0 {
-		args = append(args, "--kueue-feature-gates", strings.Join(o.KueueFeatures, ","))
-	}
-	args = append(args, "--framework", strings.Join(o.Frameworks, ","))
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(self, append([]string{"up", "--foreground"}, optionArgs(o)...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -139,7 +139,7 @@ func (o Options) apiserver(p ports) (component, error) {
 		"--service-account-key-file=" + o.path("pki", "sa.pub"), "--service-account-signing-key-file=" + o.path("pki", "sa.key"),
 		"--authorization-mode=RBAC", "--service-cluster-ip-range=" + serviceCIDR,
 		"--enable-priority-and-fairness=false", "--profiling=false",
-	}, toNode...)}, nil
+	}, slices.Concat(toNode, o.APIServerFlags)...)}, nil
 }
 
 // rest are the components that need the API server, in the order of start.

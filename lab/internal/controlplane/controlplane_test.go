@@ -202,3 +202,22 @@ func TestBuildKubernetes(t *testing.T) {
 		t.Errorf("it is built: %v", err)
 	}
 }
+
+// TestAPIServerFlags: kube-apiserver has further flags after its own, so that they count; what is no flag with a value is refused.
+func TestAPIServerFlags(t *testing.T) {
+	o := DefaultOptions()
+	for _, bad := range []string{"", "profiling", "--profiling", "-v=2", "--=x"} {
+		o.APIServerFlags = []string{bad}
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("--api-server-flag: %q; accepted: --NAME=VALUE", bad)) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	o.APIServerFlags = []string{"--disable-admission-plugins=MutatingAdmissionPolicy"}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := o.apiserver(ports{})
+	if err != nil || c.args[len(c.args)-1] != o.APIServerFlags[0] {
+		t.Errorf("%v, %v", c.args, err)
+	}
+}

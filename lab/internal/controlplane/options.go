@@ -51,6 +51,8 @@ type Options struct {
 	// Kubernetes is an older minor version, 1.33 say, whose kube-apiserver, kube-controller-manager and kube-scheduler run instead of the lab's
 	// own; "" for the lab's own. Spokes run it too.
 	Kubernetes string `json:"kubernetes,omitempty"`
+	// APIServerFlags are further flags of kube-apiserver, --NAME=VALUE each. Spokes have them too.
+	APIServerFlags []string `json:"apiServerFlags,omitempty"`
 	// KeepData has the API server serve what an earlier lab in Dir has stored, at the same address if nobody else listens there, with the same
 	// certificates and keys: clients of before need no other kubeconfig.
 	KeepData bool `json:"keepData,omitempty"`
@@ -109,6 +111,11 @@ func (o *Options) Validate() error {
 	for _, text := range o.KueueFeatures {
 		if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value != "true" && value != "false" {
 			return fmt.Errorf("--kueue-feature-gates: %q; accepted: NAME=true or NAME=false", text)
+		}
+	}
+	for _, text := range o.APIServerFlags {
+		if name, _, ok := strings.Cut(text, "="); !ok || len(name) < 3 || !strings.HasPrefix(name, "--") {
+			return fmt.Errorf("--api-server-flag: %q; accepted: --NAME=VALUE", text)
 		}
 	}
 	if o.SchedulerConfig != "" {
