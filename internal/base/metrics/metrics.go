@@ -96,6 +96,11 @@ var (
 		Name: "lull_failsafe_unlisted_kinds",
 		Help: "1 for a kind of workload that the watchdog cannot list, if new work of the kind is held, or if there were holds when the watchdog last listed it.",
 	}, []string{"kind"})
+	// FailsafeRound is when the watchdog last completed a round.
+	FailsafeRound = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lull_failsafe_last_round_timestamp_seconds",
+		Help: "Unix time of the last round in which the watchdog looked at all holds; before the first one, the Unix time at which it began to lead. 0 if it does not lead.",
+	})
 	OverdueHolds = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lull_failsafe_overdue_holds",
 		Help: "Holds past their latest safe start that the watchdog failed to release at its last try.",
@@ -246,7 +251,7 @@ var (
 )
 
 // all are the metrics in the order of the reference.
-var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, HeldAtCreation, Actions, UnlistedKinds, OverdueHolds, OrphanMarks, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
+var all = []prometheus.Collector{Leader, Intensity, Stale, Degraded, Basis, Age, ForecastError, Band, Revisions, Requests, RequestSeconds, Jobs, Reserve, LastDecision, HeldAtCreation, Actions, UnlistedKinds, FailsafeRound, OverdueHolds, OrphanMarks, Plans, Violations, LedgerPending, LedgerLag, LedgerSettled, LedgerLost, LedgerQuarantined, LedgerErrors, Energy, Emissions, Reachable, LookSeconds, Nominations, ServiceMoves, ServiceReady, Capacity, CapacityCases, LearningSeconds, ExtenderRequests, ExtenderSeconds, ExtenderDecisions, SlurmJobs, SlurmChanges, SlurmErrors, SlurmCapacity, AdmissionRequests, AdmissionSeconds, AdmissionCertificateEnd, DecisionSeconds}
 
 func init() {
 	metrics.Registry.MustRegister(all...)

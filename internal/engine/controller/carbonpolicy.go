@@ -24,6 +24,7 @@ import (
 	"lull.dev/lull/internal/cluster/autoscale"
 	"lull.dev/lull/internal/cluster/curve"
 	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/internal/cluster/manager"
 	"lull.dev/lull/internal/engine/feedback"
 	"lull.dev/lull/internal/fleet/hub"
 	"lull.dev/lull/pkg/decide"
@@ -77,6 +78,8 @@ type CarbonPolicyReconciler struct {
 	Ledger *ledgerRecorder
 	// Prober proves that work is held at creation; nil proves nothing.
 	Prober *prober
+	// Rounds learns of each decision; it may be nil.
+	Rounds *manager.Rounds
 
 	writer *writer
 	turns  *turns
@@ -220,6 +223,7 @@ func (r *CarbonPolicyReconciler) reconcile(ctx context.Context, policy *v1alpha1
 		return ctrl.Result{}, err
 	}
 	metrics.LastDecision.WithLabelValues(key.Namespace, key.Name).Set(float64(r.Clock.Now().Unix()))
+	r.Rounds.Done()
 	if err := errors.Join(failed, profiles); err != nil {
 		return ctrl.Result{}, err
 	}

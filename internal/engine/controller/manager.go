@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -214,17 +215,29 @@ func Run(ctx context.Context, config *rest.Config, o Options) (failed error) {
 	if err := mgr.Add(probes); err != nil {
 		return err
 	}
+	rounds := &manager.Rounds{Clock: o.Clock, Elected: mgr.Elected(), Idle: noPolicyIn(mgr.GetClient())}
 	if err := (&CarbonPolicyReconciler{
-		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Prober: probes, Namespace: o.Namespace,
+		Live: live, Client: mgr.GetClient(), Curves: curves, Autoscaling: autoscaling, Zones: zones, Kinds: set, Queues: queues, Clusters: clusters, Planner: o.Limits.bounded(o.Planner), Limits: o.Limits, Clock: o.Clock, Meter: measure, Ledger: entries, Prober: probes, Namespace: o.Namespace, Rounds: rounds,
 		Applier:    &kube.Applier{Client: mgr.GetClient(), Recorder: recorder, Events: o.Events},
 		Statements: &kube.Applier{Client: statements, Recorder: recorder, Events: o.Events},
 	}).SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the CarbonPolicy reconciler: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("kinds", func(*http.Request) error { return checkKinds(mgr, set) }); err != nil {
+	if err := errors.Join(mgr.AddReadyzCheck("kinds", func(*http.Request) error { return checkKinds(mgr, set) }), mgr.AddReadyzCheck("decisions", rounds.Check)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// noPolicyIn returns a function that reports whether there is no CarbonPolicy to decide on.
+func noPolicyIn(r client.Reader) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		var list v1alpha1.CarbonPolicyList
+		if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list CarbonPolicies: %w", err)
+		}
+		return !slices.ContainsFunc(list.Items, func(p v1alpha1.CarbonPolicy) bool { return p.DeletionTimestamp == nil }), nil
+	}
 }
 
 // checkKinds is a readiness check: a leader that does not watch the kinds of workloads yet decides nothing. A replica that

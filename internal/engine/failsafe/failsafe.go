@@ -77,6 +77,8 @@ type Watchdog struct {
 	Options Options
 	// Lease tells whether the controller lives; nil: that is not known, and all holds have their grace.
 	Lease *ControllerLease
+	// Rounds learns of each look that ends; it may be nil.
+	Rounds *manager.Rounds
 
 	// known are the kinds by what their objects are called in the cache.
 	known sync.Map // schema.GroupVersionKind -> *kinds.Kind
@@ -129,8 +131,9 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Opt
 	live = o.Namespaces.Client(live, nil)
 	dog.Client, dog.Cache, dog.Forget = live, mgr.GetCache(), mgr.GetCache().RemoveInformer
 	dog.Lease = &ControllerLease{Reader: live, Namespace: o.Namespace}
+	dog.Rounds = &manager.Rounds{Clock: o.Clock, Elected: mgr.Elected(), Pause: o.Every}
 	dog.Applier = &kube.Applier{Client: live, Recorder: mgr.GetEventRecorder("lull-failsafe")}
-	if err := errors.Join(manager.ReportLeader(mgr, "failsafe"), mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check)); err != nil {
+	if err := errors.Join(manager.ReportLeader(mgr, "failsafe"), mgr.Add(dog), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("kinds", dog.Check), mgr.AddReadyzCheck("rounds", dog.Rounds.Check)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -160,10 +163,13 @@ func (d *Watchdog) Transform(o any) (any, error) {
 
 // Start implements manager.Runnable.
 func (d *Watchdog) Start(ctx context.Context) error {
+	metrics.FailsafeRound.Set(float64(d.Options.Clock.Now().Unix()))
 	for {
 		if err := d.Look(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Failed to release holds")
 		}
+		metrics.FailsafeRound.Set(float64(d.Options.Clock.Now().Unix()))
+		d.Rounds.Done()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kube"
 	"lull.dev/lull/internal/cluster/kueue"
+	"lull.dev/lull/internal/cluster/manager"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -437,5 +439,36 @@ func TestOpenedJobLosesItsMarks(t *testing.T) {
 		if !*b.job(name).Spec.Suspend {
 			t.Errorf("%s was resumed", name)
 		}
+	}
+}
+
+// TestStalledWatchdogIsNotReady: the watchdog is not ready if a look does not end. A look that fails ends.
+func TestStalledWatchdogIsNotReady(t *testing.T) {
+	b := newBed(t)
+	elected := make(chan struct{})
+	close(elected)
+	b.dog.Rounds, b.dog.Options.Every = &manager.Rounds{Clock: b.clock, Elected: elected}, time.Second
+	ready := func() bool { return b.dog.Rounds.Check(httptest.NewRequest("GET", "/readyz", nil)) == nil }
+	if !ready() {
+		t.Error("not ready at its start")
+	}
+	b.clock.Step(manager.Stalled + time.Second)
+	if ready() {
+		t.Error("ready, though it has not looked")
+	}
+	b.dog.Cache = interceptor.NewClient(b.store.(client.WithWatch), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return context.DeadlineExceeded
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- b.dog.Start(ctx) }()
+	for end := time.Now().Add(2 * time.Minute); !ready(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not ready, though it looks")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
