@@ -89,7 +89,11 @@ func Decide(ctx context.Context, s Snapshot, planner plan.Planner) (Decision, er
 // planned goes through steps 1 to 5.
 func planned(ctx context.Context, s *Snapshot, planner plan.Planner) (*decider, error) {
 	w := newDecider(s)
-	if share, learned := plan.KeptReserve(planner); plan.Weighs(planner) && !s.soft() && share == 0 && (!learned || s.Reserve == 0) {
+	share, learned := plan.KeptReserve(planner)
+	if learned {
+		share = s.Reserve
+	}
+	if plan.Weighs(planner) && !s.soft() && share <= smallReserve {
 		w.weighLengths()
 	}
 	w.commit()

@@ -70,6 +70,9 @@ const (
 	fewQuantiles = 3
 	// mostWeighed bounds the tasks of a decision whose lengths are weighed.
 	mostWeighed = 300
+	// smallReserve is the largest reserve beside which lengths are weighed, as a share of the capacity: the least that
+	// package reserve keeps. Beside a larger one it makes results worse, see design 0023.
+	smallReserve = 0.05
 )
 
 // weighLengths marks the elastic tasks whose delay is bounded and whose quantiles are known: a planner that weighs lengths

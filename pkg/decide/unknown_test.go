@@ -61,8 +61,13 @@ func TestUnknownLengthsKeepTheDelay(t *testing.T) {
 		s := snapshot(t, now, unknownTasks(rng, now, 5)...)
 		s.Clusters[0].Capacity = map[string]float64{"cpu": 100}
 		planner := plan.Planner(joint.Planner{Effort: 0.3})
-		if n%2 == 1 {
+		switch n % 4 {
+		case 1:
 			planner = forgetful{joint.Planner{Effort: 0.3}}
+		case 2:
+			planner, s.Reserve = joint.Planner{Effort: 0.3, Learned: true}, 0.05
+		case 3:
+			planner, s.Reserve = forgetful{joint.Planner{Effort: 0.3, Learned: true}}, 0.05
 		}
 		d := verified(t, s, planner)
 		for i := range s.Tasks {
@@ -109,6 +114,37 @@ func TestQuantilesChangeThePlan(t *testing.T) {
 	}
 	if differ < 50 {
 		t.Errorf("quantiles changed %d of 200 plans; want 50", differ)
+	}
+}
+
+// TestQuantilesCountBesideASmallReserve: a plan is another one for an unknown length as long as the reserve is small; beside a larger one
+// lengths are not weighed.
+func TestQuantilesCountBesideASmallReserve(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		planner joint.Planner
+		reserve float64
+		weighed bool
+	}{
+		{"learned, small", joint.Planner{Effort: 0.3, Learned: true}, 0.05, true},
+		{"learned, larger", joint.Planner{Effort: 0.3, Learned: true}, 0.06, false},
+		{"stated, small", joint.Planner{Effort: 0.3, Reserve: 0.05}, 0, true},
+		{"stated, larger", joint.Planner{Effort: 0.3, Reserve: 0.2}, 0, false},
+	} {
+		rng, differ := rand.New(rand.NewPCG(19, 6)), 0
+		for range 100 {
+			now := at(2 + 6*rng.Float64())
+			s := snapshot(t, now, unknownTasks(rng, now, 1)[:1]...)
+			s.Reserve = x.reserve
+			with := verified(t, s, x.planner).Actions[0].Phases
+			s.Tasks[0].Quantiles = nil
+			if without := verified(t, s, x.planner).Actions[0].Phases; fmt.Sprint(with) != fmt.Sprint(without) {
+				differ++
+			}
+		}
+		if x.weighed && differ < 25 || !x.weighed && differ > 0 {
+			t.Errorf("%s: quantiles changed %d of 100 plans", x.name, differ)
+		}
 	}
 }
 

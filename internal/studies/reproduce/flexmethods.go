@@ -34,6 +34,8 @@ const (
 	mUnscaled = "joint (jobs may not scale)"
 	mRoom     = "joint (room for all)"
 	mDefault  = "joint (CarbonPolicy)"
+	// mObserved is mDefault after it has run the week before: it has learned its reserve then.
+	mObserved = "joint (CarbonPolicy after a week)"
 	mLengths  = "joint (lengths known)"
 	mFull     = "joint (full knowledge)"
 	// forecastMark at the end of a method's name says that it knows the days to come from a model alone.
@@ -106,7 +108,7 @@ func (w *week) run(ctx context.Context, env *Env, method string) (score, error) 
 // runJoint runs planner joint on a week, with what it knows by the name of the method.
 func (w *week) runJoint(ctx context.Context, env *Env, method string, history []*plan.Problem) (score, error) {
 	params := map[string]string{"effort": jointEffort}
-	if method == mDefault {
+	if method == mDefault || method == mObserved {
 		params = map[string]string{"reserve": "learned"}
 	}
 	p, err := env.Planner("joint", params)
@@ -125,6 +127,8 @@ func (w *week) runJoint(ctx context.Context, env *Env, method string, history []
 		return w.withRoom().live(ctx, p, workload.Elastic, true, history)
 	case mDefault:
 		return w.asPolicy(ctx, p, history)
+	case mObserved:
+		return w.afterAWeek(ctx, env, p)
 	case mLengths:
 		return w.knownLengths(ctx, p)
 	case mFull:

@@ -25,12 +25,12 @@ const (
 
 // hedge places the jobs of unknown length anew, in order of arrival: each takes the schedule of least expected cost in the
 // room that is left, at the prices of the search. An hour of a schedule counts with the probability that the job still runs.
-// Jobs that lose work or energy by a pause stay where they are: the schedule does not count that. So do all jobs if a reserve is
-// kept.
+// Jobs that lose work or energy by a pause stay where they are: the schedule does not count that. So do jobs that need the
+// reserve; the others are placed beside it.
 //
 // Complexity: O(slots x hedgeSteps x scales) a job, up to hedgeLimit in all.
 func (v *solver) hedge(ctx context.Context, s *search) {
-	if !s.hard || s.open != nil {
+	if !s.hard {
 		return
 	}
 	h := hedger{s: s, limit: hedgeLimit}
@@ -41,7 +41,7 @@ func (v *solver) hedge(ctx context.Context, s *search) {
 		if job.Unknown == nil || len(job.Unknown.Quantiles) == 0 || job.Kind != workload.Elastic || job.RestartKWh > 0 || (job.Begun != nil && job.Begun.Lost > 0) {
 			continue
 		}
-		if len(s.parts[j]) == 0 || !onOneCluster(s.parts[j]) {
+		if len(s.parts[j]) == 0 || !onOneCluster(s.parts[j]) || s.open != nil && s.open[j] {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -20,8 +20,8 @@ const lendRounds = 2
 // it has then done at least as much as by its fallback. Whatever slot an urgent job comes in, the
 // jobs in the reserve can pause and still finish in time beside it.
 //
-// Rigid jobs cannot give anything back, and jobs that need the reserve have no fallback: both stay
-// where they are. The plan never gets worse. lend returns the fallbacks, nil if nothing competes for
+// Rigid jobs cannot give anything back, jobs that need the reserve have no fallback, and hedge has placed jobs of unknown
+// length by what they are expected to emit: all of them stay where they are. The plan never gets worse. lend returns the fallbacks, nil if nothing competes for
 // the capacity beside the reserve.
 //
 // Complexity: O(clusters x window) a job that is far from its best place, lendRounds + 1 times.
@@ -77,7 +77,7 @@ func (s *search) fallbacks() [][]relax.Part {
 	order := make([]int, 0, len(s.parts))
 	for j, parts := range s.parts {
 		room.Take(j, parts, 1)
-		if len(parts) > 0 && !s.open[j] && s.m.P.Jobs[j].Kind != workload.Rigid {
+		if job := &s.m.P.Jobs[j]; len(parts) > 0 && !s.open[j] && job.Kind != workload.Rigid && job.Unknown == nil {
 			out[j], order = parts, append(order, j)
 		}
 	}

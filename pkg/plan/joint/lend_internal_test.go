@@ -15,17 +15,21 @@ import (
 
 // TestPlanThatLendsTheReserveIsFeasible: a plan that lends the reserve is feasible, costs no more than one that does not, and
 // has a fallback for each job that may pause: all of them together fit beside the reserve, each ends in
-// time, and at the end of every slot what a job has still to do is done by its fallback after that slot.
+// time, and at the end of every slot what a job has still to do is done by its fallback after that slot. Jobs of unknown length stay
+// where hedge has placed them.
 func TestPlanThatLendsTheReserveIsFeasible(t *testing.T) {
 	const reserve = 0.2
 	ctx := context.Background()
-	lent := 0
+	lent, hedged := 0, 0
 	for seed := range uint64(24) {
 		o := generate.Options{Seed: seed, Jobs: 80, Clusters: 1 + int(seed%3), Slots: 48, Load: 0.2 + 0.1*float64(seed%5),
 			Kinds: [][]workload.Kind{{workload.Interruptible}, {workload.Elastic}, {workload.Rigid, workload.Interruptible, workload.Elastic}}[seed/2%3]}
 		p, err := generate.Instance(o)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if seed%2 == 1 {
+			unknown(p, 3)
 		}
 		v, err := Planner{Reserve: reserve}.begin(ctx, p)
 		if err != nil {
@@ -34,6 +38,15 @@ func TestPlanThatLendsTheReserveIsFeasible(t *testing.T) {
 		v.ascend(nil, nil)
 		s := v.cold(ctx, nil)
 		p = v.m.P // jobs in the order of the search
+		before := slices.Clone(s.parts)
+		v.hedge(ctx, s)
+		for j := range p.Jobs {
+			if !slices.Equal(s.parts[j], before[j]) {
+				if hedged++; p.Jobs[j].Unknown == nil || s.open[j] {
+					t.Errorf("seed %d: hedge has moved job %d; unknown length: %v, needs the reserve: %v", seed, j, p.Jobs[j].Unknown != nil, s.open[j])
+				}
+			}
+		}
 		home := slices.Clone(s.parts)
 		total := s.total
 		fallbacks := v.lend(ctx, s)
@@ -49,7 +62,7 @@ func TestPlanThatLendsTheReserveIsFeasible(t *testing.T) {
 		beside := plan.NewFree(p.WithReserve(reserve))
 		for j := range p.Jobs {
 			parts := fallbacks[j]
-			if parts == nil { // rigid, or it needs the reserve
+			if parts == nil { // rigid, of unknown length, or it needs the reserve
 				if !s.open[j] {
 					beside.TakeAll(j, v.m.Segments(j, s.parts[j]))
 				}
@@ -92,8 +105,22 @@ func TestPlanThatLendsTheReserveIsFeasible(t *testing.T) {
 			}
 		}
 	}
-	if lent < 100 {
-		t.Errorf("%d jobs moved into the reserve: the test shows nothing", lent)
+	if lent < 100 || hedged < 30 {
+		t.Errorf("%d jobs moved into the reserve, %d of unknown length moved: the test shows nothing", lent, hedged)
+	}
+}
+
+// unknown gives every n-th elastic job an unknown length of the same mean.
+func unknown(p *plan.Problem, n int) {
+	for j := range p.Jobs {
+		job := &p.Jobs[j]
+		if job.Kind != workload.Elastic || j%n > 0 {
+			continue
+		}
+		job.Unknown = &workload.Unknown{Delay: float64(job.Deadline-job.Arrival) - job.Length - 1, Deadline: job.Deadline}
+		for _, q := range []float64{0.1, 0.5, 0.9} {
+			job.Unknown.Quantiles = append(job.Unknown.Quantiles, workload.Quantile{P: q, Length: 2 * q * job.Length})
+		}
 	}
 }
 

@@ -107,15 +107,15 @@ func (v *solver) replan(ctx context.Context, last *Memory) (plan.Result, *Memory
 		v.ascend(prices, last.worth.pricesIn(v.m, last.worth.bound))
 		s, gap := v.warm(ctx, last)
 		memory := v.remember(s, gap)
-		v.lend(ctx, s)
 		v.hedge(ctx, s)
+		v.lend(ctx, s)
 		v.pl.Progress(1)
 		return v.finish(s, v.bound.Proven()), memory
 	}
 	s := v.cold(ctx, last)
 	memory := v.remember(s, v.reached(s, typicalGap))
-	v.lend(ctx, s)
 	v.hedge(ctx, s)
+	v.lend(ctx, s)
 	v.pl.Progress(1)
 	return v.finish(s, v.bound.Proven()), memory
 }
