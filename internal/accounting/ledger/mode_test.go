@@ -61,6 +61,65 @@ func TestModeAtReleaseCounts(t *testing.T) {
 	}
 }
 
+// TestModeOfFirstRunCounts: a run that ends as it starts, as of a pod that crashes at once, is a run too: the mode of its release counts, and
+// the auditor finds the same.
+func TestModeOfFirstRunCounts(t *testing.T) {
+	for name, again := range map[string]bool{"it runs again": true, "it does not": false} {
+		b := book{t, open(t, t.TempDir()+"/ledger.db")}
+		b.hours(0, 300, 300, 300, 300, 200, 100, 100, 100)
+		b.offer(0, 10)
+		b.submit("u", 0)
+		b.add(KindDecided, "decided/1", "u", Decided{At: at(1), Verb: string(decide.Release), Applied: true, Mode: v1alpha1.ModeEnforce})
+		b.ran("u", "crashed", 2, 2)
+		b.add(KindDecided, "decided/2", "u", Decided{At: at(3), Verb: string(decide.Resume), Applied: true, Mode: v1alpha1.ModeShadow})
+		if again {
+			b.ran("u", "p", 4, 5)
+		}
+		b.finished("u", 5)
+		b.settle(NewSettler(b.l), 8, 1)
+		if got := b.settled()["u"]; got.Mode != v1alpha1.ModeEnforce {
+			t.Errorf("%s: mode %q", name, got.Mode)
+		}
+		b.audited()
+	}
+}
+
+// TestModeCountsByTimeNotByOrder: a drop writes the decisions on open work again, after those that came later. The mode is that of the last
+// release before the start all the same, or of the last decision if there was no release.
+func TestModeCountsByTimeNotByOrder(t *testing.T) {
+	const shadow, enforce = v1alpha1.ModeShadow, v1alpha1.ModeEnforce
+	look := func(hour float64, verb decide.Verb, mode v1alpha1.Mode) Decided {
+		return Decided{At: at(hour), Verb: string(verb), Applied: verb == decide.Release, Mode: mode}
+	}
+	for name, tc := range map[string]struct {
+		later, earlier []Decided
+		want           v1alpha1.Mode
+	}{
+		"released before":   {[]Decided{look(3, decide.Continue, shadow)}, []Decided{look(0, decide.Wait, enforce), look(1, decide.Release, enforce)}, enforce},
+		"released later":    {[]Decided{look(3, decide.Release, enforce)}, []Decided{look(0, decide.Wait, shadow), look(1, decide.Release, shadow)}, enforce},
+		"never held":        {[]Decided{look(5, decide.Continue, enforce)}, []Decided{look(0, decide.Continue, enforce)}, enforce},
+		"never held before": {[]Decided{look(3, decide.Continue, shadow)}, []Decided{look(0, decide.Continue, enforce)}, shadow},
+	} {
+		b := book{t, open(t, t.TempDir()+"/ledger.db")}
+		b.hours(0, 300, 300, 300, 300, 200, 100, 100, 100)
+		b.offer(0, 10)
+		for i, x := range tc.later {
+			b.add(KindDecided, "decided/later/"+string(rune('a'+i)), "u", x)
+		}
+		b.submit("u", 0)
+		for i, x := range tc.earlier {
+			b.add(KindDecided, "decided/earlier/"+string(rune('a'+i)), "u", x)
+		}
+		b.ran("u", "p", 4, 5)
+		b.finished("u", 5)
+		b.settle(NewSettler(b.l), 8, 1)
+		if got := b.settled()["u"]; got.Mode != tc.want {
+			t.Errorf("%s: mode %q, want %q", name, got.Mode, tc.want)
+		}
+		b.audited()
+	}
+}
+
 // TestModeOfDecisionsIsRecorded: a decision says in which mode it was made, and another mode is another decision.
 func TestModeOfDecisionsIsRecorded(t *testing.T) {
 	s := newScene(t)

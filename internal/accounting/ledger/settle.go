@@ -297,9 +297,8 @@ func whole(of *Submitted) map[string]float64 {
 func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 	b := Settled{Of: w.of, Runs: len(w.started), OnTime: w.of.Deadline.IsZero() || !w.finished.At.After(w.of.Deadline)}
 	stretches, inferred := w.stretches()
-	b.Inferred = inferred
+	b.Inferred, b.Mode = inferred, w.modeAt(w.firstStart())
 	if len(stretches) == 0 { // it never ran
-		b.Mode = w.modeAt(w.finished.At)
 		b.From, b.To, b.Counterfactual.From, b.Counterfactual.To = w.finished.At, w.finished.At, w.finished.At, w.finished.At
 		b.Method, b.After, b.Zones = account.Method, s.after, zonesOf(&b, nil)
 		if w.quarantined != "" { // it may have run
@@ -308,7 +307,6 @@ func (s *Settler) settle(w *work, now time.Time) (Settled, bool) {
 		return b, true
 	}
 	b.From = stretches[0].From
-	b.Mode = w.modeAt(b.From)
 	for _, x := range stretches {
 		hours := float64(x.Workers) * x.To.Sub(x.From).Hours()
 		b.WorkerHours += hours

@@ -70,21 +70,33 @@ func (w *work) decided(b *Decided) {
 		w.paused = w.paused || b.Verb == string(decide.Pause)
 	}
 	x := mode{b.At, b.Mode, b.Applied && (b.Verb == string(decide.Release) || b.Verb == string(decide.Resume))}
-	if n := len(w.modes); b.Mode != "" && (n == 0 || x.released || w.modes[n-1].mode != x.mode) {
+	if n := len(w.modes); b.Mode != "" && (n == 0 || x.released || w.modes[n-1].mode != x.mode || x.at.Before(w.modes[n-1].at)) {
 		w.modes = append(w.modes, x)
 	}
 }
 
 // modeAt is the mode of the policy when the workload was released for a run that starts at a time: that of the last release before, or of
-// the last decision before if none released it, as it was never held. It is "" if it is not known.
+// the last decision before if none released it, as it was never held. It is "" if it is not known. Decisions need not be in the order of
+// time: a drop writes those on open work again.
 func (w *work) modeAt(start time.Time) v1alpha1.Mode {
 	var out mode
 	for _, x := range w.modes {
-		if !x.at.After(start) && (x.released || !out.released) && !x.at.Before(out.at) {
+		if !x.at.After(start) && (x.released && !out.released || x.released == out.released && !x.at.Before(out.at)) {
 			out = x
 		}
 	}
 	return out.mode
+}
+
+// firstStart is when the first run started, though it may have ended at once; the end of the workload if it never ran.
+func (w *work) firstStart() time.Time {
+	out := w.finished.At
+	for i, run := range slices.Collect(maps.Values(w.started)) {
+		if i == 0 || run.At.Before(out) {
+			out = run.At
+		}
+	}
+	return out
 }
 
 // stretch is a run of a workload.
