@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,7 +148,7 @@ func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: owner.Name}, u); err != nil {
-			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 				continue // not of a kind that Lull governs
 			}
 			return nil, false, err
@@ -230,7 +231,7 @@ func (d *Dispatcher) LetGo(ctx context.Context, w *kueue.Workload, ask HasCopy) 
 		u = &unstructured.Unstructured{}
 		u.SetGroupVersionKind(k.GVK())
 		if err := d.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: o.Name}, u); err != nil {
-			if apierrors.IsNotFound(err) {
+			if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 				continue
 			}
 			return false, false, err

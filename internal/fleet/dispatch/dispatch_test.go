@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,8 +102,11 @@ func TestTargetGoesOnToTheNextOwner(t *testing.T) {
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		job("replaced", "later", governed), job("governed", "u", governed), job("held", "u", held), job("free", "u", nil), job("secret", "u", nil),
 	).Build(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-		if key.Name == "secret" {
+		switch key.Name {
+		case "secret":
 			return apierrors.NewForbidden(schema.GroupResource{}, key.Name, nil)
+		case "unserved": // its CustomResourceDefinition is gone, or this version of it
+			return &meta.NoKindMatchError{}
 		}
 		return c.Get(ctx, key, o, opts...)
 	}})
@@ -121,6 +125,9 @@ func TestTargetGoesOnToTheNextOwner(t *testing.T) {
 		{"gone held", nil, false},
 		{"secret held", nil, false},
 		{"secret governed", []string{"toronto"}, false},
+		{"unserved governed", []string{"toronto"}, false},
+		{"unserved held", nil, false},
+		{"unserved", nil, true},
 		{"free governed", []string{"toronto"}, false},
 		{"gone", nil, true},
 		{"secret", nil, true},
