@@ -149,7 +149,8 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		if !ph.To.After(from) {
 			continue
 		}
-		planned, priced = true, priced && isPriced(&ph, s.Place(ph.Cluster).Carbon)
+		intensity, known := intensityOf(&ph, from, s.Place(ph.Cluster).Carbon)
+		planned, priced = true, priced && known
 		watts, model := p.Watts, s.Place(ph.Cluster).Power
 		if ph.Cluster != t.Cluster && t.Scaling == nil {
 			watts = float64(model.Of(t.Request))
@@ -164,18 +165,19 @@ func (r *Record) ahead(t *decide.Task, p *kube.Progress, s *decide.Snapshot) (gr
 		}
 		energy := watts / 1000 * ph.To.Sub(from).Hours()
 		kwh += energy
-		grams += energy * float64(ph.Intensity)
+		grams += energy * float64(intensity)
 	}
 	return grams, kwh, planned && priced
 }
 
-// isPriced reports whether the intensity of a phase is known. A phase without data has intensity 0, as one with clean power.
-func isPriced(ph *decide.Phase, zone *carbon.Series) bool {
-	if zone == nil {
-		return false
+// intensityOf is the intensity of a phase from a time on, and whether it is known. A phase that was planned without data has intensity 0, as one
+// with clean power: what the series says by now counts.
+func intensityOf(ph *decide.Phase, from time.Time, zone *carbon.Series) (units.CarbonIntensity, bool) {
+	if zone == nil || ph.Intensity > 0 {
+		return ph.Intensity, zone != nil
 	}
-	_, covered := zone.Mean(ph.From, ph.To)
-	return ph.Intensity > 0 || covered > 0
+	mean, covered := zone.Mean(from, ph.To)
+	return mean, covered > 0
 }
 
 // shown puts figures into words.

@@ -6,6 +6,7 @@ import (
 
 	"lull.dev/lull/api/v1alpha1"
 	"lull.dev/lull/internal/cluster/kube"
+	"lull.dev/lull/pkg/carbon"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/units"
 	"lull.dev/lull/pkg/workload"
@@ -65,6 +66,30 @@ func restarted(v *kube.View, s v1alpha1.CarbonPlanStatus) *Memory {
 	m := New()
 	m.Load(v.Workloads[0], &v1alpha1.CarbonPlan{Spec: v1alpha1.CarbonPlanSpec{Workload: v1alpha1.WorkloadReference{UID: v.Workloads[0].UID()}}, Status: s})
 	return m
+}
+
+// TestPlanWithoutDataIsNotClean: a workload begins to run while the series of its zone has ended, so its plan has no intensity. The series goes on, and
+// the plan stands: it emits what the series says, not nothing.
+func TestPlanWithoutDataIsNotClean(t *testing.T) {
+	m, v := New(), view(t, at(0), 1, 0)
+	ended, err := carbon.NewSeries(carbon.Provenance{Zone: "Z"}, []carbon.Sample{{From: at(-2), To: at(-1), Value: 200}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Snapshot.Clusters[0].Carbon = ended
+	due := m.Prepare(v, "f", 0.05, kube.Context{Now: at(0)})
+	d := decide.RunAll(v.Snapshot, decide.CodeNoCarbonData)
+	m.Keep(v, &d, due)
+	if s := m.Status(v, 0, &d.Actions[0]); s.ExpectedG != nil {
+		t.Errorf("the series has ended: %v g", *s.ExpectedG)
+	}
+	v = view(t, at(0), 1, 0)
+	if due := m.Prepare(v, "f", 0.05, kube.Context{Now: at(0)}); len(due) > 0 {
+		t.Errorf("planned anew: %v", due)
+	}
+	if s := m.Status(v, 0, &d.Actions[0]); s.ExpectedG == nil || diff(*s.ExpectedG, 160) {
+		t.Errorf("the series goes on: %+v", s)
+	}
 }
 
 // TestSavingOfCleanPower: emissions of zero are known, and save all.
