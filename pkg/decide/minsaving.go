@@ -7,22 +7,28 @@ import (
 	"lull.dev/lull/pkg/workload"
 )
 
-// savesTooLittle has a task start or run on now whose plan waits, pauses or moves for less than the least saving. It reports whether the
-// task does. The room must be free beside all others and the reserve.
+// savesTooLittle has a task start or run on now whose plan waits, pauses or moves for less than the least saving, or saves in a smaller
+// share of the paths of the forecast than Snapshot.SavingConfidence. It reports whether the task does. The room must be free beside all
+// others and the reserve.
 //
-// Complexity: O(clusters x scales x log steps).
+// Complexity: O(clusters x scales x log steps), and with a confidence O(clusters x scales x paths x phases).
 func (w *decider) savesTooLittle(i int) bool {
 	t, x := &w.s.Tasks[i], &w.items[i]
-	if w.s.MinSaving == 0 || w.s.soft() || w.s.Objective.PriceWeight > 0 || x.earliest.After(w.s.Now) || t.Unscheduled {
+	if w.s.MinSaving == 0 && w.s.SavingConfidence == 0 || w.s.soft() || w.s.Objective.PriceWeight > 0 || x.earliest.After(w.s.Now) || t.Unscheduled {
 		return false
 	}
 	planned, now := w.grams(i, x.phases), []Phase(nil)
-	enough := func(grams float64) bool { return planned <= grams*(1-w.s.MinSaving)*(1+equalGrams) }
+	enough := func(now []Phase) bool {
+		if planned > w.grams(i, now)*(1-w.s.MinSaving)*(1+equalGrams) {
+			return false
+		}
+		return w.s.SavingConfidence == 0 || w.odds(i, x.phases, now).Confident(w.s.SavingConfidence)
+	}
 	if t.State == Running {
 		if t.Kind == workload.Rigid || !w.pauses(i) && !w.moves(i) {
 			return false
 		}
-		if on := []Phase{w.on(i)}; w.curves[w.place(on[0].Cluster)] != nil && !enough(w.grams(i, on)) {
+		if on := []Phase{w.on(i)}; w.curves[w.place(on[0].Cluster)] != nil && !enough(on) {
 			now = on
 		}
 	} else if w.pauses(i) {
@@ -40,7 +46,7 @@ func (w *decider) savesTooLittle(i int) bool {
 
 // cheapestNow is the run of a waiting task that begins now and emits least, if the task saves less than enough by its plan; nil if
 // there is none.
-func (w *decider) cheapestNow(i int, enough func(grams float64) bool) (best []Phase) {
+func (w *decider) cheapestNow(i int, enough func(now []Phase) bool) (best []Phase) {
 	t, x := &w.s.Tasks[i], &w.items[i]
 	scales := t.scales()
 	if n := x.phases[0].Workers; t.Scaling != nil && !slices.Contains(scales, n) {
@@ -56,7 +62,7 @@ func (w *decider) cheapestNow(i int, enough func(grams float64) bool) (best []Ph
 		for _, workers := range scales {
 			now := []Phase{w.phase(i, c, w.s.Now, t.Remaining, workers)}
 			grams := w.grams(i, now)
-			if enough(grams) || best != nil && grams >= least || now[0].To.After(t.planEnd(w.s.Margin)) || !w.fitsBesideReserve(w.ledger, i, c, &now[0]) {
+			if enough(now) || best != nil && grams >= least || now[0].To.After(t.planEnd(w.s.Margin)) || !w.fitsBesideReserve(w.ledger, i, c, &now[0]) {
 				continue
 			}
 			best, least = now, grams

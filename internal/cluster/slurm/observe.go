@@ -153,7 +153,7 @@ func Observe(in Input) View {
 	in.places = newPlaces(in.Queue.Nodes, in.Memory)
 	here := decide.Cluster{
 		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: in.places.capacity(in.Queue.Nodes), Load: map[string]float64{},
-		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
+		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High, CarbonPaths: in.Carbon.Paths,
 	}
 	if c := in.Config.Capacity; c != nil {
 		in.places.licence, here.Capacity[LicenceResource] = c.Licence, float64(c.Most())
