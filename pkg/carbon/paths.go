@@ -65,22 +65,46 @@ func (p *Paths) Covers(from, to time.Time) bool {
 
 // Mean is the mean intensity of a path over [from, to), which the paths cover. Complexity: O(1).
 func (p *Paths) Mean(path int, from, to time.Time) units.CarbonIntensity {
-	a, b := p.sum(path, from), p.sum(path, to)
 	slots := float64(to.Sub(from)) / float64(p.step)
 	if slots <= 0 {
 		return 0
 	}
-	return units.CarbonIntensity((b - a) / slots)
+	sums := p.sums[path]
+	return units.CarbonIntensity((p.at(to).of(sums) - p.at(from).of(sums)) / slots)
 }
 
-// sum is that of a path before a time, in slots.
-func (p *Paths) sum(path int, at time.Time) float64 {
-	sums := p.sums[path]
-	after := at.Sub(p.start)
-	k := min(max(0, int(after/p.step)), len(sums)-1)
-	if k == len(sums)-1 {
-		return sums[k]
+// AddOver adds weight x the mean over [from, to), which the paths cover, to the element of out of each of the last len(out) paths.
+// Complexity: O(paths).
+func (p *Paths) AddOver(from, to time.Time, weight float64, out []float64) {
+	slots := float64(to.Sub(from)) / float64(p.step)
+	if slots <= 0 {
+		return
 	}
-	share := float64(after-time.Duration(k)*p.step) / float64(p.step)
-	return sums[k] + share*(sums[k+1]-sums[k])
+	a, b := p.at(from), p.at(to)
+	for i, sums := range p.sums[len(p.sums)-len(out):] {
+		out[i] += weight * (b.of(sums) - a.of(sums)) / slots
+	}
+}
+
+// place is a time in slots: a slot, and the share of it that has passed.
+type place struct {
+	slot  int
+	share float64
+}
+
+func (p *Paths) at(moment time.Time) place {
+	after := moment.Sub(p.start)
+	k := min(max(0, int(after/p.step)), len(p.sums[0])-1)
+	if k == len(p.sums[0])-1 {
+		return place{slot: k}
+	}
+	return place{k, float64(after-time.Duration(k)*p.step) / float64(p.step)}
+}
+
+// of is the sum of a path before a place, in slots.
+func (x place) of(sums []float64) float64 {
+	if x.share == 0 {
+		return sums[x.slot]
+	}
+	return sums[x.slot] + x.share*(sums[x.slot+1]-sums[x.slot])
 }

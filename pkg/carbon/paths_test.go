@@ -30,6 +30,13 @@ func TestPathsMean(t *testing.T) {
 		if !p.Covers(from, to) {
 			t.Fatalf("minutes %d to %d are not covered", a, b)
 		}
+		last := []float64{7, 7}
+		p.AddOver(from, to, 3, last)
+		for k, got := range last {
+			if want := 7 + 3*float64(p.Mean(k+1, from, to)); math.Abs(got-want) > 1e-6 {
+				t.Fatalf("path %d, minutes %d to %d: adds up to %v, want %v", k+1, a, b, got, want)
+			}
+		}
 		for i := range values {
 			sum := 0.0
 			for m := a; m < b; m++ {

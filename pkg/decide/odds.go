@@ -35,13 +35,13 @@ func (w *decider) odds(i int, phases, other []Phase) Odds {
 	}
 	o := Odds{Paths: n}
 	savings := make([]float64, 0, n)
-	for back := 1; back <= n; back++ {
-		planned, against := w.gramsOn(i, phases, back), w.gramsOn(i, other, back)
-		if planned > against*(1+equalGrams) {
+	planned, against := w.gramsOn(i, phases, n), w.gramsOn(i, other, n)
+	for k := range planned {
+		if planned[k] > against[k]*(1+equalGrams) {
 			o.Worse++
 		}
-		if against > 0 {
-			savings = append(savings, 1-planned/against)
+		if against[k] > 0 {
+			savings = append(savings, 1-planned[k]/against[k])
 		}
 	}
 	if len(savings) > 0 {
@@ -73,14 +73,13 @@ func (w *decider) pathsOf(p *Phase) *carbon.Paths {
 	return w.s.Clusters[w.place(p.Cluster)].CarbonPaths
 }
 
-// gramsOn is what a task emits in some phases on a path, counted from the last one.
-func (w *decider) gramsOn(i int, phases []Phase, back int) float64 {
-	sum := 0.0
+// gramsOn is what a task emits in some phases, on each of the last n paths.
+func (w *decider) gramsOn(i int, phases []Phase, n int) []float64 {
+	out := make([]float64, n)
 	for k := range phases {
 		p := &phases[k]
-		paths := w.pathsOf(p)
-		intensity := float64(paths.Mean(paths.Len()-back, p.From, p.To))
-		sum += w.watts(i, w.place(p.Cluster), p.Workers) / 1000 * intensity * p.To.Sub(p.From).Hours()
+		kWh := w.watts(i, w.place(p.Cluster), p.Workers) / 1000 * p.To.Sub(p.From).Hours()
+		w.pathsOf(p).AddOver(p.From, p.To, kWh, out)
 	}
-	return sum
+	return out
 }

@@ -175,6 +175,9 @@ func settings(s *decide.Snapshot, spec *v1alpha1.CarbonPolicySpec) {
 	if s.MinSaving = defaultMinSaving; spec.MinSaving != nil {
 		s.MinSaving = *spec.MinSaving
 	}
+	if spec.SavingConfidence != nil {
+		s.SavingConfidence = *spec.SavingConfidence
+	}
 }
 
 // taskID is unique and sorts by age: planners take ties in the order of IDs, which is the same each
