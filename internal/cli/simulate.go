@@ -329,8 +329,12 @@ func plannersOf(s *scenario.Scenario) []scenario.Planner {
 
 // policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
 func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
-	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s and minSaving: %.4g:",
-		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause), cfg.MinSaving)}
+	saving := fmt.Sprintf(" and minSaving: %.4g", cfg.MinSaving)
+	if cfg.SavingConfidence > 0 {
+		saving = fmt.Sprintf(", minSaving: %.4g and savingConfidence: %.4g", cfg.MinSaving, cfg.SavingConfidence)
+	}
+	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s%s:",
+		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause), saving)}
 	for i, p := range plannersOf(s) {
 		text, err := policyPlanner(p)
 		if err != nil {
