@@ -22,7 +22,7 @@ func (w *decider) savesTooLittle(i int) bool {
 		if t.Kind == workload.Rigid || !w.pauses(i) && !w.moves(i) {
 			return false
 		}
-		if on := []Phase{w.on(i)}; w.curves[w.place(on[0].Cluster)] != nil && !(w.savesEnough(i, on) && w.sureEnough(i, on)) {
+		if on := []Phase{w.on(i)}; w.curves[w.place(on[0].Cluster)] != nil && (!w.savesEnough(i, on) || !w.sureEnough(i, on)) {
 			now = on
 		}
 	} else if w.pauses(i) {
