@@ -156,6 +156,14 @@ type CarbonPolicySpec struct {
 	// +optional
 	MinSaving *float64 `json:"minSaving,omitempty"`
 
+	// savingConfidence is the share of the cases that the forecast leaves open in which a wait, a pause or a move must emit no more than
+	// a start now: 0.9 is nine of ten. Else the workload runs now, if there is room for it. Without it Lull goes by the mean, and also
+	// until it knows the forecast's errors of about two weeks.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	// +optional
+	SavingConfidence *float64 `json:"savingConfidence,omitempty"`
+
 	// scaleUpPatience is how long a worker may lack a node before Lull asks for no more workers than
 	// run. An autoscaler may need this time to make the node.
 	// +kubebuilder:default="5m"

@@ -676,6 +676,11 @@ func (in *CarbonPolicySpec) DeepCopyInto(out *CarbonPolicySpec) {
 		*out = new(float64)
 		**out = **in
 	}
+	if in.SavingConfidence != nil {
+		in, out := &in.SavingConfidence, &out.SavingConfidence
+		*out = new(float64)
+		**out = **in
+	}
 	if in.ScaleUpPatience != nil {
 		in, out := &in.ScaleUpPatience, &out.ScaleUpPatience
 		*out = new(metav1.Duration)

@@ -119,6 +119,11 @@ func number[T quantity](f *pflag.FlagSet, to *T, name string, value T, b bounds,
 	}
 }
 
+// savingConfidenceFlag is how sure a saving must be, in percent, where a job may wait.
+func savingConfidenceFlag(f *pflag.FlagSet, to *float64, does string) {
+	number(f, to, "saving-confidence", 0, between(0, 100), "percent of the cases that the forecast leaves open in which a job must emit no more than with a start now, if it "+does+"; else it runs at once where there is room. A CarbonPolicy has savingConfidence for this, as a share; with 0 the mean counts")
+}
+
 // numbersValue is a flag with numbers that have bounds each.
 type numbersValue[T quantity] struct {
 	to     *[]T

@@ -43,7 +43,7 @@ type simulateOptions struct {
 	capacity, watts, pue                     float64
 	from, to, least, slot, margin, learn     time.Duration
 	minRun, minPause                         time.Duration
-	minSaving                                float64
+	minSaving, savingConfidence              float64
 	seed                                     uint64
 	csvFile, parquetFile, jsonFile, htmlFile string
 	example, uncertain                       bool
@@ -116,6 +116,7 @@ func newSimulateCommand() *cobra.Command {
 	duration(f, &o.minRun, "min-run", 0, "least time from a start or change of scale to the next change, e.g. 5m, which a CarbonPolicy (minRun) has by default")
 	duration(f, &o.minPause, "min-pause", 0, "least time from a pause to the next start, e.g. 5m, which a CarbonPolicy (minPause) has by default")
 	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 99).to(), "percent that a job must save by waiting, a pause or a move; else it runs at once where there is room. A CarbonPolicy (minSaving) has the same by default; 0 follows every plan")
+	savingConfidenceFlag(f, &o.savingConfidence, "waits, pauses or moves")
 	number(f, &o.seed, "seed", 0, atLeast(1), "seed of all random choices (default 1)")
 	f.StringVar(&o.csvFile, "csv", "", "file with a row for each job and planner (CSV)")
 	f.StringVar(&o.parquetFile, "parquet", "", "file for the rows of --csv as Parquet")
@@ -156,6 +157,9 @@ func (o *simulateOptions) scenario(cmd *cobra.Command) (*scenario.Scenario, erro
 	}
 	if cmd.Flags().Changed("min-saving") {
 		s.MinSaving = new(o.minSaving / 100)
+	}
+	if cmd.Flags().Changed("saving-confidence") {
+		s.SavingConfidence = o.savingConfidence / 100
 	}
 	if cmd.Flags().Changed("margin") {
 		s.Margin = &scenario.Duration{Duration: o.margin}
@@ -325,8 +329,12 @@ func plannersOf(s *scenario.Scenario) []scenario.Planner {
 
 // policyLines say how a CarbonPolicy states the planners of a simulation, and in what it differs.
 func policyLines(s *scenario.Scenario, cfg sim.Config, list []scenario.Entry) []string {
-	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s and minSaving: %.4g:",
-		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause), cfg.MinSaving)}
+	saving := fmt.Sprintf(" and minSaving: %.4g", cfg.MinSaving)
+	if cfg.SavingConfidence > 0 {
+		saving = fmt.Sprintf(", minSaving: %.4g and savingConfidence: %.4g", cfg.MinSaving, cfg.SavingConfidence)
+	}
+	lines := []string{fmt.Sprintf("As spec of a CarbonPolicy, with slot: %s, startMargin: %s, minRun: %s, minPause: %s%s:",
+		scenario.ShortDuration(cfg.Slot), scenario.ShortDuration(cfg.Margin), scenario.ShortDuration(cfg.MinRun), scenario.ShortDuration(cfg.MinPause), saving)}
 	for i, p := range plannersOf(s) {
 		text, err := policyPlanner(p)
 		if err != nil {

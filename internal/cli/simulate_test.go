@@ -200,7 +200,7 @@ func TestAdvise(t *testing.T) {
 }
 
 // TestSimulateUncertain: with --uncertain planners save less than with perfect forecasts, and a row shows what they would save if
-// they knew all.
+// they knew all. With a confidence, fewer jobs emit more than as submitted.
 func TestSimulateUncertain(t *testing.T) {
 	var carbon, jobs strings.Builder
 	carbon.WriteString("time,intensity_gco2eq_per_kwh\n")
@@ -213,13 +213,16 @@ func TestSimulateUncertain(t *testing.T) {
 	}
 	dir := files(t, map[string]string{"carbon.csv": carbon.String(), "jobs.csv": jobs.String()})
 	args := []string{"simulate", "--jobs", filepath.Join(dir, "jobs.csv"), "--carbon", filepath.Join(dir, "carbon.csv"), "--max-delay", "12h", "--kind", "interruptible", "--planner", "joint", "--start", "2023-03-05T00:00:00Z"}
-	saved := func(more ...string) map[string]float64 {
+	run := func(more ...string) []scenario.Summary {
 		var d struct{ Summary []scenario.Summary }
 		if err := json.Unmarshal([]byte(stdout(t, append(append(args, more...), "-o", "json")...)), &d); err != nil {
 			t.Fatal(err)
 		}
+		return d.Summary
+	}
+	saved := func(more ...string) map[string]float64 {
 		out := map[string]float64{}
-		for _, s := range d.Summary {
+		for _, s := range run(more...) {
 			out[s.Planner] = s.Saving
 		}
 		return out
@@ -236,5 +239,18 @@ func TestSimulateUncertain(t *testing.T) {
 	}
 	if exact := saved("--uncertain", "--estimate", "exact", "--forecast", "perfect"); len(exact) != 2 {
 		t.Errorf("--uncertain with what is known stated: %v; want no row in which all is known", exact)
+	}
+	byMean, sureOnly := run("--uncertain"), run("--uncertain", "--saving-confidence", "95")
+	if a, b := byMean[1], sureOnly[1]; a.EmitsMore == 0 || b.EmitsMore >= a.EmitsMore || b.MeanWaitH >= a.MeanWaitH {
+		t.Errorf("by the mean %d jobs emit more and wait for %.1f h, with a confidence of 95 %% %d for %.1f h; want fewer and less", a.EmitsMore, a.MeanWaitH, b.EmitsMore, b.MeanWaitH)
+	}
+	out := stdout(t, append(args, "--uncertain", "--saving-confidence", "95")...)
+	for _, want := range []string{"of the jobs, so many emit more than as submitted: joint ", "minSaving: 0.01 and savingConfidence: 0.95:"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report does not say %q:\n%s", want, out)
+		}
+	}
+	if got := failure(t, append(args, "--saving-confidence", "101")...); !strings.Contains(got, "--saving-confidence") {
+		t.Errorf("a confidence of 101 %%: %q", got)
 	}
 }

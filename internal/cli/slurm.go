@@ -129,6 +129,7 @@ type slurmController struct {
 	interval, slot        time.Duration
 	minRun, minPause      time.Duration
 	minSaving, watts, pue float64
+	savingConfidence      float64
 	wattsPerGPU           float64
 	decisionTime          time.Duration
 	ledger, metrics       string
@@ -175,6 +176,7 @@ or a CSV or JSON file; see "lull forecast --help".`,
 	duration(f, &o.minRun, "min-run", 5*time.Minute, "least time from a start to a pause")
 	duration(f, &o.minPause, "min-pause", 5*time.Minute, "least time from a pause to the next start")
 	number(f, &o.minSaving, "min-saving", 100*scenario.DefaultMinSaving, between(0, 100).to(), "least saving in percent, against a start now, for which a job waits")
+	savingConfidenceFlag(f, &o.savingConfidence, "waits or pauses")
 	number(f, &o.watts, "watts-per-cpu", power.DefaultWattsPerCPU, between(0, power.MaxWatts), "power of a CPU that is in use")
 	number(f, &o.wattsPerGPU, "watts-per-gpu", 0, between(0, power.MaxWatts), "power of a GPU that is in use")
 	number(f, &o.pue, "pue", 1.0, between(1, 10), "power usage effectiveness of the site")
@@ -275,7 +277,7 @@ func (o *slurmController) run(ctx context.Context, log *slog.Logger) error {
 		Capacity: bound, Ledger: entries, Measure: measure, Cluster: about.Cluster, Client: client, Planner: planner, Substitute: substitute, Interval: o.interval, DecisionTime: o.decisionTime, Clock: clock.RealClock{}, Log: log, DryRun: o.dryRun,
 		Outlook: func(now time.Time) source.Outlook { return zone.feed.Outlook(now, zone.cfg) },
 		Input: slurm.Input{
-			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, Power: model, Memory: about.Memory, Boot: about.ResumeTimeout,
+			Config: config, Zone: zone.cfg.Zone, Slot: o.slot, Margin: 2 * o.interval, MinRun: o.minRun, MinPause: o.minPause, MinSaving: o.minSaving / 100, SavingConfidence: o.savingConfidence / 100, Power: model, Memory: about.Memory, Boot: about.ResumeTimeout,
 		},
 	})
 	if err != nil {

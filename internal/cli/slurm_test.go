@@ -90,6 +90,7 @@ func TestSlurmFlagsAreCheckedFirst(t *testing.T) {
 		"controller --zone DE --slot 2d":                                   "--slot",
 		"controller --zone DE --planner best":                              "--planner",
 		"controller --zone DE --min-saving 100":                            "--min-saving",
+		"controller --zone DE --saving-confidence 101":                     "--saving-confidence",
 		"controller --zone DE --config " + bad:                             "maxdelay",
 		"controller --zone DE --slurm-api best":                            "auto, commands or rest",
 		"controller --zone DE --slurm-api rest":                            "--slurm-rest: missing",

@@ -7,7 +7,7 @@ var meanings = map[string]string{
 	"SharedCapacity":    "it waits because the cluster is full, not for cleaner power",
 	"PauseDoesNotPay":   "it continues: a pause would lose more than it saves",
 	"MoveDoesNotPay":    "another cluster is cleaner, but a move would emit more: work done again, restart, transfer",
-	"SavingTooSmall":    "it could wait, pause or move, but that would save less than spec.minSaving, so it runs now",
+	"SavingTooSmall":    "it could wait, pause or move, but that would save less than spec.minSaving, or in too few cases for spec.savingConfidence, so it runs now",
 	"NextPeriod":        "with Caspian's objective: it arrived after the plan of this slot, and waits for the next planning round",
 	"TooSoon":           "a change is due, but the last one was too recent or is not complete",
 	"LatestStart":       "if it waited longer, it would miss its deadline",

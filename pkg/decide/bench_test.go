@@ -23,7 +23,7 @@ import (
 // BenchmarkStanding is a decision while n tasks wait by standing plans and some have just come:
 // with a planner that remembers nothing, and with planner joint that remembers its last plans. With
 // both also right after a forecast was issued, when all tasks are planned anew, and the latter when
-// many tasks came or one in a hundred has ended since the last forecast.
+// many tasks came or one in a hundred has ended since the last forecast. With paths, waits must be sure enough.
 //
 // gap% is the proven gap of the plan, cpu-ms/op the processor time of a decision.
 func BenchmarkStanding(b *testing.B) {
@@ -35,22 +35,27 @@ func BenchmarkStanding(b *testing.B) {
 			forecast bool
 			came     int
 			ended    bool
+			paths    int
 		}{
-			{"planner=cheapest", cheapest.Planner{}, false, false, 10, false},
-			{"planner=joint", joint.Planner{}, false, false, 10, false},
-			{"planner=joint-warm", joint.NewWarm(joint.Planner{}), true, false, 10, false},
-			{"planner=joint-warm/came=500", joint.NewWarm(joint.Planner{}), true, false, 500, false},
-			{"planner=joint/forecast", joint.Planner{}, false, true, 10, false},
-			{"planner=joint-warm/forecast", joint.NewWarm(joint.Planner{}), true, true, 10, false},
-			{"planner=joint-warm/forecast/came=50", joint.NewWarm(joint.Planner{}), true, true, 50, false},
-			{"planner=joint-warm/forecast/came=500", joint.NewWarm(joint.Planner{}), true, true, 500, false},
-			{"planner=joint-warm/forecast/ended", joint.NewWarm(joint.Planner{}), true, true, 10, true},
+			{"planner=cheapest", cheapest.Planner{}, false, false, 10, false, 0},
+			{"planner=joint", joint.Planner{}, false, false, 10, false, 0},
+			{"planner=joint-warm", joint.NewWarm(joint.Planner{}), true, false, 10, false, 0},
+			{"planner=joint-warm/came=500", joint.NewWarm(joint.Planner{}), true, false, 500, false, 0},
+			{"planner=joint/forecast", joint.Planner{}, false, true, 10, false, 0},
+			{"planner=joint-warm/forecast", joint.NewWarm(joint.Planner{}), true, true, 10, false, 0},
+			{"planner=joint-warm/forecast/came=50", joint.NewWarm(joint.Planner{}), true, true, 50, false, 0},
+			{"planner=joint-warm/forecast/came=500", joint.NewWarm(joint.Planner{}), true, true, 500, false, 0},
+			{"planner=joint-warm/forecast/ended", joint.NewWarm(joint.Planner{}), true, true, 10, true, 0},
+			{"planner=joint-warm/paths=50", joint.NewWarm(joint.Planner{}), true, false, 10, false, 50},
+			{"planner=joint-warm/forecast/paths=50", joint.NewWarm(joint.Planner{}), true, true, 10, false, 50},
 		} {
 			b.Run(fmt.Sprintf("jobs=%d/%s", n, x.name), func(b *testing.B) {
 				now := 2.0
 				var standing []*decide.Standing
 				if x.warm {
-					standing = decided(b, standingTasks(b, n, now, nil, 0), x.planner)
+					s := standingTasks(b, n, now, nil, 0)
+					withPaths(b, &s, x.paths)
+					standing = decided(b, s, x.planner)
 				}
 				b.ReportAllocs()
 				seconds, gap, round := 0.0, 0.0, 0
@@ -68,6 +73,7 @@ func BenchmarkStanding(b *testing.B) {
 					if x.forecast {
 						s.Clusters[0].Carbon = forecast(b, uint64(round))
 					}
+					withPaths(b, &s, x.paths)
 					began := cpu(b)
 					b.StartTimer()
 					d, err := decide.Decide(context.Background(), s, x.planner)
@@ -282,6 +288,31 @@ func forecast(b *testing.B, issue uint64) *carbon.Series {
 		b.Fatal(err)
 	}
 	return series
+}
+
+// withPaths adds paths to the cluster, whose values are up to 30 % off for six hours, and asks for a confidence.
+func withPaths(b *testing.B, s *decide.Snapshot, n int) {
+	b.Helper()
+	if n == 0 {
+		return
+	}
+	rng := rand.New(rand.NewPCG(uint64(n), 9))
+	values := make([][]float64, n)
+	for p := range values {
+		off := 1.0
+		for h := range 24 * 8 {
+			if h%6 == 0 {
+				off = 0.7 + 0.6*rng.Float64()
+			}
+			v, _ := s.Clusters[0].Carbon.At(at(float64(h)))
+			values[p] = append(values[p], off*float64(v.Value))
+		}
+	}
+	paths, err := carbon.NewPaths(at(0), time.Hour, values)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.Clusters[0].CarbonPaths, s.SavingConfidence = paths, 0.9
 }
 
 // standingTasks has n tasks with standing plans, a default one where none is given, and some new ones. Their

@@ -33,8 +33,10 @@ type world struct {
 	slot     time.Duration
 	margin   time.Duration
 	least    float64 // saving
-	replans  *rand.Rand
-	decided  func(decide.Snapshot, decide.Decision) // called with each decision, if it is set
+	// confidence is decide.Snapshot.SavingConfidence.
+	confidence float64
+	replans    *rand.Rand
+	decided    func(decide.Snapshot, decide.Decision) // called with each decision, if it is set
 }
 
 type execution struct {
@@ -167,7 +169,7 @@ func (w *world) start() {
 
 // snapshot is what a controller observes.
 func (w *world) snapshot() (decide.Snapshot, []*execution) {
-	s := decide.Snapshot{Now: w.now, Slot: w.slot, Margin: w.margin, MinSaving: w.least, Clusters: slices.Clone(w.clusters)}
+	s := decide.Snapshot{Now: w.now, Slot: w.slot, Margin: w.margin, MinSaving: w.least, SavingConfidence: w.confidence, Clusters: slices.Clone(w.clusters)}
 	var open []*execution
 	for _, x := range w.jobs {
 		if !x.finish.IsZero() || x.task.Submitted.After(w.now) {

@@ -49,7 +49,8 @@ const (
 	CodeTooSoon Code = "TooSoon"
 	// CodeMoveDoesNotPay: another cluster is cleaner, but a move there would emit more than it saves.
 	CodeMoveDoesNotPay Code = "MoveDoesNotPay"
-	// CodeSavingTooSmall: the task could wait, pause or move, but that would save less than the least saving.
+	// CodeSavingTooSmall: the task could wait, pause or move, but that would save less than the least saving, or in too few of the cases
+	// that the forecast leaves open.
 	CodeSavingTooSmall Code = "SavingTooSmall"
 	// CodeNextPeriod: the task arrived after the plan of this period. The plan of the next period
 	// includes it.
@@ -82,6 +83,8 @@ type Reason struct {
 	// ExpectedG is what the planned run emits, ImmediateG what it would emit in
 	// one piece from now on.
 	ExpectedG, ImmediateG units.Emissions
+	// Odds are those of a plan that waits, against a start at once.
+	Odds Odds
 	// Reserve is the share of the capacity that the plan keeps free for work to come; 0 if that is not
 	// learned.
 	Reserve float64
@@ -102,10 +105,14 @@ func (r Reason) Saving() float64 {
 	return 1 - float64(r.ExpectedG/r.ImmediateG)
 }
 
-// SavingRange is the saving if the planned run turns out at the 90 % and at the 10 % quantile of its intensity; ok is false
-// without quantiles. The low one is negative if waiting may turn out to emit more. The run that begins at once counts as
-// forecast: a forecast errs less for the hours that come first.
+// SavingRange is the 10 % and the 90 % quantile of the saving over the paths of the forecast. Without paths it is the saving if the
+// planned run turns out at the 90 % and at the 10 % quantile of its intensity, where the run that begins at once counts as forecast: a
+// forecast errs less for the hours that come first. The low one is negative if waiting may turn out to emit more. ok is false if neither
+// is known.
 func (r Reason) SavingRange() (low, high float64, ok bool) {
+	if r.Odds.Paths > 0 {
+		return r.Odds.Low, r.Odds.High, true
+	}
 	if r.ThenLow <= 0 || r.ThenHigh < r.ThenLow || r.IntensityThen <= 0 || r.ImmediateG <= 0 {
 		return 0, 0, false
 	}
@@ -119,7 +126,11 @@ func (r Reason) SavingRange() (low, high float64, ok bool) {
 func (r Reason) savings() string {
 	text := fmt.Sprintf("saves %.0f %% against starting at once", 100*r.Saving())
 	if low, high, ok := r.SavingRange(); ok {
-		text += fmt.Sprintf(" (%.0f to %.0f %% in 8 of 10 cases)", 100*low, 100*high)
+		text += fmt.Sprintf(" (%.0f to %.0f %% in 8 of 10 cases", 100*low, 100*high)
+		if r.Odds.Paths > 0 {
+			text += fmt.Sprintf(", emits more in %d of %d", r.Odds.Worse, r.Odds.Paths)
+		}
+		text += ")"
 	}
 	return text
 }
@@ -178,7 +189,7 @@ func (r Reason) Message() string {
 	case CodeMoveDoesNotPay:
 		return "stays: another cluster is cleaner, but a move there would emit more than it saves"
 	case CodeSavingTooSmall:
-		return fmt.Sprintf("runs now at %s%s: a wait, a pause or a move would save less than the least saving", r.IntensityNow, estimated)
+		return fmt.Sprintf("runs now at %s%s: a wait, a pause or a move would save less than the least saving, or not surely enough", r.IntensityNow, estimated)
 	case CodeNextPeriod:
 		return fmt.Sprintf("waits for the plan of %s, which includes all waiting work", r.PlannedStart.UTC().Format(time.RFC3339))
 	case CodePaused:
@@ -288,8 +299,11 @@ func (w *decider) weigh(i, c int, r *Reason) {
 	r.Source, r.Basis = w.s.basisAt(c, first.From)
 	_, r.Estimated = w.filled[c].Filled[w.grid.SlotOf(first.From)]
 	r.ExpectedG = units.Emissions(w.grams(i, x.phases))
-	at := x.earliest
-	r.ImmediateG = units.Emissions(w.grams(i, []Phase{w.phase(i, c, at, t.Remaining-t.AtRisk, t.least())}))
+	atOnce := []Phase{w.phase(i, c, x.earliest, t.Remaining-t.AtRisk, t.least())}
+	r.ImmediateG = units.Emissions(w.grams(i, atOnce))
+	if first.From.After(w.s.Now) {
+		r.Odds = w.odds(i, x.phases, atOnce)
+	}
 }
 
 // latestOf is the latest safe start of a task with a plan. A plan that gives up a part of the
@@ -326,7 +340,7 @@ func (w *decider) followedReason(i int) Reason {
 			r.Code = CodeCleanerLater
 		}
 	} else {
-		r.Code, r.PlannedStart = CodeCleanNow, w.s.Now
+		r.Code, r.PlannedStart, r.Odds = CodeCleanNow, w.s.Now, Odds{}
 		if c := &w.s.Clusters[w.place(first.Cluster)]; c.Carbon != nil {
 			if v, ok := c.Carbon.At(w.s.Now); ok {
 				r.IntensityNow = v.Value

@@ -173,6 +173,8 @@ type Cluster struct {
 	// CarbonLow and CarbonHigh are its 10 % and 90 % quantiles; nil where nobody
 	// states them.
 	CarbonLow, CarbonHigh *carbon.Series
+	// CarbonPaths are courses that it may take, each as likely as the others; nil where nobody states them.
+	CarbonPaths *carbon.Paths
 }
 
 // CapacityNow returns what tasks may use of a resource in the current slot.
@@ -204,6 +206,10 @@ type Snapshot struct {
 	// MinSaving is the share of its emissions that a task must save by waiting, a pause or a move. If its plan saves less, it runs
 	// on, or starts now, where there is room beside all others and the reserve. 0 <= MinSaving < 1; 0 follows every plan.
 	MinSaving float64
+	// SavingConfidence is the share of the paths that intensities may take (Cluster.CarbonPaths) in which a wait, a pause or a move must
+	// emit no more than the task does if it runs on or starts now; else it does that, as with MinSaving. 0 <= SavingConfidence <= 1;
+	// 0 goes by the forecast alone, and so does a plan over slots without paths.
+	SavingConfidence float64
 	// Reserve is the share of the capacity of each cluster that is kept free for work to come, learned
 	// from the recent past (package reserve); 0 keeps nothing. No task waits for a place in the reserve
 	// if it has one beside it, and a repair lets none wait for one. Planners with a reserve of their
@@ -265,6 +271,8 @@ func (s *Snapshot) validate() error {
 		return fmt.Errorf("%w: margin: %v; accepted: at least 0", ErrSnapshot, s.Margin)
 	case !(s.MinSaving >= 0 && s.MinSaving < 1):
 		return fmt.Errorf("%w: least saving: %v; accepted: at least 0, below 1", ErrSnapshot, s.MinSaving)
+	case !(s.SavingConfidence >= 0 && s.SavingConfidence <= 1):
+		return fmt.Errorf("%w: confidence of a saving: %v; accepted: 0 to 1", ErrSnapshot, s.SavingConfidence)
 	case !(s.Reserve >= 0 && s.Reserve < 1):
 		return fmt.Errorf("%w: reserve: %v; accepted: at least 0, below 1", ErrSnapshot, s.Reserve)
 	case len(s.Clusters) == 0:

@@ -31,7 +31,7 @@ func (v *verifier) verifyReason(i int) {
 	case code == CodeCleanNow:
 		holds = now
 	case code == CodeSavingTooSmall:
-		holds = now && v.s.MinSaving > 0
+		holds = now && (v.s.MinSaving > 0 || v.s.SavingConfidence > 0)
 	case code == CodePauseDoesNotPay || code == CodeMoveDoesNotPay:
 		holds = now && t.State == Running
 	case code == CodeCleanerLater || code == CodeSharedCapacity:

@@ -169,9 +169,7 @@ func (m *Blend) learn(h History, n int) {
 	}
 	row := m.ring(len(m.Models), n+1)
 	m.mix(row, n+1)
-	if h.Weather.known() {
-		m.weather.keep(row, n+1, m.perDay)
-	}
+	m.weather.keep(row, n+1, m.perDay)
 }
 
 // mix fills out with the weighted mean of the forecasts issued at slot n; NaN

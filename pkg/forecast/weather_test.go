@@ -261,10 +261,50 @@ func TestPathsCoverSums(t *testing.T) {
 	if covered < 0.68 || covered > 0.92 || s.Coverage < 0.68 || s.Coverage > 0.92 {
 		t.Errorf("%.0f %% of sums, %.0f %% of hours", 100*covered, 100*s.Coverage)
 	}
-	blind := h.until(120 * 24)
+	blind := h.until(170 * 24)
 	blind.Weather = nil
-	if _, err := NewBlend().Paths(blind, 24); !errors.Is(err, ErrHistory) {
-		t.Errorf("without weather: error %v, want ErrHistory", err)
+	if s, covered := backtestSums(t, NewBlend(), blind, 120*24); covered < 0.68 || covered > 0.92 || s.Coverage < 0.68 || s.Coverage > 0.92 {
+		t.Errorf("without weather: %.0f %% of sums, %.0f %% of hours", 100*covered, 100*s.Coverage)
+	}
+	if _, err := NewBlend().Paths(blind.until(13*24), 24); !errors.Is(err, ErrHistory) {
+		t.Errorf("after 13 days: error %v, want ErrHistory", err)
+	}
+}
+
+// TestPathsWithoutWeatherAreOfPastErrors: each path is the forecast times what came over what was forecast on one of the last days.
+func TestPathsWithoutWeatherAreOfPastErrors(t *testing.T) {
+	h := weatherYear(100)
+	h.Weather = nil
+	const leads = 48
+	m := NewBlend()
+	paths, err := m.Paths(h, leads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := make([]float64, leads)
+	if err := m.Predict(h, now); err != nil {
+		t.Fatal(err)
+	}
+	if want := mixDays - 1; len(paths) != want { // the forecast of the last day has not ended
+		t.Fatalf("%d paths, want %d", len(paths), want)
+	}
+	for i, path := range paths {
+		at := len(h.Values) - (mixDays-i)*24
+		then := make([]float64, leads)
+		if err := NewBlend().Predict(h.until(at), then); err != nil {
+			t.Fatal(err)
+		}
+		for k := range path {
+			if want := now[k] * h.Values[at+k] / then[k]; math.Abs(path[k]-want) > 1e-6*want {
+				t.Fatalf("path %d, lead %d: %v, want %v", i, k, path[k], want)
+			}
+		}
+	}
+	gap := h.since(0)
+	gap.Values = slices.Clone(gap.Values)
+	gap.Values[len(gap.Values)-30*24] = math.NaN() // the forecasts that reach over it are left out
+	if paths, err := NewBlend().Paths(gap, leads); err != nil || len(paths) != mixDays-1-2 {
+		t.Errorf("%d paths (%v) with a gap, want %d", len(paths), err, mixDays-3)
 	}
 }
 

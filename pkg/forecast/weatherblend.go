@@ -10,7 +10,7 @@ import (
 type weatherMix struct {
 	ridge WeatherRidge
 	// rows are past forecasts of the other models' blend, by slot of issue modulo their
-	// number; nil where there is none.
+	// number; nil where there is none. They are kept without weather, too, for Paths.
 	rows [][]float64
 	// tried are past forecasts of the ridge, by slot of issue.
 	tried  map[int][]float64
@@ -107,9 +107,9 @@ func (m *Blend) withWeather(h History, out []float64) error {
 // Paths returns what may come in the n slots after h, gCO2eq/kWh, each path as likely as
 // the others: the forecast times what came over what was forecast, slot by slot, after each
 // forecast issued at the same slot of the last days. So the errors of a path hang together
-// as they did then, and sums over hours have the right spread. It needs weather.
+// as they did then, and sums over hours have the right spread.
 //
-// Errors: as for Predict; ErrHistory with fewer than mixNeeded such forecasts.
+// Errors: as for Predict; ErrHistory with fewer than mixNeeded such forecasts. Complexity: that of Predict, and O(mixDays x n).
 func (m *Blend) Paths(h History, n int) ([][]float64, error) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -119,17 +119,51 @@ func (m *Blend) Paths(h History, n int) ([][]float64, error) {
 	}
 	m.memo.mu.Lock()
 	defer m.memo.mu.Unlock()
-	if len(m.weather.ratios) < mixNeeded {
-		return nil, tooShort("the spread of a forecast with weather", weatherWarmup+mixNeeded)
+	past := m.weather.ratios
+	if !h.Weather.known() || m.weather.errors == nil { // the other models stand alone
+		_, from, err := m.recent(h)
+		if err != nil {
+			return nil, err
+		}
+		past = m.weather.othersRatios(h, from, n, m.perDay)
 	}
-	paths := make([][]float64, len(m.weather.ratios))
-	for i, ratios := range m.weather.ratios {
+	if len(past) < mixNeeded {
+		return nil, tooShort("the spread of a forecast", weatherWarmup+mixNeeded)
+	}
+	paths := make([][]float64, len(past))
+	for i, ratios := range past {
 		paths[i] = make([]float64, n)
 		for k, v := range out {
 			paths[i][k] = v * ratios[k]
 		}
 	}
 	return paths, nil
+}
+
+// othersRatios are what came over what the other models had forecast, by lead, after forecasts issued at the same slot of the last
+// days of h. Forecasts of which a part is not known are left out. The other models learnt from slot from on.
+func (x *weatherMix) othersRatios(h History, from, leads, perDay int) [][]float64 {
+	n := len(h.Values)
+	var out [][]float64
+	for at := n - mixDays*perDay; at+leads <= n; at += perDay {
+		if at < from || x.rows == nil {
+			continue
+		}
+		row := x.rows[(at-from)%len(x.rows)]
+		if len(row) < leads {
+			continue
+		}
+		ratios := make([]float64, leads)
+		for k := range ratios {
+			if ratios[k] = h.Values[at+k] / row[k]; !isKnown(h.Values[at+k]) || !(row[k] > 0) {
+				ratios[k] = math.NaN()
+			}
+		}
+		if !hasGap(ratios) {
+			out = append(out, ratios)
+		}
+	}
+	return out
 }
 
 func mean2(a, b, share float64) float64 { return a + share*(b-a) }

@@ -13,7 +13,7 @@ import (
 
 // TestBlendOnRealZones replays 2023 of three zones, six in the large run, with 2022 before it: the blend
 // beats seasonal naive in each, and is within the best two of the forecasters
-// that see only the past, in error and in regret.
+// that see only the past, in error and in regret. Sums over hours lie between the quantiles of its paths as often as they should.
 func TestBlendOnRealZones(t *testing.T) {
 	dir := data.Folder(t, "carbon")
 	zones := []string{"DE", "CA-ON", "AU-SA"}
@@ -70,6 +70,11 @@ func TestBlendOnRealZones(t *testing.T) {
 			}
 			if blend.Coverage < 0.7 || blend.Coverage > 0.9 {
 				t.Errorf("the band covers %.0f %%", 100*blend.Coverage)
+			}
+			days, covered := backtestSums(t, NewBlend(), h, 8760)
+			t.Logf("four days ahead, the band covers %.0f %% of the hours, the paths %.0f %% of the sums of six", 100*days.Coverage, 100*covered)
+			if covered < 0.7 || covered > 0.9 {
+				t.Errorf("the paths cover %.0f %% of sums of six hours", 100*covered)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func (e *engine) decide(ctx context.Context, all bool) error {
 	e.foresee()
 	s := decide.Snapshot{
 		Now: e.at(e.now), Slot: e.cfg.Slot, Margin: e.cfg.Margin, Objective: e.cfg.Objective, Horizon: e.cfg.Horizon,
-		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, MinSaving: e.cfg.MinSaving, Clusters: e.base, Tasks: e.tasks,
+		MinRun: e.cfg.MinRun, MinPause: e.cfg.MinPause, MinSaving: e.cfg.MinSaving, SavingConfidence: e.cfg.SavingConfidence, Clusters: e.base, Tasks: e.tasks,
 	}
 	e.round.Snapshot = &s
 	e.round.Rules = track.Rules{Forecast: e.forecast, Threshold: e.cfg.Deviation, EverySlot: e.cfg.Revise == EverySlot}
@@ -308,6 +308,9 @@ func (e *engine) renew() {
 		}
 		series, next := o.At(e.at(e.now))
 		e.base[c].Carbon = series
+		if p, ok := o.(PathsOutlook); ok {
+			e.base[c].CarbonPaths = p.Paths(e.at(e.now))
+		}
 		if next.IsZero() {
 			continue
 		}

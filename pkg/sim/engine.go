@@ -116,6 +116,9 @@ func newEngine(cfg Config) (*engine, error) {
 	if !(cfg.MinSaving >= 0 && cfg.MinSaving < 1) {
 		return nil, fmt.Errorf("%w: least saving %v; accepted: at least 0, below 1", ErrConfig, cfg.MinSaving)
 	}
+	if !(cfg.SavingConfidence >= 0 && cfg.SavingConfidence <= 1) {
+		return nil, fmt.Errorf("%w: confidence of a saving %v; accepted: 0 to 1", ErrConfig, cfg.SavingConfidence)
+	}
 	if cfg.MinRun < 0 || cfg.MinPause < 0 {
 		return nil, fmt.Errorf("%w: least run %v, least pause %v; accepted: at least 0", ErrConfig, cfg.MinRun, cfg.MinPause)
 	}

@@ -19,6 +19,13 @@ type Outlook interface {
 	At(now time.Time) (*carbon.Series, time.Time)
 }
 
+// PathsOutlook is an Outlook that also knows courses that the intensity may take.
+type PathsOutlook interface {
+	Outlook
+	// Paths returns those that are known at now, nil where none are.
+	Paths(now time.Time) *carbon.Paths
+}
+
 // Noisy is the actual series with errors of up to share of each value, up or down,
 // uniformly distributed (CarbonScaler, Section 5.6).
 //
@@ -39,9 +46,10 @@ func Noisy(actual *carbon.Series, share float64, seed uint64) (*carbon.Series, e
 // issues is an outlook of series that are issued one after the other.
 type issues struct {
 	at     []time.Time
-	series func(i int) *carbon.Series
+	series func(i int) (*carbon.Series, *carbon.Paths)
 	last   int
 	kept   *carbon.Series
+	paths  *carbon.Paths
 }
 
 // At implements Outlook.
@@ -55,9 +63,18 @@ func (o *issues) At(now time.Time) (*carbon.Series, time.Time) {
 		return nil, next
 	}
 	if i != o.last {
-		o.last, o.kept = i, o.series(i)
+		o.last = i
+		o.kept, o.paths = o.series(i)
 	}
 	return o.kept, next
+}
+
+// Paths implements PathsOutlook.
+func (o *issues) Paths(now time.Time) *carbon.Paths {
+	if series, _ := o.At(now); series == nil {
+		return nil
+	}
+	return o.paths
 }
 
 // pastDays are how many days of the past an outlook holds beside the forecast.
@@ -100,9 +117,9 @@ func Recorded(actual *carbon.Series, forecasts []forecast.Issued) Outlook {
 	for _, f := range forecasts {
 		o.at = append(o.at, f.At)
 	}
-	o.series = func(i int) *carbon.Series {
+	o.series = func(i int) (*carbon.Series, *carbon.Paths) {
 		f := &forecasts[i]
-		return join(actual, f.At, f.Step, f.Values, carbon.LiveForecast)
+		return join(actual, f.At, f.Step, f.Values, carbon.LiveForecast), nil
 	}
 	return o
 }
@@ -111,7 +128,7 @@ func Recorded(actual *carbon.Series, forecasts []forecast.Issued) Outlook {
 // actual past. It learns from as much of the past as history says at least, and from
 // twice as much at most: as in live forecasts, the start of what is learnt moves rarely,
 // so that models learn only what is new. What is forecast depends on the time of issue
-// alone. If the model cannot forecast yet, only the past is known.
+// alone. If the model cannot forecast yet, only the past is known. Paths are known of a model that states some, as forecast.Blend does.
 //
 // Complexity: that of the model, once for each issue that is looked at, and O(history)
 // to begin anew once in a history.
@@ -120,7 +137,10 @@ func Modelled(actual *carbon.Series, m forecast.Model, step, every, history, ahe
 	for at := actual.Start(); at.Before(actual.End()); at = at.Add(every) {
 		o.at = append(o.at, at)
 	}
-	o.series = func(i int) *carbon.Series {
+	spread, _ := m.(interface {
+		Paths(h forecast.History, n int) ([][]float64, error)
+	})
+	o.series = func(i int) (*carbon.Series, *carbon.Paths) {
 		at := o.at[i]
 		values := make([]float64, max(1, int(ahead/step)))
 		past := at.Sub(actual.Start())
@@ -133,9 +153,15 @@ func Modelled(actual *carbon.Series, m forecast.Model, step, every, history, ahe
 			err = m.Predict(h, values)
 		}
 		if err != nil {
-			values = nil
+			return join(actual, at, step, nil, carbon.OwnForecast), nil
 		}
-		return join(actual, at, step, values, carbon.OwnForecast)
+		var paths *carbon.Paths
+		if spread != nil {
+			if courses, err := spread.Paths(h, len(values)); err == nil {
+				paths, _ = carbon.NewPaths(at, step, courses) // none if a value is not finite
+			}
+		}
+		return join(actual, at, step, values, carbon.OwnForecast), paths
 	}
 	return o
 }
@@ -154,4 +180,16 @@ func (o Outage) At(now time.Time) (*carbon.Series, time.Time) {
 	}
 	s, _ := o.Of.At(o.From.Add(-1))
 	return s, o.To
+}
+
+// Paths implements PathsOutlook.
+func (o Outage) Paths(now time.Time) *carbon.Paths {
+	of, ok := o.Of.(PathsOutlook)
+	switch {
+	case !ok:
+		return nil
+	case now.Before(o.From) || !now.Before(o.To):
+		return of.Paths(now)
+	}
+	return of.Paths(o.From.Add(-1))
 }

@@ -170,11 +170,12 @@ type Config struct {
 	Planner plan.Planner
 	// Slot is the resolution of planning; Margin is kept before deadlines.
 	Slot, Margin time.Duration
-	// Objective, Horizon, MinRun, MinPause and MinSaving of planning, as in decide.Snapshot.
+	// Objective, Horizon, MinRun, MinPause, MinSaving and SavingConfidence of planning, as in decide.Snapshot.
 	Objective        plan.Objective
 	Horizon          time.Duration
 	MinRun, MinPause time.Duration
 	MinSaving        float64
+	SavingConfidence float64
 	// Known says that decisions know all jobs from the beginning on, and when they will be
 	// submitted.
 	Known  bool

@@ -57,6 +57,7 @@ type Feed struct {
 	scored     time.Time // until when issues are compared with the history
 	errors     *forecast.Errors
 	own        ownForecast
+	published  forecastPaths
 	series     *carbon.Series // SetSeries
 
 	lastAttempt time.Time

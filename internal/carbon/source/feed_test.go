@@ -29,6 +29,7 @@ type world struct {
 	at     time.Time
 	clock  atomic.Int64 // at, for the server and the client
 	grid   *fakegrid.Server
+	truth  *carbon.Series // what it replays
 	url    string
 	client *fetch.Client
 	dir    string
@@ -47,7 +48,7 @@ func newWorldOf(t *testing.T, days int) *world {
 	t.Helper()
 	w := &world{t: t, at: begin, dir: t.TempDir()}
 	w.clock.Store(begin.UnixNano())
-	base, err := climatology.Series("DE", begin.AddDate(0, 0, -days), begin.AddDate(0, 0, 20))
+	base, err := climatology.Series("DE", begin.AddDate(0, 0, -days), begin.AddDate(0, 0, 40))
 	must(t, err)
 	samples := make([]carbon.Sample, base.Len())
 	for i := range samples {
@@ -57,6 +58,7 @@ func newWorldOf(t *testing.T, days int) *world {
 	}
 	series, err := carbon.NewSeries(carbon.Provenance{Zone: "DE"}, samples)
 	must(t, err)
+	w.truth = series
 	w.grid = fakegrid.New(fakegrid.Options{Zones: map[string]*carbon.Series{"DE": series}, Now: w.now, ForecastError: 0.08})
 	server := httptest.NewServer(w.grid)
 	t.Cleanup(server.Close)

@@ -84,7 +84,7 @@ func (f *Feed) Outlook(now time.Time, cfg Config) Outlook {
 	o := Outlook{Err: f.lastErr, Revisions: f.revisions}
 	end := now.Add(cfg.Horizon)
 	measured := f.measured(now)
-	published, live := f.published(now, cfg)
+	published, live := f.publishedPieces(now, cfg)
 	all := measured
 	from := now
 	if n := len(measured); n > 0 && measured[n-1].To.Before(now) {
@@ -107,6 +107,7 @@ func (f *Feed) Outlook(now time.Time, cfg Config) Outlook {
 	o.Stale = o.Newest.IsZero() || now.Sub(o.Newest) > cfg.StaleAfter
 	f.judge(&o, all, now, live)
 	f.compose(&o, all)
+	o.Paths = f.paths(o.Basis)
 	o.Earlier = f.earlier(now)
 	return o
 }
@@ -149,10 +150,10 @@ func (f *Feed) seriesPart(keep func(carbon.Sample) bool) []carbon.Sample {
 	return out
 }
 
-// published is the provider's forecast with error bars from its past errors at
+// publishedPieces are the provider's forecast with error bars from its past errors at
 // each lead time, which grow as it ages; live says whether it is as fresh as it
 // should be.
-func (f *Feed) published(now time.Time, cfg Config) (_ []piece, live bool) {
+func (f *Feed) publishedPieces(now time.Time, cfg Config) (_ []piece, live bool) {
 	if f.series != nil {
 		// A recorded series stands for the truth; nothing tells how far it is off.
 		samples := f.seriesPart(func(x carbon.Sample) bool { return x.From.After(now) })
@@ -366,6 +367,7 @@ type ownForecast struct {
 	wind   time.Time // end of the weather that was used
 	months int       // of past weather that were used
 	pieces []piece
+	paths  *carbon.Paths // as long as the pieces; nil while too few errors are known
 }
 
 func (f *Feed) ownPieces() []piece {
@@ -411,7 +413,7 @@ func (f *Feed) ownPieces() []piece {
 	h.Location, _ = zones.Clock(f.cfg.Zone)
 	h.Weather = f.weatherOn(start, n+ownLeads)
 	band, err := f.own.blend.Band(h, ownLeads)
-	f.own.start, f.own.values, f.own.wind, f.own.pieces = start, h.Values, weatherEnd(f.weather), nil
+	f.own.start, f.own.values, f.own.wind, f.own.pieces, f.own.paths = start, h.Values, weatherEnd(f.weather), nil, nil
 	if err != nil {
 		return nil
 	}
@@ -421,6 +423,9 @@ func (f *Feed) ownPieces() []piece {
 		f.own.pieces = append(f.own.pieces, piece{
 			carbon.Sample{From: at, To: at.Add(time.Hour), Value: units.CarbonIntensity(v), Estimated: true, Of: prov}, band.Low[i], band.High[i],
 		})
+	}
+	if paths, err := f.own.blend.Paths(h, ownLeads); err == nil {
+		f.own.paths, _ = carbon.NewPaths(end, time.Hour, paths) // without paths if a value is not finite
 	}
 	return f.own.pieces
 }

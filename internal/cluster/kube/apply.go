@@ -15,7 +15,6 @@ import (
 	"lull.dev/lull/internal/cluster/kinds"
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/timegrid"
-	"lull.dev/lull/pkg/units"
 )
 
 // Recorder writes Kubernetes events.
@@ -88,9 +87,15 @@ type Record struct {
 	ExpectedG      float64 `json:"expectedG,omitempty"`
 	ImmediateG     float64 `json:"immediateG,omitempty"`
 	ExpectedSaving float64 `json:"expectedSaving,omitempty"`
-	Source         string  `json:"source,omitempty"`
-	Basis          string  `json:"basis,omitempty"`
-	Estimated      bool    `json:"estimated,omitempty"`
+	// 10 % and 90 % quantiles of expectedSaving over the cases that the forecast leaves open, how many there are, and in how many of them
+	// the plan emits more than a start at once.
+	SavingLow  float64 `json:"savingLow,omitempty"`
+	SavingHigh float64 `json:"savingHigh,omitempty"`
+	Cases      int     `json:"cases,omitempty"`
+	CasesWorse int     `json:"casesWorse,omitempty"`
+	Source     string  `json:"source,omitempty"`
+	Basis      string  `json:"basis,omitempty"`
+	Estimated  bool    `json:"estimated,omitempty"`
 }
 
 // Reasons of releases that follow from no plan.
@@ -117,6 +122,7 @@ func newRecord(a decide.Action, p *Progress, now time.Time) Record {
 		IntensityNow: float64(r.IntensityNow), IntensityThen: float64(r.IntensityThen),
 		ExpectedG: float64(r.ExpectedG), ImmediateG: float64(r.ImmediateG), ExpectedSaving: r.Saving(),
 		ThenLow: round(r.ThenLow), ThenHigh: round(r.ThenHigh),
+		SavingLow: round(r.Odds.Low), SavingHigh: round(r.Odds.High), Cases: r.Odds.Paths, CasesWorse: r.Odds.Worse,
 		Source: r.Source, Basis: string(r.Basis), Estimated: r.Estimated,
 	}
 	if a.Workers > 0 && a.Verb != decide.Continue {
@@ -134,7 +140,7 @@ func newRecord(a decide.Action, p *Progress, now time.Time) Record {
 }
 
 // round keeps three decimals.
-func round(v units.CarbonIntensity) float64 { return math.Round(float64(v)*1000) / 1000 }
+func round[T ~float64](v T) float64 { return math.Round(float64(v)*1000) / 1000 }
 
 // ReadRecord returns the last decision on a workload; false when there is none.
 func ReadRecord(annotations map[string]string) (Record, bool) {

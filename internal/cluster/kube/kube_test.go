@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -326,8 +327,17 @@ func TestRecordRoundTrip(t *testing.T) {
 	if !Tells(w, &b, "") {
 		t.Error("another planned start is not told")
 	}
-	if rec.ExpectedSaving != 0.75 {
-		t.Errorf("saving %v, want 0.75", rec.ExpectedSaving)
+	if rec.ExpectedSaving != 0.75 || rec.Cases != 0 {
+		t.Errorf("saving %v in %d cases, want 0.75, none", rec.ExpectedSaving, rec.Cases)
+	}
+	a.Reason.Odds = decide.Odds{Paths: 50, Worse: 3, Low: -0.0214, High: 0.8}
+	text, err := json.Marshal(newRecord(a, &Progress{}, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, ok := ReadRecord(map[string]string{v1alpha1.AnnotationDecision: string(text)})
+	if !ok || read.SavingLow != -0.021 || read.SavingHigh != 0.8 || read.Cases != 50 || read.CasesWorse != 3 {
+		t.Errorf("odds are read as %v to %v, worse in %d of %d", read.SavingLow, read.SavingHigh, read.CasesWorse, read.Cases)
 	}
 	broken := newJob("a", annotate(v1alpha1.AnnotationDecision, "{"))
 	if _, ok := ReadRecord(broken.Annotations); ok {

@@ -62,6 +62,20 @@ func TestOldPolicyHasTheDefaultMinSaving(t *testing.T) {
 	}
 }
 
+// TestPolicyStatesTheSavingConfidence: a policy states how sure a saving must be; without it the forecast alone counts.
+func TestPolicyStatesTheSavingConfidence(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stated *float64
+		want   float64
+	}{"not stated": {nil, 0}, "none": {new(0.0), 0}, "stated": {new(0.9), 0.9}} {
+		spec := policy
+		spec.SavingConfidence = tc.stated
+		if got := observe(t, spec, timegrid.Timeline{}, newJob("a")).Snapshot.SavingConfidence; got != tc.want {
+			t.Errorf("%s: confidence %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestLimitsOfWorkloads: what states a longer run time or more workers than the administrator allows is not held, and the error names
 // what it states and what is allowed.
 func TestLimitsOfWorkloads(t *testing.T) {

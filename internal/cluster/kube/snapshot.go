@@ -105,7 +105,7 @@ func Observe(in Input) (View, error) {
 		Now: in.Timeline.ToGrid(in.Now), Slot: 15 * time.Minute, Margin: margin(&in.Policy.Spec), MinRun: defaultDwell, MinPause: defaultDwell,
 		Clusters: []decide.Cluster{{
 			Name: LocalCluster, Zone: in.Policy.Spec.Zone, Power: model,
-			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
+			Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High, CarbonPaths: in.Carbon.Paths,
 			Capacity: capacity,
 		}},
 	}}
@@ -174,6 +174,9 @@ func settings(s *decide.Snapshot, spec *v1alpha1.CarbonPolicySpec) {
 	s.MinRun, s.MinPause = stated(spec.MinRun, s.MinRun, maxGuard), stated(spec.MinPause, s.MinPause, maxGuard)
 	if s.MinSaving = defaultMinSaving; spec.MinSaving != nil {
 		s.MinSaving = *spec.MinSaving
+	}
+	if spec.SavingConfidence != nil {
+		s.SavingConfidence = *spec.SavingConfidence
 	}
 }
 

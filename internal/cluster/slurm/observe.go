@@ -26,10 +26,10 @@ type Input struct {
 	Zone string
 	// Slot is the resolution of planning, Margin what Lull releases a job before its latest safe start.
 	Slot, Margin time.Duration
-	// MinRun and MinPause are the least times between changes of a job, MinSaving the least share that waiting must save.
-	MinRun, MinPause time.Duration
-	MinSaving        float64
-	Power            power.PerUnit
+	// MinRun and MinPause are the least times between changes of a job, MinSaving and SavingConfidence what waiting must save: see decide.Snapshot.
+	MinRun, MinPause            time.Duration
+	MinSaving, SavingConfidence float64
+	Power                       power.PerUnit
 	// Memory says that Slurm shares out memory (About.Memory): jobs and nodes count with theirs.
 	Memory bool
 	// Boot is how long a node may take to start that is switched off (About.ResumeTimeout). It is kept before a --deadline while there is such a node.
@@ -153,7 +153,7 @@ func Observe(in Input) View {
 	in.places = newPlaces(in.Queue.Nodes, in.Memory)
 	here := decide.Cluster{
 		Name: ClusterName, Zone: in.Zone, Power: in.Power, Capacity: in.places.capacity(in.Queue.Nodes), Load: map[string]float64{},
-		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High,
+		Carbon: in.Carbon.Expected, CarbonLow: in.Carbon.Low, CarbonHigh: in.Carbon.High, CarbonPaths: in.Carbon.Paths,
 	}
 	if c := in.Config.Capacity; c != nil {
 		in.places.licence, here.Capacity[LicenceResource] = c.Licence, float64(c.Most())
@@ -162,7 +162,7 @@ func Observe(in Input) View {
 	for number, n := range in.throttles {
 		here.Capacity[throttleOf(number)] = float64(n)
 	}
-	v := View{places: in.places, noConfig: in.NoConfig, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving}}
+	v := View{places: in.places, noConfig: in.NoConfig, Snapshot: decide.Snapshot{Now: in.Now, Slot: in.Slot, Margin: in.Margin, MinRun: in.MinRun, MinPause: in.MinPause, MinSaving: in.MinSaving, SavingConfidence: in.SavingConfidence}}
 	ids := map[string]bool{}
 	lines := make([]queued, len(in.Queue.Jobs))
 	for i := range in.Queue.Jobs {

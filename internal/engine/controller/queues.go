@@ -248,7 +248,7 @@ func (r *CarbonPolicyReconciler) observeQueues(ctx context.Context, c kube.Conte
 		}
 		place := decide.Cluster{
 			Name: name, Zone: cluster.Zone, Power: cluster.Power, Load: others[cluster.MultiKueue],
-			Carbon: zone.Outlook.Expected, CarbonLow: zone.Outlook.Low, CarbonHigh: zone.Outlook.High,
+			Carbon: zone.Outlook.Expected, CarbonLow: zone.Outlook.Low, CarbonHigh: zone.Outlook.High, CarbonPaths: zone.Outlook.Paths,
 		}
 		if cluster.Usable {
 			from := timegrid.Align(now, slot)

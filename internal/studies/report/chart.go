@@ -16,6 +16,16 @@ type Series struct {
 	Stairs, Points bool
 	// Labels of points, by index.
 	Labels []string
+	// Faint draws a thin grey line: one of many of which none matters alone. A series without a name has no entry in the key.
+	Faint bool
+}
+
+// line is the style of the i-th series.
+func (s *Series) line(i int, width float64) string {
+	if s.Faint {
+		return fmt.Sprintf(`style="stroke:#8b969d;stroke-opacity:.45" stroke-width="%.1f"`, width*0.45)
+	}
+	return fmt.Sprintf(`style="stroke:%s" stroke-width="%.1f"%s`, hue(i), width, dash(i))
 }
 
 // Chart is a picture of values over values.
@@ -80,27 +90,36 @@ func (c Chart) SVG() template.HTML {
 			left, y(v), width-right, y(v), left-6, y(v)+4, short(v), template.HTMLEscapeString(c.YUnit))
 	}
 	c.xLabels(&b, x, x0, x1, top+height+16)
-	for i, s := range c.Series {
-		if s.Points {
-			c.points(&b, i, s, x, y)
-			continue
-		}
-		fmt.Fprintf(&b, `<path fill="none" style="stroke:%s" stroke-width="1.8"%s d="`, hue(i), dash(i))
-		for k := range s.X {
-			switch {
-			case k == 0:
-				fmt.Fprintf(&b, "M%.1f %.1f", x(s.X[k]), y(s.Y[k]))
-			case s.Stairs:
-				fmt.Fprintf(&b, "H%.1fV%.1f", x(s.X[k]), y(s.Y[k]))
-			default:
-				fmt.Fprintf(&b, "L%.1f %.1f", x(s.X[k]), y(s.Y[k]))
+	for _, faint := range []bool{true, false} { // behind the others
+		for i := range c.Series {
+			if c.Series[i].Faint == faint {
+				c.series(&b, i, x, y)
 			}
 		}
-		b.WriteString(`"/>`)
 	}
 	b.WriteString("</svg>")
 	b.WriteString(c.key())
 	return template.HTML(b.String()) // names are escaped, the rest is numbers and fixed text
+}
+
+func (c *Chart) series(b *strings.Builder, i int, x, y func(float64) float64) {
+	s := &c.Series[i]
+	if s.Points {
+		c.points(b, i, *s, x, y)
+		return
+	}
+	fmt.Fprintf(b, `<path fill="none" %s d="`, s.line(i, 1.8))
+	for k := range s.X {
+		switch {
+		case k == 0:
+			fmt.Fprintf(b, "M%.1f %.1f", x(s.X[k]), y(s.Y[k]))
+		case s.Stairs:
+			fmt.Fprintf(b, "H%.1fV%.1f", x(s.X[k]), y(s.Y[k]))
+		default:
+			fmt.Fprintf(b, "L%.1f %.1f", x(s.X[k]), y(s.Y[k]))
+		}
+	}
+	b.WriteString(`"/>`)
 }
 
 func (c *Chart) points(b *strings.Builder, i int, s Series, x, y func(float64) float64) {
@@ -175,6 +194,9 @@ func (c *Chart) key() string {
 	var b strings.Builder
 	b.WriteString("<figcaption>")
 	for i, s := range c.Series {
+		if s.Name == "" {
+			continue
+		}
 		line := "solid"
 		if dash(i) != "" {
 			line = "dashed"
@@ -225,8 +247,11 @@ func (c Chart) Standalone() string {
 	var key strings.Builder
 	x := left
 	for i, s := range c.Series {
-		fmt.Fprintf(&key, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" style="stroke:%s" stroke-width="3"%s/><text x="%.0f" y="%.0f">%s</text>`,
-			x, total-10, x+18, total-10, hue(i), dash(i), x+23, total-6, template.HTMLEscapeString(s.Name))
+		if s.Name == "" {
+			continue
+		}
+		fmt.Fprintf(&key, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" %s/><text x="%.0f" y="%.0f">%s</text>`,
+			x, total-10, x+18, total-10, s.line(i, 3), x+23, total-6, template.HTMLEscapeString(s.Name))
 		x += 36 + entry*float64(len(s.Name))
 	}
 	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f"><style>text{font:11px system-ui,sans-serif;fill:#7a8790}.axis{stroke:#8b969d;stroke-opacity:.45}</style>`, width, total)

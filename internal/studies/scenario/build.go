@@ -26,7 +26,7 @@ func (s *Scenario) Build() (sim.Config, error) {
 	s.defaults()
 	cfg := sim.Config{
 		Slot: s.Slot.Duration, Margin: s.Margin.Duration, Horizon: s.Horizon.Duration, Overhead: s.Overhead.Duration, Seed: s.Seed,
-		MinRun: s.MinRun.Duration, MinPause: s.MinPause.Duration, MinSaving: *s.MinSaving,
+		MinRun: s.MinRun.Duration, MinPause: s.MinPause.Duration, MinSaving: *s.MinSaving, SavingConfidence: s.SavingConfidence,
 		Objective: plan.Objective{Kind: plan.ObjectiveKind(s.Objective), Weights: s.Weights},
 	}
 	if cfg.Objective.Kind != plan.Carbon && cfg.Objective.Kind != plan.MOSP {
@@ -37,6 +37,9 @@ func (s *Scenario) Build() (sim.Config, error) {
 	}
 	if !(cfg.MinSaving >= 0 && cfg.MinSaving < 1) {
 		return cfg, fault("minSaving", cfg.MinSaving, "at least 0, below 1")
+	}
+	if !(cfg.SavingConfidence >= 0 && cfg.SavingConfidence <= 1) {
+		return cfg, fault("savingConfidence", cfg.SavingConfidence, "0 to 1")
 	}
 	tr, err := s.Jobs.trace(s.Seed)
 	if err != nil {

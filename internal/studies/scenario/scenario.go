@@ -110,11 +110,14 @@ type Scenario struct {
 	MinRun   Duration `json:"minRun"`
 	MinPause Duration `json:"minPause"`
 	// MinSaving is the share that a job must save by waiting, a pause or a move, as of a CarbonPolicy (0.01, as there).
-	MinSaving *float64  `json:"minSaving"`
-	Jobs      Jobs      `json:"jobs"`
-	Clusters  []Cluster `json:"clusters"`
-	Faults    Faults    `json:"faults"`
-	Planners  []Planner `json:"planners"`
+	MinSaving *float64 `json:"minSaving"`
+	// SavingConfidence is the share of the cases that the forecast leaves open in which a wait, a pause or a move must emit no more than a
+	// start now, as of a CarbonPolicy. It has an effect only with forecasts that say how far they err: those of model blend.
+	SavingConfidence float64   `json:"savingConfidence"`
+	Jobs             Jobs      `json:"jobs"`
+	Clusters         []Cluster `json:"clusters"`
+	Faults           Faults    `json:"faults"`
+	Planners         []Planner `json:"planners"`
 
 	reading trace.Reading
 	past    []sim.Job // of Jobs.Learn

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"lull.dev/lull/internal/studies/report"
@@ -42,6 +43,8 @@ type Summary struct {
 	Runs          int     `json:"runs"`
 	Denied        int     `json:"denied"`
 	Evicted       int     `json:"evicted"`
+	// EmitsMore is how many jobs emit more than in the baseline.
+	EmitsMore int `json:"emitsMore"`
 	// FilledH are hours of run time priced by carbon.FillRule, UnpricedH those that it
 	// cannot fill; Withheld is why figures are withheld then.
 	FilledH   float64 `json:"filledH"`
@@ -68,6 +71,9 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 	}{plain(s), known(s.CarbonG), known(s.Saving), known(s.IdleG)})
 }
 
+// equalEmissions is by which share emissions that are equal may differ by rounding.
+const equalEmissions = 1e-9
+
 // Summarize sums trials up; the first is the baseline.
 func Summarize(cfg sim.Config, trials []Trial) []Summary {
 	out := make([]Summary, len(trials))
@@ -87,6 +93,9 @@ func Summarize(cfg sim.Config, trials []Trial) []Summary {
 			o, job := &t.Jobs[j], &cfg.Jobs[j]
 			waits[j] = o.Wait.Hours()
 			s.Runs += len(o.Runs)
+			if o.Emissions > trials[0].Jobs[j].Emissions*(1+equalEmissions) {
+				s.EmitsMore++
+			}
 			s.ResourceHours += o.WorkerHours * job.Request[resource]
 			if o.Missed {
 				late := t.At(o.Finish).Sub(deadline(job)).Hours()
@@ -197,6 +206,9 @@ func Notes(cfg sim.Config, sums []Summary, reading trace.Reading) []string {
 	if slices.ContainsFunc(sums, func(s Summary) bool { return s.Planner == KnowsAll }) {
 		out = append(out, KnowsAll+" is what planner joint saves if it knows all run times and intensities, and each job from its submission on: better forecasts and estimates could save up to that")
 	}
+	if Unsure(cfg) {
+		out = append(out, emitsMoreNote(sums))
+	}
 	out = append(out, ReadingNotes(reading)...)
 	most := 0
 	for i := range sums {
@@ -208,6 +220,15 @@ func Notes(cfg sim.Config, sums []Summary, reading trace.Reading) []string {
 		out = append(out, fmt.Sprintf("the most %s in use at once rises from %.4g %s to %.4g with %s: a cluster with less room saves less (--capacity)", resource, sums[0].PeakUse, Submitted, s.PeakUse, s.Planner))
 	}
 	return append(out, priceNotes(sums)...)
+}
+
+// emitsMoreNote says which share of the jobs a forecast that errs lets emit more than as submitted.
+func emitsMoreNote(sums []Summary) string {
+	var shares []string
+	for _, s := range sums[1:] {
+		shares = append(shares, fmt.Sprintf("%s %.1f %%", s.Planner, 100*float64(s.EmitsMore)/float64(max(1, s.Jobs))))
+	}
+	return "of the jobs, so many emit more than " + Submitted + ": " + strings.Join(shares, ", ")
 }
 
 // ReadingNotes say which entries of a trace are left out, and what a reader must know of the others.
