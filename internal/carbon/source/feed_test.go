@@ -318,16 +318,16 @@ func TestSeriesWithoutProvider(t *testing.T) {
 		t.Errorf("before it is read: %s stale=%v degraded=%v (%s)", o.Basis, o.Stale, o.Degraded, o.Why)
 	}
 	f.SetSeries(w.grid.Zones["DE"], nil)
-	w.at = begin.AddDate(0, 0, 15)
+	w.at = begin.AddDate(0, 0, 35)
 	o := f.Outlook(w.at, w.cfg)
 	w.whole(o)
 	if o.Basis != carbon.LiveForecast || o.Stale || o.Degraded {
 		t.Errorf("%s stale=%v degraded=%v (%s)", o.Basis, o.Stale, o.Degraded, o.Why)
 	}
-	if x, _ := o.Expected.At(begin.AddDate(0, 0, 21)); x.Of.Basis != carbon.OwnForecast {
+	if x, _ := o.Expected.At(begin.AddDate(0, 0, 41)); x.Of.Basis != carbon.OwnForecast {
 		t.Errorf("beyond its end: %s", x.Of.Basis)
 	}
-	w.at = begin.AddDate(0, 0, 21)
+	w.at = begin.AddDate(0, 0, 41)
 	if o = f.Outlook(w.at, w.cfg); o.Basis != carbon.OwnForecast || !o.Stale || !o.Degraded {
 		t.Errorf("after its end: %s stale=%v degraded=%v", o.Basis, o.Stale, o.Degraded)
 	}

@@ -113,10 +113,8 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--kueue-feature-gates: %q; accepted: NAME=true or NAME=false", text)
 		}
 	}
-	for _, text := range o.APIServerFlags {
-		if name, _, ok := strings.Cut(text, "="); !ok || len(name) < 3 || !strings.HasPrefix(name, "--") {
-			return fmt.Errorf("--api-server-flag: %q; accepted: --NAME=VALUE", text)
-		}
+	if i := slices.IndexFunc(o.APIServerFlags, isNoFlag); i >= 0 {
+		return fmt.Errorf("--api-server-flag: %q; accepted: --NAME=VALUE", o.APIServerFlags[i])
 	}
 	if o.SchedulerConfig != "" {
 		if o.SchedulerConfig, err = filepath.Abs(o.SchedulerConfig); err != nil {
@@ -148,6 +146,12 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--time-factor: %v; accepted: above 0, at most 1e6", o.TimeFactor)
 	}
 	return nil
+}
+
+// isNoFlag reports whether a text is anything but a flag with a value, --NAME=VALUE.
+func isNoFlag(text string) bool {
+	name, _, ok := strings.Cut(text, "=")
+	return !ok || len(name) < 3 || !strings.HasPrefix(name, "--")
 }
 
 // Paths inside a lab's folder.
