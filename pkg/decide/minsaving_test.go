@@ -31,14 +31,20 @@ func cleanerAt(t *testing.T, hour int, then units.CarbonIntensity) *carbon.Serie
 	return s
 }
 
-// TestTaskWaitsOnlyForTheLeastSaving: a task waits, pauses or moves only for the least saving, if there is room for it now.
-func TestTaskWaitsOnlyForTheLeastSaving(t *testing.T) {
-	waits := task("a", at(0), at(24), 2*time.Hour)
-	running := waits
+// threeTasks are tasks of two hours that may wait for a day: one that waits, one that runs and may pause, and one that waits and scales.
+func threeTasks() (waits, running, elastic decide.Task) {
+	waits = task("a", at(0), at(24), 2*time.Hour)
+	running = waits
 	running.Kind, running.State, running.Cluster = workload.Interruptible, decide.Running, "c"
-	elastic := waits
+	elastic = waits
 	elastic.Kind, elastic.Scaling = workload.Elastic, &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}
 	elastic.Request = map[string]float64{"cpu": 1}
+	return waits, running, elastic
+}
+
+// TestTaskWaitsOnlyForTheLeastSaving: a task waits, pauses or moves only for the least saving, if there is room for it now.
+func TestTaskWaitsOnlyForTheLeastSaving(t *testing.T) {
+	waits, running, elastic := threeTasks()
 	paused := waits
 	paused.Kind, paused.Paused, paused.Changed = workload.Interruptible, true, at(0)
 	for name, tc := range map[string]struct {

@@ -40,12 +40,7 @@ func unsure(t *testing.T, hour int, low float64, worse int) *carbon.Paths {
 // TestTaskWaitsOnlyIfSureEnough: a wait or a pause saves in the mean, but emits more in two of ten paths. With a confidence of 0.9 the task
 // starts or runs on, if there is room for it now; with 0.7, and without paths, it waits.
 func TestTaskWaitsOnlyIfSureEnough(t *testing.T) {
-	waits := task("a", at(0), at(24), 2*time.Hour)
-	running := waits
-	running.Kind, running.State, running.Cluster = workload.Interruptible, decide.Running, "c"
-	elastic := waits
-	elastic.Kind, elastic.Scaling = workload.Elastic, &decide.Scaling{MinWorkers: 1, MaxWorkers: 4, Curve: []float64{1, 1, 1, 1}}
-	elastic.Request = map[string]float64{"cpu": 1}
+	waits, running, elastic := threeTasks()
 	rigid := running
 	rigid.Kind = workload.Rigid
 	for name, tc := range map[string]struct {

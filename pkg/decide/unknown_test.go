@@ -12,6 +12,7 @@ import (
 	"lull.dev/lull/pkg/decide"
 	"lull.dev/lull/pkg/plan"
 	"lull.dev/lull/pkg/plan/joint"
+	"lull.dev/lull/pkg/reserve"
 	"lull.dev/lull/pkg/workload"
 )
 
@@ -126,7 +127,7 @@ func TestQuantilesCountBesideASmallReserve(t *testing.T) {
 		reserve float64
 		weighed bool
 	}{
-		{"learned, small", joint.Planner{Effort: 0.3, Learned: true}, 0.05, true},
+		{"learned, the least", joint.Planner{Effort: 0.3, Learned: true}, reserve.Default().Least, true},
 		{"learned, larger", joint.Planner{Effort: 0.3, Learned: true}, 0.06, false},
 		{"stated, small", joint.Planner{Effort: 0.3, Reserve: 0.05}, 0, true},
 		{"stated, larger", joint.Planner{Effort: 0.3, Reserve: 0.2}, 0, false},

@@ -24,7 +24,7 @@ func (f *Feed) paths(basis carbon.Basis) *carbon.Paths {
 	case basis == carbon.OwnForecast:
 		return f.own.paths
 	case basis == carbon.LiveForecast || basis == carbon.CachedForecast:
-		if f.published.paths == nil || !f.published.issued.Equal(f.issuedAt) || !f.published.scored.Equal(f.scored) {
+		if !f.published.issued.Equal(f.issuedAt) || !f.published.scored.Equal(f.scored) {
 			f.published = forecastPaths{f.issuedAt, f.scored, f.publishedPaths()}
 		}
 		return f.published.paths

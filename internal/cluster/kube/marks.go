@@ -26,8 +26,8 @@ type Marks struct {
 	Governed bool
 
 	queued map[types.UID]*kueue.Workload // by what they are of
-	found  map[types.UID]bool            // Workloads of which the object has been found
-	// ownerless are the Workloads that carry a mark and are of no object.
+	found  map[types.UID]bool            // Workloads whose owner has been found
+	// ownerless are the Workloads that carry a mark and have no owner.
 	ownerless []*kueue.Workload
 }
 
@@ -82,8 +82,8 @@ func (m *Marks) Of(ctx context.Context, k *kinds.Kind, namespace string) ([]*Wor
 	return Group(out), err
 }
 
-// Orphans are the Workloads of Kueue that Lull has set inactive of which no object has been found, and those with
-// any mark that no object owns. They are known when all kinds have been read.
+// Orphans are the Workloads of Kueue with no owner and any mark of Lull, and those that Lull has set inactive and whose
+// owner was not found. They are known when all kinds have been read.
 func (m *Marks) Orphans() []*kueue.Workload {
 	out := slices.Clone(m.ownerless)
 	seen := map[types.UID]bool{}

@@ -9,8 +9,8 @@ import (
 	"lull.dev/lull/internal/cluster/kueue"
 )
 
-// unparkOrphans sets active what Lull has set inactive in a queue, and of which no governed object is known: when its
-// time has come, or at once where it does not say when and all objects are known. stay counts those that remain so.
+// unparkOrphans takes Lull's marks off Workloads of queues that have no known owner. It does that at their latest start. A Workload that
+// states none is done at once if all objects are known. stay counts the Workloads that keep their marks.
 func (d *Watchdog) unparkOrphans(ctx context.Context, orphans []*kueue.Workload, complete bool) (stay int, err error) {
 	var errs []error
 	for _, q := range orphans {

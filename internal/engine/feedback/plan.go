@@ -295,8 +295,10 @@ func (m *Memory) FinishedStatus(w *kube.Workload) (v1alpha1.CarbonPlanStatus, bo
 	out.State, out.Reason, out.Message = v1alpha1.PlanFinished, "Finished", "has ended"
 	out.Phases, out.Workers, out.Progress = nil, 0, 1
 	out.EmittedG, out.EnergyKWh, out.MeasuredKWh = sig(r.emittedG), sig(r.energyKWh), sig(r.measuredKWh)
-	emitted := out.EmittedG
-	out.ExpectedG = &emitted
+	if out.ExpectedG = nil; out.EnergyKWh > 0 { // else nothing of its work was counted: that is no saving
+		emitted := out.EmittedG
+		out.ExpectedG = &emitted
+	}
 	out.BaselineG, out.UnpricedKWh = sig(r.baseline(r.energyKWh)), sig(r.unpricedKWh)
 	out.CountedAt = timeOf(r.counted)
 	withhold(&out)

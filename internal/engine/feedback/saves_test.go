@@ -132,3 +132,20 @@ func TestBaselineWaitsForIntensity(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestNoEnergyIsNoSaving: work that may pause ends before any of its energy is counted. Its plan keeps the baseline and states no saving.
+func TestNoEnergyIsNoSaving(t *testing.T) {
+	m, v := New(), view(t, at(0), 2, 0)
+	task := &v.Snapshot.Tasks[0]
+	task.Kind, task.Scaling, task.Cluster = workload.Interruptible, nil, "local"
+	a := decide.Action{Verb: decide.Release, Planned: true, Reason: decide.Reason{Code: decide.CodeCleanNow, ImmediateG: 320}}
+	a.Phases = []decide.Phase{{From: at(0), To: at(4), Cluster: "local", Workers: 1, Intensity: 200}}
+	m.Keep(v, &decide.Decision{Actions: []decide.Action{a}}, m.Prepare(v, "f", 0.05, kube.Context{}))
+	m.record(v.Workloads[0]).starts = 2
+	s := m.Status(v, 0, &a)
+	m.Wrote(v.Workloads[0], &s, at(0))
+	f, ended := m.FinishedStatus(v.Workloads[0])
+	if !ended || f.EnergyKWh != 0 || f.ExpectedG != nil || diff(f.BaselineG, 320) || f.Shown.Saves != "" {
+		t.Errorf("ended: %v, with %v kWh, expected %v, against %v g, saves %q", ended, f.EnergyKWh, f.ExpectedG, f.BaselineG, f.Shown.Saves)
+	}
+}

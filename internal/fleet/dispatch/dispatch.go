@@ -141,7 +141,7 @@ func (d *Dispatcher) get(ctx context.Context, kind, name string) (*unstructured.
 }
 
 // target are the clusters to which the Workload is to go; open says that none is to be
-// preferred. What its policy holds goes nowhere. The first owner that Lull governs decides.
+// preferred. A Workload that its policy holds goes to no cluster. The first owner that Lull governs decides.
 func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (target []string, open bool, err error) {
 	replaced := 0
 	for _, owner := range w.OwnedBy {
@@ -178,7 +178,7 @@ func (d *Dispatcher) target(ctx context.Context, w *kueue.Workload, free bool) (
 		}
 		return Allowed(&list, policy.Spec.Clusters, annotations), false, nil
 	}
-	// The garbage collector deletes a Workload of which all owners are gone.
+	// If all owners of a Workload are gone, the garbage collector deletes it.
 	return nil, len(w.OwnedBy) == 0 || replaced < len(w.OwnedBy), nil
 }
 

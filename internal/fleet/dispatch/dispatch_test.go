@@ -88,7 +88,7 @@ func TestTargetIsOfTheOwner(t *testing.T) {
 }
 
 // TestTargetGoesOnToTheNextOwner: an owner that is gone, that Lull may not read, or whose name another object has, says nothing of the
-// other owners. A Workload of which all owners have been replaced goes nowhere.
+// other owners. If all owners of a Workload have been replaced, it goes to no cluster.
 func TestTargetGoesOnToTheNextOwner(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(batchv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

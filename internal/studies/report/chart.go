@@ -16,7 +16,7 @@ type Series struct {
 	Stairs, Points bool
 	// Labels of points, by index.
 	Labels []string
-	// Faint draws a thin grey line: one of many of which none matters alone. A series without a name has no entry in the key.
+	// Faint draws a thin grey line, for a series that is one of many. A series without a name has no entry in the key.
 	Faint bool
 }
 
